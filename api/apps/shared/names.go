@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shared
+
+// Labels.
+const (
+	// LabelControllerRevisionHash names the revision a pod runs, or is being moved to. StatefulSet and CloneSet write the full
+	// name of the ControllerRevision, DaemonSet the hash alone.
+	LabelControllerRevisionHash = "controller-revision-hash"
+	// LabelPodTemplateHash is the short hash of a pod's revision (CloneSet).
+	LabelPodTemplateHash = "pod-template-hash"
+	// LabelRevisionHash is the hash of a ControllerRevision, on the revision itself.
+	LabelRevisionHash = "controller.kubernetes.io/hash"
+	// LabelPodName repeats the name of a StatefulSet's pod, so that a Service can select one pod.
+	LabelPodName = "statefulset.kubernetes.io/pod-name"
+	// LabelPodIndex is the ordinal of a StatefulSet's pod.
+	LabelPodIndex = "apps.kubernetes.io/pod-index"
+	// LabelSpecifiedDelete asks the owner of a pod to delete it under its limits and replace it. Any value counts.
+	LabelSpecifiedDelete = "apps.kruise.io/specified-delete"
+	// LabelLifecycleState is the lifecycle state of a pod, see LifecycleState.
+	LabelLifecycleState = "lifecycle.apps.kruise.io/state"
+	// LabelInstanceID links a CloneSet's pod with its claims: five random lower-case characters.
+	LabelInstanceID = "apps.kruise.io/cloneset-instance-id"
+	// LabelPreDownloadCreated on a ControllerRevision says that its images are being pulled ahead of the rollout. The
+	// doubled prefix is the real key.
+	LabelPreDownloadCreated = "apps.kruise.io/pre-predownload-created"
+	// LabelPreDownloadIgnored on a ControllerRevision says that pulling its images ahead was decided against.
+	LabelPreDownloadIgnored = "apps.kruise.io/image-predownload-ignored"
+	// LabelDeleteProtection on a workload forbids deleting it: "Always", or "Cascading" while it has replicas.
+	LabelDeleteProtection = "policy.kruise.io/delete-protection"
+)
+
+// Annotations.
+const (
+	// AnnotationLifecycleTimestamp is when the lifecycle state last changed (RFC 3339).
+	AnnotationLifecycleTimestamp = "lifecycle.apps.kruise.io/timestamp"
+	// AnnotationInPlaceState holds an InPlaceUpdateState. It stays after success; the next update overwrites it.
+	AnnotationInPlaceState = "apps.kruise.io/inplace-update-state"
+	// AnnotationInPlaceStateLegacy is the older, read-only name of AnnotationInPlaceState.
+	AnnotationInPlaceStateLegacy = "inplace-update-state"
+	// AnnotationInPlaceGrace holds an InPlaceUpdateGrace while an edit waits for the grace period to pass.
+	AnnotationInPlaceGrace = "apps.kruise.io/inplace-update-grace"
+	// AnnotationInPlaceGraceLegacy is the older, read-only name of AnnotationInPlaceGrace.
+	AnnotationInPlaceGraceLegacy = "inplace-update-grace"
+	// AnnotationInPlaceEvidence holds an InPlaceEvidence: what tells that our own edit has taken effect.
+	AnnotationInPlaceEvidence = "operator.kruise.io/inplace-evidence"
+	// AnnotationRuntimeContainersMeta is written by the node daemon: runtime facts about the containers of a pod.
+	AnnotationRuntimeContainersMeta = "apps.kruise.io/runtime-containers-meta"
+	// AnnotationOwnedByStatefulSet on a claim names the set that resizes it.
+	AnnotationOwnedByStatefulSet = "apps.kruise.io/owned-by-asts"
+	// AnnotationPodDeletionCost says how costly deleting a pod is (int32); cheaper pods go first.
+	AnnotationPodDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
+	// AnnotationPreDownloadParallelism is how many nodes pull at once, on a workload (StatefulSet, DaemonSet, v1alpha1 CloneSet).
+	AnnotationPreDownloadParallelism = "apps.kruise.io/image-predownload-parallelism"
+	// AnnotationPreDownloadTimeoutSeconds is the timeout of one pull, on a workload.
+	AnnotationPreDownloadTimeoutSeconds = "apps.kruise.io/image-predownload-timeout-seconds"
+	// AnnotationPreDownloadMinUpdatedReadyPods is how many updated pods must be ready before images are pulled ahead.
+	AnnotationPreDownloadMinUpdatedReadyPods = "apps.kruise.io/image-predownload-min-updated-ready-pods"
+)
+
+// Readiness gates, and the pod conditions behind them.
+const (
+	// GateInPlaceUpdateReady is False while a pod is updated in place.
+	GateInPlaceUpdateReady = "InPlaceUpdateReady"
+	// GateKruisePodReady is False while any writer holds the pod out of service, see ReadinessHolder.
+	GateKruisePodReady = "KruisePodReady"
+	// ReasonStartInPlaceUpdate is the reason of a False InPlaceUpdateReady condition.
+	ReasonStartInPlaceUpdate = "StartInPlaceUpdate"
+	// ReasonReadinessGatesNotReady is the reason of a False Ready condition whose containers are ready.
+	ReasonReadinessGatesNotReady = "ReadinessGatesNotReady"
+)
+
+// EnvLaunchPriority is the variable whose config map key, "p_<n>", is a container's launch priority n.
+const EnvLaunchPriority = "KRUISE_CONTAINER_BARRIER"
+
+// FieldManager is the name under which the operator writes; its user agent begins with it too.
+const FieldManager = "kruise-operator"

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1beta1 holds the types of apps.kruise.io/v1beta1, the version that is stored and that code works with.
+// +kubebuilder:object:generate=true
+// +groupName=apps.kruise.io
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion returns the group and version of the types in this package.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}
+}
+
+// AddToScheme registers the types of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion(),
+		&StatefulSet{}, &StatefulSetList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion())
+	return nil
+}
