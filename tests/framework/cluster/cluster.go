@@ -84,7 +84,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	}
 	c.logDir = logDir
 	if kept {
-		_, _ = fmt.Fprintf(c.options.Progress, "logs of cluster %s are kept in %s\n", c.Name(), logDir)
+		fmt.Fprintf(c.options.Progress, "logs of cluster %s are kept in %s\n", c.Name(), logDir)
 	}
 	if err := c.makePKI(); err != nil {
 		return err

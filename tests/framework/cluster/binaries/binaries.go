@@ -161,7 +161,7 @@ func (b builder) ensure(ctx context.Context, from source, name Name) (string, er
 	}
 	// One lock for each version: the go command uses every core anyway, and two builds would compile the same packages.
 	lock, err := filelock.Acquire(ctx, filepath.Join(b.cache, "bin", key+".lock"), func() {
-		_, _ = fmt.Fprintf(b.progress, "waiting for another process that builds %s %s\n", from.name, from.version)
+		fmt.Fprintf(b.progress, "waiting for another process that builds %s %s\n", from.name, from.version)
 	})
 	if err != nil {
 		return "", err
@@ -180,19 +180,19 @@ func (b builder) build(ctx context.Context, from source, target, path string) er
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 
-	_, _ = fmt.Fprintf(b.progress, "building %s %s ... ", filepath.Base(path), from.version)
+	fmt.Fprintf(b.progress, "building %s %s ... ", filepath.Base(path), from.version)
 	start := time.Now()
 	built := filepath.Join(temp, filepath.Base(path))
 	arguments := append([]string{"build"}, from.flags...)
 	arguments = append(arguments, "-trimpath", "-ldflags", from.linkerFlags(), "-o", built, target)
 	if _, err := runGo(ctx, from.dir, arguments...); err != nil {
-		_, _ = fmt.Fprintf(b.progress, "failed after %.0f s\n", time.Since(start).Seconds())
+		fmt.Fprintf(b.progress, "failed after %.0f s\n", time.Since(start).Seconds())
 		return fmt.Errorf("building %s %s: %w", filepath.Base(path), from.version, err)
 	}
 	if err := os.Rename(built, path); err != nil {
 		return fmt.Errorf("moving %s into the cache: %w", filepath.Base(path), err)
 	}
-	_, _ = fmt.Fprintf(b.progress, "%.0f s\n", time.Since(start).Seconds())
+	fmt.Fprintf(b.progress, "%.0f s\n", time.Since(start).Seconds())
 	return nil
 }
 
