@@ -57,7 +57,9 @@ func (r Retention) Owners(claim *corev1.PersistentVolumeClaim, who Owned, condem
 
 // Stale says that the claim belongs to an earlier pod of the same name and is going to be deleted with it: a new pod must not
 // use it. uid is that of the pod that exists, or empty.
-func Stale(claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) bool { panic("not written yet") }
+func Stale(claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) bool {
+	panic("not written yet")
+}
 
 // OwnersPatch is the merge patch that gives the claim these owners, bound to the version that was looked at.
 func OwnersPatch(claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerReference) ([]byte, error) {
