@@ -70,13 +70,9 @@ func TestDefaulted(t *testing.T) {
 			given: `{containers: [{resources: {limits: {cpu: 100.5m, memory: 1Gi}, requests: {memory: 1Mi}}}]}`,
 			want:  `{containers: [{resources: {limits: {cpu: 101m}, requests: {cpu: 101m}}}]}`,
 		},
-		"requests of the pod follow its containers, then its limits": {
-			given: `{resources: {limits: {cpu: 4, memory: 1Gi}}, containers: [{resources: {requests: {cpu: 1}}}, {resources: {requests: {cpu: 2}}}]}`,
-			want:  `{resources: {requests: {cpu: 3, memory: 1Gi}}}`,
-		},
-		"a pod without limits gets no requests": {
-			given: `{resources: {requests: {cpu: 1}}, containers: [{resources: {requests: {memory: 1Gi}}}]}`,
-			want:  `{}`,
+		"resources of the pod are rounded and left as they are": {
+			given: `{resources: {limits: {cpu: 100.5m}}, containers: [{resources: {requests: {cpu: 1m}}}]}`,
+			want:  `{resources: {limits: {cpu: 101m}}}`,
 		},
 		"probes": {
 			given: `{containers: [{livenessProbe: {httpGet: {port: 80}}, readinessProbe: {grpc: {port: 1}}, startupProbe: {tcpSocket: {port: 2}, periodSeconds: 7}}]}`,
