@@ -200,7 +200,7 @@ func (w *writer) patch(ctx context.Context, kind schema.GroupVersionKind, object
 
 // delete deletes exactly the pod that the plan is about and, when asked to, only in the state the plan saw.
 func (w *writer) delete(ctx context.Context, a podset.Action) error {
-	ref := freshness.Ref{Kind: kindPod(), Name: a.Pod.Name, UID: a.Pod.UID, ResourceVersion: a.Pod.ResourceVersion}
+	ref := freshness.RefOf(kindPod(), a.Pod)
 	preconditions := client.Preconditions{UID: &ref.UID}
 	if a.ExactVersion {
 		preconditions.ResourceVersion = &ref.ResourceVersion
@@ -243,15 +243,7 @@ func (w *writer) send(ctx context.Context, op freshness.Op, ref freshness.Ref, r
 	ctx, cancel := context.WithTimeout(ctx, w.WriteTimeout)
 	defer cancel()
 	resourceVersion, err := request(ctx)
-	switch freshness.Judge(err) {
-	case freshness.Done:
-		if resourceVersion != "" {
-			w.Tracker.Wrote(w.of, ref.Kind, resourceVersion)
-		}
-	case freshness.InDoubt:
-		w.Tracker.Unknown(w.of, ref, op)
-	case freshness.Refused:
-	}
+	w.Tracker.Answered(w.of, ref, op, resourceVersion, err)
 	return err
 }
 

@@ -124,7 +124,8 @@ func (s *Store) create(ctx context.Context, owner freshness.Owner, wanted *appsv
 		s.Tracker.Wrote(owner, Kind(), found.ResourceVersion)
 		return found, nil
 	}
-	if err := s.noted(owner, wanted, freshness.Create, created.ResourceVersion, err); err != nil {
+	s.Tracker.Answered(owner, freshness.Ref{Kind: Kind(), Name: wanted.Name}, freshness.Create, created.ResourceVersion, err)
+	if err != nil {
 		return nil, fmt.Errorf("creating revision %s: %w", wanted.Name, err)
 	}
 	return created, nil
@@ -153,7 +154,8 @@ func (s *Store) bump(ctx context.Context, owner freshness.Owner, wanted *appsv1.
 	defer cancel()
 	bumped := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name}}
 	err = s.Client.Patch(ctx, bumped, client.RawPatch(types.MergePatchType, body), client.FieldOwner(shared.FieldManager))
-	if err := s.noted(owner, wanted, freshness.Patch, bumped.ResourceVersion, err); err != nil {
+	s.Tracker.Answered(owner, freshness.RefOf(Kind(), wanted), freshness.Patch, bumped.ResourceVersion, err)
+	if err != nil {
 		return nil, fmt.Errorf("renumbering revision %s: %w", wanted.Name, err)
 	}
 	return bumped, nil
@@ -181,21 +183,6 @@ func (s *Store) delete(ctx context.Context, owner freshness.Owner, object *appsv
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
-	return s.noted(owner, object, freshness.Delete, "", err)
-}
-
-// noted tells the tracker what is known of a write.
-func (s *Store) noted(owner freshness.Owner, object *appsv1.ControllerRevision, op freshness.Op, resourceVersion string, err error) error {
-	switch freshness.Judge(err) {
-	case freshness.Done:
-		if resourceVersion != "" {
-			s.Tracker.Wrote(owner, Kind(), resourceVersion)
-		}
-	case freshness.InDoubt:
-		s.Tracker.Unknown(owner, freshness.Ref{
-			Kind: Kind(), Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
-		}, op)
-	case freshness.Refused:
-	}
+	s.Tracker.Answered(owner, freshness.RefOf(Kind(), object), freshness.Delete, "", err)
 	return err
 }

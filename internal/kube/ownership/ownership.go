@@ -114,18 +114,13 @@ func (c *Claimer) patch(ctx context.Context, owner freshness.Owner, kind schema.
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	err = c.Client.Patch(ctx, answer, client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(shared.FieldManager))
-	switch freshness.Judge(err) {
-	case freshness.Done:
-		c.Tracker.Wrote(owner, kind, answer.ResourceVersion)
+	c.Tracker.Answered(owner, freshness.RefOf(kind, object), freshness.Patch, answer.ResourceVersion, err)
+	switch {
+	case err == nil:
 		return true, nil
-	case freshness.InDoubt:
-		c.Tracker.Unknown(owner, freshness.Ref{
-			Kind: kind, Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
-		}, freshness.Patch)
-	case freshness.Refused:
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return false, nil
-		}
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return false, nil
+	default:
+		return false, fmt.Errorf("%s %s %s: %w", doing, kind.Kind, object.GetName(), err)
 	}
-	return false, fmt.Errorf("%s %s %s: %w", doing, kind.Kind, object.GetName(), err)
 }

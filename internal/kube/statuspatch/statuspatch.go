@@ -76,21 +76,16 @@ func (w *Writer) Write(ctx context.Context, stored *unstructured.Unstructured, s
 	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
 	err = w.Client.SubResource("status").Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(shared.FieldManager))
-	switch freshness.Judge(err) {
-	case freshness.Done:
-		w.Tracker.Wrote(owner, kind, answer.ResourceVersion)
+	w.Tracker.Answered(owner, freshness.RefOf(kind, stored), freshness.Patch, answer.ResourceVersion, err)
+	switch {
+	case err == nil:
 		w.wrote(owner.NamespacedName)
 		return 0, nil
-	case freshness.InDoubt:
-		w.Tracker.Unknown(owner, freshness.Ref{
-			Kind: kind, Name: owner.Name, UID: owner.UID, ResourceVersion: stored.GetResourceVersion(),
-		}, freshness.Patch)
-	case freshness.Refused:
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return w.Interval, nil
-		}
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return w.Interval, nil
+	default:
+		return 0, fmt.Errorf("writing the status: %w", err)
 	}
-	return 0, fmt.Errorf("writing the status: %w", err)
 }
 
 func (w *Writer) wait(name types.NamespacedName) time.Duration {
