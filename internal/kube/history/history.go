@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -44,22 +45,23 @@ type Store struct {
 	Timeout time.Duration
 }
 
-// List returns the revisions that the workload controls, decoded. Those that cannot be decoded are returned by name: they are
-// left alone, and their names are taken.
-func (s *Store) List(ctx context.Context, owner freshness.Owner) (revisions []revision.Revision, undecodable []string, err error) {
+// List returns the revisions that the workload controls, decoded. Those that cannot be decoded are left out and left alone; a new
+// revision that would get the name of one of them gets another.
+func (s *Store) List(ctx context.Context, owner freshness.Owner) ([]revision.Revision, error) {
 	var list appsv1.ControllerRevisionList
 	if err := index.Controlled(ctx, s.Client, &list, owner.Namespace, owner.UID); err != nil {
-		return nil, nil, fmt.Errorf("listing revisions: %w", err)
+		return nil, fmt.Errorf("listing revisions: %w", err)
 	}
+	var revisions []revision.Revision
 	for i := range list.Items {
 		decoded, err := revision.Decode(&list.Items[i])
 		if err != nil {
-			undecodable = append(undecodable, list.Items[i].Name)
+			ctrl.LoggerFrom(ctx).V(1).Info("Revision left out", "err", err.Error())
 			continue
 		}
 		revisions = append(revisions, decoded)
 	}
-	return revisions, undecodable, nil
+	return revisions, nil
 }
 
 // Ensure makes sure that the template has a revision and that it is the newest. It returns the decision that was carried out:

@@ -18,8 +18,6 @@ type Metrics struct {
 	Actions *prometheus.CounterVec
 	// StaleViews counts the passes that waited because the cache had not caught up with the workload's own writes, by kind.
 	StaleViews *prometheus.CounterVec
-	// Undecodable is how many stored workloads cannot be decoded and are left alone, by kind.
-	Undecodable *prometheus.GaugeVec
 }
 
 // New returns the metrics, registered with registerer.
@@ -33,12 +31,8 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "kruise_podset_stale_views_total",
 			Help: "Passes that waited for the cache to show the workload's own writes.",
 		}, []string{"kind"}),
-		Undecodable: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kruise_podset_undecodable",
-			Help: "Stored workloads that cannot be decoded and are left alone.",
-		}, []string{"kind"}),
 	}
-	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.Undecodable} {
+	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
