@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
 const (
@@ -41,44 +42,35 @@ type refusals struct {
 }
 
 type refusal struct {
-	count int
-	until time.Time
+	count   int
+	until   time.Time
+	message string
 }
 
-// wait is how long the step has yet to wait.
-func (b *backoff) wait(owner types.NamespacedName, uid types.UID, s step) time.Duration {
+// of returns what is remembered of a step and how long it has yet to wait.
+func (b *backoff) of(owner freshness.Owner, s step) (last refusal, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, ok := b.owners[owner]
-	if !ok || r.uid != uid {
-		return 0
+	r, ok := b.owners[owner.NamespacedName]
+	if !ok || r.uid != owner.UID {
+		return refusal{}, 0
 	}
-	return max(r.steps[s].until.Sub(b.clock.Now()), 0)
-}
-
-// count is how often in a row the step was refused.
-func (b *backoff) count(owner types.NamespacedName, uid types.UID, s step) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r, ok := b.owners[owner]
-	if !ok || r.uid != uid {
-		return 0
-	}
-	return r.steps[s].count
+	last = r.steps[s]
+	return last, max(last.until.Sub(b.clock.Now()), 0)
 }
 
 // refused lengthens the step's delay and returns it.
-func (b *backoff) refused(owner types.NamespacedName, uid types.UID, s step, longest time.Duration) time.Duration {
+func (b *backoff) refused(owner freshness.Owner, s step, message string, longest time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, ok := b.owners[owner]
-	if !ok || r.uid != uid {
-		r = &refusals{uid: uid, steps: map[step]refusal{}}
-		b.owners[owner] = r
+	r, ok := b.owners[owner.NamespacedName]
+	if !ok || r.uid != owner.UID {
+		r = &refusals{uid: owner.UID, steps: map[step]refusal{}}
+		b.owners[owner.NamespacedName] = r
 	}
 	last := r.steps[s]
 	delay := min(firstDelay<<min(last.count, 16), longest)
-	r.steps[s] = refusal{count: last.count + 1, until: b.clock.Now().Add(delay)}
+	r.steps[s] = refusal{count: last.count + 1, until: b.clock.Now().Add(delay), message: message}
 	return delay
 }
 
@@ -95,16 +87,20 @@ func (b *backoff) succeeded(owner types.NamespacedName, s step) {
 	}
 }
 
-// keep forgets the refusals of slots that no plan asks for any more.
-func (b *backoff) keep(owner types.NamespacedName, wanted func(step) bool) {
+// keep forgets refusals that are over and whose step the present plan does not ask for.
+func (b *backoff) keep(owner types.NamespacedName, actions []podset.Action) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r, ok := b.owners[owner]
 	if !ok {
 		return
 	}
+	asked := make(map[step]bool, len(actions))
+	for _, a := range actions {
+		asked[stepOf(a)] = true
+	}
 	for s := range r.steps {
-		if s.slot != "" && !wanted(s) {
+		if s.slot != "" && !asked[s] && !r.steps[s].until.After(b.clock.Now()) {
 			delete(r.steps, s)
 		}
 	}

@@ -74,6 +74,11 @@ type Ref struct {
 	ResourceVersion string
 }
 
+// RefOf returns the Ref of object, an object of the given kind as it was observed.
+func RefOf(kind schema.GroupVersionKind, object metav1.Object) Ref {
+	return Ref{Kind: kind, Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()}
+}
+
 // Op is what a write was meant to do.
 type Op string
 
@@ -191,6 +196,20 @@ func (t *Tracker) Unknown(o Owner, ref Ref, op Op) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.of(o).unknown[ref] = doubt{op: op, at: t.options.Clock.Now()}
+}
+
+// Answered notes what the answer to a write tells: the resourceVersion that it returned (empty for a deletion), or that it is in
+// doubt. A write that was certainly refused leaves no trace.
+func (t *Tracker) Answered(o Owner, ref Ref, op Op, resourceVersion string, err error) {
+	switch Judge(err) {
+	case Done:
+		if resourceVersion != "" {
+			t.Wrote(o, ref.Kind, resourceVersion)
+		}
+	case InDoubt:
+		t.Unknown(o, ref, op)
+	case Refused:
+	}
 }
 
 // Deleting notes that a pod is about to be deleted or evicted. Call it before the request: from then on nothing may count on the pod.
