@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package simnode_test
 
 import (
@@ -13,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
@@ -23,7 +26,7 @@ const benchmarkPods = 2000
 // starting pods that wait on a silent node, and then changing images and deleting, where the benchmark's own writes
 // (one for each pod) compete with those of the nodes. Run it with -benchtime=1x.
 func BenchmarkLife(b *testing.B) {
-	w := newWorld(b, startServer(b), simnode.Options{})
+	w := newWorld(b, cluster.StartForTest(b, cluster.Options{ControlPlane: cluster.APIServerOnly}).Config(), simnode.Options{})
 	for i := range b.N {
 		w.live(b, i)
 	}
@@ -92,4 +95,3 @@ func (w *world) setDown(node string, down bool) {
 		w.Fatalf("%v", err)
 	}
 }
-
