@@ -52,6 +52,18 @@
 //	sim.kruise.io/terminate-delay   duration: how long the pod lives on after its deletion, cut to its grace period
 //	sim.kruise.io/hang-terminating  true: the deleted pod never ends, until removed
 //
+// # Claims
+//
+// With Options.Provisioner, claims of classes with the provisioner sim.kruise.io/provisioner (see CreateStorageClass) get
+// volumes, grow and lose them as with a real driver. Annotations of a claim, again read from the living object:
+//
+//	sim.kruise.io/provision-delay   duration since the claim's creation: no volume before
+//	sim.kruise.io/expand-delay      duration: from asking for more to having it, with the condition Resizing
+//	sim.kruise.io/expand            infeasible: growing is refused (ControllerResizeError); file-system-pending: the
+//	                                volume grows and the claim stays at FileSystemResizePending; until removed
+//
+// # What else to know
+//
 // spec.activeDeadlineSeconds and the resizePolicy of containers are honored. Probes are not run; readiness is up to the
 // annotations. Resources of whole pods, restart rules of containers, volumes and container lifecycle hooks have no effect.
 package simnode

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package simnode_test
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
@@ -27,27 +27,8 @@ import (
 
 const patience = 30 * time.Second
 
-// startServer starts an API server for one test and ends it with the test.
-func startServer(tb testing.TB) *rest.Config {
-	tb.Helper()
-	dir := os.Getenv("KUBEBUILDER_ASSETS")
-	if dir == "" {
-		tb.Skip("skipped: KUBEBUILDER_ASSETS does not name a folder with etcd and kube-apiserver")
-	}
-	env := &envtest.Environment{BinaryAssetsDirectory: dir}
-	cfg, err := env.Start()
-	if err != nil {
-		tb.Fatalf("starting the API server: %v", err)
-	}
-	tb.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			tb.Errorf("stopping the API server: %v", err)
-		}
-	})
-	return cfg
-}
-
-// world is a namespace and one simulated node of its own.
+// world is a namespace with simulated nodes of its own, one unless the options say otherwise. Its pods are bound to the
+// first of them.
 type world struct {
 	testing.TB
 	cfg       *rest.Config
@@ -75,6 +56,10 @@ func newWorld(tb testing.TB, cfg *rest.Config, options simnode.Options) *world {
 		tb.Fatalf("starting the nodes: %v", err)
 	}
 	tb.Cleanup(w.nodes.Stop)
+	w.until(func() (bool, string) { // pods of a full cluster need the account
+		_, err := client.CoreV1().ServiceAccounts(w.namespace).Get(w.Context(), "default", metav1.GetOptions{})
+		return err == nil, fmt.Sprintf("the namespace has its service account (%v)", err)
+	})
 	return w
 }
 
