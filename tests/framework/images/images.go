@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 // Package images builds the container images that the suites run, from small Go programs in
 // tests/images, and serves them from a registry inside the process that needs them. No network, no
 // container engine and no base image are involved: an image is one static program on
@@ -26,10 +28,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"golang.org/x/sys/unix"
-)
 
-// module is the import path of the repository; programs are named relative to it.
-const module = "github.com/kruise-operator/kruise-operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+)
 
 // Program is a Go program of this repository and the version it is built with.
 type Program struct {
@@ -80,12 +81,16 @@ func Build(ctx context.Context, program Program) (v1.Image, error) {
 
 // compileLocked compiles the program and hands its path to use while no other process can replace it.
 func compileLocked(ctx context.Context, program Program, use func(path string) error) error {
-	cache, err := os.UserCacheDir()
+	root, err := binaries.RepositoryRoot()
 	if err != nil {
-		return fmt.Errorf("finding the cache folder: %w", err)
+		return err
+	}
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return err
 	}
 	name := path.Base(program.Package)
-	folder := filepath.Join(cache, "kruise-operator", "images", name)
+	folder := filepath.Join(cache, "images", name)
 	if program.Version != "" {
 		folder = filepath.Join(folder, program.Version)
 	}
@@ -104,7 +109,8 @@ func compileLocked(ctx context.Context, program Program, use func(path string) e
 		flags += " -X main.version=" + program.Version
 	}
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file,
-		path.Join(module, program.Package))
+		"./"+program.Package)
+	command.Dir = root
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=")
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling %s: %w: %s", program.Package, err, strings.TrimSpace(string(output)))

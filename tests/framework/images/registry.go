@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package images
 
 import (

@@ -16,13 +16,19 @@
 //
 // POST /exit?code=N makes the process end with status N at once, which lets a test
 // crash one container.
+//
+// GET /fetch?url=U answers with what a request to U from inside the pod answers; the authority of the pod's service
+// account is trusted. It shows what the pod can reach.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"os"
@@ -104,6 +110,11 @@ func routes(draining *atomic.Bool) http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
+	mux.HandleFunc("GET /fetch", func(w http.ResponseWriter, r *http.Request) {
+		if err := fetch(w, r); err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		}
+	})
 	mux.HandleFunc("POST /exit", func(w http.ResponseWriter, r *http.Request) {
 		code, err := strconv.Atoi(r.URL.Query().Get("code"))
 		if err != nil || code < 0 || code > 255 {
@@ -113,4 +124,29 @@ func routes(draining *atomic.Bool) http.Handler {
 		os.Exit(code)
 	})
 	return mux
+}
+
+// fetch passes on the answer to a request that the process makes itself.
+func fetch(w http.ResponseWriter, r *http.Request) error {
+	const limit = 5 * time.Second
+	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.Query().Get("url"), nil)
+	if err != nil {
+		return err
+	}
+	trusted := x509.NewCertPool()
+	if authority, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"); err == nil {
+		trusted.AppendCertsFromPEM(authority)
+	}
+	client := &http.Client{Timeout: limit, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted},
+	}}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	w.WriteHeader(response.StatusCode)
+	_, err = io.Copy(w, response.Body)
+	return err
 }

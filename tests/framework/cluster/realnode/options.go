@@ -1,20 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package realnode
 
-// Certificate is a certificate and its private key in PEM.
-type Certificate struct {
-	Cert, Key []byte
-}
-
-// Issuer makes the certificates of a node.
-type Issuer interface {
-	// Client issues a certificate that the API server accepts for the user and its groups.
-	Client(user string, groups ...string) (Certificate, error)
-	// Server issues a certificate for serving at the addresses.
-	Server(name string, addresses ...string) (Certificate, error)
-}
+import "github.com/kruise-operator/kruise-operator/tests/framework/cluster/pki"
 
 // Options describe a [Node].
 type Options struct {
@@ -22,15 +13,12 @@ type Options struct {
 	Name string
 	// Network is what the node connects to.
 	Network *Network
+	// Authority issues the certificates of the kubelet. The certificate of the API server, and of its client for
+	// kubelets, are signed by it, too.
+	Authority *pki.Authority
 	// ServerName is a name or address in the certificate of the API server. Empty: 127.0.0.1.
 	ServerName string
-	// ServerCA is the authority, in PEM, of the API server's certificate.
-	ServerCA []byte
-	// ClientCA is the authority, in PEM, of clients of the kubelet. Empty: ServerCA.
-	ClientCA []byte
-	// Issuer makes the certificates of the kubelet.
-	Issuer Issuer
-	// KubeletPath is the program to run.
+	// KubeletPath is the program to run. It must not lie below /run, /var/lib or /var/log.
 	KubeletPath string
 	// LogDir is where the logs of the kubelet and of containerd go, as <name>-kubelet.log and <name>-containerd.log. Empty:
 	// they are deleted with the node; an error of Start still quotes their end.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
+//go:build unix
 
 package realnode
 
@@ -20,7 +20,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -35,6 +34,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/pki"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode/internal/nodespec"
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 )
@@ -105,7 +105,7 @@ func Start(ctx context.Context, options Options) (_ *Node, err error) {
 	if n.number, err = options.Network.attach(n.command.Process.Pid); err != nil {
 		return nil, err
 	}
-	client, err := options.Issuer.Client("system:node:"+n.name, "system:nodes")
+	client, err := options.Authority.Client("system:node:"+n.name, "system:nodes")
 	if err != nil {
 		return nil, fmt.Errorf("issuing the certificate of the kubelet: %w", err)
 	}
@@ -121,15 +121,18 @@ func Start(ctx context.Context, options Options) (_ *Node, err error) {
 			return nil, err
 		}
 	}
-	return n, n.waitReady(ctx, options, client)
+	if err := n.waitReady(ctx, options, client); err != nil {
+		return nil, err
+	}
+	return n, nil
 }
 
 func (o *Options) check() error {
 	if err := Check(); err != nil {
 		return err
 	}
-	if o.Name == "" || o.Network == nil || o.Issuer == nil || o.KubeletPath == "" {
-		return errors.New("a node needs Name, Network, Issuer and KubeletPath")
+	if o.Name == "" || o.Network == nil || o.Authority == nil || o.KubeletPath == "" {
+		return errors.New("a node needs Name, Network, Authority and KubeletPath")
 	}
 	for _, hidden := range []string{"/run/", "/var/lib/", "/var/log/", "/var/run/"} {
 		if strings.HasPrefix(o.KubeletPath, hidden) {
@@ -138,9 +141,6 @@ func (o *Options) check() error {
 	}
 	if o.ServerName == "" {
 		o.ServerName = "127.0.0.1"
-	}
-	if o.ClientCA == nil {
-		o.ClientCA = o.ServerCA
 	}
 	return nil
 }
@@ -151,12 +151,9 @@ func (n *Node) launch(program string) error {
 	command.Dir = "/"
 	command.Env = environment()
 	command.Stderr = n.errors
-	// nodeinit shares the lock on the folder: it outlives this process while it cleans up.
-	command.ExtraFiles = []*os.File{n.state.lock}
-	command.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
-		Setpgid:    true,
-	}
+	// nodeinit shares the lock on the folder, since it outlives this process while it cleans up.
+	command.ExtraFiles = []*os.File{n.state.lock.File()}
+	command.SysProcAttr = newNamespaces()
 	input, err := command.StdinPipe()
 	if err != nil {
 		return err
@@ -219,7 +216,7 @@ func (n *Node) waitFor(ctx context.Context, process string, running bool) error 
 }
 
 // configure writes the files of the node and describes its inside.
-func (n *Node) configure(options Options, client Certificate) (nodespec.Spec, error) {
+func (n *Node) configure(options Options, client pki.Pair) (nodespec.Spec, error) {
 	plugins, err := cniFolder()
 	if err != nil {
 		return nodespec.Spec{}, err
@@ -228,21 +225,19 @@ func (n *Node) configure(options Options, client Certificate) (nodespec.Spec, er
 	if err != nil {
 		return nodespec.Spec{}, err
 	}
-	serving, err := options.Issuer.Server("system:node:"+n.name, n.name, n.Address().String(), "127.0.0.1", "localhost")
+	serving, err := options.Authority.Server("system:node:"+n.name, n.name, n.Address().String(), "127.0.0.1", "localhost")
 	if err != nil {
 		return nodespec.Spec{}, fmt.Errorf("issuing the serving certificate of the kubelet: %w", err)
 	}
-	router := n.network.routerAddress()
-
 	written := &files{root: n.state.Folder}
-	written.containerd(plugins, netip.AddrPortFrom(router, registryPort))
+	written.containerd(plugins, n.network.registryAddress())
 	written.cni(n.PodRange())
-	written.kubelet(n.state.cgroup, router, options.KubeletConfig)
-	written.kubeconfig(netip.AddrPortFrom(router, apiServerPort), options.ServerName, options.ServerCA, client)
-	written.write(clientCAFile, options.ClientCA)
+	written.kubelet(n.state.cgroup, n.network.plan.router(), options.KubeletConfig)
+	written.kubeconfig(n.network.apiServerAddress(), options.ServerName, options.Authority.Cert(), client)
+	written.write(clientCAFile, options.Authority.Cert())
 	written.write(servingCertFile, serving.Cert)
 	written.write(servingKeyFile, serving.Key)
-	written.write(resolvConf, fmt.Appendf(nil, "nameserver %s\n", router))
+	written.write(resolvConf, fmt.Appendf(nil, "nameserver %s\n", n.network.plan.router()))
 	if written.err != nil {
 		return nodespec.Spec{}, fmt.Errorf("writing the configuration: %w", written.err)
 	}
@@ -295,14 +290,14 @@ func environment() []string {
 }
 
 // waitReady waits until the API server knows the node as ready.
-func (n *Node) waitReady(ctx context.Context, options Options, client Certificate) error {
+func (n *Node) waitReady(ctx context.Context, options Options, client pki.Pair) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyPatience, fmt.Errorf("the node was not ready after %s", readyPatience))
 	defer cancel()
 	// As the node itself: it may read its own object, so nobody else has to grant anything.
 	clientset, err := kubernetes.NewForConfig(&rest.Config{
 		Host: "https://" + n.network.apiServer,
 		TLSClientConfig: rest.TLSClientConfig{
-			ServerName: options.ServerName, CAData: options.ServerCA, CertData: client.Cert, KeyData: client.Key,
+			ServerName: options.ServerName, CAData: options.Authority.Cert(), CertData: client.Cert, KeyData: client.Key,
 		},
 	})
 	if err != nil {
@@ -355,10 +350,10 @@ func isReady(node *corev1.Node) bool {
 func (n *Node) Name() string { return n.name }
 
 // Address is where the node is reached: the kubelet at port 10250, pods on the host network, host ports.
-func (n *Node) Address() netip.Addr { return n.network.nodeAddress(n.number) }
+func (n *Node) Address() netip.Addr { return n.network.plan.node(n.number) }
 
 // PodRange holds the addresses of the pods on the node.
-func (n *Node) PodRange() netip.Prefix { return n.network.podRange(n.number) }
+func (n *Node) PodRange() netip.Prefix { return n.network.plan.pods(n.number) }
 
 // Log is the path of the log of [Kubelet] or [Containerd].
 func (n *Node) Log(program string) string { return n.log[program] }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
+//go:build unix
 
 package realnode
 
@@ -13,11 +13,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/pki"
 )
 
 // pauseImage is the image of pod sandboxes.
@@ -121,12 +121,6 @@ disabled_plugins = [
 `, registry))
 }
 
-// onOverlay tells whether a folder lies on an overlay file system, as in most containers.
-func onOverlay(folder string) bool {
-	var stat unix.Statfs_t
-	return unix.Statfs(folder, &stat) == nil && stat.Type == unix.OVERLAYFS_SUPER_MAGIC
-}
-
 // cni writes the configuration of the pod network.
 func (f *files) cni(pods netip.Prefix) {
 	if f.err != nil {
@@ -209,7 +203,7 @@ func (f *files) kubelet(cgroup string, clusterDNS netip.Addr, overrides map[stri
 
 // kubeconfig writes the access of the kubelet to the API server. serverName is the name that the certificate of the API server
 // carries, since the address at which the node reaches it is not in there.
-func (f *files) kubeconfig(apiServer netip.AddrPort, serverName string, ca []byte, client Certificate) {
+func (f *files) kubeconfig(apiServer netip.AddrPort, serverName string, ca []byte, client pki.Pair) {
 	if f.err != nil {
 		return
 	}

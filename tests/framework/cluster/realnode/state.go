@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
+//go:build unix
 
 package realnode
 
@@ -9,12 +9,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/internal/filelock"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode/internal/nodespec"
 )
 
@@ -25,12 +25,12 @@ const (
 
 // state is what a node has on disk and among the control groups, and the lock that shows that it lives.
 //
-// Beside each folder lies a file that is locked while the owner or the first process of the node lives. The
-// file is made before anything else and removed last, so it leads to all that may be left.
+// Beside each folder lies a file that is locked while the owner or any process of the node lives. It is made before
+// anything else and removed last, so it leads to all that may be left.
 type state struct {
 	nodespec.State
 	cgroup string // its name below the root of each hierarchy
-	lock   *os.File
+	lock   *filelock.Lock
 }
 
 // stateRoot is the folder with the folders of all nodes on this machine.
@@ -59,7 +59,8 @@ func newState() (_ *state, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := describe(root, strings.ToLower(rand.Text()[:10]))
+	const idLength = 10
+	s, err := describe(root, strings.ToLower(rand.Text()[:idLength]))
 	if err != nil {
 		return nil, err
 	}
@@ -79,17 +80,17 @@ func newState() (_ *state, err error) {
 	return s, makeCgroups(s.Cgroups)
 }
 
-// claim makes a lock file and locks it, as often as a process that removes its last node gets in between.
-func claim(name string) (*os.File, error) {
+// claim makes a lock file and locks it. Somebody who removes the last node may take the folder away in between, and somebody
+// who looks for leftovers may hold the new file for a moment; both pass.
+func claim(name string) (*filelock.Lock, error) {
 	for {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			return nil, err
 		}
-		file, err := tryLock(name)
-		if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
-			continue // taken for a leftover between its making and its locking, or the folder is gone again
+		lock, err := filelock.Try(name)
+		if !errors.Is(err, filelock.ErrHeld) && !errors.Is(err, fs.ErrNotExist) {
+			return lock, err
 		}
-		return file, err
 	}
 }
 
@@ -99,75 +100,32 @@ func (s *state) sub(name string) string { return filepath.Join(s.Folder, name) }
 func (s *state) remove() error {
 	if err := s.Remove(); err != nil {
 		// The lock file stays and leads the next start here.
-		return errors.Join(err, s.lock.Close())
+		return errors.Join(err, s.lock.Release())
 	}
-	err := errors.Join(os.Remove(s.lock.Name()), s.lock.Close())
+	err := s.lock.Remove()
 	// Gone with the last node; others may still have theirs there.
 	_ = os.Remove(filepath.Dir(s.Folder))
 	return err
 }
 
-var errLocked = errors.New("locked by another process")
-
-// tryLock takes the lock of a file, which it creates if needed, or returns errLocked.
-func tryLock(name string) (*os.File, error) {
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = errLocked
-	}
-	if err == nil {
-		// Whoever held the lock may have removed the file meanwhile; the lock of a removed file protects nothing.
-		err = isCurrent(file, name)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("locking %s: %w", name, err)
-	}
-	return file, nil
-}
-
-// isCurrent returns an error unless the open file is still the one with that name.
-func isCurrent(file *os.File, name string) error {
-	open, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	named, err := os.Stat(name)
-	if err == nil && !os.SameFile(open, named) {
-		err = os.ErrNotExist
-	}
-	return err
-}
-
-// removeLeftovers removes nodes whose owner and first process are both dead.
+// removeLeftovers removes what nodes left of which no process is alive.
 func removeLeftovers() error {
 	root, err := stateRoot()
 	if err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(root)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+	locks, err := filepath.Glob(filepath.Join(root, "*"+lockSuffix))
 	if err != nil {
 		return err
 	}
 	var failures []error
-	for _, entry := range entries {
-		id, isLock := strings.CutSuffix(entry.Name(), lockSuffix)
-		if !isLock {
-			continue
-		}
-		left, err := describe(root, id)
+	for _, name := range locks {
+		left, err := describe(root, strings.TrimSuffix(filepath.Base(name), lockSuffix))
 		if err != nil {
 			return err
 		}
-		left.lock, err = tryLock(filepath.Join(root, entry.Name()))
-		if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
+		left.lock, err = filelock.Try(name)
+		if errors.Is(err, filelock.ErrHeld) || errors.Is(err, fs.ErrNotExist) {
 			continue // alive, or removed by somebody else
 		}
 		if err == nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
+//go:build unix
 
 package realnode
 
@@ -10,22 +10,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
-
-// cgroupsAreV2 tells whether this machine uses the unified hierarchy alone. A machine that mounts it
-// beside the controllers of version 1 counts as version 1.
-func cgroupsAreV2() (bool, error) {
-	var stat unix.Statfs_t
-	if err := unix.Statfs(cgroupRoot, &stat); err != nil {
-		return false, fmt.Errorf("looking at %s: %w", cgroupRoot, err)
-	}
-	return stat.Type == unix.CGROUP2_SUPER_MAGIC, nil
-}
 
 // cgroupPaths lists the folders of a control group, one for each hierarchy.
 func cgroupPaths(name string) ([]string, error) {
@@ -100,7 +89,7 @@ func enableControllers() error {
 		default:
 			continue
 		}
-		if hasWord(string(enabled), controller) {
+		if slices.Contains(strings.Fields(string(enabled)), controller) {
 			continue
 		}
 		if err := os.WriteFile(subtree, []byte("+"+controller), 0o644); err != nil {
@@ -109,13 +98,4 @@ func enableControllers() error {
 		}
 	}
 	return nil
-}
-
-func hasWord(text, word string) bool {
-	for _, field := range strings.Fields(text) {
-		if field == word {
-			return true
-		}
-	}
-	return false
 }

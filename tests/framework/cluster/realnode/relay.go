@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
+//go:build unix
 
 package realnode
 
 import (
-	"errors"
 	"io"
 	"net"
 	"sync"
@@ -17,14 +16,24 @@ type relay struct {
 	listener net.Listener
 	target   string
 
+	ended chan struct{}
+
 	mutex  sync.Mutex
 	closed bool
 	open   map[net.Conn]struct{}
 }
 
-// run serves until Close and returns when all connections have ended.
+// startRelay owns the listener from then on.
+func startRelay(listener net.Listener, target string) *relay {
+	r := &relay{listener: listener, target: target, ended: make(chan struct{}), open: map[net.Conn]struct{}{}}
+	go r.run()
+	return r
+}
+
+// run serves until close and returns when all connections have ended.
 func (r *relay) run() {
 	var pairs sync.WaitGroup
+	defer close(r.ended)
 	defer pairs.Wait()
 	for {
 		client, err := r.listener.Accept()
@@ -35,14 +44,14 @@ func (r *relay) run() {
 	}
 }
 
-// join copies both ways until either side has nothing more to say or Close is called.
+// join copies both ways until either side has nothing more to say or the relay is closed.
 func (r *relay) join(client net.Conn) {
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", r.target)
 	if err != nil {
 		return // the client sees a closed connection, as with a server that is down
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	if !r.track(client, server) {
 		return
 	}
@@ -79,17 +88,15 @@ func (r *relay) forget(connections ...net.Conn) {
 	}
 }
 
-// Close ends the relay and all its connections.
-func (r *relay) Close() error {
+// close ends the relay and all its connections.
+func (r *relay) close() error {
 	err := r.listener.Close()
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
-	}
 	r.mutex.Lock()
-	defer r.mutex.Unlock()
 	r.closed = true
 	for connection := range r.open {
 		_ = connection.Close()
 	}
+	r.mutex.Unlock()
+	<-r.ended
 	return err
 }
