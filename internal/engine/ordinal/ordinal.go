@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ordinal says which ordinals the pods of a StatefulSet have: counted upward from the first one, leaving out the
+// reserved ones, until there are as many as replicas.
+//
+// Everything is interval arithmetic. The cost depends on how many entries the list of reserved ordinals has, never on how wide
+// its ranges are, so that "0-2000000000" is as cheap as 7.
+package ordinal
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Set is the ordinals that pods should have. The zero Set has none.
+type Set struct {
+	// runs are the valid ordinals: sorted, disjoint and not empty.
+	runs []interval
+	// reserved are the reserved ordinals: sorted and disjoint.
+	reserved []interval
+	length   int
+}
+
+// interval is a closed range of ordinals.
+type interval struct{ first, last int }
+
+func (i interval) len() int { return i.last - i.first + 1 }
+
+// New returns the ordinals of a set with this first ordinal, number of replicas and reserved ordinals. A reserved element is a
+// number or a closed range such as "3-7"; elements may overlap, repeat and lie outside of what is used. The error names the
+// element that cannot be read, or says that the reserved ones leave too little room.
+func New(start, replicas int32, reserve []intstr.IntOrString) (Set, error) {
+	if start < 0 {
+		return Set{}, fmt.Errorf("first ordinal %d is negative", start)
+	}
+	reserved, err := parseAll(reserve)
+	if err != nil {
+		return Set{}, err
+	}
+	set := Set{reserved: reserved}
+	next, missing := int(start), int(max(replicas, 0))
+	take := func(last int) {
+		if run := (interval{next, min(last, next+missing-1)}); run.len() > 0 {
+			set.runs = append(set.runs, run)
+			set.length += run.len()
+			missing -= run.len()
+		}
+	}
+	for _, r := range reserved {
+		take(r.first - 1)
+		next = max(next, r.last+1)
+	}
+	take(math.MaxInt32)
+	if missing > 0 {
+		return Set{}, fmt.Errorf("reserved ordinals leave no room for %d replicas from %d on", replicas, start)
+	}
+	return set, nil
+}
+
+// parseAll reads and merges the reserved elements.
+func parseAll(reserve []intstr.IntOrString) ([]interval, error) {
+	all := make([]interval, 0, len(reserve))
+	for i, element := range reserve {
+		parsed, err := parse(element)
+		if err != nil {
+			return nil, fmt.Errorf("reserved ordinal %d, %q: %w", i, element.String(), err)
+		}
+		all = append(all, parsed)
+	}
+	slices.SortFunc(all, func(a, b interval) int {
+		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.last, b.last))
+	})
+	var merged []interval
+	for _, i := range all {
+		if n := len(merged); n > 0 && i.first <= merged[n-1].last+1 {
+			merged[n-1].last = max(merged[n-1].last, i.last)
+			continue
+		}
+		merged = append(merged, i)
+	}
+	return merged, nil
+}
+
+func parse(element intstr.IntOrString) (interval, error) {
+	if element.Type == intstr.Int {
+		if element.IntVal < 0 {
+			return interval{}, fmt.Errorf("negative")
+		}
+		return interval{int(element.IntVal), int(element.IntVal)}, nil
+	}
+	from, to, isRange := strings.Cut(element.StrVal, "-")
+	if !isRange {
+		return interval{}, fmt.Errorf("neither a number nor a range such as \"3-7\"")
+	}
+	first, err := number(from)
+	if err != nil {
+		return interval{}, err
+	}
+	last, err := number(to)
+	if err != nil {
+		return interval{}, err
+	}
+	if first > last {
+		return interval{}, fmt.Errorf("begins after it ends")
+	}
+	return interval{first, last}, nil
+}
+
+// number reads decimal digits and nothing else.
+func number(text string) (int, error) {
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return 0, fmt.Errorf("%q is not a number", text)
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%s is larger than %d", text, math.MaxInt32)
+	}
+	return int(n), nil
+}
+
+// Len is how many ordinals there are.
+func (s Set) Len() int { return s.length }
+
+// Nth is the ordinal with n valid ordinals below it. It must be in [0, Len).
+func (s Set) Nth(n int) int {
+	for _, run := range s.runs {
+		if n < run.len() {
+			return run.first + n
+		}
+		n -= run.len()
+	}
+	panic(fmt.Sprintf("ordinal %d of a set that has %d", n, s.length))
+}
+
+// Rank is how many valid ordinals are below this one, whether it is valid itself or not.
+func (s Set) Rank(ordinal int) int {
+	rank := 0
+	for _, run := range s.runs {
+		if ordinal <= run.first {
+			break
+		}
+		rank += min(ordinal-run.first, run.len())
+	}
+	return rank
+}
+
+// Contains says whether the ordinal is valid.
+func (s Set) Contains(ordinal int) bool { return within(s.runs, ordinal) }
+
+// Reserved says whether the list of reserved ordinals names this one.
+func (s Set) Reserved(ordinal int) bool { return within(s.reserved, ordinal) }
+
+func within(intervals []interval, ordinal int) bool {
+	_, found := slices.BinarySearchFunc(intervals, ordinal, func(i interval, o int) int {
+		switch {
+		case i.last < o:
+			return -1
+		case i.first > o:
+			return 1
+		default:
+			return 0
+		}
+	})
+	return found
+}
+
+// Iterate yields the ordinals, ascending.
+func (s Set) Iterate() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, run := range s.runs {
+			for o := run.first; o <= run.last; o++ {
+				if !yield(o) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// PodName is the name of the pod with this ordinal.
+func PodName(set string, ordinal int) string { return set + "-" + strconv.Itoa(ordinal) }
+
+// OfPod is the ordinal in a pod's name, if the name is one that PodName gives for this set. "web-01" is none: no slot has
+// that name.
+func OfPod(set, pod string) (int, bool) {
+	digits, found := strings.CutPrefix(pod, set+"-")
+	if !found {
+		return 0, false
+	}
+	n, err := number(digits)
+	if err != nil || strconv.Itoa(n) != digits {
+		return 0, false
+	}
+	return n, true
+}

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podtemplate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ForPod returns the pod that the template describes, without a name: its labels, annotations, finalizers and spec, and
+// imagePullPolicy Always on main containers that leave it out. OpenKruise fills that in whatever the tag is, so a pod that is
+// created from a template as the user wrote it has to get it too. Every other default is left to the server.
+func ForPod(t *corev1.PodTemplateSpec) *corev1.Pod {
+	t = t.DeepCopy()
+	alwaysPull(t.Spec.Containers)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: t.Labels, Annotations: t.Annotations, Finalizers: t.Finalizers},
+		Spec:       t.Spec,
+	}
+}
+
+func alwaysPull(containers []corev1.Container) {
+	for i := range containers {
+		if containers[i].ImagePullPolicy == "" {
+			containers[i].ImagePullPolicy = corev1.PullAlways
+		}
+	}
+}
