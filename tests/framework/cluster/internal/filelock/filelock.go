@@ -80,6 +80,11 @@ func Acquire(ctx context.Context, path string, onWait func()) (*Lock, error) {
 	}
 }
 
+// Path returns the path of the lock's file.
+func (l *Lock) Path() string {
+	return l.file.Name()
+}
+
 // Release gives the lock up and leaves its file.
 func (l *Lock) Release() error {
 	return l.file.Close()
