@@ -3,91 +3,246 @@
 
 // Package claims decides about the volume claims of a pod that has a lasting identity: what they are called, what they should
 // look like, whom they belong to, and whether a changed claim template makes them grow.
+//
+// Nothing here deletes a claim. A claim that should go gets an owner, and the garbage collector deletes it with that owner.
 package claims
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// Name is the name of a pod's claim for the claim template. A pod name holds workload and slot.
+// Name is the name of a pod's claim for the claim template. The pod's name holds workload and slot.
 func Name(template, pod string) string { return template + "-" + pod }
 
 // Template is everything that the claims of one workload have in common.
 type Template struct {
 	Namespace string
-	// Claims are the workload's claim templates.
+	// Claims are the workload's claim templates. Read-only.
 	Claims []corev1.PersistentVolumeClaim
-	// Labels are added to those of each claim template: for a StatefulSet its selector's matchLabels.
+	// Labels are added to those of each claim template and win over them: for a StatefulSet its selector's matchLabels.
 	Labels map[string]string
 }
 
 // Wanted returns the claims of the pod, one for each claim template and in that order, without owners.
-func (t Template) Wanted(pod string) []*corev1.PersistentVolumeClaim { panic("not written yet") }
+func (t Template) Wanted(pod string) []*corev1.PersistentVolumeClaim {
+	wanted := make([]*corev1.PersistentVolumeClaim, len(t.Claims))
+	for i := range t.Claims {
+		template := t.Claims[i].DeepCopy()
+		labels := template.Labels
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, t.Labels)
+		wanted[i] = &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:   t.Namespace,
+				Name:        Name(template.Name, pod),
+				Labels:      labels,
+				Annotations: template.Annotations,
+				Finalizers:  template.Finalizers,
+			},
+			Spec: template.Spec,
+		}
+	}
+	return wanted
+}
 
-// Mount replaces or adds the volumes of a pod's claims: a claim wins over a volume of the template with the same name.
-func (t Template) Mount(spec *corev1.PodSpec, pod string) { panic("not written yet") }
+// Mount gives the spec the volumes of the pod's claims. A claim wins over a volume with the same name.
+func (t Template) Mount(spec *corev1.PodSpec, pod string) {
+	volumes := make([]corev1.Volume, 0, len(t.Claims)+len(spec.Volumes))
+	ours := map[string]bool{}
+	for i := range t.Claims {
+		name := t.Claims[i].Name
+		ours[name] = true
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: Name(name, pod)},
+		}})
+	}
+	for _, v := range spec.Volumes {
+		if !ours[v.Name] {
+			volumes = append(volumes, v)
+		}
+	}
+	spec.Volumes = volumes
+}
 
-// Mounted says whether the spec has the volumes of the pod's claims.
-func (t Template) Mounted(spec *corev1.PodSpec, pod string) bool { panic("not written yet") }
+// Mounted says whether the spec has the volumes of the pod's claims. It is false for a pod that was created before a claim
+// template was added; the pod has to be replaced to get it.
+func (t Template) Mounted(spec *corev1.PodSpec, pod string) bool {
+	for i := range t.Claims {
+		name := t.Claims[i].Name
+		if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+			return v.Name == name && v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == Name(name, pod)
+		}) {
+			return false
+		}
+	}
+	return true
+}
 
-// Retention says when claims are deleted: true means Delete, by the garbage collector through an owner reference.
-type Retention struct{ WhenScaled, WhenDeleted bool }
+// Retention says when claims are deleted; a false field keeps them.
+type Retention struct {
+	// WhenScaled deletes a claim once its slot is not wanted any more and its pod is gone.
+	WhenScaled bool
+	// WhenDeleted deletes a claim with its workload.
+	WhenDeleted bool
+}
 
-// RetentionOf reads a StatefulSet's policy; nil and unknown values keep the claims.
+// RetentionOf reads a StatefulSet's policy. Nil and unknown values keep the claims.
 func RetentionOf(p *appsv1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy) Retention {
+	if p == nil {
+		return Retention{}
+	}
 	return Retention{
-		WhenScaled:  p != nil && p.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
-		WhenDeleted: p != nil && p.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+		WhenScaled:  p.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+		WhenDeleted: p.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
 	}
 }
 
-// Owned is who may own a claim. Set is the reference to the workload, Pod that to the pod; either without controller.
+// Owned is who may own a claim: the workload and its pod. Neither reference is a controller's. The UID of Pod is empty while
+// there is no pod.
 type Owned struct{ Set, Pod metav1.OwnerReference }
 
-// Owners returns the references that a claim should have: those of others as they are, and of the workload and its pods only what
-// the policy says. condemned says that the pod's slot is no longer wanted. changed says that the claim has something else now.
+// Owners returns the references that a claim should have, and whether it has something else now. References to the workload
+// and to the pod are as the policy says, all others stay:
+//
+//	whenScaled  whenDeleted  while the slot is wanted  when it is not (condemned)
+//	Retain      Retain       none                      none
+//	Retain      Delete       the workload              the workload
+//	Delete      Retain       none                      the pod
+//	Delete      Delete       the workload              the pod
 func (r Retention) Owners(claim *corev1.PersistentVolumeClaim, who Owned, condemned bool) (owners []metav1.OwnerReference, changed bool) {
-	panic("not written yet")
+	byPod := r.WhenScaled && condemned
+	bySet := r.WhenDeleted && !byPod
+	hasSet, hasPod := false, false
+	for _, owner := range claim.OwnerReferences {
+		keep := true
+		switch owner.UID {
+		case who.Set.UID:
+			keep, hasSet = bySet, true
+		case who.Pod.UID:
+			keep, hasPod = byPod, true
+		}
+		if keep {
+			owners = append(owners, owner)
+		} else {
+			changed = true
+		}
+	}
+	if bySet && !hasSet {
+		owners, changed = append(owners, who.Set), true
+	}
+	if byPod && !hasPod && who.Pod.UID != "" {
+		owners, changed = append(owners, who.Pod), true
+	}
+	return owners, changed
 }
 
-// Stale says that the claim belongs to an earlier pod of the same name and is going to be deleted with it: a new pod must not
-// use it. uid is that of the pod that exists, or empty.
-func Stale(claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) bool { panic("not written yet") }
+// Stale says that the claim is about to be deleted together with an earlier pod of the same name, so that a pod must not
+// be created with it: the earlier pod owns it, or it is terminating already. uid is that of the pod that exists, or empty.
+func Stale(claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) bool {
+	if uid == "" && claim.DeletionTimestamp != nil {
+		return true
+	}
+	return slices.ContainsFunc(claim.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.Kind == "Pod" && owner.APIVersion == "v1" && owner.Name == pod && owner.UID != uid
+	})
+}
 
-// OwnersPatch is the merge patch that gives the claim these owners, bound to the version that was looked at.
+// OwnersPatch is the merge patch that gives the claim these owners. It is bound to the version that was looked at, because it
+// replaces the whole list.
 func OwnersPatch(claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerReference) ([]byte, error) {
-	panic("not written yet")
+	if owners == nil {
+		owners = []metav1.OwnerReference{}
+	}
+	return patch(claim, map[string]any{"ownerReferences": owners}, nil)
 }
 
 // Fit says how a claim stands to its template.
 type Fit string
 
 const (
-	// Fits: the claim has everything that the template asks for, in its spec.
+	// Fits is a claim whose spec has what the template asks for, or more.
 	Fits Fit = "Fits"
-	// Grows: only more storage is asked for.
+	// Grows is a claim that differs only in requesting less storage.
 	Grows Fit = "Grows"
-	// Differs: something else differs, which no patch can change.
+	// Differs is a claim that differs in something that no patch can change: storage class or access modes.
 	Differs Fit = "Differs"
 )
 
-// Compare says how the claim stands to the template.
-func Compare(claim, template *corev1.PersistentVolumeClaim) Fit { panic("not written yet") }
-
-// Grown says whether the claim has the capacity that its spec requests, or needs only a pod to finish.
-func Grown(claim *corev1.PersistentVolumeClaim) bool { panic("not written yet") }
-
-// GrowPatch is the merge patch that asks for the template's resources and marks the claim as resized by the set.
-func GrowPatch(claim, template *corev1.PersistentVolumeClaim, set string) ([]byte, error) {
-	panic("not written yet")
+// Compare says how the claim stands to the template. A storage class that one of them leaves out is no difference.
+func Compare(claim, template *corev1.PersistentVolumeClaim) Fit {
+	class, wanted := claim.Spec.StorageClassName, template.Spec.StorageClassName
+	switch {
+	case class != nil && wanted != nil && *class != *wanted:
+		return Differs
+	case !slices.Equal(slices.Sorted(slices.Values(claim.Spec.AccessModes)), slices.Sorted(slices.Values(template.Spec.AccessModes))):
+		return Differs
+	case claim.Spec.Resources.Requests.Storage().Cmp(*template.Spec.Resources.Requests.Storage()) < 0:
+		return Grows
+	default:
+		return Fits
+	}
 }
 
-// Status counts the claims of the existing pods against the templates, one entry for each template in that order.
+// Grown says whether the claim has the capacity that it requests, or waits only for a pod to finish growing its file system.
+func Grown(claim *corev1.PersistentVolumeClaim) bool {
+	return hasCapacity(claim) || slices.ContainsFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+		return c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && c.Status == corev1.ConditionTrue
+	})
+}
+
+func hasCapacity(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Status.Capacity.Storage().Cmp(*claim.Spec.Resources.Requests.Storage()) >= 0
+}
+
+// GrowPatch is the merge patch that asks for the template's resources and says that the set with this name resizes the claim.
+func GrowPatch(claim, template *corev1.PersistentVolumeClaim, set string) ([]byte, error) {
+	metadata := map[string]any{"annotations": map[string]string{shared.AnnotationOwnedByStatefulSet: set}}
+	return patch(claim, metadata, map[string]any{"resources": template.Spec.Resources})
+}
+
+func patch(claim *corev1.PersistentVolumeClaim, metadata, spec map[string]any) ([]byte, error) {
+	metadata["uid"], metadata["resourceVersion"] = claim.UID, claim.ResourceVersion
+	body := map[string]any{"metadata": metadata}
+	if spec != nil {
+		body["spec"] = spec
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch of claim %s: %w", claim.Name, err)
+	}
+	return data, nil
+}
+
+// Status counts the claims of pods against the templates, one entry for each template in that order. pods are the names of the
+// existing pods whose slot is wanted.
 func (t Template) Status(pods []string, claims map[string]*corev1.PersistentVolumeClaim) []appsv1beta1.VolumeClaimStatus {
-	panic("not written yet")
+	statuses := make([]appsv1beta1.VolumeClaimStatus, len(t.Claims))
+	for i := range t.Claims {
+		template := &t.Claims[i]
+		statuses[i].VolumeClaimName = template.Name
+		for _, pod := range pods {
+			claim := claims[Name(template.Name, pod)]
+			if claim == nil || Compare(claim, template) != Fits {
+				continue
+			}
+			statuses[i].CompatibleReplicas++
+			if hasCapacity(claim) {
+				statuses[i].CompatibleReadyReplicas++
+			}
+		}
+	}
+	return statuses
 }

@@ -3,11 +3,267 @@
 
 package podtemplate
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"cmp"
 
-// Defaulted returns a copy with every default filled in.
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	podresource "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	defaultFileMode        int32 = 0o644
+	defaultTokenExpiration int64 = 60 * 60
+)
+
+// Defaulted returns a copy of the template with everything filled in that a pod made from it would have, and imagePullPolicy
+// Always on main containers that leave it out. It is for comparing only: never create or store it.
 func Defaulted(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	t = t.DeepCopy()
 	alwaysPull(t.Spec.Containers)
+	defaultPodSpec(&t.Spec)
 	return t
+}
+
+func defaultPodSpec(spec *corev1.PodSpec) {
+	setIfZero(&spec.DNSPolicy, corev1.DNSClusterFirst)
+	setIfZero(&spec.RestartPolicy, corev1.RestartPolicyAlways)
+	setIfZero(&spec.SchedulerName, corev1.DefaultSchedulerName)
+	setIfNil(&spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	setIfNil(&spec.SecurityContext, corev1.PodSecurityContext{})
+	setIfNil(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
+	spec.ServiceAccountName = cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount)
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	roundUp(spec.Overhead)
+
+	for i := range spec.Volumes {
+		defaultVolume(&spec.Volumes[i])
+	}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			defaultContainer(&containers[i], spec.HostNetwork)
+		}
+	}
+	for i := range spec.EphemeralContainers {
+		ephemeral := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
+		// The server gives ephemeral containers no ports and no requests, so nothing is derived for them.
+		defaultCommon(&ephemeral)
+		spec.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(ephemeral)
+	}
+	// Last: what the pod asks for follows from what its containers ask for.
+	defaultPodResources(spec)
+}
+
+// defaultPodResources completes resources of the pod as a whole that are given in part.
+func defaultPodResources(spec *corev1.PodSpec) {
+	if spec.Resources == nil {
+		return
+	}
+	roundUp(spec.Resources.Limits)
+	roundUp(spec.Resources.Requests)
+	pod := &corev1.Pod{Spec: *spec}
+
+	limits := spec.Resources.Limits
+	for name, limit := range podresource.AggregateContainerLimits(pod, podresource.PodResourcesOptions{}) {
+		if _, has := limits[name]; !has && isHugePage(name) && podresource.IsSupportedPodLevelResource(name) {
+			setQuantity(&spec.Resources.Limits, name, limit)
+		}
+	}
+	if len(spec.Resources.Limits) == 0 {
+		return
+	}
+	for name, request := range podresource.AggregateContainerRequests(pod, podresource.PodResourcesOptions{}) {
+		if _, has := spec.Resources.Requests[name]; !has && !isHugePage(name) && podresource.IsSupportedPodLevelResource(name) {
+			setQuantity(&spec.Resources.Requests, name, request)
+		}
+	}
+	for name, limit := range spec.Resources.Limits {
+		if _, has := spec.Resources.Requests[name]; !has && podresource.IsSupportedPodLevelResource(name) {
+			setQuantity(&spec.Resources.Requests, name, limit)
+		}
+	}
+}
+
+func isHugePage(name corev1.ResourceName) bool {
+	return len(name) > len(corev1.ResourceHugePagesPrefix) && name[:len(corev1.ResourceHugePagesPrefix)] == corev1.ResourceHugePagesPrefix
+}
+
+func defaultContainer(c *corev1.Container, hostNetwork bool) {
+	defaultCommon(c)
+	if hostNetwork {
+		for i := range c.Ports {
+			setIfZero(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
+		}
+	}
+	for name, limit := range c.Resources.Limits {
+		if _, has := c.Resources.Requests[name]; !has {
+			setQuantity(&c.Resources.Requests, name, limit)
+		}
+	}
+}
+
+// defaultCommon fills in what containers of every sort have.
+func defaultCommon(c *corev1.Container) {
+	setIfZero(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	setIfZero(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	setIfZero(&c.ImagePullPolicy, pullPolicyByTag(c.Image))
+	for i := range c.Ports {
+		setIfZero(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+	}
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil {
+			defaultFieldRef(from.FieldRef)
+			if from.FileKeyRef != nil {
+				setIfNil(&from.FileKeyRef.Optional, false)
+			}
+		}
+	}
+	roundUp(c.Resources.Limits)
+	roundUp(c.Resources.Requests)
+	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		defaultProbe(probe)
+	}
+	if c.Lifecycle != nil {
+		for _, handler := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if handler != nil {
+				defaultHTTPGet(handler.HTTPGet)
+			}
+		}
+	}
+}
+
+// pullPolicyByTag is the server's own default: what may change under its name is pulled every time.
+func pullPolicyByTag(image string) corev1.PullPolicy {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return corev1.PullIfNotPresent
+	}
+	if tagged, ok := reference.TagNameOnly(named).(reference.Tagged); ok && tagged.Tag() == "latest" {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+func defaultProbe(p *corev1.Probe) {
+	if p == nil {
+		return
+	}
+	setIfZero(&p.TimeoutSeconds, 1)
+	setIfZero(&p.PeriodSeconds, 10)
+	setIfZero(&p.SuccessThreshold, 1)
+	setIfZero(&p.FailureThreshold, 3)
+	defaultHTTPGet(p.HTTPGet)
+	if p.GRPC != nil {
+		setIfNil(&p.GRPC.Service, "")
+	}
+}
+
+func defaultHTTPGet(a *corev1.HTTPGetAction) {
+	if a != nil {
+		setIfZero(&a.Path, "/")
+		setIfZero(&a.Scheme, corev1.URISchemeHTTP)
+	}
+}
+
+func defaultFieldRef(ref *corev1.ObjectFieldSelector) {
+	if ref != nil {
+		setIfZero(&ref.APIVersion, "v1")
+	}
+}
+
+func defaultVolume(v *corev1.Volume) {
+	if v.VolumeSource == (corev1.VolumeSource{}) {
+		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+	}
+	if s := v.HostPath; s != nil {
+		setIfNil(&s.Type, corev1.HostPathUnset)
+	}
+	if s := v.Secret; s != nil {
+		setIfNil(&s.DefaultMode, defaultFileMode)
+	}
+	if s := v.ConfigMap; s != nil {
+		setIfNil(&s.DefaultMode, defaultFileMode)
+	}
+	if s := v.DownwardAPI; s != nil {
+		setIfNil(&s.DefaultMode, defaultFileMode)
+		defaultDownwardItems(s.Items)
+	}
+	if s := v.Projected; s != nil {
+		setIfNil(&s.DefaultMode, defaultFileMode)
+		for i := range s.Sources {
+			if token := s.Sources[i].ServiceAccountToken; token != nil {
+				setIfNil(&token.ExpirationSeconds, defaultTokenExpiration)
+			}
+			if downward := s.Sources[i].DownwardAPI; downward != nil {
+				defaultDownwardItems(downward.Items)
+			}
+		}
+	}
+	if s := v.Image; s != nil && s.Reference != "" {
+		setIfZero(&s.PullPolicy, pullPolicyByTag(s.Reference))
+	}
+	if s := v.Ephemeral; s != nil && s.VolumeClaimTemplate != nil {
+		setIfNil(&s.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+		roundUp(s.VolumeClaimTemplate.Spec.Resources.Limits)
+		roundUp(s.VolumeClaimTemplate.Spec.Resources.Requests)
+	}
+	defaultNetworkDisk(&v.VolumeSource)
+}
+
+// defaultNetworkDisk fills in the in-tree drivers that have defaults of their own.
+func defaultNetworkDisk(v *corev1.VolumeSource) {
+	if s := v.ISCSI; s != nil {
+		setIfZero(&s.ISCSIInterface, "default")
+	}
+	if s := v.RBD; s != nil {
+		setIfZero(&s.RBDPool, "rbd")
+		setIfZero(&s.RadosUser, "admin")
+		setIfZero(&s.Keyring, "/etc/ceph/keyring")
+	}
+	if s := v.AzureDisk; s != nil {
+		setIfNil(&s.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+		setIfNil(&s.Kind, corev1.AzureSharedBlobDisk)
+		setIfNil(&s.FSType, "ext4")
+		setIfNil(&s.ReadOnly, false)
+	}
+	if s := v.ScaleIO; s != nil {
+		setIfZero(&s.StorageMode, "ThinProvisioned")
+		setIfZero(&s.FSType, "xfs")
+	}
+}
+
+func defaultDownwardItems(items []corev1.DownwardAPIVolumeFile) {
+	for i := range items {
+		defaultFieldRef(items[i].FieldRef)
+	}
+}
+
+// roundUp makes every quantity a whole number of milli-units, as the server stores it.
+func roundUp(list corev1.ResourceList) {
+	for name, quantity := range list {
+		quantity.RoundUp(resource.Milli)
+		list[name] = quantity
+	}
+}
+
+func setQuantity(list *corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[name] = quantity.DeepCopy()
+}
+
+func setIfZero[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func setIfNil[T any](field **T, value T) {
+	if *field == nil {
+		*field = ptr.To(value)
+	}
 }

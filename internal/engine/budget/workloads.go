@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// StatefulSetMaxUnavailable is rounded down, and at least 1. When omitted, it is 1.
+func StatefulSetMaxUnavailable(v *intstr.IntOrString, replicas int32) (int32, error) {
+	count, err := MaxUnavailable(v, replicas, intstr.FromInt32(1), Down)
+	return max(count, 1), err
+}
+
+// StatefulSetScaleMaxUnavailable is rounded down, and at least 1. When omitted, it is Unlimited.
+func StatefulSetScaleMaxUnavailable(v *intstr.IntOrString, replicas int32) (int32, error) {
+	if v == nil {
+		return Unlimited, nil
+	}
+	count, err := Count(*v, replicas, Down)
+	if err != nil {
+		return 0, fmt.Errorf("scaleStrategy.maxUnavailable: %w", err)
+	}
+	return max(count, 1), nil
+}
+
+// StatefulSetPartition is how many pods stay at the old revision: from 0 to replicas. When omitted, it is 0.
+func StatefulSetPartition(v *int32, replicas int32) int32 {
+	if v == nil {
+		return 0
+	}
+	return min(max(*v, 0), max(replicas, 0))
+}
+
+// CloneSetPartition is rounded up and from 0 to replicas. A percentage that comes to all of several replicas keeps one less, unless
+// it says 100%: whoever asks for 99% wants to see an updated pod. When omitted, it is 0.
+func CloneSetPartition(v *intstr.IntOrString, replicas int32) (int32, error) {
+	if v == nil {
+		return 0, nil
+	}
+	count, err := Count(*v, replicas, Up)
+	if err != nil {
+		return 0, fmt.Errorf("partition: %w", err)
+	}
+	count = min(count, max(replicas, 0))
+	if v.Type == intstr.String && v.StrVal != "100%" && replicas > 1 && count == replicas {
+		count--
+	}
+	return count, nil
+}
+
+// CloneSetLimits are maxUnavailable and maxSurge. The surge is rounded up, is 0 when omitted and while paused. maxUnavailable
+// is rounded up without an effective surge and down with one; when omitted, it is 20%.
+func CloneSetLimits(maxUnavailable, maxSurge *intstr.IntOrString, replicas int32, paused bool) (unavailable, surge int32, err error) {
+	if maxSurge != nil {
+		surge, err = Count(*maxSurge, replicas, Up)
+		if err != nil {
+			return 0, 0, fmt.Errorf("maxSurge: %w", err)
+		}
+	}
+	if paused {
+		surge = 0
+	}
+	unavailable, err = MaxUnavailable(maxUnavailable, replicas, intstr.FromString("20%"), Rounding(surge == 0))
+	return unavailable, surge, err
+}
+
+// CloneSetOnDeleteMaxUnavailable is the limit of deletions by label for the update type OnDelete: 20% rounded down, at least 1,
+// because with fewer than five replicas no ready pod could ever be deleted otherwise.
+func CloneSetOnDeleteMaxUnavailable(replicas int32) int32 { return max(replicas/5, 1) }
+
+// CloneSetScaleMaxUnavailable is rounded up. When omitted, it is Unlimited.
+func CloneSetScaleMaxUnavailable(v *intstr.IntOrString, replicas int32) (int32, error) {
+	if v == nil {
+		return Unlimited, nil
+	}
+	count, err := Count(*v, replicas, Up)
+	if err != nil {
+		return 0, fmt.Errorf("scaleStrategy.maxUnavailable: %w", err)
+	}
+	return count, nil
+}
+
+// DaemonSetLimits are maxUnavailable and maxSurge of the desired nodes, both rounded up. When omitted, the surge is 0 and
+// maxUnavailable is 1, or 0 beside a surge; both 0 mean one unavailable.
+func DaemonSetLimits(maxUnavailable, maxSurge *intstr.IntOrString, desired int32) (unavailable, surge int32, err error) {
+	if maxSurge != nil {
+		surge, err = Count(*maxSurge, desired, Up)
+		if err != nil {
+			return 0, 0, fmt.Errorf("maxSurge: %w", err)
+		}
+	}
+	unavailable, err = MaxUnavailable(maxUnavailable, desired, intstr.FromInt32(0), Up)
+	if err == nil && surge == 0 {
+		unavailable = max(unavailable, 1)
+	}
+	return unavailable, surge, err
+}
+
+// DaemonSetPartition is how many nodes keep the old revision, rounded down, from 0 to desired. When omitted, it is 0. desired is the
+// live number of nodes that should have a pod, not the one in the status, which is 0 on the first pass.
+func DaemonSetPartition(v *intstr.IntOrString, desired int32) (int32, error) {
+	if v == nil {
+		return 0, nil
+	}
+	count, err := Count(*v, desired, Down)
+	if err != nil {
+		return 0, fmt.Errorf("partition: %w", err)
+	}
+	return min(count, max(desired, 0)), nil
+}
+
+// DaemonSetBurst is how many pods are created, deleted or edited in one step: rounded down and at least 1. When omitted, it is 250.
+func DaemonSetBurst(v *intstr.IntOrString, desired int32) (int32, error) {
+	if v == nil {
+		return 250, nil
+	}
+	count, err := Count(*v, desired, Down)
+	if err != nil {
+		return 0, fmt.Errorf("burstReplicas: %w", err)
+	}
+	return max(count, 1), nil
+}

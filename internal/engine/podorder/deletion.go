@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podorder
+
+import (
+	"cmp"
+	"math"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+// Victim is what the order of deletion needs to know of a pod.
+type Victim struct {
+	// Object is the pod. Two values for the same pod have the same Object.
+	Object *corev1.Pod
+	// Ready and Available are the workload's own judgement.
+	Ready, Available bool
+}
+
+// Spread is how the pods of a workload should be spread over the cluster.
+type Spread struct {
+	// Constraints are those of the template.
+	Constraints []corev1.TopologySpreadConstraint
+	// Domain is the value of a label of a node; "" when the node has none or is not known. Not needed without constraints.
+	Domain func(node, key string) string
+}
+
+// ForDeletion returns the pods in the order in which they should be deleted when the workload shrinks. The first criterion
+// that differs decides:
+//
+//  1. pods without a node before pods on one;
+//  2. Pending before Unknown before Running;
+//  3. unavailable before available;
+//  4. not ready before ready;
+//  5. the lower pod-deletion-cost;
+//  6. the more crowded place: the higher rank;
+//  7. ready for a shorter time;
+//  8. more container restarts;
+//  9. younger.
+//
+// all are the pods that crowd each other, pods included.
+func ForDeletion[P any](pods, all []P, victim func(P) Victim, spread Spread) []P {
+	keys := make(map[*corev1.Pod]*deletionKey, len(all))
+	related := make([]*deletionKey, 0, len(all))
+	add := func(p P) *deletionKey {
+		v := victim(p)
+		if key, has := keys[v.Object]; has {
+			return key
+		}
+		key := newDeletionKey(v)
+		keys[v.Object] = key
+		return key
+	}
+	for _, p := range all {
+		related = append(related, add(p))
+	}
+	rank(related, spread)
+	return sortBy(pods, add, func(a, b *deletionKey) int { return cmp.Or(a.urgency(b), cmp.Compare(b.rank, a.rank), a.age(b)) })
+}
+
+// deletionKey holds the criteria of one pod.
+type deletionKey struct {
+	node             string
+	phase            int
+	available, ready bool
+	cost             int32
+	rank             float64
+	readySince       time.Time
+	restarts         int32
+	created          time.Time
+}
+
+func newDeletionKey(v Victim) *deletionKey {
+	key := &deletionKey{
+		node:      v.Object.Spec.NodeName,
+		phase:     phaseOrder(v.Object.Status.Phase),
+		available: v.Available,
+		ready:     v.Ready,
+		cost:      deletionCost(v.Object),
+		created:   v.Object.CreationTimestamp.Time,
+	}
+	for _, c := range v.Object.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			key.readySince = c.LastTransitionTime.Time
+		}
+	}
+	for _, c := range v.Object.Status.ContainerStatuses {
+		key.restarts = max(key.restarts, c.RestartCount)
+	}
+	return key
+}
+
+func phaseOrder(phase corev1.PodPhase) int {
+	switch phase {
+	case corev1.PodUnknown:
+		return 1
+	case corev1.PodRunning:
+		return 2
+	default:
+		return 0
+	}
+}
+
+// deletionCost is 0 for anything but an integer in its shortest form.
+func deletionCost(pod *corev1.Pod) int32 {
+	text := pod.Annotations[shared.AnnotationPodDeletionCost]
+	cost, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || strconv.FormatInt(cost, 10) != text {
+		return 0
+	}
+	return int32(cost)
+}
+
+// urgency compares what comes before the rank.
+func (k *deletionKey) urgency(other *deletionKey) int {
+	return cmp.Or(
+		falseFirst(k.node != "", other.node != ""),
+		cmp.Compare(k.phase, other.phase),
+		falseFirst(k.available, other.available),
+		falseFirst(k.ready, other.ready),
+		cmp.Compare(k.cost, other.cost),
+	)
+}
+
+// age compares what comes after the rank. A time that is not known counts as the latest.
+func (k *deletionKey) age(other *deletionKey) int {
+	readySince := 0
+	if k.ready && other.ready {
+		readySince = laterFirst(k.readySince, other.readySince)
+	}
+	return cmp.Or(readySince, cmp.Compare(other.restarts, k.restarts), laterFirst(k.created, other.created))
+}
+
+func falseFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func laterFirst(a, b time.Time) int {
+	if a.IsZero() || b.IsZero() {
+		return falseFirst(!a.IsZero(), !b.IsZero())
+	}
+	return b.Compare(a)
+}
+
+// rank says how crowded the place of each pod is. Without constraints it is the pod's position among the pods of its node. With
+// constraints it is the sum, over them, of its position among the pods of its domain, weighted by how many domains there
+// are. In a domain the pods to keep come first, so the next victim of a crowded domain ranks highest there.
+func rank(pods []*deletionKey, spread Spread) {
+	onNode := positions(pods, func(k *deletionKey) string { return k.node }, nil)
+	if len(spread.Constraints) == 0 {
+		for i, key := range pods {
+			key.rank = float64(onNode[i])
+		}
+		return
+	}
+	for _, constraint := range spread.Constraints {
+		domain := func(k *deletionKey) string {
+			if k.node == "" {
+				return ""
+			}
+			return spread.Domain(k.node, constraint.TopologyKey)
+		}
+		// On one host the pods of a host are not told apart by the host they share.
+		secondary := onNode
+		if constraint.TopologyKey == corev1.LabelHostname {
+			secondary = nil
+		}
+		domains := map[string]bool{}
+		for _, key := range pods {
+			if d := domain(key); d != "" {
+				domains[d] = true
+			}
+		}
+		weight := math.Log(float64(len(domains) + 2))
+		for i, position := range positions(pods, domain, secondary) {
+			pods[i].rank += float64(position) * weight
+		}
+	}
+}
+
+// positions are where each pod stands in its group, those to keep first: by urgency, then by secondary, then by age. Pods in no
+// group ("") stand at 0.
+func positions(pods []*deletionKey, group func(*deletionKey) string, secondary []int) []int {
+	indexes := make([]int, len(pods))
+	for i := range indexes {
+		indexes[i] = i
+	}
+	type entry struct {
+		index int
+		key   *deletionKey
+	}
+	kept := sortBy(indexes, func(i int) entry { return entry{i, pods[i]} }, func(a, b entry) int {
+		crowded := 0
+		if secondary != nil {
+			crowded = cmp.Compare(secondary[a.index], secondary[b.index])
+		}
+		return cmp.Or(b.key.urgency(a.key), crowded, b.key.age(a.key))
+	})
+	at := make([]int, len(pods))
+	seen := map[string]int{}
+	for _, i := range kept {
+		if g := group(pods[i]); g != "" {
+			at[i] = seen[g]
+			seen[g]++
+		}
+	}
+	return at
+}
