@@ -251,7 +251,7 @@ func TestValidateUpdate(t *testing.T) {
 		"only in place: resources": {
 			old:    rolling(`podUpdatePolicy: InPlaceOnly`),
 			change: `{spec: {template: {spec: {containers: [{name: main, image: "example/web:1", resources: {limits: {cpu: 1}}}, {name: side, image: "example/side:1"}]}}}}`,
-			want:   []string{`spec.template.spec: Forbidden: while podUpdatePolicy is InPlaceOnly, only containers[*].image may change; this update also changes containers[0].resources.limits`},
+			want:   []string{`spec.template.spec: Forbidden: while podUpdatePolicy is InPlaceOnly, only containers[*].image may change; this update also changes containers[0].resources.limits, containers[0].resources.requests`},
 		},
 		"only in place: switched on by the same update": {
 			change: `{spec: {updateStrategy: {rollingUpdate: {podUpdatePolicy: InPlaceOnly}}, template: {spec: {hostNetwork: true}}}}`,

@@ -38,8 +38,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/wire"
 )
 
-// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-statefulset,mutating=true,groups=apps.kruise.io,resources=statefulsets,verbs=create;update,versions=v1beta1,name=default.statefulsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=manager-service
-// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-statefulset,mutating=false,groups=apps.kruise.io,resources=statefulsets,verbs=create;update,versions=v1beta1,name=validate.statefulsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=manager-service
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-statefulset,mutating=true,groups=apps.kruise.io,resources=statefulsets,verbs=create;update,versions=v1beta1,name=default.statefulsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-statefulset,mutating=false,groups=apps.kruise.io,resources=statefulsets,verbs=create;update,versions=v1beta1,name=validate.statefulsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
 const (
 	// MutatePath is where the API server calls the defaulter.
