@@ -229,8 +229,7 @@ type StatefulSetStatus struct {
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 	// conditions say what the set is doing and what stops it.
 	// +optional
-	// +listType=map
-	// +listMapKey=type
+	// +listType=atomic
 	Conditions []appsv1.StatefulSetCondition `json:"conditions,omitempty"`
 	// labelSelector is the selector in text form, for the scale subresource.
 	// +optional
@@ -270,8 +269,8 @@ type StatefulSet struct {
 
 	// spec is what the set should look like.
 	// +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".selector"
-	// +kubebuilder:validation:XValidation:rule="self.?serviceName.orValue('') == oldSelf.?serviceName.orValue('')",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".serviceName"
-	// +kubebuilder:validation:XValidation:rule="(self.?podManagementPolicy.orValue('') == 'Parallel') == (oldSelf.?podManagementPolicy.orValue('') == 'Parallel')",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".podManagementPolicy"
+	// +kubebuilder:validation:XValidation:rule="has(self.serviceName) ? (has(oldSelf.serviceName) ? self.serviceName == oldSelf.serviceName : self.serviceName == '') : (!has(oldSelf.serviceName) || oldSelf.serviceName == '')",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".serviceName"
+	// +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') == (has(oldSelf.podManagementPolicy) && oldSelf.podManagementPolicy == 'Parallel')",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".podManagementPolicy"
 	Spec StatefulSetSpec `json:"spec,omitempty"`
 	// status is what was last observed of the set.
 	Status StatefulSetStatus `json:"status,omitempty"`

@@ -66,9 +66,12 @@ func (p *Probe) Check(ctx context.Context, c client.Client, url string) error {
 	p.reached.Store(false)
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+		try, cancel := context.WithTimeout(ctx, tryTimeout)
 		defer cancel()
-		last = c.Create(ctx, p.question(), client.DryRunAll)
+		// What a try says that was cut off by the end of patience explains nothing.
+		if err := c.Create(try, p.question(), client.DryRunAll); ctx.Err() == nil || last == nil {
+			last = err
+		}
 		return p.reached.Load(), nil
 	})
 	switch {
