@@ -132,7 +132,8 @@ func (n *Nodes) Stop() {
 	n.work.Wait()
 }
 
-// Writes is how many writes of pods (status patches and deletions) have succeeded.
+// Writes is how many writes of pods (status patches and deletions) have been sent and not failed. A write is counted
+// before anybody can see its effect.
 func (n *Nodes) Writes() int64 { return n.writes.Load() }
 
 // Names are the names of the nodes, sorted.
@@ -274,15 +275,16 @@ func (n *Nodes) rounds(ctx context.Context, e *entry, pod *corev1.Pod) (time.Tim
 			return time.Time{}, err
 		}
 		if patch != nil {
+			n.writes.Add(1)
 			written, err := n.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch,
 				metav1.PatchOptions{FieldManager: "simnode"}, "status")
-			switch {
-			case gone(err):
-				return time.Time{}, nil
-			case err != nil:
+			if err != nil {
+				n.writes.Add(-1)
+				if gone(err) {
+					return time.Time{}, nil
+				}
 				return time.Time{}, fmt.Errorf("writing the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 			}
-			n.writes.Add(1)
 			written.ManagedFields = nil
 			e.latest, pod = written, written
 		}
@@ -320,12 +322,15 @@ func (n *Nodes) readBehavior(v *view, e *entry) bool {
 // remove takes the object of an ended pod away. A finalizer may still hold it; nothing is left to do then.
 func (n *Nodes) remove(ctx context.Context, e *entry, pod *corev1.Pod) error {
 	options := metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	n.writes.Add(1)
 	err := n.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
-	if err != nil && !gone(err) {
-		return fmt.Errorf("removing the ended pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	if err != nil {
+		n.writes.Add(-1)
+		if !gone(err) {
+			return fmt.Errorf("removing the ended pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
 	}
 	e.deleted = true
-	n.writes.Add(1)
 	return nil
 }
 

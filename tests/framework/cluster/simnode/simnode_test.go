@@ -144,10 +144,10 @@ func testImageChange(t *testing.T, cfg *rest.Config) {
 	old := w.awaitReady("a")
 	versions := w.history("a")
 	w.setImage("a", "main", "web:2")
-	w.await("a", "runs the new image", func(pod *corev1.Pod) bool {
+	last := w.await("a", "runs the new image", func(pod *corev1.Pod) bool {
 		return status(pod, "main").Image == "docker.io/library/web:2" && isReady(pod)
 	})
-	seen := versions()
+	seen := versions(last)
 	if len(seen) != 4 {
 		t.Fatalf("got %d versions of the pod, want 4: before, spec changed, observed, restarted", len(seen))
 	}
