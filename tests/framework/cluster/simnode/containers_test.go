@@ -365,10 +365,20 @@ func testEphemeral(t *testing.T, cfg *rest.Config) {
 	equal(t, "image", status(pod, "debug").Image, "docker.io/library/busybox:1")
 	equal(t, "observed generation", pod.Status.ObservedGeneration, generation)
 	equal(t, "ready", isReady(pod), true)
-	w.annotate("a", simnode.CompleteAfter, "main=never,debug=0s")
 	if err := w.nodes.KillContainer(w.namespace, "a", "debug", 0); err != nil {
 		t.Fatal(err)
 	}
 	pod = w.await("a", "the container has ended", func(pod *corev1.Pod) bool { return status(pod, "debug").State.Terminated != nil })
+	equal(t, "ready", isReady(pod), true)
+}
+
+func testEphemeralEnd(t *testing.T, cfg *rest.Config) {
+	w := newWorld(t, cfg, simnode.Options{})
+	w.create("a", annotated(simnode.EphemeralAfter, "0s", simnode.EphemeralCode, "3"))
+	w.awaitReady("a")
+	w.patch("a", object{"spec": object{"ephemeralContainers": []object{{"name": "debug", "image": "busybox:1"}}}}, "ephemeralcontainers")
+	pod := w.await("a", "the container has ended", func(pod *corev1.Pod) bool { return status(pod, "debug").State.Terminated != nil })
+	equal(t, "exit code", status(pod, "debug").State.Terminated.ExitCode, 3)
+	equal(t, "restarts", status(pod, "debug").RestartCount, 0)
 	equal(t, "ready", isReady(pod), true)
 }

@@ -57,7 +57,7 @@ type entry struct {
 	deleted bool
 }
 
-// Start makes the nodes and runs them until Stop is called or ctx ends. It returns when all nodes are Ready. Nodes that
+// Start makes the nodes and returns when all are Ready. ctx bounds the start only; the nodes run until Stop. Nodes that
 // exist already, as after an earlier Start on the same cluster, are taken over with the pods on them.
 func Start(ctx context.Context, cfg *rest.Config, options Options) (*Nodes, error) {
 	options, err := options.withDefaults()
@@ -76,7 +76,7 @@ func Start(ctx context.Context, cfg *rest.Config, options Options) (*Nodes, erro
 		options.KubeletVersion = version.GitVersion
 	}
 
-	ctx, stop := context.WithCancel(ctx)
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n := &Nodes{
 		options: options,
 		client:  client,
@@ -88,11 +88,35 @@ func Start(ctx context.Context, cfg *rest.Config, options Options) (*Nodes, erro
 		nodes:   map[string]*node{},
 		sims:    map[cache.ObjectName]*entry{},
 	}
-	if err := n.start(ctx); err != nil {
+	started := context.AfterFunc(ctx, stop)
+	err = n.start(run)
+	if !started() && err == nil {
+		err = fmt.Errorf("starting the nodes: %w", ctx.Err())
+	}
+	if err != nil {
 		n.Stop()
 		return nil, err
 	}
 	return n, nil
+}
+
+// TB is what StartForTest needs of *testing.T, *testing.B or GinkgoT().
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Context() context.Context
+	Fatalf(format string, args ...any)
+}
+
+// StartForTest is Start for a test, with Stop when the test ends.
+func StartForTest(tb TB, cfg *rest.Config, options Options) *Nodes {
+	tb.Helper()
+	n, err := Start(tb.Context(), cfg, options)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	tb.Cleanup(n.Stop)
+	return n
 }
 
 func newClient(cfg *rest.Config) (kubernetes.Interface, error) {

@@ -45,6 +45,8 @@ func TestNodes(t *testing.T) {
 		"nodes send heartbeats":                                 testHeartbeat,
 		"an annotation that cannot be understood":               testBadAnnotation,
 		"a second start continues the pods and nothing is left": testRestart,
+		"a start whose context ends":                            testEndedStart,
+		"ephemeral containers end":                              testEphemeralEnd,
 		"claims get volumes":                                    testClaims,
 		"claims wait for their first consumer":                  testFirstConsumer,
 		"claims grow":                                           testExpansion,

@@ -63,11 +63,7 @@ func newBareWorld(tb testing.TB, cfg *rest.Config, options simnode.Options) *wor
 		options.Nodes = 1
 	}
 	options.NodeName = func(i int) string { return fmt.Sprintf("%s-%d", w.namespace, i) }
-	w.nodes, err = simnode.Start(tb.Context(), cfg, options)
-	if err != nil {
-		tb.Fatalf("starting the nodes: %v", err)
-	}
-	tb.Cleanup(w.nodes.Stop)
+	w.nodes = simnode.StartForTest(tb, cfg, options)
 	return w
 }
 
