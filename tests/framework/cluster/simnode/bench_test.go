@@ -26,7 +26,7 @@ const benchmarkPods = 2000
 // starting pods that wait on a silent node, and then changing images and deleting, where the benchmark's own writes
 // (one for each pod) compete with those of the nodes. Run it with -benchtime=1x.
 func BenchmarkLife(b *testing.B) {
-	w := newWorld(b, cluster.StartForTest(b, cluster.Options{ControlPlane: cluster.APIServerOnly}).Config(), simnode.Options{})
+	w := newBareWorld(b, cluster.StartForTest(b, cluster.Options{ControlPlane: cluster.APIServerOnly}).Config(), simnode.Options{})
 	for i := range b.N {
 		w.live(b, i)
 	}

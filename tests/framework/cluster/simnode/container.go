@@ -261,7 +261,11 @@ func (c *container) endsNow(v *view, spec *corev1.Container, crash bool) (int32,
 	b, name := &v.behavior, spec.Name
 	c.crashed = false
 	code := int32(0)
-	if set := b.exitCode.of(name); set != nil {
+	after, set := b.complete.of(name), b.exitCode.of(name)
+	if c.role == roleEphemeral {
+		after, set = b.ephemeral, b.ephemeralCode
+	}
+	if set != nil {
 		code = *set
 	}
 	switch {
@@ -272,7 +276,7 @@ func (c *container) endsNow(v *view, spec *corev1.Container, crash bool) (int32,
 		return max(code, 1), true
 	case c.role == roleInit:
 		return code, v.due(c.changed, b.init.of(name))
-	case c.mayEndItself(v, spec) && v.due(c.changed, b.complete.of(name)):
+	case c.role != roleSidecar && v.due(c.changed, after):
 		// Observers must be able to see it running first.
 		if !c.shown {
 			v.again()
@@ -280,10 +284,6 @@ func (c *container) endsNow(v *view, spec *corev1.Container, crash bool) (int32,
 		return code, c.shown
 	}
 	return 0, false
-}
-
-func (c *container) mayEndItself(v *view, spec *corev1.Container) bool {
-	return c.role == roleInit || c.role == roleMain && v.behavior.complete.of(spec.Name) != Never
 }
 
 func (c *container) policy(v *view, spec *corev1.Container) corev1.RestartPolicy {

@@ -124,7 +124,7 @@ func testUnpullable(t *testing.T, cfg *rest.Config) {
 	versions := w.history("a")
 	w.setImage("a", "main", "web:unpullable")
 	failing := w.await("a", "cannot pull", func(pod *corev1.Pod) bool { return waitsFor(pod, "main", "ImagePullBackOff") })
-	seen := versions()
+	seen := versions(failing)
 	if len(seen) != 5 {
 		t.Fatalf("got %d versions, want 5: before, spec changed, observed, ErrImagePull, ImagePullBackOff", len(seen))
 	}
@@ -298,12 +298,16 @@ func testKill(t *testing.T, cfg *rest.Config) {
 
 func testComplete(t *testing.T, cfg *rest.Config) {
 	w := newWorld(t, cfg, simnode.Options{})
-	w.create("waiting", restartPolicy(corev1.RestartPolicyNever), annotated(simnode.CompleteAfter, "never"))
-	w.awaitReady("waiting")
-	versions := w.history("waiting")
-	w.annotate("waiting", simnode.CompleteAfter, "")
-	pod := w.await("waiting", "succeeds", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
-	versions()
+	w.create("job", restartPolicy(corev1.RestartPolicyNever), annotated(simnode.StartDelay, "never"))
+	w.await("job", "is taken up", func(pod *corev1.Pod) bool { return waitsFor(pod, "main", "ContainerCreating") })
+	versions := w.history("job")
+	w.annotate("job", simnode.StartDelay, "")
+	pod := w.await("job", "succeeds", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
+	seen := versions(pod)
+	if len(seen) != 4 {
+		t.Fatalf("got %d versions, want 4: waiting, annotation removed, running, succeeded", len(seen))
+	}
+	equal(t, "seen running", seen[2].Status.Phase == corev1.PodRunning && isReady(seen[2]), true)
 	equal(t, "exit code", status(pod, "main").State.Terminated.ExitCode, 0)
 	equal(t, "reason", status(pod, "main").State.Terminated.Reason, "Completed")
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
@@ -361,10 +365,20 @@ func testEphemeral(t *testing.T, cfg *rest.Config) {
 	equal(t, "image", status(pod, "debug").Image, "docker.io/library/busybox:1")
 	equal(t, "observed generation", pod.Status.ObservedGeneration, generation)
 	equal(t, "ready", isReady(pod), true)
-	w.annotate("a", simnode.CompleteAfter, "main=never,debug=0s")
 	if err := w.nodes.KillContainer(w.namespace, "a", "debug", 0); err != nil {
 		t.Fatal(err)
 	}
 	pod = w.await("a", "the container has ended", func(pod *corev1.Pod) bool { return status(pod, "debug").State.Terminated != nil })
+	equal(t, "ready", isReady(pod), true)
+}
+
+func testEphemeralEnd(t *testing.T, cfg *rest.Config) {
+	w := newWorld(t, cfg, simnode.Options{})
+	w.create("a", annotated(simnode.EphemeralAfter, "0s", simnode.EphemeralCode, "3"))
+	w.awaitReady("a")
+	w.patch("a", object{"spec": object{"ephemeralContainers": []object{{"name": "debug", "image": "busybox:1"}}}}, "ephemeralcontainers")
+	pod := w.await("a", "the container has ended", func(pod *corev1.Pod) bool { return status(pod, "debug").State.Terminated != nil })
+	equal(t, "exit code", status(pod, "debug").State.Terminated.ExitCode, 3)
+	equal(t, "restarts", status(pod, "debug").RestartCount, 0)
 	equal(t, "ready", isReady(pod), true)
 }

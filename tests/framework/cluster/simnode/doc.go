@@ -40,6 +40,8 @@
 //	sim.kruise.io/fail-after        duration since the pod's start: the node evicts the pod (phase Failed)
 //	sim.kruise.io/exit-code         0 to 255, per container: for ends by complete-after, crash-loop, init containers and,
 //	                                without a name, deletion. The default is 0
+//	sim.kruise.io/ephemeral-complete-after, ephemeral-exit-code
+//	                                the same for all ephemeral containers, whose names are not known beforehand
 //	sim.kruise.io/image-pull-fails  names: ErrImagePull, then ImagePullBackOff, until removed. An image whose reference
 //	                                contains "unpullable" fails in the same way. A container that ran keeps its ID, image
 //	                                and image ID in the status

@@ -6,6 +6,8 @@
 package simnode_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -161,11 +163,7 @@ func testRestart(t *testing.T, cfg *rest.Config) {
 	w.nodes.Stop()
 
 	w.annotate("changing", simnode.RestartDelay, "")
-	again, err := simnode.Start(t.Context(), cfg, simnode.Options{Nodes: 1, NodeName: func(int) string { return w.node }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.nodes = again
+	again := simnode.StartForTest(t, cfg, simnode.Options{Nodes: 1, NodeName: func(int) string { return w.node }})
 	w.await("changing", "has the new image", func(pod *corev1.Pod) bool { return isReady(pod) && status(pod, "main").Image == image2 })
 	w.create("b")
 	pod := w.awaitReady("b")
@@ -174,7 +172,13 @@ func testRestart(t *testing.T, cfg *rest.Config) {
 	if pod.Status.PodIP == old.Status.PodIP {
 		t.Errorf("two pods have the address %s", pod.Status.PodIP)
 	}
-	again.Stop()
+}
+
+func testEndedStart(t *testing.T, cfg *rest.Config) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := simnode.Start(ctx, cfg, simnode.Options{NodeName: func(i int) string { return fmt.Sprint("never-", i) }})
+	equal(t, "the start ends with its context", errors.Is(err, context.Canceled), true)
 }
 
 // nothingRuns checks that every goroutine of the nodes has ended.

@@ -45,6 +45,8 @@ func TestNodes(t *testing.T) {
 		"nodes send heartbeats":                                 testHeartbeat,
 		"an annotation that cannot be understood":               testBadAnnotation,
 		"a second start continues the pods and nothing is left": testRestart,
+		"a start whose context ends":                            testEndedStart,
+		"ephemeral containers end":                              testEphemeralEnd,
 		"claims get volumes":                                    testClaims,
 		"claims wait for their first consumer":                  testFirstConsumer,
 		"claims grow":                                           testExpansion,
@@ -144,10 +146,10 @@ func testImageChange(t *testing.T, cfg *rest.Config) {
 	old := w.awaitReady("a")
 	versions := w.history("a")
 	w.setImage("a", "main", "web:2")
-	w.await("a", "runs the new image", func(pod *corev1.Pod) bool {
+	last := w.await("a", "runs the new image", func(pod *corev1.Pod) bool {
 		return status(pod, "main").Image == "docker.io/library/web:2" && isReady(pod)
 	})
-	seen := versions()
+	seen := versions(last)
 	if len(seen) != 4 {
 		t.Fatalf("got %d versions of the pod, want 4: before, spec changed, observed, restarted", len(seen))
 	}
