@@ -23,13 +23,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
@@ -53,6 +53,7 @@ func TestPodLivesOnNode(t *testing.T) {
 	create(t, pods, pod)
 	first := waitForPod(t, pods, "web", isReady)
 	lap("pod created and ready")
+	sandbox := sandboxOf(t, node, first)
 	if !node.PodRange().Contains(addressOf(t, first)) {
 		t.Errorf("the pod has the address %s, want one of %s", first.Status.PodIP, node.PodRange())
 	}
@@ -72,6 +73,9 @@ func TestPodLivesOnNode(t *testing.T) {
 		t.Errorf("the updated pod answers %q, want v2", got)
 	}
 	assertSamePod(t, first, updated)
+	if is := sandboxOf(t, node, updated); is != sandbox {
+		t.Errorf("the sandbox %s became %s", sandbox, is)
+	}
 	if was, is := containerStatus(first, "web"), containerStatus(updated, "web"); was.ImageID == is.ImageID {
 		t.Errorf("both images have the ID %s", is.ImageID)
 	}
@@ -166,6 +170,8 @@ func TestNodesSideBySide(t *testing.T) {
 		}
 	}
 
+	lap("pods on both nodes ready, each reaching both")
+
 	// One image under two names.
 	create(t, pods, guestbookPod("same", nodes[0].Name(), "v1-again"))
 	same := waitForPod(t, pods, "same", isReady)
@@ -192,6 +198,8 @@ func TestNodesSideBySide(t *testing.T) {
 	create(t, pods, imported)
 	waitForPod(t, pods, "imported", isReady)
 
+	lap("three more pods, one image missing, one imported")
+
 	// Containers outlive the programs that look after them.
 	for _, program := range []string{realnode.Kubelet, realnode.Containerd} {
 		if err := nodes[0].StopProgram(t.Context(), program); err != nil {
@@ -214,6 +222,8 @@ func TestNodesSideBySide(t *testing.T) {
 		t.Errorf("the restart of the node's programs replaced container %s by %s", was, is)
 	}
 
+	lap("kubelet and containerd restarted, another pod ready")
+
 	// One node goes, the other one stays, and the number of the first is free again.
 	gone := tracesOf(t, network, nodes[0])
 	if err := nodes[0].Stop(); err != nil {
@@ -226,6 +236,7 @@ func TestNodesSideBySide(t *testing.T) {
 	if got := get(t, "http://"+second.Status.PodIP+":3000/version"); got != "v1\n" {
 		t.Errorf("after the other node ended the pod answers %q", got)
 	}
+	lap("one node stopped")
 	third, err := c.AddRealNode(t.Context(), realnode.Options{
 		Name: "third", Labels: map[string]string{"zone": "c"}, Taints: []string{"only=this:NoSchedule"},
 		KubeletConfig: map[string]any{"maxPods": 7},
@@ -243,6 +254,7 @@ func TestNodesSideBySide(t *testing.T) {
 	if object.Labels["zone"] != "c" || object.Status.Capacity.Pods().Value() != 7 || len(object.Spec.Taints) == 0 || object.Spec.Taints[0].Key != "only" {
 		t.Errorf("the node has registered with labels %v, %s pods and taints %v", object.Labels, object.Status.Capacity.Pods(), object.Spec.Taints)
 	}
+	lap("third node ready")
 	create(t, pods, guestbookPod("on-third", "third", "v1"))
 	waitForPod(t, pods, "on-third", isReady)
 }
@@ -373,11 +385,11 @@ func pushGuestbooks(t *testing.T, network *realnode.Network) {
 
 func clientsetOf(t *testing.T, c *cluster.Cluster) *kubernetes.Clientset {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(c.Config())
+	clientset, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client
+	return clientset
 }
 
 func podsOf(t *testing.T, c *cluster.Cluster) typedcorev1.PodInterface {
@@ -448,10 +460,10 @@ func isReady(pod *corev1.Pod) error {
 func isGone(t *testing.T, pods typedcorev1.PodInterface, name string) error {
 	t.Helper()
 	_, err := pods.Get(t.Context(), name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+	if err == nil {
+		return errors.New("it is still there")
 	}
-	return fmt.Errorf("the pod is still there (%w)", err)
+	return client.IgnoreNotFound(err)
 }
 
 func containerStatus(pod *corev1.Pod, name string) corev1.ContainerStatus {
@@ -473,6 +485,18 @@ func assertSamePod(t *testing.T, was, is *corev1.Pod) {
 	if before.ContainerID != after.ContainerID || before.RestartCount != after.RestartCount {
 		t.Errorf("the other container %s became %s", before.ContainerID, after.ContainerID)
 	}
+}
+
+// sandboxOf asks the runtime for the sandbox of a pod.
+func sandboxOf(t *testing.T, node *realnode.Node, pod *corev1.Pod) string {
+	t.Helper()
+	filter := fmt.Sprintf(`labels."io.kubernetes.pod.uid"==%s,labels."io.cri-containerd.kind"==sandbox`, pod.UID)
+	output, err := node.Command(t.Context(), "ctr", "--namespace=k8s.io", "containers", "list", "--quiet", filter).Output()
+	sandbox := strings.TrimSpace(string(output))
+	if err != nil || sandbox == "" || strings.Contains(sandbox, "\n") {
+		t.Fatalf("asking for the sandbox of pod %s: %q (%v)", pod.Name, sandbox, err)
+	}
+	return sandbox
 }
 
 // imageDigest is the part of an image ID behind the name.

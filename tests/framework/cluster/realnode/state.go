@@ -50,7 +50,11 @@ func describe(root, id string) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &state{cgroup: cgroup, State: nodespec.State{Folder: filepath.Join(root, id), Cgroups: paths}}, nil
+	folder := filepath.Join(root, id)
+	return &state{
+		cgroup: cgroup,
+		State:  nodespec.State{Folder: folder, Cgroups: paths, Lock: folder + lockSuffix},
+	}, nil
 }
 
 // newState makes folder and control groups for a node.
@@ -64,7 +68,7 @@ func newState() (_ *state, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.lock, err = claim(s.Folder + lockSuffix); err != nil {
+	if s.lock, err = claim(s.Lock); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -96,16 +100,10 @@ func claim(name string) (*filelock.Lock, error) {
 
 func (s *state) sub(name string) string { return filepath.Join(s.Folder, name) }
 
-// remove deletes everything, the lock last.
+// remove deletes everything and gives the lock up. When something cannot be deleted, the lock file stays and leads the next
+// start here.
 func (s *state) remove() error {
-	if err := s.Remove(); err != nil {
-		// The lock file stays and leads the next start here.
-		return errors.Join(err, s.lock.Release())
-	}
-	err := s.lock.Remove()
-	// Gone with the last node; others may still have theirs there.
-	_ = os.Remove(filepath.Dir(s.Folder))
-	return err
+	return errors.Join(s.Remove(), s.lock.Release())
 }
 
 // removeLeftovers removes what nodes left of which no process is alive.

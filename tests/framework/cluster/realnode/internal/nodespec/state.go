@@ -22,14 +22,16 @@ type State struct {
 	Folder string `json:"folder"`
 	// Cgroups are the control groups of the node, one for each hierarchy.
 	Cgroups []string `json:"cgroups"`
+	// Lock is the file that leads to all this. It lies beside the folder.
+	Lock string `json:"lock"`
 }
 
 // cgroupPatience is how long an emptied control group may take to become removable:
 // the kernel detaches dead processes from it in the background.
 const cgroupPatience = 5 * time.Second
 
-// Remove deletes the control groups and the folder. It does nothing for what does not exist, so it
-// can be called again, and by more than one process. No process of the node may be left.
+// Remove deletes the control groups, the folder and, if that worked, the lock file. It does nothing for what does not exist,
+// so it can be called again, and by more than one process. No process of the node may be left.
 func (s State) Remove() error {
 	var failures []error
 	for _, cgroup := range s.Cgroups {
@@ -41,7 +43,15 @@ func (s State) Remove() error {
 	if mounts, err := MountsBelow(s.Folder); err != nil || len(mounts) > 0 {
 		return errors.Join(append(failures, err, fmt.Errorf("%s is kept: %d mounts are below it %v", s.Folder, len(mounts), mounts))...)
 	}
-	return errors.Join(append(failures, os.RemoveAll(s.Folder))...)
+	if err := errors.Join(append(failures, os.RemoveAll(s.Folder))...); err != nil {
+		return err
+	}
+	if err := os.Remove(s.Lock); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// The folder of all nodes goes with the last one; while there are others, it stays.
+	_ = os.Remove(filepath.Dir(s.Folder))
+	return nil
 }
 
 // removeCgroup deletes a control group and all below it, children first.
