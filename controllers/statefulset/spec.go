@@ -56,7 +56,7 @@ type wanted struct {
 	owners, resize bool
 }
 
-// read understands the spec. The error names the field that cannot be read.
+// read understands the spec. The error names the field that cannot be read; of the result only replicas is then of use.
 func read(set *appsv1beta1.StatefulSet, o Options) (wanted, error) {
 	spec := &set.Spec
 	replicas := ptr.Deref(spec.Replicas, 1)
@@ -81,11 +81,11 @@ func read(set *appsv1beta1.StatefulSet, o Options) (wanted, error) {
 	}
 	var err error
 	if w.ordinals, err = ordinal.New(start, replicas, spec.ReserveOrdinals); err != nil {
-		return wanted{}, fmt.Errorf("spec.reserveOrdinals: %w", err)
+		return w, fmt.Errorf("spec.reserveOrdinals: %w", err)
 	}
 	if scale := spec.ScaleStrategy; scale != nil && scale.MaxUnavailable != nil {
 		if w.scaleMaxUnavailable, err = atLeastOne(scale.MaxUnavailable, replicas); err != nil {
-			return wanted{}, fmt.Errorf("spec.scaleStrategy.%w", err)
+			return w, fmt.Errorf("spec.scaleStrategy.%w", err)
 		}
 	}
 	rolling := spec.UpdateStrategy.RollingUpdate
@@ -105,7 +105,7 @@ func read(set *appsv1beta1.StatefulSet, o Options) (wanted, error) {
 		w.unordered, w.priority = true, rolling.UnorderedUpdate.PriorityStrategy
 	}
 	if w.maxUnavailable, err = atLeastOne(rolling.MaxUnavailable, replicas); err != nil {
-		return wanted{}, fmt.Errorf("spec.updateStrategy.rollingUpdate.%w", err)
+		return w, fmt.Errorf("spec.updateStrategy.rollingUpdate.%w", err)
 	}
 	return w, nil
 }
