@@ -59,7 +59,7 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lif
 		UpdateTimestamp:       seconds(now),
 		LastContainerStatuses: earlier.statuses,
 		UpdateEnvFromMetadata: earlier.env,
-		UpdateResources:       earlier.resources,
+		UpdateResources:       earlier.resources || len(difference.Resources) > 0,
 		UpdateImages:          len(earlier.statuses) > 0,
 	}}
 	update.evidence.Containers = earlier.evidence
@@ -74,7 +74,8 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lif
 	if _, ok := pod.Labels[shared.LabelPodTemplateHash]; ok {
 		e.SetLabel(shared.LabelPodTemplateHash, short)
 	}
-	touches := !wanted.isZero() || earlier.unproven()
+	// Resources may have been sent by an attempt that died before the rest: nothing to write, but still to be waited for.
+	touches := !wanted.isZero() || earlier.unproven() || len(difference.Resources) > 0
 	if lifecycleUpdating && (touches || !isServing(lifecycle.StateOf(pod))) {
 		e.Merge(lifecycle.To(pod, shared.StateUpdating, now))
 	}
