@@ -1,0 +1,105 @@
+# Everything a contributor runs. `make help` lists the targets.
+#
+# Tools are pinned in the go.mod files under tools/ and run through `go tool`; what they build lands in Go's build cache. The
+# binaries of the test cluster go to a cache of their own outside the tree ($KRUISE_CACHE, else the user's cache folder).
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VERSION ?= 0.1.0
+
+CONTROLLER_GEN := go tool -modfile=tools/sdk/go.mod controller-gen
+KUSTOMIZE      := go tool -modfile=tools/sdk/go.mod kustomize
+GOLANGCI_LINT  := go tool -modfile=tools/lint/go.mod golangci-lint
+GOTESTSUM      := go tool -modfile=tools/test/go.mod gotestsum
+
+export CGO_ENABLED ?= 0
+
+# Where the API server of the cluster that KUBECONFIG names reaches a process on this machine.
+WEBHOOK_URL ?= https://127.0.0.1:9443
+
+##@ General
+
+.PHONY: help
+help: ## List the targets, one line each.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ The newcomer's two commands
+
+.PHONY: demo
+demo: ## Bring up a local control plane and the operator, and roll 300 guestbook pods in place. DEMO=once exits when done.
+	go run ./tests/cmd/demo
+
+.PHONY: test
+test: ## Pass all tests and print a summary of what ran, what was skipped and why.
+	@go run ./tests/cmd/suites $(SUITES)
+
+##@ Suites
+
+.PHONY: test-unit
+test-unit: ## Tables, stories and the exhaustive exploration of planners; needs no cluster.
+	@go run ./tests/cmd/suites unit exploration
+
+.PHONY: test-integration
+test-integration: ## Admission, conversion, status, ownership and watches against a real API server.
+	@go run ./tests/cmd/suites framework integration conformance
+
+.PHONY: test-e2e
+test-e2e: ## Whole flows on a real control plane with simulated nodes.
+	@go run ./tests/cmd/suites e2e
+
+.PHONY: test-node
+test-node: ## What only a kubelet shows; needs root on Linux with containerd.
+	@go run ./tests/cmd/suites node
+
+.PHONY: bench
+bench: ## Measure starts, updates in place, restart and rest beside the raw limit of this machine; table and JSON.
+	go run ./tests/bench $(BENCH)
+
+##@ Generated files and checks
+
+.PHONY: generate
+generate: ## Write the generated Go code.
+	$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
+
+.PHONY: manifests
+manifests: ## Write CRDs, roles and webhook configurations from the markers in the code.
+	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
+	$(CONTROLLER_GEN) rbac:roleName=kruise-operator-manager paths="./controllers/...;./internal/..." output:rbac:artifacts:config=config/rbac/manager
+	$(CONTROLLER_GEN) webhook paths=./internal/webhook/... output:webhook:artifacts:config=config/webhook
+
+.PHONY: verify
+verify: ## Fail when a generated file is not current, in a scratch copy of the tree; changes nothing here.
+	@go run ./tests/cmd/verify
+
+.PHONY: lint
+lint: ## Run the linters, import rules and formatting included.
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: fmt
+fmt: ## Format the code.
+	$(GOLANGCI_LINT) fmt ./...
+
+##@ The operator as a local process
+
+.PHONY: build
+build: ## Build the manager into bin/.
+	go build -trimpath -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.version=$(VERSION)" -o bin/kruise-operator .
+
+.PHONY: install
+install: ## Install CRDs, RBAC and webhooks (by WEBHOOK_URL) into the cluster that KUBECONFIG names.
+	go run . install --webhook-url=$(WEBHOOK_URL)
+
+.PHONY: uninstall
+uninstall: ## Remove what `make install` installed; refuses while objects of ours exist.
+	go run . uninstall
+
+.PHONY: run
+run: ## Run the operator as a local process against the cluster that KUBECONFIG names. ARGS adds flags.
+	go run . run --service-account=kruise-system/kruise-operator-manager --webhook-url=$(WEBHOOK_URL) $(ARGS)
+
+.PHONY: cluster
+cluster: ## Start a local control plane with simulated nodes and keep it until Ctrl-C.
+	go run ./tests/cmd/cluster up

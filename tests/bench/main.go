@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Command bench measures what the operator costs and how near it comes to the limit of the machine. Beside each figure stands what
+// a bare client needs that does the same minimum of writes in the same run.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+)
+
+type options struct {
+	pods, runs  int
+	idle        time.Duration
+	unavailable int // percent
+	json        string
+	only        []string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var o options
+	cmd := &cobra.Command{
+		Use:           "bench",
+		Short:         "Measure the operator beside the raw limit of this machine",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return bench(cmd.Context(), o) },
+	}
+	cmd.Flags().IntVar(&o.pods, "pods", 1000, "how many pods the set has")
+	cmd.Flags().IntVar(&o.runs, "runs", 3, "how often start and update are measured; medians are reported")
+	cmd.Flags().DurationVar(&o.idle, "idle", 60*time.Second, "how long the operator is watched at rest")
+	cmd.Flags().IntVar(&o.unavailable, "max-unavailable", 20, "percentage of pods updated at a time")
+	cmd.Flags().StringVar(&o.json, "json", "", "file to write the results to as JSON; - is standard output")
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// figure is what one scenario came to; medians over the runs.
+type figure struct {
+	Scenario string `json:"scenario"`
+	Pods     int    `json:"pods"`
+	Runs     int    `json:"runs"`
+	// Seconds until the goal of the scenario, all pods ready where it has pods to wait for.
+	Seconds float64 `json:"seconds"`
+	// ExistSeconds is until all pods exist.
+	ExistSeconds float64 `json:"existSeconds,omitempty"`
+	// RawSeconds and RawExistSeconds are the bare client's.
+	RawSeconds      float64 `json:"rawSeconds,omitempty"`
+	RawExistSeconds float64 `json:"rawExistSeconds,omitempty"`
+	Ratio           float64 `json:"ratio,omitempty"`
+	// Writes are the operator's, counted at the server, Events and the lease left out.
+	Writes       int            `json:"writes"`
+	WritesPerPod float64        `json:"writesPerPod"`
+	Conflicts    int            `json:"conflicts"`
+	CPUMillisPod float64        `json:"cpuMillisecondsPerPod"`
+	PeakRSSMiB   float64        `json:"peakRSSMiB"`
+	Requests     map[string]int `json:"requests"`
+	Note         string         `json:"note,omitempty"`
+}
+
+func bench(ctx context.Context, o options) error {
+	fmt.Fprintln(os.Stderr, "starting the control plane")
+	c, err := cluster.Start(ctx, cluster.Options{Audit: &cluster.Audit{}, Progress: os.Stderr})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Stop() }()
+	nodes, err := simnode.Start(ctx, c.Config(), simnode.Options{Nodes: 20})
+	if err != nil {
+		return err
+	}
+	defer nodes.Stop()
+	op, err := operator.Start(ctx, c, operator.Options{LeaderElect: true})
+	if err != nil {
+		return err
+	}
+	b := &run{options: o, cluster: c, operator: op}
+	if err := b.connect(ctx); err != nil {
+		return err
+	}
+	figures, err := b.all(ctx)
+	if len(figures) > 0 {
+		report(os.Stdout, figures)
+		if err := writeJSON(o.json, figures); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func report(w io.Writer, figures []figure) {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.AppendHeader(table.Row{"scenario", "pods", "seconds", "raw", "ratio", "writes/pod", "409 %", "CPU ms/pod", "peak RSS MiB", "note"})
+	for _, f := range figures {
+		row := table.Row{f.Scenario, f.Pods, fmt.Sprintf("%.2f", f.Seconds), "", "", fmt.Sprintf("%.3f", f.WritesPerPod), "", fmt.Sprintf("%.2f", f.CPUMillisPod), fmt.Sprintf("%.0f", f.PeakRSSMiB), f.Note}
+		if f.RawSeconds > 0 {
+			row[3], row[4] = fmt.Sprintf("%.2f", f.RawSeconds), fmt.Sprintf("%.2f", f.Ratio)
+		}
+		if f.Writes > 0 {
+			row[6] = fmt.Sprintf("%.2f", 100*float64(f.Conflicts)/float64(f.Writes))
+		}
+		t.AppendRow(row)
+	}
+	_, _ = fmt.Fprintln(w, t.Render())
+	for _, f := range figures {
+		_, _ = fmt.Fprintf(w, "%s, requests of the operator in the median run:\n", f.Scenario)
+		var lines []string
+		for name, n := range f.Requests {
+			lines = append(lines, fmt.Sprintf("  %s: %d", name, n))
+		}
+		slices.Sort(lines)
+		_, _ = fmt.Fprintln(w, strings.Join(lines, "\n"))
+	}
+}
+
+func writeJSON(path string, figures []figure) error {
+	if path == "" {
+		return nil
+	}
+	body, err := json.MarshalIndent(figures, "", "  ")
+	if err != nil {
+		return err
+	}
+	body = append(body, '\n')
+	if path == "-" {
+		_, err = os.Stdout.Write(body)
+		return err
+	}
+	return os.WriteFile(path, body, 0o644)
+}
+
+// podTemplate is the pod that both the operator's sets and the bare client create.
+func podTemplate(image string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "bench"}},
+		Spec: corev1.PodSpec{
+			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "InPlaceUpdateReady"}, {ConditionType: "KruisePodReady"}},
+			Containers:     []corev1.Container{{Name: "main", Image: image}},
+		},
+	}
+}

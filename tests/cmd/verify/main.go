@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command verify regenerates everything generated in a scratch copy of the tree and fails when a file differs, is missing or
+// is new. The tree itself is not touched.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := verify(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "verify:", err)
+		os.Exit(1)
+	}
+}
+
+// steps are the make targets that write generated files, in order.
+func steps() []string { return []string{"generate", "manifests"} }
+
+func verify(ctx context.Context) error {
+	root, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "kruise-operator-verify-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	if err := copyTree(ctx, root, scratch); err != nil {
+		return err
+	}
+	// The copy becomes a repository of its own, so that git can say what the generators changed, new files included.
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}} {
+		if _, err := output(ctx, scratch, "git", args...); err != nil {
+			return err
+		}
+	}
+	for _, target := range steps() {
+		if _, err := output(ctx, scratch, "make", target); err != nil {
+			return err
+		}
+	}
+	if _, err := output(ctx, scratch, "go", "mod", "tidy"); err != nil {
+		return err
+	}
+	if _, err := output(ctx, scratch, "git", "add", "-A", "-N"); err != nil {
+		return err
+	}
+	diff, err := output(ctx, scratch, "git", "--no-pager", "diff", "--stat", "--patch")
+	if err != nil {
+		return err
+	}
+	if diff != "" {
+		fmt.Println(diff)
+		return errors.New("generated files are not current: run `make generate manifests` and `go mod tidy`, and commit what they change")
+	}
+	return nil
+}
+
+// copyTree copies what git tracks or would track, as it is in the working tree.
+func copyTree(ctx context.Context, from, to string) error {
+	list, err := output(ctx, from, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return err
+	}
+	for _, name := range strings.Split(strings.Trim(list, "\x00"), "\x00") {
+		source := filepath.Join(from, name)
+		info, err := os.Lstat(source)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // deleted in the working tree, not yet committed
+		}
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(source)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, content, info.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, stdout.String(), stderr.String())
+	}
+	return strings.TrimSuffix(stdout.String(), "\n"), nil
+}

@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package binaries
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/internal/filelock"
+)
+
+// Name is a program that this package can build.
+type Name string
+
+// The programs that Ensure knows.
+const (
+	Etcd                  Name = "etcd"
+	KubeAPIServer         Name = "kube-apiserver"
+	KubeControllerManager Name = "kube-controller-manager"
+	KubeScheduler         Name = "kube-scheduler"
+	Kubectl               Name = "kubectl"
+	Kubelet               Name = "kubelet"
+)
+
+const (
+	// CacheVariable names the environment variable with the cache folder.
+	CacheVariable = "KRUISE_CACHE"
+	// VersionVariable names the environment variable with the Kubernetes version to build.
+	VersionVariable = "KUBERNETES_VERSION"
+)
+
+// ErrBuild is wrapped by every error of Ensure that comes from a program that could not be built: no go command, no
+// module proxy, no compiler that is new enough.
+var ErrBuild = errors.New("cannot build the programs of the test cluster")
+
+// Options say what to build and where to.
+type Options struct {
+	// Version is the Kubernetes version: a release such as v1.35.2, or 1.35 for its newest patch. When empty it is
+	// $KUBERNETES_VERSION, and when that is empty the version that tools/kubernetes pins. Etcd has always the version
+	// that tools/etcd pins.
+	Version string
+	// Cache is the cache folder. When empty it is the one that CacheDir returns.
+	Cache string
+	// Progress receives a line for each program that is built, and nothing for one that is cached. It may be nil.
+	Progress io.Writer
+}
+
+// Set is where programs of one Kubernetes version are.
+type Set struct {
+	// Version is the Kubernetes version, such as v1.37.1.
+	Version string
+	paths   map[Name]string
+}
+
+// Path returns the executable. It is empty for a program that Ensure was not asked for.
+func (s Set) Path(name Name) string {
+	return s.paths[name]
+}
+
+// Ensure builds those of the named programs that the cache does not have.
+func Ensure(ctx context.Context, options Options, names ...Name) (Set, error) {
+	set, err := ensure(ctx, options, names)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Set{}, err
+		}
+		return Set{}, fmt.Errorf("%w: %w", ErrBuild, err)
+	}
+	return set, nil
+}
+
+func ensure(ctx context.Context, options Options, names []Name) (Set, error) {
+	b := builder{cache: options.Cache, progress: options.Progress}
+	if b.progress == nil {
+		b.progress = io.Discard
+	}
+	if b.cache == "" {
+		cache, err := CacheDir()
+		if err != nil {
+			return Set{}, err
+		}
+		b.cache = cache
+	}
+	root, err := RepositoryRoot()
+	if err != nil {
+		return Set{}, err
+	}
+	kubernetes, err := kubernetesSource(ctx, root, b.cache, options.Version)
+	if err != nil {
+		return Set{}, err
+	}
+	etcd, err := pinnedSource(filepath.Join(root, "tools", "etcd"), etcdModule)
+	if err != nil {
+		return Set{}, err
+	}
+
+	set := Set{Version: kubernetes.version, paths: map[Name]string{}}
+	for _, name := range names {
+		from := kubernetes
+		if name == Etcd {
+			from = etcd
+		}
+		target, err := from.target(name)
+		if err != nil {
+			return Set{}, err
+		}
+		path, err := b.ensure(ctx, from, target, name)
+		if err != nil {
+			return Set{}, err
+		}
+		set.paths[name] = path
+	}
+	return set, nil
+}
+
+// CacheDir returns the folder that programs are kept in.
+func CacheDir() (string, error) {
+	if dir := os.Getenv(CacheVariable); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the user's cache folder: %w", err)
+	}
+	return filepath.Join(dir, "kruise-operator"), nil
+}
+
+// builder fills one cache folder.
+type builder struct {
+	cache    string
+	progress io.Writer
+}
+
+// ensure returns the path of the program, after building it from the package target if need be.
+func (b builder) ensure(ctx context.Context, from source, target string, name Name) (string, error) {
+	goVersion, err := from.goVersion(ctx)
+	if err != nil {
+		return "", err
+	}
+	key := strings.Join([]string{from.name, from.version, runtime.GOOS, runtime.GOARCH, goVersion}, "-")
+	dir := filepath.Join(b.cache, "bin", key)
+	path := filepath.Join(dir, string(name))
+	if isExecutable(path) {
+		return path, nil
+	}
+
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("creating the cache: %w", err)
+	}
+	// One lock for each version: the go command uses every core anyway, and two builds would compile the same packages.
+	lock, err := filelock.Acquire(ctx, filepath.Join(b.cache, "bin", key+".lock"), func() {
+		fmt.Fprintf(b.progress, "waiting for another process that builds %s %s\n", from.name, from.version)
+	})
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Release() }()
+	if isExecutable(path) {
+		return path, nil
+	}
+	return path, b.build(ctx, from, target, path)
+}
+
+func (b builder) build(ctx context.Context, from source, target, path string) error {
+	// The lock is held, so what is there was left by a build that was killed.
+	temp := filepath.Join(filepath.Dir(path), ".building")
+	if err := os.RemoveAll(temp); err != nil {
+		return fmt.Errorf("removing an unfinished build: %w", err)
+	}
+	if err := os.Mkdir(temp, 0o755); err != nil {
+		return fmt.Errorf("creating a build folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+
+	fmt.Fprintf(b.progress, "building %s %s ... ", filepath.Base(path), from.version)
+	start := time.Now()
+	built := filepath.Join(temp, filepath.Base(path))
+	arguments := append([]string{"build"}, from.flags...)
+	arguments = append(arguments, "-trimpath", "-ldflags", from.linkerFlags(), "-o", built, target)
+	if _, err := runGo(ctx, from.dir, arguments...); err != nil {
+		fmt.Fprintf(b.progress, "failed after %.0f s\n", time.Since(start).Seconds())
+		return fmt.Errorf("building %s %s: %w", filepath.Base(path), from.version, err)
+	}
+	if err := os.Rename(built, path); err != nil {
+		return fmt.Errorf("moving %s into the cache: %w", filepath.Base(path), err)
+	}
+	fmt.Fprintf(b.progress, "%.0f s\n", time.Since(start).Seconds())
+	return nil
+}
+
+// runGo runs the go command in dir, without cgo and for the machine it runs on, and returns its standard output.
+func runGo(ctx context.Context, dir string, arguments ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", arguments...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(),
+		"CGO_ENABLED=0", "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH, "PWD="+dir)
+	// An interrupted go command stops its compilers and removes its work folder; a killed one would not.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	var output, problems strings.Builder
+	cmd.Stdout = &output
+	cmd.Stderr = &problems
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		// "go mod download -json" reports its error in the output.
+		return nil, fmt.Errorf("go %s: %w\n%s", arguments[0], err, lastLines(problems.String()+downloadError(output.String())))
+	}
+	return []byte(output.String()), nil
+}
+
+func downloadError(output string) string {
+	var download struct{ Error string }
+	if err := json.Unmarshal([]byte(output), &download); err != nil {
+		return ""
+	}
+	return download.Error
+}
+
+func lastLines(text string) string {
+	const limit = 20
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(len(lines)-limit, 0):], "\n")
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}

@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/internal/process"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/internal/rundir"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/pki"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
+)
+
+// ErrStopped is returned when something is asked of a cluster after Stop.
+var ErrStopped = errors.New("the cluster is stopped")
+
+// Process is a program that runs for a cluster and ends with it.
+type Process = process.Process
+
+// Cluster is a running control plane. Its methods may be called from several goroutines.
+type Cluster struct {
+	options    Options
+	dir        *rundir.Dir
+	logDir     string
+	programs   binaries.Set
+	ca         *pki.Authority
+	frontProxy *pki.Authority
+	admin      pki.Pair
+
+	// apiServerSteps lets one caller at a time stop or start the API server.
+	apiServerSteps sync.Mutex
+	apiServerPort  int
+
+	nodes realNodes
+
+	mutex     sync.Mutex
+	apiServer *Process
+	processes map[*Process]struct{}
+	onStop    []func() error
+	stopped   bool
+	stopOnce  sync.Once
+	stopErr   error
+}
+
+// Start builds what the cache does not have, starts a cluster, and returns when it is usable. ctx bounds the start only; the
+// cluster runs until Stop or the end of this process. When Start fails it leaves nothing behind.
+func Start(ctx context.Context, options Options) (*Cluster, error) {
+	if options.Progress == nil {
+		options.Progress = io.Discard
+	}
+	if options.RealNodes > 0 {
+		// Known before anything is built or started.
+		if err := realnode.Check(); err != nil {
+			return nil, err
+		}
+	}
+	programs, err := binaries.Ensure(ctx, binaries.Options{
+		Version:  options.KubernetesVersion,
+		Progress: options.Progress,
+	}, options.programs()...)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := rundir.New()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{options: options, dir: dir, programs: programs, processes: map[*Process]struct{}{}}
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting a cluster: %w", err), c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context) error {
+	logDir, kept, err := c.options.makeLogDir(c.Dir(), c.Name())
+	if err != nil {
+		return err
+	}
+	c.logDir = logDir
+	if kept {
+		fmt.Fprintf(c.options.Progress, "logs of cluster %s are kept in %s\n", c.Name(), logDir)
+	}
+	if err := c.makePKI(); err != nil {
+		return err
+	}
+	if err := c.startEtcd(ctx); err != nil {
+		return err
+	}
+	if err := c.startAPIServer(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.startRealNodes(ctx) })
+	if c.options.ControlPlane != APIServerOnly {
+		group.Go(func() error { return c.startControllerManager(ctx) })
+		group.Go(func() error { return c.startScheduler(ctx) })
+		group.Go(func() error { return c.waitForServiceAccount(ctx) })
+	}
+	return group.Wait()
+}
+
+// Stop ends every program of the cluster and deletes its folder. It may be called again and returns the same result.
+func (c *Cluster) Stop() error {
+	c.stopOnce.Do(func() { c.stopErr = c.stop() })
+	return c.stopErr
+}
+
+func (c *Cluster) stop() error {
+	c.mutex.Lock()
+	hooks := c.onStop
+	c.onStop = nil
+	c.mutex.Unlock()
+	var errs []error
+	for _, hook := range slices.Backward(hooks) {
+		errs = append(errs, hook())
+	}
+
+	c.mutex.Lock()
+	c.stopped = true
+	running := c.processes
+	c.processes = nil
+	c.mutex.Unlock()
+	// Nothing that the programs hold is wanted any more, so they are not given time to end in order.
+	for p := range running {
+		errs = append(errs, p.Stop(0))
+	}
+	errs = append(errs, process.KillMarked(c.Dir()), c.dir.Remove())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("stopping the cluster: %w", err)
+	}
+	return nil
+}
+
+// OnStop adds something to be done at the beginning of Stop, while the API server still runs. The last added is done first.
+func (c *Cluster) OnStop(hook func() error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.onStop = append(c.onStop, hook)
+}
+
+// Name returns a short name that no other running cluster of this user has, for naming things outside the cluster's folder.
+func (c *Cluster) Name() string {
+	return c.dir.Name()
+}
+
+// Dir returns the cluster's folder. What is put there is deleted by Stop, or by a later Start when this process dies.
+func (c *Cluster) Dir() string {
+	return c.dir.Path()
+}
+
+// Version returns the Kubernetes version that runs, such as v1.37.1.
+func (c *Cluster) Version() string {
+	return c.programs.Version
+}
+
+// PKI returns the cluster's certificate authority. It is trusted for clients, for kubelets and for the API server.
+func (c *Cluster) PKI() *pki.Authority {
+	return c.ca
+}
+
+// CA returns the certificate of the cluster's authority in PEM.
+func (c *Cluster) CA() []byte {
+	return c.ca.Cert()
+}
+
+// APIServerURL returns the API server's address on loopback. It stays the same when the API server is restarted.
+func (c *Cluster) APIServerURL() string {
+	return "https://127.0.0.1:" + strconv.Itoa(c.apiServerPort)
+}
+
+// FreePort claims a TCP port for something that belongs to this cluster, until Stop.
+func (c *Cluster) FreePort() (int, error) {
+	return c.dir.Port()
+}
+
+// Logs returns the path of a component's log, or of the log of a program that StartProcess started under that name.
+func (c *Cluster) Logs(component string) string {
+	return filepath.Join(c.logDir, component+".log")
+}
+
+// AuditLog returns the path of the audit log, one JSON event of audit.k8s.io/v1 for each line. A request's event is in the
+// file before its answer is sent. The path is empty when Options.Audit is not set.
+func (c *Cluster) AuditLog() string {
+	if c.options.Audit == nil {
+		return ""
+	}
+	return c.Logs("audit")
+}
+
+// StartProcess runs a further program with the lifetime of the cluster: it has a log under its name, and ends when the
+// cluster is stopped or this process dies. Its environment is PATH, HOME, TMPDIR and env. Programs that it starts in turn
+// end with Stop as well, or at the latest with a later Start, unless they change their environment.
+func (c *Cluster) StartProcess(name, path string, args, env []string) (*Process, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.stopped {
+		return nil, fmt.Errorf("starting %s: %w", name, ErrStopped)
+	}
+	p, err := process.Start(process.Spec{
+		Name:    name,
+		Path:    path,
+		Args:    args,
+		Env:     env,
+		Dir:     c.Dir(),
+		Marker:  c.Dir(),
+		LogFile: c.Logs(name),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.processes[p] = struct{}{}
+	return p, nil
+}
+
+// StopProcess ends a program that StartProcess started and waits for it. A program that has ended by itself is no error.
+func (c *Cluster) StopProcess(p *Process) error {
+	c.mutex.Lock()
+	delete(c.processes, p)
+	c.mutex.Unlock()
+	return p.Stop(0)
+}
+
+// Exited reports the programs that ended without being asked to, with the end of their logs. A healthy cluster gives nil.
+func (c *Cluster) Exited() error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	var errs []error
+	for p := range c.processes {
+		errs = append(errs, p.Err())
+	}
+	return errors.Join(errs...)
+}
+
+// write stores a file in the cluster's folder and returns its path.
+func (c *Cluster) write(name string, content []byte) (string, error) {
+	path := filepath.Join(c.Dir(), name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", fmt.Errorf("writing %s: %w", name, err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return "", fmt.Errorf("writing %s: %w", name, err)
+	}
+	return path, nil
+}

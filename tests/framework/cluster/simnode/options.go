@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simnode
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// NodeLabel marks every simulated node, with the value "true".
+const NodeLabel = AnnotationPrefix + "node"
+
+// Options say what to simulate. The zero value is three large nodes in three zones on which everything happens at once.
+type Options struct {
+	// Nodes is how many nodes Start makes. Zero means 3; a negative number none, for callers that Add their own.
+	Nodes int
+	// NodeName names node i, counted from 0. When nil, it is "sim-<i>".
+	NodeName func(i int) string
+	// NodeLabels adds labels to node i, or replaces the ones every node has: hostname, OS, architecture, NodeLabel,
+	// region and zone ("zone-a", "zone-b", "zone-c" in turn).
+	NodeLabels func(i int) map[string]string
+	// Capacity of every node. Resources left out are cpu 256, memory 1Ti, ephemeral-storage 4Ti, pods 5000.
+	Capacity corev1.ResourceList
+	// KubeletVersion is what the nodes report. When empty, it is the API server's.
+	KubeletVersion string
+	// LeaseDuration is after which time without a heartbeat a node counts as gone. Zero means 40 s; a quarter of it
+	// is the interval of heartbeats.
+	LeaseDuration time.Duration
+
+	// Delays are for pods whose annotations do not say otherwise. Zero is at once.
+	Delays Delays
+	// BackOff is the first wait of a container that keeps failing. It doubles with every failure up to MaxBackOff. Zero
+	// means 1 s and 30 s.
+	BackOff, MaxBackOff time.Duration
+	// ImageID is the image ID of an image name. When nil, it is DefaultImageID.
+	ImageID func(image string) string
+	// PodCIDR is where pod addresses come from, each given to one pod at a time. When zero, it is 10.128.0.0/10. Several
+	// Starts on one cluster do not know of each other's addresses.
+	PodCIDR netip.Prefix
+	// NodeCIDR is where node addresses come from. When zero, it is 172.24.0.0/14.
+	NodeCIDR netip.Prefix
+
+	// Workers is how many pods, and as many claims, are worked on at the same time. Zero means 32.
+	Workers int
+
+	// Provisioner switches on volumes for claims whose class has the provisioner named Provisioner. It needs the
+	// persistent volume controller of a kube-controller-manager, which asks for volumes and binds them.
+	Provisioner bool
+	// ProvisionDelay is from the creation of a claim until its volume exists, at the earliest.
+	ProvisionDelay time.Duration
+	// ExpandDelay is from a claim asking for more until its volume has it.
+	ExpandDelay time.Duration
+	// Log takes what went wrong. When unset, it is thrown away.
+	Log logr.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	o.Nodes = orDefault(o.Nodes, 3)
+	if o.NodeName == nil {
+		o.NodeName = func(i int) string { return fmt.Sprintf("sim-%d", i) }
+	}
+	if o.NodeLabels == nil {
+		o.NodeLabels = func(int) map[string]string { return nil }
+	}
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU:              resource.MustParse("256"),
+		corev1.ResourceMemory:           resource.MustParse("1Ti"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("4Ti"),
+		corev1.ResourcePods:             resource.MustParse("5000"),
+	}
+	maps.Copy(capacity, o.Capacity)
+	o.Capacity = capacity
+	o.LeaseDuration = orDefault(o.LeaseDuration, 40*time.Second)
+	if o.LeaseDuration < time.Second {
+		return o, fmt.Errorf("the lease duration %s is below one second", o.LeaseDuration)
+	}
+	o.BackOff = orDefault(o.BackOff, time.Second)
+	o.MaxBackOff = max(o.BackOff, orDefault(o.MaxBackOff, 30*time.Second))
+	if o.ImageID == nil {
+		o.ImageID = DefaultImageID
+	}
+	if !o.PodCIDR.IsValid() {
+		o.PodCIDR = netip.MustParsePrefix("10.128.0.0/10")
+	}
+	if !o.NodeCIDR.IsValid() {
+		o.NodeCIDR = netip.MustParsePrefix("172.24.0.0/14")
+	}
+	o.Workers = orDefault(o.Workers, 32)
+	if o.Log.GetSink() == nil {
+		o.Log = logr.Discard()
+	}
+	return o, nil
+}
+
+func orDefault[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}

@@ -1,0 +1,288 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package operator runs the operator as a local process against a test cluster, as `make install run` does: built from
+// this tree, with the rights of its own service account, and with webhooks that the API server calls by URL.
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+)
+
+// ServiceAccountUser is the user name under which the operator's requests appear in the audit log.
+const ServiceAccountUser = "system:serviceaccount:kruise-system:kruise-operator-manager"
+
+// Options configure an operator. The zero value has the product's defaults and no leader election.
+type Options struct {
+	// Name tells several operators on one cluster apart, in log names. When empty, it is "operator".
+	Name string
+	// Args are added to the command line of `run`.
+	Args []string
+	// LeaderElect turns leader election on, so that an operator that was killed leaves a lease behind.
+	LeaderElect bool
+	// NoWait returns as soon as the process runs, for standbys and for operators that shall not become ready.
+	NoWait bool
+}
+
+// Operator is one running process.
+type Operator struct {
+	cluster  *cluster.Cluster
+	options  Options
+	program  string
+	args     []string
+	ports    ports
+	process  *cluster.Process
+	starts   int
+	baseCPU  time.Duration
+	basePeak int64
+}
+
+type ports struct{ webhook, metrics, probes int }
+
+// Build compiles the operator from this tree and returns the program's path. Go's build cache makes every call but the first quick.
+func Build(ctx context.Context, c *cluster.Cluster) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(c.Dir(), "kruise-operator")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the operator: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// Start builds the operator, installs it, runs it and waits until it is ready to be asked and, without leader election, acts.
+func Start(ctx context.Context, c *cluster.Cluster, options Options) (*Operator, error) {
+	if options.Name == "" {
+		options.Name = "operator"
+	}
+	program, err := Build(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	o := &Operator{cluster: c, options: options, program: program}
+	for _, port := range []*int{&o.ports.webhook, &o.ports.metrics, &o.ports.probes} {
+		if *port, err = c.FreePort(); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.Install(ctx); err != nil {
+		return nil, err
+	}
+	return o, o.Run(ctx)
+}
+
+// WebhookURL is where the API server reaches this operator.
+func (o *Operator) WebhookURL() string { return "https://127.0.0.1:" + strconv.Itoa(o.ports.webhook) }
+
+// Install runs `install`: CRDs, roles and webhook configurations.
+func (o *Operator) Install(ctx context.Context) error {
+	return o.command(ctx, "install", "--webhook-url="+o.WebhookURL())
+}
+
+// Uninstall runs `uninstall`.
+func (o *Operator) Uninstall(ctx context.Context) error { return o.command(ctx, "uninstall") }
+
+func (o *Operator) command(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, o.program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+o.cluster.AdminKubeconfig())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kruise-operator %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// Run starts the process, again after Stop or Kill, and waits until it is ready.
+func (o *Operator) Run(ctx context.Context) error {
+	o.starts++
+	args := append([]string{
+		"run",
+		"--service-account=kruise-system/kruise-operator-manager",
+		"--webhook-url=" + o.WebhookURL(),
+		"--webhook-port=" + strconv.Itoa(o.ports.webhook),
+		"--metrics-bind-address=127.0.0.1:" + strconv.Itoa(o.ports.metrics),
+		"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(o.ports.probes),
+		"--leader-elect=" + strconv.FormatBool(o.options.LeaderElect),
+	}, o.options.Args...)
+	process, err := o.cluster.StartProcess(o.options.Name, o.program, args, []string{"KUBECONFIG=" + o.cluster.AdminKubeconfig()})
+	if err != nil {
+		return err
+	}
+	o.process = process
+	if o.options.NoWait {
+		return nil
+	}
+	return o.WaitReady(ctx)
+}
+
+// WaitReady returns when the operator answers its readiness probe.
+func (o *Operator) WaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	url := fmt.Sprintf("http://127.0.0.1:%d/readyz", o.ports.probes)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := get(ctx, url); err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-o.process.Done():
+			return fmt.Errorf("the operator ended: %w", o.process.Err())
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the operator to become ready: %w; its log is %s", ctx.Err(), o.Log())
+		}
+	}
+}
+
+// Log is the path of the process's log; it goes on over restarts.
+func (o *Operator) Log() string { return o.cluster.Logs(o.options.Name) }
+
+// Done is closed when the process has ended.
+func (o *Operator) Done() <-chan struct{} { return o.process.Done() }
+
+// Kill ends the process with SIGKILL, as a crash or a lost node does.
+func (o *Operator) Kill() error {
+	o.account()
+	return o.cluster.StopProcess(o.process)
+}
+
+// Stop ends the process with SIGTERM and waits: the lease is released.
+func (o *Operator) Stop() error {
+	o.account()
+	return errors.Join(o.process.Stop(30*time.Second), o.cluster.StopProcess(o.process))
+}
+
+// Metrics returns the operator's metrics in text form.
+func (o *Operator) Metrics(ctx context.Context) (string, error) {
+	return get(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", o.ports.metrics))
+}
+
+// Usage is what the operator has used so far, over all its restarts through this value.
+type Usage struct {
+	// CPU is user and system time.
+	CPU time.Duration
+	// PeakRSS is the highest resident set size, in bytes. Linux only.
+	PeakRSS int64
+	// RSS is the present one, in bytes. Linux only.
+	RSS int64
+}
+
+// Usage reads what the process has used.
+func (o *Operator) Usage() (Usage, error) {
+	u, err := processUsage(o.process.PID())
+	u.CPU += o.baseCPU
+	u.PeakRSS = max(u.PeakRSS, o.basePeak)
+	return u, err
+}
+
+// account keeps what the process used, since the kernel forgets it when it ends.
+func (o *Operator) account() {
+	if u, err := processUsage(o.process.PID()); err == nil {
+		o.baseCPU += u.CPU
+		o.basePeak = max(o.basePeak, u.PeakRSS)
+	}
+}
+
+// Signal sends a signal to the process alone.
+func (o *Operator) Signal(s syscall.Signal) error { return syscall.Kill(o.process.PID(), s) }
+
+func processUsage(pid int) (Usage, error) {
+	if runtime.GOOS != "linux" {
+		return Usage{}, nil
+	}
+	var u Usage
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return u, err
+	}
+	// The command's name, in parentheses, may hold spaces: count fields behind it. See proc(5): utime is field 14, stime 15.
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return u, fmt.Errorf("/proc/%d/stat has %d fields behind the name, want at least 13", pid, len(fields))
+	}
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return u, err
+		}
+		u.CPU += time.Duration(ticks) * (time.Second / 100) // USER_HZ is 100 on every Linux that Go supports
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return u, err
+	}
+	for line := range strings.Lines(string(status)) {
+		for prefix, into := range map[string]*int64{"VmHWM:": &u.PeakRSS, "VmRSS:": &u.RSS} {
+			if value, found := strings.CutPrefix(line, prefix); found {
+				kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
+				if err != nil {
+					return u, err
+				}
+				*into = kib << 10
+			}
+		}
+	}
+	return u, nil
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return string(body), nil
+}
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "main.go")); err == nil {
+			if _, err := os.Stat(filepath.Join(dir, "PROJECT")); err == nil {
+				return dir, nil
+			}
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("not inside the repository")
+		}
+		dir = parent
+	}
+}
