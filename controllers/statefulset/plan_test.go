@@ -331,6 +331,10 @@ func TestPlan(t *testing.T) {
 			replicas: 3, steps: []func(*world){ordered, running, unready(0), specified(2)},
 			held: []string{"PodNotReady"},
 		},
+		"a label on the broken outdated pod that stops an ordered set is followed": {
+			replicas: 3, steps: []func(*world){ordered, running, image("2"), unready(1), specified(1)},
+			want: []string{"Delete web-1 SpecifiedDelete"}, held: []string{"PodNotReady"},
+		},
 
 		// Claims.
 		"claims are created with the pod": {
