@@ -314,18 +314,18 @@ func TestApplyStopsAVerbThatIsAlwaysRefused(t *testing.T) {
 		}
 		return forward()
 	})
-	actions := append(creates(f.set, 500), remove(victim))
+	actions := append(creates(f.set, 60), remove(victim))
 	outcome := f.apply(t, actions...)
 	if got := f.count(t, podset.VerbCreate, verdictRefused); got != enough {
 		t.Errorf("%v creations tried, want %d", got, enough)
 	}
-	if outcome.Done != 1 || outcome.Left != 497 {
-		t.Errorf("outcome %d done, %d left; want the deletion done and 497 creations left", outcome.Done, outcome.Left)
+	if outcome.Done != 1 || outcome.Left != 57 {
+		t.Errorf("outcome %d done, %d left; want the deletion done and 57 creations left", outcome.Done, outcome.Left)
 	}
 	f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
 	f.server.SetFault(nil)
-	if outcome := f.apply(t, creates(f.set, 500)...); outcome.Done != 500 {
-		t.Errorf("%d done after the quota was raised, want 500", outcome.Done)
+	if outcome := f.apply(t, creates(f.set, 60)...); outcome.Done != 60 {
+		t.Errorf("%d done after the quota was raised, want 60", outcome.Done)
 	}
 }
 
@@ -550,7 +550,7 @@ func TestApplyEndsARequestAtItsDeadline(t *testing.T) {
 }
 
 func TestHangingNamespaceDoesNotDelayAnother(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Slice = 0; o.WriteTimeout = deadline })
+	f := newFixture(t, func(o *Options) { o.Slice = deadline; o.WriteTimeout = deadline })
 	hung := make(chan struct{}, 10000)
 	release := make(chan struct{})
 	f.server.SetFault(func(ctx context.Context, w testutil.Write, forward func() error) error {
@@ -582,11 +582,11 @@ func TestHangingNamespaceDoesNotDelayAnother(t *testing.T) {
 	done := make(chan podset.Outcome, 1)
 	set := testutil.StatefulSet("b").Namespace("healthy").Obj()
 	began := time.Now()
-	wg.Go(func() { done <- f.Apply(t.Context(), set, podset.Plan{Actions: creates(set, 50)}) })
+	wg.Go(func() { done <- f.Apply(t.Context(), set, podset.Plan{Actions: creates(set, 10)}) })
 	select {
 	case outcome := <-done:
-		if took := time.Since(began); outcome.Done != 50 || took > slow {
-			t.Errorf("%d of 50 pods after %v; want all, before the hanging writes count as slow", outcome.Done, took)
+		if took := time.Since(began); outcome.Done != 10 || took > slow {
+			t.Errorf("%d of 10 pods after %v; want all, before the hanging writes count as slow", outcome.Done, took)
 		}
 	case <-time.After(deadline):
 		t.Fatal("a namespace waits for another one's hanging writes")
