@@ -71,9 +71,8 @@ type Snapshot struct {
 	Current, Update revision.Revision
 	// Revisions are all stored revisions, Current and Update included, by name: what outdated pods came from.
 	Revisions map[string]revision.Revision
-	// CollisionCount is what the status should record of the names of revisions.
-	CollisionCount *int32
-	// Expandable says, by the name of a storage class that exists, whether it lets claims grow. Nil: nobody asked for resizing.
+	// Expandable says, by the name of a storage class that exists, whether it lets claims grow. Only read where a workload lets
+	// claims grow with their template.
 	Expandable map[string]bool
 }
 
