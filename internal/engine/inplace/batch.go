@@ -174,12 +174,20 @@ func (r *run) start(pod *corev1.Pod, c change, now time.Time) edit.Edit {
 		if s := statusOf(pod, name); s != nil {
 			status = *s
 		}
-		put(&containers, name, shared.InPlaceContainerEvidence{
+		evidence := shared.InPlaceContainerEvidence{
 			ContainerID: status.ContainerID,
 			Image:       status.Image,
 			ImageID:     status.ImageID,
-			SpecImage:   r.createdFrom(pod, name, status.ContainerID, report, now),
-		})
+			SpecImage:   containerOf(pod.Spec.Containers, name).Image,
+		}
+		if _, edited := r.LastContainerStatuses[name]; edited && !r.effectOn(pod, name, report, now).proven {
+			// What runs is not what the spec says. Only the earlier evidence can tell what it was created from.
+			evidence.Superseded, evidence.SpecImage = true, ""
+			if earlier, ok := r.evidence.Containers[name]; ok && earlier.ContainerID == status.ContainerID {
+				evidence.SpecImage = earlier.SpecImage
+			}
+		}
+		put(&containers, name, evidence)
 		put(&statuses, name, shared.InPlaceContainerStatus{ImageID: status.ImageID})
 	}
 	r.LastContainerStatuses, r.evidence.Containers = statuses, containers
@@ -195,19 +203,6 @@ func (r *run) start(pod *corev1.Pod, c change, now time.Time) edit.Edit {
 		}
 	}
 	return batch.edit()
-}
-
-// createdFrom is the image in the pod's spec that the present container was created from. While an earlier edit of it is not
-// proven, that is what the earlier evidence says of the same container, and not known for any other.
-func (r *run) createdFrom(pod *corev1.Pod, name, containerID string, report report, now time.Time) string {
-	_, edited := r.LastContainerStatuses[name]
-	if !edited || r.effectOn(pod, name, report, now).proven {
-		return containerOf(pod.Spec.Containers, name).Image
-	}
-	if earlier, ok := r.evidence.Containers[name]; ok && earlier.ContainerID == containerID {
-		return earlier.SpecImage
-	}
-	return ""
 }
 
 func differing(live, wanted corev1.ResourceList) corev1.ResourceList {

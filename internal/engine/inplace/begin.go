@@ -33,11 +33,14 @@ import (
 // the earlier update is not readable, all containers are compared.
 //
 // lifecycleUpdating makes the lifecycle state Updating. A pod in state Normal whose metadata alone changes stays Normal and
-// available. The error says that the difference does not qualify.
+// available. The error says that the difference does not qualify, or that the pod waits to be deleted.
 func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lifecycleUpdating bool, o Options, now time.Time) (edit.Edit, error) {
 	difference := Compare(from.Template, to.Template, o)
 	if !difference.InPlace {
 		return edit.Edit{}, fmt.Errorf("pod %s cannot move to revision %s in place: %s", pod.Name, to.Name, difference.Reason)
+	}
+	if lifecycle.StateOf(pod) == shared.StatePreparingDelete {
+		return edit.Edit{}, fmt.Errorf("pod %s cannot move to revision %s in place: it waits at its preDelete hook", pod.Name, to.Name)
 	}
 	earlier := readLeftover(pod, now)
 	wanted, err := changeTo(pod, from.Template, to.Template, earlier, o)
@@ -56,7 +59,7 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lif
 		UpdateTimestamp:       seconds(now),
 		LastContainerStatuses: earlier.statuses,
 		UpdateEnvFromMetadata: earlier.env,
-		UpdateResources:       earlier.resources,
+		UpdateResources:       earlier.resources || len(difference.Resources) > 0,
 		UpdateImages:          len(earlier.statuses) > 0,
 	}}
 	update.evidence.Containers = earlier.evidence
@@ -71,7 +74,8 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lif
 	if _, ok := pod.Labels[shared.LabelPodTemplateHash]; ok {
 		e.SetLabel(shared.LabelPodTemplateHash, short)
 	}
-	touches := !wanted.isZero() || earlier.unproven()
+	// Resources may have been sent by an attempt that died before the rest: nothing to write, but still to be waited for.
+	touches := !wanted.isZero() || earlier.unproven() || len(difference.Resources) > 0
 	if lifecycleUpdating && (touches || !isServing(lifecycle.StateOf(pod))) {
 		e.Merge(lifecycle.To(pod, shared.StateUpdating, now))
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/utils/dump"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
@@ -82,8 +82,7 @@ func (r run) replaced(container *corev1.Container, status *corev1.ContainerStatu
 	}
 
 	otherName := runsIt && !runs(before.Image, before.ImageID, container.Image)
-	// An image ID that only differs proves nothing if the container before could have been one of several.
-	otherImage := before.SpecImage != "" && before.ImageID != "" && status.ImageID != before.ImageID
+	otherImage := !before.Superseded && before.ImageID != "" && status.ImageID != before.ImageID
 	if otherName || otherImage {
 		return effect{proven: true}
 	}
