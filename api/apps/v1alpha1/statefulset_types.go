@@ -29,6 +29,9 @@ type StatefulSet struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what the set should look like.
+	// +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".selector"
+	// +kubebuilder:validation:XValidation:rule="has(self.serviceName) ? (has(oldSelf.serviceName) ? self.serviceName == oldSelf.serviceName : self.serviceName == '') : (!has(oldSelf.serviceName) || oldSelf.serviceName == '')",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".serviceName"
+	// +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') == (has(oldSelf.podManagementPolicy) && oldSelf.podManagementPolicy == 'Parallel')",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".podManagementPolicy"
 	Spec v1beta1.StatefulSetSpec `json:"spec,omitempty"`
 	// status is what was last observed of the set.
 	Status v1beta1.StatefulSetStatus `json:"status,omitempty"`

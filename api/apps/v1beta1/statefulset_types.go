@@ -35,7 +35,6 @@ type StatefulSetSpec struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
-	// +kubebuilder:validation:Type=array
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
 	// volumeClaimUpdateStrategy says what a changed volumeClaimTemplates means for existing claims.
@@ -49,6 +48,7 @@ type StatefulSetSpec struct {
 	// podManagementPolicy says whether pods are created and deleted one after the other (OrderedReady) or all at once
 	// (Parallel). It cannot be changed. When omitted, it is OrderedReady.
 	// +optional
+	// +kubebuilder:validation:Enum=OrderedReady;Parallel
 	PodManagementPolicy appsv1.PodManagementPolicyType `json:"podManagementPolicy,omitempty"`
 
 	// updateStrategy says how pods move to a new revision.
@@ -106,6 +106,7 @@ type VolumeClaimUpdateStrategy struct {
 type StatefulSetUpdateStrategy struct {
 	// type is RollingUpdate or OnDelete. With OnDelete a pod moves only when its user deletes it. When omitted, it is RollingUpdate.
 	// +optional
+	// +kubebuilder:validation:Enum=RollingUpdate;OnDelete
 	Type StatefulSetUpdateStrategyType `json:"type,omitempty"`
 
 	// rollingUpdate configures the type RollingUpdate. It must be absent for OnDelete.
@@ -118,6 +119,7 @@ type RollingUpdateStatefulSetStrategy struct {
 	// partition is how many pods stay at the old revision: those with the lowest ordinals, or any that many for an
 	// unordered update. When omitted, it is 0.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Partition *int32 `json:"partition,omitempty"`
 
 	// maxUnavailable is how many pods may be unavailable while pods are updated: a number, or a percentage of replicas rounded
@@ -128,6 +130,7 @@ type RollingUpdateStatefulSetStrategy struct {
 	// podUpdatePolicy says whether pods are replaced or edited: ReCreate, InPlaceIfPossible or InPlaceOnly. The in-place
 	// policies need the readiness gate InPlaceUpdateReady in the template. When omitted, it is ReCreate.
 	// +optional
+	// +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly
 	PodUpdatePolicy shared.PodUpdatePolicy `json:"podUpdatePolicy,omitempty"`
 
 	// paused stops updates and deletions by label; pods are still created, and removed when replicas shrinks. When omitted, it
@@ -146,6 +149,8 @@ type RollingUpdateStatefulSetStrategy struct {
 	// minReadySeconds is how long a pod must be ready to count as available, in seconds; 0 to 300. It holds for scaling too.
 	// When omitted, it is 0.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=300
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 }
 
@@ -178,10 +183,12 @@ type PersistentVolumeClaimRetentionPolicyType = appsv1.PersistentVolumeClaimRete
 type StatefulSetPersistentVolumeClaimRetentionPolicy struct {
 	// whenDeleted is Retain or Delete: what happens to the claims when the set is deleted. When omitted, it is Retain.
 	// +optional
+	// +kubebuilder:validation:Enum=Retain;Delete
 	WhenDeleted PersistentVolumeClaimRetentionPolicyType `json:"whenDeleted,omitempty"`
 	// whenScaled is Retain or Delete: what happens to the claims of a pod that is removed because its ordinal is no longer
 	// wanted. When omitted, it is Retain.
 	// +optional
+	// +kubebuilder:validation:Enum=Retain;Delete
 	WhenScaled PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 }
 
@@ -222,8 +229,7 @@ type StatefulSetStatus struct {
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 	// conditions say what the set is doing and what stops it.
 	// +optional
-	// +listType=map
-	// +listMapKey=type
+	// +listType=atomic
 	Conditions []appsv1.StatefulSetCondition `json:"conditions,omitempty"`
 	// labelSelector is the selector in text form, for the scale subresource.
 	// +optional
@@ -262,6 +268,9 @@ type StatefulSet struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what the set should look like.
+	// +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".selector"
+	// +kubebuilder:validation:XValidation:rule="has(self.serviceName) ? (has(oldSelf.serviceName) ? self.serviceName == oldSelf.serviceName : self.serviceName == '') : (!has(oldSelf.serviceName) || oldSelf.serviceName == '')",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".serviceName"
+	// +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') == (has(oldSelf.podManagementPolicy) && oldSelf.podManagementPolicy == 'Parallel')",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".podManagementPolicy"
 	Spec StatefulSetSpec `json:"spec,omitempty"`
 	// status is what was last observed of the set.
 	Status StatefulSetStatus `json:"status,omitempty"`

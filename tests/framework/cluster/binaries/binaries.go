@@ -112,7 +112,11 @@ func ensure(ctx context.Context, options Options, names []Name) (Set, error) {
 		if name == Etcd {
 			from = etcd
 		}
-		path, err := b.ensure(ctx, from, name)
+		target, err := from.target(name)
+		if err != nil {
+			return Set{}, err
+		}
+		path, err := b.ensure(ctx, from, target, name)
 		if err != nil {
 			return Set{}, err
 		}
@@ -139,12 +143,8 @@ type builder struct {
 	progress io.Writer
 }
 
-// ensure returns the path of the program, after building it if need be.
-func (b builder) ensure(ctx context.Context, from source, name Name) (string, error) {
-	target, err := from.target(name)
-	if err != nil {
-		return "", err
-	}
+// ensure returns the path of the program, after building it from the package target if need be.
+func (b builder) ensure(ctx context.Context, from source, target string, name Name) (string, error) {
 	goVersion, err := from.goVersion(ctx)
 	if err != nil {
 		return "", err
@@ -174,8 +174,12 @@ func (b builder) ensure(ctx context.Context, from source, name Name) (string, er
 }
 
 func (b builder) build(ctx context.Context, from source, target, path string) error {
-	temp, err := os.MkdirTemp(filepath.Dir(path), ".building-")
-	if err != nil {
+	// The lock is held, so what is there was left by a build that was killed.
+	temp := filepath.Join(filepath.Dir(path), ".building")
+	if err := os.RemoveAll(temp); err != nil {
+		return fmt.Errorf("removing an unfinished build: %w", err)
+	}
+	if err := os.Mkdir(temp, 0o755); err != nil {
 		return fmt.Errorf("creating a build folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }()

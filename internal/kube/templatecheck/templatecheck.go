@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package templatecheck asks the API server what it thinks of a pod template.
+//
+// The question is a dry-run creation of a core/v1 PodTemplate: the server answers with every fault of the template at once, by
+// the rules of its own version, and admission for pods is not involved. Nothing is stored.
+package templatecheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
+
+// Fault is one thing the API server would refuse.
+type Fault struct {
+	// Field is the path in a workload: "spec.template.spec.containers[0].name".
+	Field string
+	// Message is the server's explanation, the value included.
+	Message string
+}
+
+// String is the fault in one line.
+func (f Fault) String() string { return f.Field + ": " + f.Message }
+
+// Checker asks about pod templates.
+type Checker struct {
+	// Client creates the PodTemplate, as a dry run. It needs the permission to create podtemplates.
+	Client client.Writer
+}
+
+// Check returns the faults of a template whose pods get volumes from these claim templates. None means that the server would
+// take it. An error means that the server did not answer the question: a quota, another admission webhook or an outage stood in
+// the way, and nothing is known about the template.
+func (c Checker) Check(ctx context.Context, namespace string, template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim) ([]Fault, error) {
+	question := &corev1.PodTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "kruise-operator-template-check-"},
+		Template:   *withClaims(template, claims),
+	}
+	err := c.Client.Create(ctx, question, client.DryRunAll)
+	if err == nil {
+		return nil, nil
+	}
+	if faults := faultsOf(err); len(faults) > 0 {
+		return faults, nil
+	}
+	return nil, fmt.Errorf("checking the pod template by a dry run: %w", err)
+}
+
+// withClaims adds the claims as volumes, as the workload will do for its pods: a claim takes the place of a volume of its name.
+func withClaims(template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim) *corev1.PodTemplateSpec {
+	template = template.DeepCopy()
+	for _, claim := range claims {
+		template.Spec.Volumes = slices.DeleteFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name })
+		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{
+			Name: claim.Name,
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"},
+			},
+		})
+	}
+	return template
+}
+
+// faultsOf reads the field errors of an answer, those of the template only. Whatever else refuses an object (quotas, admission,
+// a namespace that is going away) either answers with another code or names no field of the template.
+func faultsOf(err error) []Fault {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return nil
+	}
+	answer := status.Status()
+	if answer.Code != http.StatusUnprocessableEntity || answer.Details == nil || answer.Details.Kind != "PodTemplate" {
+		return nil
+	}
+	var faults []Fault
+	for _, cause := range answer.Details.Causes {
+		if cause.Field == "template" || strings.HasPrefix(cause.Field, "template.") {
+			faults = append(faults, Fault{Field: "spec." + cause.Field, Message: cause.Message})
+		}
+	}
+	return faults
+}

@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
+)
+
+const (
+	// settleTimeout is how long the API server may take to serve, or to stop serving, a kind.
+	settleTimeout = 30 * time.Second
+	settleEvery   = 100 * time.Millisecond
+	// named is how many objects an error names.
+	named = 5
+)
+
+// CertificateSecret is where the certificate of an operator outside of the cluster is kept.
+func CertificateSecret() types.NamespacedName {
+	return types.NamespacedName{Namespace: Namespace, Name: "kruise-operator-webhook-certificate"}
+}
+
+// Options say what to install.
+type Options struct {
+	// WebhookURL is where the API server reaches the operator, such as https://192.0.2.7:9443. It must be https and have no path.
+	WebhookURL string
+	// Now is the time, for the certificate.
+	Now time.Time
+	// Report is told of every object once it is applied or deleted, such as "customresourcedefinition/x applied". It may be nil.
+	Report func(string)
+}
+
+// Hosts returns the names that a certificate for the webhook URL must have, or why the URL cannot be used.
+func (o Options) Hosts() ([]string, error) {
+	u, err := url.Parse(o.WebhookURL)
+	if err != nil {
+		return nil, fmt.Errorf("reading the webhook URL: %w", err)
+	}
+	if u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return nil, fmt.Errorf("webhook URL %q must be https://host:port", o.WebhookURL)
+	}
+	return []string{u.Hostname()}, nil
+}
+
+// Install applies everything and returns when the API server serves our kinds. It may be repeated, also with another URL. From
+// then on writes of our kinds fail until an operator listens at the URL.
+func Install(ctx context.Context, c client.Client, o Options) error {
+	hosts, err := o.Hosts()
+	if err != nil {
+		return err
+	}
+	objects, err := render()
+	if err != nil {
+		return err
+	}
+	var bundle certs.Bundle
+	for _, object := range objects {
+		switch object.GetKind() {
+		case kindMutating, kindValidating:
+			if len(bundle.CA) == 0 {
+				if bundle, err = certs.Ensure(ctx, c, CertificateSecret(), hosts, o.Now); err != nil {
+					return err
+				}
+			}
+			if err := callByURL(object, strings.TrimRight(o.WebhookURL, "/"), bundle.CA); err != nil {
+				return err
+			}
+		}
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+			return fmt.Errorf("applying %s: %w", title(object), err)
+		}
+		o.report(object, "applied")
+		if object.GetKind() == kindCRD {
+			if err := waitServed(ctx, c, object.GetName()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// callByURL replaces the Service in a webhook configuration by a URL.
+func callByURL(object *unstructured.Unstructured, base string, ca []byte) error {
+	webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", title(object), err)
+	}
+	for _, webhook := range webhooks {
+		entry, ok := webhook.(map[string]any)
+		if !ok {
+			return fmt.Errorf("reading %s: a webhook is not an object", title(object))
+		}
+		path, _, err := unstructured.NestedString(entry, "clientConfig", "service", "path")
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", title(object), err)
+		}
+		entry["clientConfig"] = map[string]any{"url": base + path, "caBundle": base64.StdEncoding.EncodeToString(ca)}
+	}
+	return unstructured.SetNestedSlice(object.Object, webhooks, "webhooks")
+}
+
+// Uninstall deletes what Install applied, the kinds first, while the webhooks still guard them. It refuses while objects of our kinds
+// exist: deleting a kind deletes its objects, and with them the pods they own.
+func Uninstall(ctx context.Context, c client.Client, o Options) error {
+	objects, err := render()
+	if err != nil {
+		return err
+	}
+	var remaining []error
+	for _, object := range objects {
+		if object.GetKind() == kindCRD {
+			remaining = append(remaining, inUse(ctx, c, object))
+		}
+	}
+	if err := errors.Join(remaining...); err != nil {
+		return fmt.Errorf("not uninstalling: %w; delete these objects first, their pods go with them (add --cascade=orphan to keep the pods)", err)
+	}
+	certificate := &unstructured.Unstructured{}
+	certificate.SetAPIVersion("v1")
+	certificate.SetKind("Secret")
+	certificate.SetNamespace(CertificateSecret().Namespace)
+	certificate.SetName(CertificateSecret().Name)
+	objects = append(objects, certificate)
+
+	// Kinds, then webhooks, then rights; the namespace stays, since others may have put something there.
+	for _, kinds := range [][]string{{kindCRD}, {kindMutating, kindValidating}, nil} {
+		for _, object := range objects {
+			if !chosen(object.GetKind(), kinds) {
+				continue
+			}
+			if err := remove(ctx, c, object); err != nil {
+				return err
+			}
+			o.report(object, "deleted")
+		}
+	}
+	return nil
+}
+
+// chosen says whether a kind is one of these; none means every kind that has no step of its own.
+func chosen(kind string, kinds []string) bool {
+	if kinds == nil {
+		return kind != kindCRD && kind != kindMutating && kind != kindValidating && kind != "Namespace"
+	}
+	return slices.Contains(kinds, kind)
+}
+
+func remove(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
+	if err := client.IgnoreNotFound(c.Delete(ctx, object.DeepCopy())); err != nil {
+		return fmt.Errorf("deleting %s: %w", title(object), err)
+	}
+	if object.GetKind() != kindCRD {
+		return nil
+	}
+	err := wait.PollUntilContextTimeout(ctx, settleEvery, settleTimeout, true, func(ctx context.Context) (bool, error) {
+		err := c.Get(ctx, client.ObjectKeyFromObject(object), object.DeepCopy())
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %s is gone: %w", title(object), err)
+	}
+	return nil
+}
+
+// inUse returns an error that names objects of the kind that a CRD defines, or nil when there are none.
+func inUse(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &crd); err != nil {
+		return fmt.Errorf("reading %s: %w", title(object), err)
+	}
+	list := &unstructured.UnstructuredList{}
+	for _, version := range crd.Spec.Versions {
+		if version.Storage {
+			list.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind})
+		}
+	}
+	err := c.List(ctx, list)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil // the kind is not served: nothing of it can exist
+	}
+	if err != nil {
+		return fmt.Errorf("looking for objects of %s: %w", crd.Name, err)
+	}
+	if len(list.Items) == 0 {
+		return nil
+	}
+	var names []string
+	for i, item := range list.Items {
+		if i == named {
+			names = append(names, "...")
+			break
+		}
+		names = append(names, client.ObjectKeyFromObject(&item).String())
+	}
+	return fmt.Errorf("%d %s exist (%s)", len(list.Items), crd.Name, strings.Join(names, ", "))
+}
+
+// waitServed returns when the API server accepts objects of a CRD.
+func waitServed(ctx context.Context, c client.Client, name string) error {
+	err := wait.PollUntilContextTimeout(ctx, settleEvery, settleTimeout, true, func(ctx context.Context) (bool, error) {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind(kindCRD))
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, object); err != nil {
+			return false, err
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &crd); err != nil {
+			return false, err
+		}
+		for _, condition := range crd.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %s is served: %w", name, err)
+	}
+	return nil
+}
+
+func (o Options) report(object *unstructured.Unstructured, what string) {
+	if o.Report != nil {
+		o.Report(title(object) + " " + what)
+	}
+}
+
+func title(object *unstructured.Unstructured) string {
+	name := object.GetName()
+	if ns := object.GetNamespace(); ns != "" {
+		name = ns + "/" + name
+	}
+	return strings.ToLower(object.GetKind()) + " " + name
+}

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package install puts into a cluster what an operator that runs outside of it needs there: CRDs, the rights of its service
+// account and the webhook configurations that lead to it. It is what `make install` and `make uninstall` do. Installs inside a
+// cluster are made from the same manifests by kustomize or by the Operator Lifecycle Manager.
+package install
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/kruise-operator/kruise-operator/config"
+)
+
+// Namespace is where the operator lives, or keeps its lease and certificate when it runs outside.
+const Namespace = "kruise-system"
+
+// FieldManager owns what is installed.
+const FieldManager = "kruise-operator"
+
+// base is the kustomization of a whole install.
+const base = "default"
+
+// render returns the objects of a whole install, without those that run the operator inside the cluster, in the order in which
+// they can be applied.
+func render() ([]*unstructured.Unstructured, error) {
+	files := filesys.MakeFsInMemory()
+	err := fs.WalkDir(config.Files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(config.Files, name)
+		if err != nil {
+			return err
+		}
+		return files.WriteFile(path.Join("/config", name), content)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests: %w", err)
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, path.Join("/config", base))
+	if err != nil {
+		return nil, fmt.Errorf("rendering the manifests: %w", err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, resource := range resources.Resources() {
+		content, err := resource.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("rendering %s: %w", resource.CurId(), err)
+		}
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(content); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", resource.CurId(), err)
+		}
+		if kind := object.GetKind(); kind != "Deployment" && kind != "Service" {
+			objects = append(objects, object)
+		}
+	}
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return stage(a) - stage(b) })
+	return objects, nil
+}
+
+// stage says what comes first: others need the namespace and the kinds, and webhooks must not be called before all else is there.
+func stage(object *unstructured.Unstructured) int {
+	switch object.GetKind() {
+	case "Namespace":
+		return 0
+	case kindCRD:
+		return 1
+	case kindMutating, kindValidating:
+		return 3
+	default:
+		return 2
+	}
+}
+
+const (
+	kindCRD        = "CustomResourceDefinition"
+	kindMutating   = "MutatingWebhookConfiguration"
+	kindValidating = "ValidatingWebhookConfiguration"
+)

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package statefulset
+
+import (
+	"cmp"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Options are the feature gates that admission of a StatefulSet depends on.
+type Options struct {
+	// StartOrdinal is the gate StatefulSetStartOrdinal: ordinals.start is honoured.
+	StartOrdinal bool
+	// AutoDeletePVC is the gate StatefulSetAutoDeletePVC: persistentVolumeClaimRetentionPolicy is honoured.
+	AutoDeletePVC bool
+	// AutoResizePVC is the gate StatefulSetAutoResizePVCGate: volumeClaimUpdateStrategy is honoured.
+	AutoResizePVC bool
+}
+
+// Default fills in what the user left out. Pod and claim templates stay as written: defaults in them would show up as drift
+// in whatever the manifest is kept in.
+func Default(set *appsv1beta1.StatefulSet, o Options) {
+	spec := &set.Spec
+	orDefault(&spec.Replicas, 1)
+	orDefault(&spec.RevisionHistoryLimit, 10)
+	spec.PodManagementPolicy = cmp.Or(spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
+
+	spec.UpdateStrategy.Type = cmp.Or(spec.UpdateStrategy.Type, appsv1.RollingUpdateStatefulSetStrategyType)
+	if spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
+		if spec.UpdateStrategy.RollingUpdate == nil {
+			spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateStatefulSetStrategy{}
+		}
+		rolling := spec.UpdateStrategy.RollingUpdate
+		orDefault(&rolling.Partition, 0)
+		orDefault(&rolling.MaxUnavailable, intstr.FromInt32(1))
+		orDefault(&rolling.MinReadySeconds, 0)
+		rolling.PodUpdatePolicy = cmp.Or(rolling.PodUpdatePolicy, shared.RecreatePods)
+	}
+
+	if o.AutoDeletePVC {
+		if spec.PersistentVolumeClaimRetentionPolicy == nil {
+			spec.PersistentVolumeClaimRetentionPolicy = &appsv1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy{}
+		}
+		retention := spec.PersistentVolumeClaimRetentionPolicy
+		retention.WhenDeleted = cmp.Or(retention.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+		retention.WhenScaled = cmp.Or(retention.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	}
+	if o.AutoResizePVC {
+		spec.VolumeClaimUpdateStrategy.Type = cmp.Or(spec.VolumeClaimUpdateStrategy.Type,
+			appsv1beta1.OnDeleteVolumeClaimUpdateStrategyType)
+	}
+}
+
+func orDefault[T any](value **T, def T) {
+	if *value == nil {
+		*value = ptr.To(def)
+	}
+}

@@ -1,0 +1,353 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package statefulset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+)
+
+const (
+	// MaxReservedRange is the most ordinals that one element of reserveOrdinals may reserve. It is more than any set can have
+	// pods, so a wider range is a slip of the pen.
+	MaxReservedRange = 1_000_000
+	// maxMinReadySeconds is the longest minReadySeconds.
+	maxMinReadySeconds = 300
+)
+
+// Validate returns what is wrong with a StatefulSet that Default has filled in. old is the stored object for an update, nil for a
+// creation.
+//
+// A fault that the stored object has too, in the same words, is not held against the update: it may come from a time without
+// admission, and refusing every later change would not mend it.
+func Validate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorList {
+	errs := validate(set)
+	if old == nil {
+		return errs
+	}
+	before := old.DeepCopy()
+	Default(before, o)
+	for _, known := range validate(before) {
+		errs = slices.DeleteFunc(errs, func(e *field.Error) bool { return e.Error() == known.Error() })
+	}
+	return append(errs, validateUpdate(set, before, o)...)
+}
+
+// validate holds the rules for one object.
+func validate(set *appsv1beta1.StatefulSet) field.ErrorList {
+	spec, path := &set.Spec, field.NewPath("spec")
+	parallel := spec.PodManagementPolicy == appsv1.ParallelPodManagement
+
+	errs := validateName(set)
+	if r := spec.Replicas; r != nil && *r < 0 {
+		errs = append(errs, field.Invalid(path.Child("replicas"), *r, "must be 0 or more"))
+	}
+	errs = append(errs, oneOf(path.Child("podManagementPolicy"), spec.PodManagementPolicy,
+		appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)...)
+	errs = append(errs, validateReserved(spec.ReserveOrdinals, path.Child("reserveOrdinals"))...)
+	if o := spec.Ordinals; o != nil && o.Start < 0 {
+		errs = append(errs, field.Invalid(path.Child("ordinals", "start"), o.Start, "must be 0 or more"))
+	}
+	if s := spec.ScaleStrategy; s != nil && s.MaxUnavailable != nil {
+		errs = append(errs, validateMaxUnavailable(*s.MaxUnavailable, parallel, path.Child("scaleStrategy", "maxUnavailable"))...)
+	}
+	errs = append(errs, validateUpdateStrategy(spec, parallel, path.Child("updateStrategy"))...)
+	errs = append(errs, validateSelector(spec, path)...)
+	errs = append(errs, validateTemplate(&spec.Template, path.Child("template"))...)
+	if p := spec.PersistentVolumeClaimRetentionPolicy; p != nil {
+		policy := path.Child("persistentVolumeClaimRetentionPolicy")
+		retain, remove := appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		errs = append(errs, oneOf(policy.Child("whenDeleted"), p.WhenDeleted, retain, remove, "")...)
+		errs = append(errs, oneOf(policy.Child("whenScaled"), p.WhenScaled, retain, remove, "")...)
+	}
+	errs = append(errs, oneOf(path.Child("volumeClaimUpdateStrategy", "type"), spec.VolumeClaimUpdateStrategy.Type,
+		appsv1beta1.OnDeleteVolumeClaimUpdateStrategyType, appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType, "")...)
+	return errs
+}
+
+// validateName requires a DNS label, since the name begins the host names of the pods. While the name is still to be generated,
+// its prefix is looked at.
+func validateName(set *appsv1beta1.StatefulSet) field.ErrorList {
+	name, path := set.Name, field.NewPath("metadata", "name")
+	if name == "" {
+		if set.GenerateName == "" {
+			return nil // the API server asks for it
+		}
+		name, path = strings.TrimRight(set.GenerateName, "-"), field.NewPath("metadata", "generateName")
+	}
+	var errs field.ErrorList
+	for _, message := range validation.IsDNS1123Label(name) {
+		errs = append(errs, field.Invalid(path, name, message))
+	}
+	return errs
+}
+
+func validateReserved(reserved []intstr.IntOrString, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, element := range reserved {
+		if _, err := ordinal.New(0, 0, reserved[i:i+1]); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), plain(element),
+				`must be a whole number from 0 to 2147483647, or a range "a-b" of two such numbers with a not above b`))
+			continue
+		}
+		first, last, _ := strings.Cut(element.StrVal, "-")
+		from, _ := strconv.Atoi(first)
+		to, _ := strconv.Atoi(last)
+		if width := to - from + 1; width > MaxReservedRange {
+			errs = append(errs, field.Invalid(path.Index(i), plain(element),
+				fmt.Sprintf("reserves %d ordinals; one range may reserve at most %d", width, MaxReservedRange)))
+		}
+	}
+	return errs
+}
+
+func validateMaxUnavailable(v intstr.IntOrString, parallel bool, path *field.Path) field.ErrorList {
+	switch {
+	case !parallel && v != intstr.FromInt32(1):
+		return field.ErrorList{field.Invalid(path, plain(v), "must be 1 unless podManagementPolicy is Parallel")}
+	case v.Type == intstr.Int && v.IntVal < 1:
+		return field.ErrorList{field.Invalid(path, plain(v), `must be at least 1, or a percentage of at least "1%"`)}
+	case v.Type == intstr.String:
+		digits, isPercent := strings.CutSuffix(v.StrVal, "%")
+		if n, err := strconv.ParseInt(digits, 10, 32); !isPercent || err != nil || n < 1 || digits[0] == '+' {
+			return field.ErrorList{field.Invalid(path, v.StrVal, `must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`)}
+		}
+	}
+	return nil
+}
+
+func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, path *field.Path) field.ErrorList {
+	strategy := &spec.UpdateStrategy
+	errs := oneOf(path.Child("type"), strategy.Type,
+		appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType)
+	rolling := strategy.RollingUpdate
+	if rolling == nil {
+		return errs
+	}
+
+	path = path.Child("rollingUpdate")
+	if strategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		return append(errs, field.Invalid(path, "{...}", "must be absent when updateStrategy.type is OnDelete"))
+	}
+	if p := rolling.Partition; p != nil && *p < 0 {
+		errs = append(errs, field.Invalid(path.Child("partition"), *p, "must be 0 or more"))
+	}
+	if rolling.MaxUnavailable == nil {
+		errs = append(errs, field.Required(path.Child("maxUnavailable"), "a number of pods, or a percentage"))
+	} else {
+		errs = append(errs, validateMaxUnavailable(*rolling.MaxUnavailable, parallel, path.Child("maxUnavailable"))...)
+	}
+	if s := rolling.MinReadySeconds; s != nil && (*s < 0 || *s > maxMinReadySeconds) {
+		errs = append(errs, field.Invalid(path.Child("minReadySeconds"), *s, fmt.Sprintf("must be from 0 to %d", maxMinReadySeconds)))
+	}
+	errs = append(errs, oneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy,
+		shared.RecreatePods, shared.InPlaceIfPossible, shared.InPlaceOnly)...)
+	if updatesInPlace(rolling) && !hasGate(&spec.Template, shared.GateInPlaceUpdateReady) {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "template", "spec", "readinessGates"), gates(&spec.Template),
+			fmt.Sprintf("must contain conditionType %s when podUpdatePolicy is %s", shared.GateInPlaceUpdateReady, rolling.PodUpdatePolicy)))
+	}
+	if u := rolling.UnorderedUpdate; u != nil {
+		path := path.Child("unorderedUpdate")
+		if !parallel {
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("only works with podManagementPolicy Parallel, which is %s",
+				spec.PodManagementPolicy)))
+		}
+		if u.PriorityStrategy != nil {
+			errs = append(errs, validatePriority(u.PriorityStrategy, path.Child("priorityStrategy"))...)
+		}
+	}
+	return errs
+}
+
+func validatePriority(p *shared.UpdatePriorityStrategy, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(p.OrderPriority) > 0 && len(p.WeightPriority) > 0 {
+		errs = append(errs, field.Forbidden(path, "only one of orderPriority and weightPriority may be set"))
+	}
+	for i, term := range p.OrderPriority {
+		if term.OrderedKey == "" {
+			errs = append(errs, field.Required(path.Child("orderPriority").Index(i).Child("orderedKey"), "the key of a pod label"))
+		}
+	}
+	for i, term := range p.WeightPriority {
+		path := path.Child("weightPriority").Index(i)
+		if term.Weight < 0 || term.Weight > 100 {
+			errs = append(errs, field.Invalid(path.Child("weight"), term.Weight, "must be from 0 to 100"))
+		}
+		selector := &term.MatchSelector
+		if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+			errs = append(errs, field.Required(path.Child("matchSelector"), "an empty selector would match every pod"))
+		}
+		errs = append(errs, metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{},
+			path.Child("matchSelector"))...)
+	}
+	return errs
+}
+
+func validateSelector(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
+	if spec.Selector == nil {
+		return field.ErrorList{field.Required(path.Child("selector"), "a selector that matches the labels of the template")}
+	}
+	path, template := path.Child("selector"), path.Child("template", "metadata", "labels")
+	if len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0 {
+		return field.ErrorList{field.Invalid(path, "{}", "must not be empty: it would match every pod")}
+	}
+	errs := metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{}, path)
+	if len(errs) > 0 {
+		return errs
+	}
+	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, metav1.FormatLabelSelector(spec.Selector), err.Error())}
+	}
+	if !selector.Matches(labels.Set(spec.Template.Labels)) {
+		return field.ErrorList{field.Invalid(template, spec.Template.Labels,
+			fmt.Sprintf("must match spec.selector, which is %s", selector))}
+	}
+	return nil
+}
+
+// validateTemplate holds the few rules that stop a set for good. Everything else about the template is for the API server to say.
+func validateTemplate(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	errs := metav1validation.ValidateLabels(template.Labels, path.Child("metadata", "labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("metadata", "annotations"))...)
+	if p := template.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyAlways {
+		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
+	}
+	if template.Spec.ActiveDeadlineSeconds != nil {
+		errs = append(errs, field.Forbidden(path.Child("spec", "activeDeadlineSeconds"), "the pods of a StatefulSet have no deadline"))
+	}
+	return errs
+}
+
+// validateUpdate holds the rules for a change. Both objects are filled with defaults.
+func validateUpdate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorList {
+	path := field.NewPath("spec")
+	var errs field.ErrorList
+	if !equality.Semantic.DeepEqual(set.Spec.Selector, old.Spec.Selector) {
+		errs = append(errs, fixed(path.Child("selector"), metav1.FormatLabelSelector(old.Spec.Selector)))
+	}
+	if set.Spec.ServiceName != old.Spec.ServiceName {
+		errs = append(errs, fixed(path.Child("serviceName"), strconv.Quote(old.Spec.ServiceName)))
+	}
+	if set.Spec.PodManagementPolicy != old.Spec.PodManagementPolicy {
+		errs = append(errs, fixed(path.Child("podManagementPolicy"), string(old.Spec.PodManagementPolicy)))
+	}
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == shared.InPlaceOnly {
+		errs = append(errs, validateInPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)
+	}
+	if resizes(set, o) {
+		errs = append(errs, validateClaims(set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates, path.Child("volumeClaimTemplates"))...)
+	}
+	return errs
+}
+
+func fixed(path *field.Path, was string) *field.Error {
+	return field.Forbidden(path, fmt.Sprintf("cannot be changed once the set exists; it is %s", was))
+}
+
+// validateInPlaceOnly refuses a template that pods could not reach by editing the images of their containers. What the API
+// server fills in on its own is no difference.
+func validateInPlaceOnly(template, old *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	is, was := podtemplate.Defaulted(template), podtemplate.Defaulted(old)
+	if len(is.Spec.Containers) == len(was.Spec.Containers) {
+		for i := range is.Spec.Containers {
+			was.Spec.Containers[i].Image = is.Spec.Containers[i].Image
+		}
+	}
+	if equality.Semantic.DeepEqual(is.Spec, was.Spec) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
+		"while podUpdatePolicy is InPlaceOnly, only containers[*].image may change; this update also changes %s",
+		strings.Join(differences(was.Spec, is.Spec), ", ")))}
+}
+
+// resizes says whether claims of existing pods follow the claim templates.
+func resizes(set *appsv1beta1.StatefulSet, o Options) bool {
+	return o.AutoResizePVC &&
+		set.Spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+}
+
+// validateClaims allows only the requested size of claim templates to change: nothing else of an existing claim can be.
+func validateClaims(claims, old []corev1.PersistentVolumeClaim, path *field.Path) field.ErrorList {
+	const rule = "while volumeClaimUpdateStrategy.type is OnPodRollingUpdate, "
+	if len(claims) != len(old) {
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf(rule+"claim templates cannot be added or removed; there are %d", len(old)))}
+	}
+	var errs field.ErrorList
+	for i := range claims {
+		at := slices.IndexFunc(old, func(c corev1.PersistentVolumeClaim) bool { return c.Name == claims[i].Name })
+		if at < 0 {
+			errs = append(errs, field.Forbidden(path.Index(i).Child("metadata", "name"),
+				fmt.Sprintf(rule+"claim templates cannot be renamed; there was none named %q", claims[i].Name)))
+			continue
+		}
+		is, was := claims[i].Spec.DeepCopy(), old[at].Spec.DeepCopy()
+		for _, spec := range []*corev1.PersistentVolumeClaimSpec{is, was} {
+			delete(spec.Resources.Requests, corev1.ResourceStorage)
+			if spec.VolumeMode != nil && *spec.VolumeMode == corev1.PersistentVolumeFilesystem {
+				spec.VolumeMode = nil // the server's default, written or not
+			}
+		}
+		if !equality.Semantic.DeepEqual(is, was) {
+			errs = append(errs, field.Forbidden(path.Index(i).Child("spec"),
+				fmt.Sprintf(rule+"only resources.requests.storage may change; this update also changes %s", strings.Join(differences(was, is), ", "))))
+		}
+	}
+	return errs
+}
+
+func updatesInPlace(r *appsv1beta1.RollingUpdateStatefulSetStrategy) bool {
+	return r.PodUpdatePolicy == shared.InPlaceIfPossible || r.PodUpdatePolicy == shared.InPlaceOnly
+}
+
+func hasGate(template *corev1.PodTemplateSpec, gate string) bool {
+	return slices.Contains(gates(template), gate)
+}
+
+func gates(template *corev1.PodTemplateSpec) []string {
+	names := []string{}
+	for _, g := range template.Spec.ReadinessGates {
+		names = append(names, string(g.ConditionType))
+	}
+	return names
+}
+
+// oneOf requires one of the allowed values. The empty value is allowed where it is listed, and never named in the message.
+func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	allowed = slices.DeleteFunc(allowed, func(v T) bool { return v == "" })
+	slices.SortFunc(allowed, cmp.Compare[T])
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
+}
+
+// plain is the value as the user wrote it: messages show 3 or "3%", not the parts of our type.
+func plain(v intstr.IntOrString) any {
+	if v.Type == intstr.Int {
+		return v.IntVal
+	}
+	return v.StrVal
+}

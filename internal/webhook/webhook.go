@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhook is the list of everything the API server may ask the operator. Every replica answers, leader or not.
+package webhook
+
+import (
+	"errors"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/reach"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
+)
+
+// +kubebuilder:webhookconfiguration:mutating=true,name=kruise-operator-mutating
+// +kubebuilder:webhookconfiguration:mutating=false,name=kruise-operator-validating
+
+// Deps is what admission needs.
+type Deps struct {
+	// Client asks the API server directly; nothing it reads comes from a cache, and all it writes are dry runs.
+	Client client.Client
+	// StatefulSet are the gates of StatefulSet admission.
+	StatefulSet statefulset.Options
+	// Reached is told of every request, so that the process can find out whether the API server reaches it. It may be nil.
+	Reached *reach.Probe
+}
+
+// Setup registers every webhook at the manager's webhook server.
+func Setup(mgr ctrl.Manager, deps Deps) error {
+	if deps.Client == nil {
+		return errors.New("setting up webhooks: there is no client")
+	}
+	Register(mgr.GetWebhookServer(), deps)
+	return nil
+}
+
+// Register registers every webhook at a server.
+func Register(server webhook.Server, deps Deps) {
+	serve := func(path string, handler admission.Handler) {
+		server.Register(path, &admission.Webhook{Handler: deps.Reached.Watch(handler)})
+	}
+	templates := templatecheck.Checker{Client: deps.Client}
+	classes := statefulset.StorageClasses{Reader: deps.Client}
+
+	serve(statefulset.MutatePath, &statefulset.Defaulter{Options: deps.StatefulSet})
+	serve(statefulset.ValidatePath, &statefulset.Validator{Options: deps.StatefulSet, Templates: templates, Classes: classes})
+}

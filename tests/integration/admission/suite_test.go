@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package admission_test shows what an API server with our schema and our webhooks answers: every field through the real chain of
+// decoding, mutation, schema and validation, over HTTP as clients of both versions send it.
+package admission_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/yaml"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
+	"github.com/kruise-operator/kruise-operator/internal/platform/install"
+	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/reach"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+)
+
+// env is an API server with our kinds installed and our webhooks served by this process.
+type env struct {
+	cluster *cluster.Cluster
+	client  client.Client
+	url     string
+	probe   *reach.Probe
+	certs   *certs.Source
+}
+
+func start(t *testing.T) *env {
+	t.Helper()
+	ctrl.SetLogger(klog.Background())
+	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
+	port, err := c.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &env{cluster: c, client: newClient(t, c.Config()), url: "https://127.0.0.1:" + strconv.Itoa(port), probe: reach.New()}
+
+	options := install.Options{WebhookURL: e.url, Now: time.Now(), Report: func(line string) { t.Log(line) }}
+	if err := install.Install(t.Context(), e.client, options); err != nil {
+		t.Fatal(err)
+	}
+	e.certs = &certs.Source{Client: e.client, Secret: install.CertificateSecret(), Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}}
+	if _, err := e.certs.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){e.certs.TLS}})
+	webhook.Register(server, webhook.Deps{
+		Client: e.client, StatefulSet: statefulset.Options{AutoDeletePVC: true}, Reached: e.probe,
+	})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- server.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the webhook server failed: %v", err)
+		}
+	})
+	if err := e.probe.Check(t.Context(), e.client, e.url); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func newClient(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// answer is what the API server says to one request.
+type answer struct {
+	err      error
+	warnings []string
+	body     *unstructured.Unstructured
+}
+
+// send makes one request with a body in YAML, as kubectl or a typed client would, and keeps the warnings.
+func (e *env) send(t *testing.T, verb, version, namespace, name, body string, parameters map[string]string) answer {
+	t.Helper()
+	warnings := &recorder{}
+	config := rest.CopyConfig(e.cluster.Config())
+	config.WarningHandlerWithContext = warnings
+	config.GroupVersion = ptrTo(appsv1beta1.GroupVersion())
+	config.GroupVersion.Version = version
+	config.APIPath = "/apis"
+	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
+	c, err := rest.RESTClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.YAMLToJSON([]byte(body))
+	if err != nil {
+		t.Fatalf("reading %s: %v", body, err)
+	}
+	request := c.Verb(verb).Namespace(namespace).Resource("statefulsets").Body(text)
+	if verb == http.MethodPatch {
+		request = request.SetHeader("Content-Type", "application/merge-patch+json")
+	} else {
+		request = request.SetHeader("Content-Type", "application/json")
+	}
+	if name != "" {
+		request = request.Name(name)
+	}
+	if _, set := parameters["fieldValidation"]; !set {
+		request = request.Param("fieldValidation", "Warn")
+	}
+	for key, value := range parameters {
+		request = request.Param(key, value)
+	}
+	raw, err := request.Do(t.Context()).Raw()
+	a := answer{err: err, warnings: warnings.sorted()}
+	if err == nil {
+		a.body = &unstructured.Unstructured{}
+		if err := a.body.UnmarshalJSON(raw); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		a.err = statusOf(err, raw)
+	}
+	return a
+}
+
+// statusOf returns the server's own words, which the raw form of a request leaves in the body.
+func statusOf(err error, raw []byte) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && len(raw) > 0 {
+		var body apierrors.StatusError
+		if yaml.Unmarshal(raw, &body.ErrStatus) == nil && body.ErrStatus.Status == "Failure" {
+			return &body
+		}
+	}
+	return err
+}
+
+func (e *env) namespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{}
+	ns.GenerateName = "admission-"
+	if err := e.client.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	return ns.Name
+}
+
+// fields are the fields that a refusal names. The API server adds that it did not run all rules, without a field, and checks
+// what the scale subresource points to on its own, with a leading dot.
+func fields(err error) []string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var names []string
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Field != "<nil>" {
+			names = append(names, strings.TrimPrefix(cause.Field, "."))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+type recorder struct {
+	mutex sync.Mutex
+	texts []string
+}
+
+func (r *recorder) HandleWarningHeaderWithContext(_ context.Context, code int, _ string, text string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.texts = append(r.texts, text)
+	if code != 299 {
+		r.texts = append(r.texts, fmt.Sprintf("unexpected code %d", code))
+	}
+}
+
+func (r *recorder) sorted() []string {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Sorted(slices.Values(r.texts))
+}
+
+// manifest is a good StatefulSet of a version; edits replace text in it, old and new in turns.
+func manifest(version, name string, edits ...string) string {
+	text := strings.NewReplacer("VERSION", version, "NAME", name).Replace(`
+apiVersion: apps.kruise.io/VERSION
+kind: StatefulSet
+metadata:
+  name: NAME
+spec:
+  replicas: 3
+  serviceName: web
+  podManagementPolicy: Parallel
+  selector:
+    matchLabels: {app: web}
+  template:
+    metadata:
+      labels: {app: web}
+    spec:
+      readinessGates:
+      - conditionType: InPlaceUpdateReady
+      containers:
+      - name: main
+        image: example/web:v1
+  updateStrategy:
+    type: RollingUpdate
+    rollingUpdate: {podUpdatePolicy: InPlaceIfPossible}
+`)
+	for i := 0; i < len(edits); i += 2 {
+		if !strings.Contains(text, edits[i]) {
+			panic("the manifest has no " + edits[i])
+		}
+		text = strings.Replace(text, edits[i], edits[i+1], 1)
+	}
+	return text
+}
+
+func ptrTo[T any](v T) *T { return &v }
