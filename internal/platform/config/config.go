@@ -39,6 +39,10 @@ type Config struct {
 	// the Operator Lifecycle Manager puts them.
 	WebhookPort    int
 	WebhookCertDir string
+	// WebhookURL is where the API server reaches this process when it runs outside of the cluster; the certificate is then the one
+	// that `install` made. ServiceAccount is whose rights it then has; when empty, the user's own.
+	WebhookURL     string
+	ServiceAccount string
 
 	// LeaderElect lets only the holder of a lease in Namespace reconcile.
 	LeaderElect   bool
@@ -75,6 +79,10 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&c.WebhookPort, "webhook-port", 9443, "Port that serves admission; 0 serves none.")
 	flags.StringVar(&c.WebhookCertDir, "webhook-cert-dir", "",
 		"Directory of the serving certificate, tls.crt and tls.key. When empty, k8s-webhook-server/serving-certs below the temporary directory.")
+	flags.StringVar(&c.WebhookURL, "webhook-url", "",
+		"Outside of the cluster: where the API server reaches this process, such as https://192.0.2.7:9443, as given to install.")
+	flags.StringVar(&c.ServiceAccount, "service-account", "",
+		"Outside of the cluster: the service account to act as, <namespace>/<name>. When empty, the user that KUBECONFIG names.")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", false, "Reconcile only while holding the lease. Needed when more than one replica runs.")
 	flags.StringVar(&c.Namespace, "namespace", "kruise-system", "Namespace of the operator itself, and of its lease.")
 	flags.DurationVar(&c.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait for a leader that does not renew.")
