@@ -17,6 +17,9 @@ GOTESTSUM      := go tool -modfile=tools/test/go.mod gotestsum
 
 export CGO_ENABLED ?= 0
 
+# Where the API server of the cluster that KUBECONFIG names reaches a process on this machine.
+WEBHOOK_URL ?= https://127.0.0.1:9443
+
 ##@ General
 
 .PHONY: help
@@ -86,8 +89,8 @@ build: ## Build the manager into bin/.
 	go build -trimpath -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.version=$(VERSION)" -o bin/kruise-operator .
 
 .PHONY: install
-install: ## Install CRDs and RBAC into the cluster that KUBECONFIG names.
-	go run . install
+install: ## Install CRDs, RBAC and webhooks (by WEBHOOK_URL) into the cluster that KUBECONFIG names.
+	go run . install --webhook-url=$(WEBHOOK_URL)
 
 .PHONY: uninstall
 uninstall: ## Remove what `make install` installed; refuses while objects of ours exist.
@@ -95,7 +98,7 @@ uninstall: ## Remove what `make install` installed; refuses while objects of our
 
 .PHONY: run
 run: ## Run the operator as a local process against the cluster that KUBECONFIG names. ARGS adds flags.
-	go run . run $(ARGS)
+	go run . run --service-account=kruise-system/kruise-operator-manager --webhook-url=$(WEBHOOK_URL) $(ARGS)
 
 .PHONY: cluster
 cluster: ## Start a local control plane with simulated nodes and keep it until Ctrl-C.

@@ -5,7 +5,9 @@
 package webhook
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +39,27 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	}
 	Register(mgr.GetWebhookServer(), deps)
 	return nil
+}
+
+// Reach serves the webhooks for a moment and proves that the API server, told to call url, reaches them. It returns when the
+// server has stopped, so that its port is free again.
+func Reach(ctx context.Context, server webhook.Server, deps Deps, url string) error {
+	deps.Reached = reach.New()
+	Register(server, deps)
+	serving, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(serving) }()
+	checked := make(chan error, 1)
+	go func() { checked <- deps.Reached.Check(serving, deps.Client, url) }()
+	select {
+	case err := <-checked:
+		stop()
+		return errors.Join(err, <-ended)
+	case err := <-ended:
+		stop()
+		<-checked
+		return fmt.Errorf("serving webhooks: %w", err)
+	}
 }
 
 // Register registers every webhook at a server.

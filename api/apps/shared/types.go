@@ -205,6 +205,11 @@ type InPlaceContainerEvidence struct {
 	Image string `json:"image,omitempty"`
 	// ImageID is the image ID of that container.
 	ImageID string `json:"imageID,omitempty"`
+	// SpecImage is the image that container was created from, as its pod's spec had it. Empty when that is not known.
+	SpecImage string `json:"specImage,omitempty"`
+	// Superseded says that an earlier edit of the container's image had not been proven when this one was sent, so what replaces
+	// the container may still be of that earlier edit.
+	Superseded bool `json:"superseded,omitempty"`
 }
 
 // ReadinessHolder is one writer that holds a pod out of service. The message of a KruisePodReady condition is a JSON list of

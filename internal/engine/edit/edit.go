@@ -9,10 +9,16 @@
 //  1. pods/status: the conditions; and, when no spec part follows, all metadata with them, so that one request does.
 //  2. pods/resize: the resources.
 //  3. pods: the images, together with all metadata, so that a pod never claims a revision whose images it was not given.
+//     Metadata without conditions and without a spec part goes here too.
 package edit
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 )
 
 // Edit is what one pod should have written. The zero value changes nothing.
@@ -23,7 +29,10 @@ type Edit struct {
 	Annotations map[string]*string
 	// AddFinalizers are added to those the pod has.
 	AddFinalizers []string
-	// Conditions are set by type. Each is complete: status, reason, message and transition time.
+	// RemoveFinalizers are taken from those the pod has. A finalizer is in one of the two lists at most.
+	RemoveFinalizers []string
+	// Conditions are set by type. Each is complete: status, reason, message and transition time. A zero probe time or
+	// observed generation leaves the one the pod has.
 	Conditions []corev1.PodCondition
 	// Images are the new images, by container.
 	Images map[string]string
@@ -32,4 +41,211 @@ type Edit struct {
 	// Fresh says that this is the first thing written to a new pod and holds whatever happens to it meanwhile: it is tied to the
 	// pod's UID, not to its resourceVersion, so that it does not lose against the scheduler and the kubelet.
 	Fresh bool
+}
+
+// IsZero says that the Edit changes nothing, whatever the pod.
+func (e Edit) IsZero() bool {
+	return !e.hasMetadata() && !e.hasSpec() && len(e.Conditions) == 0
+}
+
+func (e Edit) hasMetadata() bool {
+	return len(e.Labels)+len(e.Annotations)+len(e.AddFinalizers)+len(e.RemoveFinalizers) > 0
+}
+
+func (e Edit) hasSpec() bool {
+	return len(e.Images)+len(e.Resources) > 0
+}
+
+// SetLabel sets a label.
+func (e *Edit) SetLabel(key, value string) { put(&e.Labels, key, ptr.To(value)) }
+
+// RemoveLabel removes a label.
+func (e *Edit) RemoveLabel(key string) { put(&e.Labels, key, nil) }
+
+// SetAnnotation sets an annotation.
+func (e *Edit) SetAnnotation(key, value string) { put(&e.Annotations, key, ptr.To(value)) }
+
+// RemoveAnnotation removes an annotation.
+func (e *Edit) RemoveAnnotation(key string) { put(&e.Annotations, key, nil) }
+
+// AddFinalizer adds a finalizer.
+func (e *Edit) AddFinalizer(name string) {
+	e.RemoveFinalizers = without(e.RemoveFinalizers, name)
+	if !slices.Contains(e.AddFinalizers, name) {
+		e.AddFinalizers = append(slices.Clip(e.AddFinalizers), name)
+	}
+}
+
+// RemoveFinalizer removes a finalizer.
+func (e *Edit) RemoveFinalizer(name string) {
+	e.AddFinalizers = without(e.AddFinalizers, name)
+	if !slices.Contains(e.RemoveFinalizers, name) {
+		e.RemoveFinalizers = append(slices.Clip(e.RemoveFinalizers), name)
+	}
+}
+
+// SetCondition sets a condition in place of one of the same type.
+func (e *Edit) SetCondition(condition corev1.PodCondition) {
+	e.Conditions = slices.Clone(e.Conditions)
+	setCondition(&e.Conditions, condition)
+}
+
+// SetImage gives a container another image.
+func (e *Edit) SetImage(container, image string) { put(&e.Images, container, image) }
+
+// SetResources changes quantities of a container; those already in the Edit stay unless named again.
+func (e *Edit) SetResources(container string, quantities corev1.ResourceRequirements) {
+	present := e.Resources[container]
+	merged := *present.DeepCopy()
+	overlay(&merged.Limits, quantities.Limits)
+	overlay(&merged.Requests, quantities.Requests)
+	put(&e.Resources, container, merged)
+}
+
+// Merge adds another Edit; where both speak of the same thing, the other wins. The result is Fresh only if every part that
+// changes something is.
+func (e *Edit) Merge(other Edit) {
+	if other.IsZero() {
+		return
+	}
+	e.Fresh = other.Fresh && (e.Fresh || e.IsZero())
+	for key, value := range other.Labels {
+		put(&e.Labels, key, value)
+	}
+	for key, value := range other.Annotations {
+		put(&e.Annotations, key, value)
+	}
+	for _, name := range other.AddFinalizers {
+		e.AddFinalizer(name)
+	}
+	for _, name := range other.RemoveFinalizers {
+		e.RemoveFinalizer(name)
+	}
+	for _, condition := range other.Conditions {
+		e.SetCondition(condition)
+	}
+	for container, image := range other.Images {
+		e.SetImage(container, image)
+	}
+	for container, quantities := range other.Resources {
+		e.SetResources(container, quantities)
+	}
+}
+
+// Generation is the pod's metadata.generation once all requests have succeeded: one more for each request that changes its spec.
+func (e Edit) Generation(pod *corev1.Pod) int64 {
+	spec := pod.Spec.DeepCopy()
+	generation := pod.Generation
+	if e.applyResources(spec) {
+		generation++
+	}
+	if e.applyImages(spec) {
+		generation++
+	}
+	return generation
+}
+
+// Apply returns a copy of the pod as the server would have it after all requests. Only the resourceVersion, which nobody can
+// foresee, stays.
+func (e Edit) Apply(pod *corev1.Pod) *corev1.Pod {
+	out := pod.DeepCopy()
+	out.Generation = e.Generation(pod)
+	e.applyResources(&out.Spec)
+	e.applyImages(&out.Spec)
+	applyKeys(&out.Labels, e.Labels)
+	applyKeys(&out.Annotations, e.Annotations)
+	out.Finalizers = slices.DeleteFunc(out.Finalizers, func(name string) bool { return slices.Contains(e.RemoveFinalizers, name) })
+	for _, name := range e.AddFinalizers {
+		if !slices.Contains(out.Finalizers, name) {
+			out.Finalizers = append(out.Finalizers, name)
+		}
+	}
+	for _, condition := range e.Conditions {
+		setCondition(&out.Status.Conditions, condition)
+	}
+	return out
+}
+
+// applyImages reports whether anything changed. Unknown containers are left out, as in the requests.
+func (e Edit) applyImages(spec *corev1.PodSpec) bool {
+	changed := false
+	for i := range spec.Containers {
+		container := &spec.Containers[i]
+		if image, ok := e.Images[container.Name]; ok && image != container.Image {
+			container.Image = image
+			changed = true
+		}
+	}
+	return changed
+}
+
+// applyResources reports whether anything changed.
+func (e Edit) applyResources(spec *corev1.PodSpec) bool {
+	changed := false
+	for i := range spec.Containers {
+		container := &spec.Containers[i]
+		quantities, ok := e.Resources[container.Name]
+		if !ok {
+			continue
+		}
+		before := container.Resources.DeepCopy()
+		overlay(&container.Resources.Limits, quantities.Limits)
+		overlay(&container.Resources.Requests, quantities.Requests)
+		if !equality.Semantic.DeepEqual(before, &container.Resources) {
+			changed = true
+		}
+	}
+	return changed
+}
+
+// setCondition replaces the condition of that type, keeping what the new one leaves open, or appends it.
+func setCondition(conditions *[]corev1.PodCondition, condition corev1.PodCondition) {
+	for i := range *conditions {
+		old := &(*conditions)[i]
+		if old.Type != condition.Type {
+			continue
+		}
+		if condition.ObservedGeneration == 0 {
+			condition.ObservedGeneration = old.ObservedGeneration
+		}
+		if condition.LastProbeTime.IsZero() {
+			condition.LastProbeTime = old.LastProbeTime
+		}
+		*old = condition
+		return
+	}
+	*conditions = append(*conditions, condition)
+}
+
+func applyKeys(target *map[string]string, changes map[string]*string) {
+	for key, value := range changes {
+		if value == nil {
+			delete(*target, key)
+		} else {
+			put(target, key, *value)
+		}
+	}
+}
+
+func overlay(target *corev1.ResourceList, changes corev1.ResourceList) {
+	for name, quantity := range changes {
+		if *target == nil {
+			*target = corev1.ResourceList{}
+		}
+		(*target)[name] = quantity.DeepCopy()
+	}
+}
+
+// put writes to a copy-on-write map: an Edit that was merged into another never changes with it.
+func put[V any](target *map[string]V, key string, value V) {
+	clone := maps.Clone(*target)
+	if clone == nil {
+		clone = map[string]V{}
+	}
+	clone[key] = value
+	*target = clone
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == name })
 }

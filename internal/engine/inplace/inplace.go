@@ -3,7 +3,17 @@
 
 // Package inplace decides how a live pod is moved to another revision without being replaced: whether the difference
 // allows it, what to write and in which batches, and when the change has taken effect.
+//
+// An update goes Compare, Begin, Check and Continue until done, Finish. What is known about it is on the pod alone, in
+// annotations and status, so whoever looks next, after a restart too, comes to the same answer. Whatever an earlier update
+// left unfinished becomes part of the next one: Begin computes what to write against the live pod.
 package inplace
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Progress says how far the update of one pod in place has come.
 type Progress string
@@ -21,3 +31,70 @@ const (
 	// and that needs the node daemon.
 	Blocked Progress = "Blocked"
 )
+
+// Reasons of a Status.
+const (
+	// ReasonGracePeriod: the edit waits for the grace period to pass.
+	ReasonGracePeriod = "GracePeriod"
+	// ReasonSpecNotObserved: the kubelet has not seen the edit yet.
+	ReasonSpecNotObserved = "SpecNotObserved"
+	// ReasonContainerNotRestarted: a container does not run its new image yet.
+	ReasonContainerNotRestarted = "ContainerNotRestarted"
+	// ReasonContainerNotReady: a container of the batch before the next is not ready yet.
+	ReasonContainerNotReady = "ContainerNotReady"
+	// ReasonNextBatch: the next batch can begin.
+	ReasonNextBatch = "NextBatch"
+	// ReasonResizing: the node has not applied the new resources yet.
+	ReasonResizing = "Resizing"
+	// ReasonResizeDeferred: the node has no room for the new resources now.
+	ReasonResizeDeferred = "ResizeDeferred"
+	// ReasonResizeInfeasible: the node can never give the new resources.
+	ReasonResizeInfeasible = "ResizeInfeasible"
+	// ReasonNodeDaemon: only the node daemon can finish the update.
+	ReasonNodeDaemon = "NodeDaemon"
+	// ReasonMalformed: an annotation that says how the update goes on is not readable.
+	ReasonMalformed = "MalformedAnnotation"
+)
+
+// Options says what may change in place.
+type Options struct {
+	// Resources allows cpu and memory of containers to change (feature gate InPlaceWorkloadVerticalScaling).
+	Resources bool
+	// EnvFromMetadata allows metadata to change that a container reads through its environment. It needs the feature gate
+	// InPlaceUpdateEnvFromMetadata and a node daemon that restarts such containers.
+	EnvFromMetadata bool
+	// ShortHash makes the revision label of pods the hash alone (DaemonSet; CloneSet with feature gate CloneSetShortHash).
+	ShortHash bool
+}
+
+// Status is how far the update of one pod in place has come.
+type Status struct {
+	// Progress is the step it is at.
+	Progress Progress
+	// Reason is a CamelCase word that says what it waits for; empty for None and Done.
+	Reason string
+	// Message is one sentence for the user; empty for None and Done.
+	Message string
+	// RecheckAfter is above zero when time alone could change the answer.
+	RecheckAfter time.Duration
+}
+
+// containerOf returns the container of that name, nil if there is none.
+func containerOf(containers []corev1.Container, name string) *corev1.Container {
+	for i := range containers {
+		if containers[i].Name == name {
+			return &containers[i]
+		}
+	}
+	return nil
+}
+
+// statusOf returns the status of that container, nil if the pod has none yet.
+func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+	for i := range pod.Status.ContainerStatuses {
+		if pod.Status.ContainerStatuses[i].Name == name {
+			return &pod.Status.ContainerStatuses[i]
+		}
+	}
+	return nil
+}

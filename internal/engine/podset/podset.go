@@ -45,8 +45,8 @@ type Pod struct {
 	Revision string
 	// State is its lifecycle state; empty when the pod has no such label.
 	State shared.LifecycleState
-	// Update says how far an update in place has come.
-	Update inplace.Progress
+	// Update says how far an update in place has come, and what it waits for.
+	Update inplace.Status
 	// Terminating says that the pod has a deletion timestamp, or that we have deleted it and the view does not show it yet.
 	Terminating bool
 	// Ready says that the pod runs and its Ready condition is True.
@@ -71,6 +71,9 @@ type Snapshot struct {
 	Current, Update revision.Revision
 	// Revisions are all stored revisions, Current and Update included, by name: what outdated pods came from.
 	Revisions map[string]revision.Revision
+	// Expandable says, by the name of a storage class that exists, whether it lets claims grow. Only read where a workload lets
+	// claims grow with their template.
+	Expandable map[string]bool
 }
 
 // Plan is what to do now, why, and when time alone could change the answer.

@@ -9,7 +9,6 @@ import (
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	podresource "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 )
 
@@ -37,6 +36,10 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 	spec.ServiceAccountName = cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	roundUp(spec.Overhead)
+	if spec.Resources != nil {
+		roundUp(spec.Resources.Limits)
+		roundUp(spec.Resources.Requests)
+	}
 
 	for i := range spec.Volumes {
 		defaultVolume(&spec.Volumes[i])
@@ -52,42 +55,6 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 		defaultCommon(&ephemeral)
 		spec.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(ephemeral)
 	}
-	// Last: what the pod asks for follows from what its containers ask for.
-	defaultPodResources(spec)
-}
-
-// defaultPodResources completes resources of the pod as a whole that are given in part.
-func defaultPodResources(spec *corev1.PodSpec) {
-	if spec.Resources == nil {
-		return
-	}
-	roundUp(spec.Resources.Limits)
-	roundUp(spec.Resources.Requests)
-	pod := &corev1.Pod{Spec: *spec}
-
-	limits := spec.Resources.Limits
-	for name, limit := range podresource.AggregateContainerLimits(pod, podresource.PodResourcesOptions{}) {
-		if _, has := limits[name]; !has && isHugePage(name) && podresource.IsSupportedPodLevelResource(name) {
-			setQuantity(&spec.Resources.Limits, name, limit)
-		}
-	}
-	if len(spec.Resources.Limits) == 0 {
-		return
-	}
-	for name, request := range podresource.AggregateContainerRequests(pod, podresource.PodResourcesOptions{}) {
-		if _, has := spec.Resources.Requests[name]; !has && !isHugePage(name) && podresource.IsSupportedPodLevelResource(name) {
-			setQuantity(&spec.Resources.Requests, name, request)
-		}
-	}
-	for name, limit := range spec.Resources.Limits {
-		if _, has := spec.Resources.Requests[name]; !has && podresource.IsSupportedPodLevelResource(name) {
-			setQuantity(&spec.Resources.Requests, name, limit)
-		}
-	}
-}
-
-func isHugePage(name corev1.ResourceName) bool {
-	return len(name) > len(corev1.ResourceHugePagesPrefix) && name[:len(corev1.ResourceHugePagesPrefix)] == corev1.ResourceHugePagesPrefix
 }
 
 func defaultContainer(c *corev1.Container, hostNetwork bool) {

@@ -9,8 +9,7 @@
 //
 //	pod            dnsPolicy, restartPolicy, terminationGracePeriodSeconds, schedulerName, securityContext, enableServiceLinks,
 //	               serviceAccount and serviceAccountName from each other, quantities of resources and overhead rounded up to
-//	               milli-units, missing pod requests from the containers and the pod limits, missing pod limits of huge pages
-//	               from the containers
+//	               milli-units
 //	container      terminationMessagePath, terminationMessagePolicy, imagePullPolicy (main containers: Always; init and
 //	               ephemeral containers: by tag), port protocol, host port of a hostNetwork pod, API version of a field
 //	               reference, optional of a file key reference, quantities rounded up, missing requests from limits
@@ -22,5 +21,6 @@
 //	               pull policy of an image volume; volume mode and quantities of an ephemeral claim
 //
 // Defaults that admission plugins add depend on the cluster and are left out: the service account "default", priorities, the
-// default tolerations, limit ranges.
+// default tolerations, limit ranges. So are the resources of a pod as a whole where only part of them is given, because each
+// version of the server derives the rest by other rules: writing them out is a change.
 package podtemplate

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
 // watchInterval is how often a running cluster is asked whether a component has ended.
@@ -51,9 +52,10 @@ func newUp() *cobra.Command {
 	var options cluster.Options
 	var gates map[string]string
 	var audit bool
+	var nodes int
 	command := &cobra.Command{
 		Use:   "up",
-		Short: "Start a control plane and keep it until Ctrl-C",
+		Short: "Start a control plane with simulated nodes and keep it until Ctrl-C",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			var err error
@@ -64,11 +66,12 @@ func newUp() *cobra.Command {
 				options.Audit = &cluster.Audit{}
 			}
 			options.Progress = command.ErrOrStderr()
-			return up(command, options)
+			return up(command, options, nodes)
 		},
 	}
 	flags := command.Flags()
 	addVersionFlag(command, &options.KubernetesVersion)
+	flags.IntVar(&nodes, "nodes", 3, "number of simulated nodes; 0 is a cluster without nodes")
 	flags.StringToStringVar(&gates, "feature-gates", nil, "feature gates of every component, such as Name=true,Other=false")
 	flags.BoolVar(&audit, "audit", false, "write an audit log with one event for each request")
 	flags.StringVar(&options.LogDir, "log-dir", "", "folder for the components' logs, kept afterwards")
@@ -76,7 +79,7 @@ func newUp() *cobra.Command {
 }
 
 // up runs a cluster until the context ends or a component does.
-func up(command *cobra.Command, options cluster.Options) (err error) {
+func up(command *cobra.Command, options cluster.Options, nodes int) (err error) {
 	ctx := command.Context()
 	start := time.Now()
 	c, err := cluster.Start(ctx, options)
@@ -88,6 +91,17 @@ func up(command *cobra.Command, options cluster.Options) (err error) {
 			err = stopErr
 		}
 	}()
+	if nodes > 0 {
+		simulated, err := simnode.Start(ctx, c.Config(), simnode.Options{
+			Nodes:       nodes,
+			Delays:      simnode.RealisticDelays(),
+			Provisioner: true,
+		})
+		if err != nil {
+			return fmt.Errorf("starting simulated nodes: %w", err)
+		}
+		defer simulated.Stop()
+	}
 	kubectl := c.Kubectl(ctx)
 	if kubectl.Err != nil {
 		return kubectl.Err
@@ -95,7 +109,7 @@ func up(command *cobra.Command, options cluster.Options) (err error) {
 
 	out := command.OutOrStdout()
 	fmt.Fprintf(out, "Kubernetes %s is ready after %.1f s at %s\n\n", c.Version(), time.Since(start).Seconds(), c.APIServerURL())
-	fmt.Fprintf(out, "  export KUBECONFIG=%s\n  %s get namespaces\n\n", c.AdminKubeconfig(), kubectl.Path)
+	fmt.Fprintf(out, "  export KUBECONFIG=%s\n  %s get nodes\n\n", c.AdminKubeconfig(), kubectl.Path)
 	fmt.Fprintf(out, "Logs: %s\n", c.Logs("*"))
 	if options.Audit != nil {
 		fmt.Fprintf(out, "Audit log: %s\n", c.AuditLog())

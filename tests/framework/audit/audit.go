@@ -80,7 +80,9 @@ func (l *Log) Next(accept func(*auditv1.Event) bool) ([]auditv1.Event, error) {
 
 // ByUser accepts the finished requests of one user.
 func ByUser(user string) func(*auditv1.Event) bool {
-	return func(e *auditv1.Event) bool { return e.User.Username == user && e.Stage == auditv1.StageResponseComplete }
+	return func(e *auditv1.Event) bool {
+		return e.User.Username == user && e.Stage == auditv1.StageResponseComplete
+	}
 }
 
 // Count sums events up.

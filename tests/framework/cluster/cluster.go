@@ -22,6 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/internal/process"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/internal/rundir"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/pki"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 )
 
 // ErrStopped is returned when something is asked of a cluster after Stop.
@@ -44,6 +45,8 @@ type Cluster struct {
 	apiServerSteps sync.Mutex
 	apiServerPort  int
 
+	nodes realNodes
+
 	mutex     sync.Mutex
 	apiServer *Process
 	processes map[*Process]struct{}
@@ -58,6 +61,12 @@ type Cluster struct {
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Progress == nil {
 		options.Progress = io.Discard
+	}
+	if options.RealNodes > 0 {
+		// Known before anything is built or started.
+		if err := realnode.Check(); err != nil {
+			return nil, err
+		}
 	}
 	programs, err := binaries.Ensure(ctx, binaries.Options{
 		Version:  options.KubernetesVersion,
@@ -95,13 +104,13 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.startAPIServer(ctx); err != nil {
 		return err
 	}
-	if c.options.ControlPlane == APIServerOnly {
-		return nil
-	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.startControllerManager(ctx) })
-	group.Go(func() error { return c.startScheduler(ctx) })
-	group.Go(func() error { return c.waitForServiceAccount(ctx) })
+	group.Go(func() error { return c.startRealNodes(ctx) })
+	if c.options.ControlPlane != APIServerOnly {
+		group.Go(func() error { return c.startControllerManager(ctx) })
+		group.Go(func() error { return c.startScheduler(ctx) })
+		group.Go(func() error { return c.waitForServiceAccount(ctx) })
+	}
 	return group.Wait()
 }
 

@@ -15,6 +15,6 @@
 //   - Authorization is on. Config is an administrator that bypasses it; ConfigFor gives any other user, who may do only
 //     what RBAC or the node authorizer allows.
 //
-// There are no nodes and no kube-proxy. The API server dials a Service-backed webhook at its endpoint's address, and a
+// There are no nodes, unless real ones are asked for (package realnode), and no kube-proxy. The API server dials a Service-backed webhook at its endpoint's address, and a
 // webhook given by URL on 127.0.0.1 works as well.
 package cluster

@@ -39,6 +39,7 @@ const (
 	APIServer         = string(binaries.KubeAPIServer)
 	ControllerManager = string(binaries.KubeControllerManager)
 	Scheduler         = string(binaries.KubeScheduler)
+	Kubelet           = string(binaries.Kubelet) // only as the key of Options.Flags
 )
 
 // Options describe a cluster. The zero value is a full control plane of the pinned version.
@@ -65,6 +66,10 @@ type Options struct {
 	// the Service has no endpoints.
 	AdvertiseAddress string
 
+	// RealNodes is how many real nodes to start, named node-1, node-2 and so on. It needs what realnode.Check asks for. More,
+	// and others, can be added to the running cluster by AddRealNode.
+	RealNodes int
+
 	// LogDir receives one log for each component and stays after Stop. When empty, logs are in the cluster's folder and go
 	// with it, unless $KRUISE_KEEP_LOGS is set.
 	LogDir string
@@ -89,12 +94,14 @@ rules:
 `
 
 func (o Options) programs() []binaries.Name {
-	if o.ControlPlane == APIServerOnly {
-		return []binaries.Name{binaries.Etcd, binaries.KubeAPIServer}
+	programs := []binaries.Name{binaries.Etcd, binaries.KubeAPIServer}
+	if o.ControlPlane != APIServerOnly {
+		programs = append(programs, binaries.KubeControllerManager, binaries.KubeScheduler)
 	}
-	return []binaries.Name{
-		binaries.Etcd, binaries.KubeAPIServer, binaries.KubeControllerManager, binaries.KubeScheduler,
+	if o.RealNodes > 0 {
+		programs = append(programs, binaries.Kubelet)
 	}
+	return programs
 }
 
 // extraFlags returns what is added to the command line of a Kubernetes component.

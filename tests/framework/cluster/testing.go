@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 )
 
 // RequireVariable names the environment variable that, when not empty, makes StartForTest fail instead of skip.
@@ -27,15 +28,16 @@ type TB interface {
 }
 
 // StartForTest starts a cluster that is stopped when the test ends. A component that ended by itself fails the test. When
-// the programs cannot be built here, the test is skipped and says why, or fails if $KRUISE_REQUIRE_CLUSTER is set, as it
-// should be wherever results count. Progress goes to standard error unless the options say otherwise.
+// the programs cannot be built here, or real nodes cannot run here, the test is skipped and says why, or fails if
+// $KRUISE_REQUIRE_CLUSTER is set, as it should be wherever results count. Progress goes to standard error unless the options say otherwise.
 func StartForTest(tb TB, options Options) *Cluster {
 	tb.Helper()
 	if options.Progress == nil {
 		options.Progress = os.Stderr
 	}
 	c, err := Start(tb.Context(), options)
-	if errors.Is(err, binaries.ErrBuild) && os.Getenv(RequireVariable) == "" {
+	var unavailable *realnode.UnavailableError
+	if (errors.Is(err, binaries.ErrBuild) || errors.As(err, &unavailable)) && os.Getenv(RequireVariable) == "" {
 		tb.Skipf("skipped, no cluster: %v", err)
 	}
 	if err != nil {

@@ -27,7 +27,7 @@ func newAddresses(prefix netip.Prefix) *addresses {
 func (a *addresses) take() (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for next := a.last.Next(); next != a.last; next = next.Next() {
+	for next := a.last.Next(); ; next = next.Next() {
 		if !a.prefix.Contains(next) {
 			next = a.prefix.Addr()
 		}
@@ -36,10 +36,9 @@ func (a *addresses) take() (string, error) {
 			return next.String(), nil
 		}
 		if next == a.last {
-			break
+			return "", fmt.Errorf("no free address in %s", a.prefix)
 		}
 	}
-	return "", fmt.Errorf("no free address in %s", a.prefix)
 }
 
 // claim marks an address as used that a pod holds already.

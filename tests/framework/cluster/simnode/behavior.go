@@ -28,6 +28,8 @@ const (
 	CrashLoop      = AnnotationPrefix + "crash-loop"
 	CrashAfter     = AnnotationPrefix + "crash-after"
 	CompleteAfter  = AnnotationPrefix + "complete-after"
+	EphemeralAfter = AnnotationPrefix + "ephemeral-complete-after"
+	EphemeralCode  = AnnotationPrefix + "ephemeral-exit-code"
 	FailAfter      = AnnotationPrefix + "fail-after"
 	ExitCode       = AnnotationPrefix + "exit-code"
 	ImagePullFails = AnnotationPrefix + "image-pull-fails"
@@ -109,6 +111,8 @@ type behavior struct {
 	exitCode      perContainer[*int32]
 	imageID       perContainer[string]
 	statusImage   perContainer[string]
+	ephemeral     time.Duration
+	ephemeralCode *int32
 	failAfter     time.Duration
 	resize        string
 	resizeDelay   time.Duration
@@ -138,6 +142,8 @@ func behaviorOf(pod *corev1.Pod, delays Delays) (behavior, error) {
 		exitCode:      parse(&p, ExitCode, nil, exitCode),
 		imageID:       parse(&p, ImageID, "", text),
 		statusImage:   parse(&p, StatusImage, "", text),
+		ephemeral:     parse(&p, EphemeralAfter, Never, duration).fallback,
+		ephemeralCode: parse(&p, EphemeralCode, nil, exitCode).fallback,
 		failAfter:     parse(&p, FailAfter, Never, duration).fallback,
 		resize:        parse(&p, Resize, "", resizeOutcome).fallback,
 		resizeDelay:   parse(&p, ResizeDelay, delays.Resize, duration).fallback,

@@ -48,12 +48,12 @@ type container struct {
 	changed time.Time
 	// shown means that the present state has reached the API server.
 	shown bool
-	// restartAt is when an observed change of the image takes effect; zero when there is none.
-	restartAt time.Time
+	// restartSince is when a change of the image was observed that has not taken effect; zero when there is none.
+	restartSince time.Time
 	// restartShown means that the API server knows the change as observed, with the old container still running.
 	restartShown bool
-	// resizeAt is when changed resources come into force; zero when there is no change under way.
-	resizeAt    time.Time
+	// resizeSince is when changed resources were observed that are not in force; zero when there are none.
+	resizeSince time.Time
 	resizeShown bool
 	// resizePending is Deferred or Infeasible while the node refuses the change.
 	resizePending string
@@ -124,7 +124,7 @@ func (c *container) halt(now time.Time, code int32) {
 		c.enter(now)
 	}
 	c.status.Ready = false
-	c.restartAt, c.resizeAt, c.resizePending = time.Time{}, time.Time{}, ""
+	c.restartSince, c.resizeSince, c.resizePending = time.Time{}, time.Time{}, ""
 }
 
 func (c *container) enter(now time.Time) {
@@ -143,7 +143,7 @@ func (c *container) start(v *view, spec *corev1.Container) {
 		c.status.LastTerminationState = c.status.State
 	}
 	c.image = spec.Image
-	c.restartAt, c.resizeAt, c.resizePending, c.kill = time.Time{}, time.Time{}, "", nil
+	c.restartSince, c.resizeSince, c.resizePending, c.kill = time.Time{}, time.Time{}, "", nil
 
 	s := &c.status
 	s.ContainerID = "containerd://" + digest(string(v.pod.UID), s.Name, fmt.Sprint(s.RestartCount))
@@ -167,7 +167,7 @@ func (c *container) start(v *view, spec *corev1.Container) {
 
 // tryStart starts the container if its image can be pulled.
 func (c *container) tryStart(v *view, spec *corev1.Container) {
-	c.restartAt = time.Time{}
+	c.restartSince = time.Time{}
 	if v.pullFails(spec) {
 		c.image = spec.Image
 		c.wait(v.now, reasonErrImagePull, fmt.Sprintf("failed to pull and unpack image %q: not found", statusImage(spec.Image)))
@@ -207,7 +207,7 @@ func (c *container) advance(v *view, spec *corev1.Container, mayStart time.Time)
 	switch {
 	case c.waiting(reasonErrImagePull) || c.waiting(reasonPullBackOff):
 		switch {
-		case !c.restartAt.IsZero():
+		case !c.restartSince.IsZero():
 			return false
 		case !v.pullFails(spec):
 			c.start(v, spec)
@@ -261,7 +261,11 @@ func (c *container) endsNow(v *view, spec *corev1.Container, crash bool) (int32,
 	b, name := &v.behavior, spec.Name
 	c.crashed = false
 	code := int32(0)
-	if set := b.exitCode.of(name); set != nil {
+	after, set := b.complete.of(name), b.exitCode.of(name)
+	if c.role == roleEphemeral {
+		after, set = b.ephemeral, b.ephemeralCode
+	}
+	if set != nil {
 		code = *set
 	}
 	switch {
@@ -272,7 +276,7 @@ func (c *container) endsNow(v *view, spec *corev1.Container, crash bool) (int32,
 		return max(code, 1), true
 	case c.role == roleInit:
 		return code, v.due(c.changed, b.init.of(name))
-	case c.mayEndItself(v, spec) && v.due(c.changed, b.complete.of(name)):
+	case c.role != roleSidecar && v.due(c.changed, after):
 		// Observers must be able to see it running first.
 		if !c.shown {
 			v.again()
@@ -280,10 +284,6 @@ func (c *container) endsNow(v *view, spec *corev1.Container, crash bool) (int32,
 		return code, c.shown
 	}
 	return 0, false
-}
-
-func (c *container) mayEndItself(v *view, spec *corev1.Container) bool {
-	return c.role == roleInit || c.role == roleMain && v.behavior.complete.of(spec.Name) != Never
 }
 
 func (c *container) policy(v *view, spec *corev1.Container) corev1.RestartPolicy {
@@ -305,13 +305,13 @@ func restarts(policy corev1.RestartPolicy, code int32) bool {
 // container still running; only a later round stops it and starts the new one, both in one status write.
 func (c *container) changeImage(v *view, spec *corev1.Container) {
 	if c.image == "" || c.image == spec.Image || c.ended() || c.role == roleInit || c.role == roleEphemeral {
-		c.restartAt = time.Time{}
+		c.restartSince = time.Time{}
 		return
 	}
-	if c.restartAt.IsZero() {
-		c.restartAt, c.restartShown = later(v.now, v.behavior.restart.of(spec.Name)), false
+	if c.restartSince.IsZero() {
+		c.restartSince, c.restartShown = v.now, false
 	}
-	if !v.reached(c.restartAt) {
+	if !v.due(c.restartSince, v.behavior.restart.of(spec.Name)) {
 		return
 	}
 	if !c.restartShown {
@@ -330,26 +330,26 @@ func (c *container) changeResources(v *view, spec *corev1.Container) {
 	c.resizePending = ""
 	if !c.running() || c.role == roleInit || c.role == roleEphemeral ||
 		equality.Semantic.DeepEqual(reported(spec), c.status.Resources) {
-		c.resizeAt = time.Time{}
+		c.resizeSince = time.Time{}
 		return
 	}
 	switch v.behavior.resize {
 	case ResizeDeferred:
-		c.resizeAt, c.resizePending = time.Time{}, corev1.PodReasonDeferred
+		c.resizeSince, c.resizePending = time.Time{}, corev1.PodReasonDeferred
 		return
 	case ResizeInfeasible:
-		c.resizeAt, c.resizePending = time.Time{}, corev1.PodReasonInfeasible
+		c.resizeSince, c.resizePending = time.Time{}, corev1.PodReasonInfeasible
 		return
 	}
-	if c.resizeAt.IsZero() {
-		c.resizeAt, c.resizeShown = later(v.now, v.behavior.resizeDelay), false
+	if c.resizeSince.IsZero() {
+		c.resizeSince, c.resizeShown = v.now, false
 	}
 	c.status.AllocatedResources = spec.Resources.Requests.DeepCopy()
-	if !v.reached(c.resizeAt) {
+	if !v.due(c.resizeSince, v.behavior.resizeDelay) {
 		return
 	}
 	if !resizeRestarts(spec, c.status.Resources) {
-		c.resizeAt = time.Time{}
+		c.resizeSince = time.Time{}
 		c.status.Resources = reported(spec)
 		return
 	}
@@ -391,14 +391,3 @@ func reported(spec *corev1.Container) *corev1.ResourceRequirements {
 
 // seconds cuts a time to what the API keeps, so that a status that was read back equals the one written.
 func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
-
-// later is t plus d; the zero time of year one never comes out of it.
-func later(t time.Time, d time.Duration) time.Time {
-	if d == Never {
-		return farAway()
-	}
-	return t.Add(d)
-}
-
-// farAway is a time no run reaches.
-func farAway() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }

@@ -40,6 +40,8 @@
 //	sim.kruise.io/fail-after        duration since the pod's start: the node evicts the pod (phase Failed)
 //	sim.kruise.io/exit-code         0 to 255, per container: for ends by complete-after, crash-loop, init containers and,
 //	                                without a name, deletion. The default is 0
+//	sim.kruise.io/ephemeral-complete-after, ephemeral-exit-code
+//	                                the same for all ephemeral containers, whose names are not known beforehand
 //	sim.kruise.io/image-pull-fails  names: ErrImagePull, then ImagePullBackOff, until removed. An image whose reference
 //	                                contains "unpullable" fails in the same way. A container that ran keeps its ID, image
 //	                                and image ID in the status
@@ -51,6 +53,18 @@
 //	sim.kruise.io/resize-delay      duration: from observing changed resources to having them, with PodResizeInProgress
 //	sim.kruise.io/terminate-delay   duration: how long the pod lives on after its deletion, cut to its grace period
 //	sim.kruise.io/hang-terminating  true: the deleted pod never ends, until removed
+//
+// # Claims
+//
+// With Options.Provisioner, claims of classes with the provisioner sim.kruise.io/provisioner (see CreateStorageClass) get
+// volumes, grow and lose them as with a real driver. Annotations of a claim, again read from the living object:
+//
+//	sim.kruise.io/provision-delay   duration since the claim's creation: no volume before
+//	sim.kruise.io/expand-delay      duration: from asking for more to having it, with the condition Resizing
+//	sim.kruise.io/expand            infeasible: growing is refused (ControllerResizeError); file-system-pending: the
+//	                                volume grows and the claim stays at FileSystemResizePending; until removed
+//
+// # What else to know
 //
 // spec.activeDeadlineSeconds and the resizePolicy of containers are honored. Probes are not run; readiness is up to the
 // annotations. Resources of whole pods, restart rules of containers, volumes and container lifecycle hooks have no effect.

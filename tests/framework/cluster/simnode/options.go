@@ -41,7 +41,8 @@ type Options struct {
 	BackOff, MaxBackOff time.Duration
 	// ImageID is the image ID of an image name. When nil, it is DefaultImageID.
 	ImageID func(image string) string
-	// PodCIDR is where pod addresses come from, each given to one pod at a time. When zero, it is 10.128.0.0/10.
+	// PodCIDR is where pod addresses come from, each given to one pod at a time. When zero, it is 10.128.0.0/10. Several
+	// Starts on one cluster do not know of each other's addresses.
 	PodCIDR netip.Prefix
 	// NodeCIDR is where node addresses come from. When zero, it is 172.24.0.0/14.
 	NodeCIDR netip.Prefix
@@ -49,16 +50,13 @@ type Options struct {
 	// Workers is how many pods, and as many claims, are worked on at the same time. Zero means 32.
 	Workers int
 
-	// Provisioner switches on volumes for claims whose class has the provisioner named Provisioner.
+	// Provisioner switches on volumes for claims whose class has the provisioner named Provisioner. It needs the
+	// persistent volume controller of a kube-controller-manager, which asks for volumes and binds them.
 	Provisioner bool
-	// ProvisionDelay is from a claim being ready to be provisioned until its volume exists.
+	// ProvisionDelay is from the creation of a claim until its volume exists, at the earliest.
 	ProvisionDelay time.Duration
 	// ExpandDelay is from a claim asking for more until its volume has it.
 	ExpandDelay time.Duration
-	// BindClaims lets the provisioner bind claims itself, for clusters without a kube-controller-manager. With one,
-	// leave it off: its persistent volume controller does it.
-	BindClaims bool
-
 	// Log takes what went wrong. When unset, it is thrown away.
 	Log logr.Logger
 }

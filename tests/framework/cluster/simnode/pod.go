@@ -151,8 +151,8 @@ func (s *simulation) adoptEphemeral(pod *corev1.Pod, now time.Time) {
 func (s *simulation) written() {
 	for _, c := range s.all() {
 		c.shown = true
-		c.restartShown = !c.restartAt.IsZero()
-		c.resizeShown = !c.resizeAt.IsZero()
+		c.restartShown = !c.restartSince.IsZero()
+		c.resizeShown = !c.resizeSince.IsZero()
 	}
 }
 

@@ -150,7 +150,7 @@ func (s *simulation) resizing() []corev1.PodCondition {
 			break
 		}
 	}
-	if slices.ContainsFunc(s.all(), func(c *container) bool { return !c.resizeAt.IsZero() }) {
+	if slices.ContainsFunc(s.all(), func(c *container) bool { return !c.resizeSince.IsZero() }) {
 		out = append(out, condition(corev1.PodResizeInProgress, true, "", ""))
 	}
 	return out

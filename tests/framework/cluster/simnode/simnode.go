@@ -57,7 +57,7 @@ type entry struct {
 	deleted bool
 }
 
-// Start makes the nodes and runs them until Stop is called or ctx ends. It returns when all nodes are Ready. Nodes that
+// Start makes the nodes and returns when all are Ready. ctx bounds the start only; the nodes run until Stop. Nodes that
 // exist already, as after an earlier Start on the same cluster, are taken over with the pods on them.
 func Start(ctx context.Context, cfg *rest.Config, options Options) (*Nodes, error) {
 	options, err := options.withDefaults()
@@ -76,7 +76,7 @@ func Start(ctx context.Context, cfg *rest.Config, options Options) (*Nodes, erro
 		options.KubeletVersion = version.GitVersion
 	}
 
-	ctx, stop := context.WithCancel(ctx)
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n := &Nodes{
 		options: options,
 		client:  client,
@@ -88,11 +88,35 @@ func Start(ctx context.Context, cfg *rest.Config, options Options) (*Nodes, erro
 		nodes:   map[string]*node{},
 		sims:    map[cache.ObjectName]*entry{},
 	}
-	if err := n.start(ctx); err != nil {
+	started := context.AfterFunc(ctx, stop)
+	err = n.start(run)
+	if !started() && err == nil {
+		err = fmt.Errorf("starting the nodes: %w", ctx.Err())
+	}
+	if err != nil {
 		n.Stop()
 		return nil, err
 	}
 	return n, nil
+}
+
+// TB is what StartForTest needs of *testing.T, *testing.B or GinkgoT().
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Context() context.Context
+	Fatalf(format string, args ...any)
+}
+
+// StartForTest is Start for a test, with Stop when the test ends.
+func StartForTest(tb TB, cfg *rest.Config, options Options) *Nodes {
+	tb.Helper()
+	n, err := Start(tb.Context(), cfg, options)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	tb.Cleanup(n.Stop)
+	return n
 }
 
 func newClient(cfg *rest.Config) (kubernetes.Interface, error) {
@@ -132,7 +156,8 @@ func (n *Nodes) Stop() {
 	n.work.Wait()
 }
 
-// Writes is how many writes of pods (status patches and deletions) have succeeded.
+// Writes is how many writes of pods (status patches and deletions) have been sent and not failed. A write is counted
+// before anybody can see its effect.
 func (n *Nodes) Writes() int64 { return n.writes.Load() }
 
 // Names are the names of the nodes, sorted.
@@ -274,15 +299,16 @@ func (n *Nodes) rounds(ctx context.Context, e *entry, pod *corev1.Pod) (time.Tim
 			return time.Time{}, err
 		}
 		if patch != nil {
+			n.writes.Add(1)
 			written, err := n.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch,
 				metav1.PatchOptions{FieldManager: "simnode"}, "status")
-			switch {
-			case gone(err):
-				return time.Time{}, nil
-			case err != nil:
+			if err != nil {
+				n.writes.Add(-1)
+				if gone(err) {
+					return time.Time{}, nil
+				}
 				return time.Time{}, fmt.Errorf("writing the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 			}
-			n.writes.Add(1)
 			written.ManagedFields = nil
 			e.latest, pod = written, written
 		}
@@ -320,12 +346,15 @@ func (n *Nodes) readBehavior(v *view, e *entry) bool {
 // remove takes the object of an ended pod away. A finalizer may still hold it; nothing is left to do then.
 func (n *Nodes) remove(ctx context.Context, e *entry, pod *corev1.Pod) error {
 	options := metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	n.writes.Add(1)
 	err := n.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
-	if err != nil && !gone(err) {
-		return fmt.Errorf("removing the ended pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	if err != nil {
+		n.writes.Add(-1)
+		if !gone(err) {
+			return fmt.Errorf("removing the ended pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
 	}
 	e.deleted = true
-	n.writes.Add(1)
 	return nil
 }
 

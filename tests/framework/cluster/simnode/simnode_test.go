@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package simnode_test
 
 import (
@@ -10,23 +12,54 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
-// TestNodes tells what simulated nodes do. All cases share one API server; each has a namespace and a node of its own.
+// TestNodes tells what simulated nodes do. All cases share one cluster; each has a namespace and nodes of its own.
 func TestNodes(t *testing.T) {
-	cfg := startServer(t)
-	for name, test := range map[string]func(*testing.T, *rest.Config){
-		"a pod starts in one write":                            testStart,
-		"ready follows the readiness gates":                    testGates,
-		"a container restarts in place when its image changes": testImageChange,
-		"a deleted pod ends and goes":                          testDelete,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, cfg)
-		})
+	cfg := cluster.StartForTest(t, cluster.Options{}).Config()
+	cases := map[string]func(*testing.T, *rest.Config){
+		"a pod starts in one write":                             testStart,
+		"the scheduler finds the nodes":                         testScheduling,
+		"slow steps are seen":                                   testDelays,
+		"init containers and sidecars come first":               testInit,
+		"ready follows the readiness gates":                     testGates,
+		"ready follows the containers":                          testContainersReady,
+		"a container restarts in place when its image changes":  testImageChange,
+		"tags that share an image ID restart all the same":      testSameImageID,
+		"an image that cannot be pulled":                        testUnpullable,
+		"a new pod whose image cannot be pulled":                testUnpullableFromStart,
+		"resources change in place":                             testResize,
+		"resources that are refused":                            testResizeRefused,
+		"resources whose change restarts the container":         testResizeRestart,
+		"a container crashes while the annotation says so":      testCrashLoop,
+		"a container is killed":                                 testKill,
+		"pods of jobs complete":                                 testComplete,
+		"pods of jobs fail":                                     testFail,
+		"the node fails a pod":                                  testNodeFailsPod,
+		"ephemeral containers run":                              testEphemeral,
+		"a deleted pod ends and goes":                           testDelete,
+		"a node falls silent and comes back":                    testDown,
+		"nodes come and go":                                     testAddRemove,
+		"nodes send heartbeats":                                 testHeartbeat,
+		"an annotation that cannot be understood":               testBadAnnotation,
+		"a second start continues the pods and nothing is left": testRestart,
+		"a start whose context ends":                            testEndedStart,
+		"ephemeral containers end":                              testEphemeralEnd,
+		"claims get volumes":                                    testClaims,
+		"claims wait for their first consumer":                  testFirstConsumer,
+		"claims grow":                                           testExpansion,
 	}
+	t.Run("they", func(t *testing.T) {
+		for name, test := range cases {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, cfg)
+			})
+		}
+	})
+	nothingRuns(t)
 }
 
 func testStart(t *testing.T, cfg *rest.Config) {
@@ -113,10 +146,10 @@ func testImageChange(t *testing.T, cfg *rest.Config) {
 	old := w.awaitReady("a")
 	versions := w.history("a")
 	w.setImage("a", "main", "web:2")
-	w.await("a", "runs the new image", func(pod *corev1.Pod) bool {
+	last := w.await("a", "runs the new image", func(pod *corev1.Pod) bool {
 		return status(pod, "main").Image == "docker.io/library/web:2" && isReady(pod)
 	})
-	seen := versions()
+	seen := versions(last)
 	if len(seen) != 4 {
 		t.Fatalf("got %d versions of the pod, want 4: before, spec changed, observed, restarted", len(seen))
 	}

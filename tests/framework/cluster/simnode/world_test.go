@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package simnode_test
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
@@ -27,27 +27,8 @@ import (
 
 const patience = 30 * time.Second
 
-// startServer starts an API server for one test and ends it with the test.
-func startServer(tb testing.TB) *rest.Config {
-	tb.Helper()
-	dir := os.Getenv("KUBEBUILDER_ASSETS")
-	if dir == "" {
-		tb.Skip("skipped: KUBEBUILDER_ASSETS does not name a folder with etcd and kube-apiserver")
-	}
-	env := &envtest.Environment{BinaryAssetsDirectory: dir}
-	cfg, err := env.Start()
-	if err != nil {
-		tb.Fatalf("starting the API server: %v", err)
-	}
-	tb.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			tb.Errorf("stopping the API server: %v", err)
-		}
-	})
-	return cfg
-}
-
-// world is a namespace and one simulated node of its own.
+// world is a namespace with simulated nodes of its own, one unless the options say otherwise. Its pods are bound to the
+// first of them.
 type world struct {
 	testing.TB
 	cfg       *rest.Config
@@ -57,7 +38,19 @@ type world struct {
 	nodes     *simnode.Nodes
 }
 
+// newWorld makes a world in a cluster with a full control plane.
 func newWorld(tb testing.TB, cfg *rest.Config, options simnode.Options) *world {
+	tb.Helper()
+	w := newBareWorld(tb, cfg, options)
+	w.until(func() (bool, string) {
+		_, err := w.client.CoreV1().ServiceAccounts(w.namespace).Get(w.Context(), "default", metav1.GetOptions{})
+		return err == nil, fmt.Sprintf("the namespace has the service account that its pods need (%v)", err)
+	})
+	return w
+}
+
+// newBareWorld makes a world in a cluster without controllers, where pods need no service account.
+func newBareWorld(tb testing.TB, cfg *rest.Config, options simnode.Options) *world {
 	tb.Helper()
 	client := clientFor(tb, cfg)
 	namespace, err := client.CoreV1().Namespaces().Create(tb.Context(),
@@ -70,11 +63,7 @@ func newWorld(tb testing.TB, cfg *rest.Config, options simnode.Options) *world {
 		options.Nodes = 1
 	}
 	options.NodeName = func(i int) string { return fmt.Sprintf("%s-%d", w.namespace, i) }
-	w.nodes, err = simnode.Start(tb.Context(), cfg, options)
-	if err != nil {
-		tb.Fatalf("starting the nodes: %v", err)
-	}
-	tb.Cleanup(w.nodes.Stop)
+	w.nodes = simnode.StartForTest(tb, cfg, options)
 	return w
 }
 
@@ -241,11 +230,12 @@ func (w *world) delete(name string, graceSeconds int64) {
 	}
 }
 
-// history records every version of a pod from now on. The returned function ends it and gives the versions.
-func (w *world) history(name string) func() []*corev1.Pod {
+// history records every version of a pod from now on. The returned function ends the recording at a version, which it
+// waits for, and gives all of them.
+func (w *world) history(name string) func(last *corev1.Pod) []*corev1.Pod {
 	w.Helper()
-	ctx, stop := context.WithCancel(w.Context())
 	from := w.get(name)
+	ctx, stop := context.WithTimeout(w.Context(), patience)
 	events, err := w.client.CoreV1().Pods(w.namespace).Watch(ctx, metav1.ListOptions{
 		FieldSelector: "metadata.name=" + name, ResourceVersion: from.ResourceVersion,
 	})
@@ -253,19 +243,21 @@ func (w *world) history(name string) func() []*corev1.Pod {
 		stop()
 		w.Fatalf("watching pod %s: %v", name, err)
 	}
-	done := make(chan []*corev1.Pod, 1)
-	go func() {
+	return func(last *corev1.Pod) []*corev1.Pod {
+		defer stop()
 		seen := []*corev1.Pod{from}
 		for event := range events.ResultChan() {
-			if pod, ok := event.Object.(*corev1.Pod); ok && event.Type != watch.Bookmark {
-				seen = append(seen, pod)
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok || event.Type == watch.Bookmark {
+				continue
+			}
+			seen = append(seen, pod)
+			if pod.ResourceVersion == last.ResourceVersion {
+				return seen
 			}
 		}
-		done <- seen
-	}()
-	return func() []*corev1.Pod {
-		stop()
-		return <-done
+		w.Fatalf("the watch of pod %s ended before version %s", name, last.ResourceVersion)
+		return nil
 	}
 }
 

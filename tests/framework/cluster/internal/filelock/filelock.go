@@ -6,7 +6,7 @@
 // Package filelock claims a path for one process with an advisory file lock.
 //
 // The kernel drops the lock when its holder ends, however it ends, so a claim is never stale: a lock file that can be
-// locked has no living owner. Children do not inherit the lock.
+// locked has no living owner. Children do not inherit the lock, unless they are given its File.
 package filelock
 
 import (
@@ -83,6 +83,11 @@ func Acquire(ctx context.Context, path string, onWait func()) (*Lock, error) {
 // Path returns the path of the lock's file.
 func (l *Lock) Path() string {
 	return l.file.Name()
+}
+
+// File returns the open lock file. A child that inherits it holds the lock as well, beyond the end of this process.
+func (l *Lock) File() *os.File {
+	return l.file
 }
 
 // Release gives the lock up and leaves its file.

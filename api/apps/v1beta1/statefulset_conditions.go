@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import appsv1 "k8s.io/api/apps/v1"
+
+// Condition types of a StatefulSet.
+const (
+	// StatefulSetFailedCreatePod is present and True while the server refuses to create a pod or a volume claim.
+	StatefulSetFailedCreatePod appsv1.StatefulSetConditionType = "FailedCreatePod"
+	// StatefulSetFailedUpdatePod is present and True while a pod or a volume claim cannot be changed or deleted.
+	StatefulSetFailedUpdatePod appsv1.StatefulSetConditionType = "FailedUpdatePod"
+	// StatefulSetAvailable is True while no more pods are unavailable than updateStrategy.rollingUpdate.maxUnavailable allows, and
+	// at least one is available.
+	StatefulSetAvailable appsv1.StatefulSetConditionType = "Available"
+	// StatefulSetProgressing is True while pods are being created, updated or deleted or become available. Otherwise its reason
+	// says why nothing moves: everything is done, or something holds it back.
+	StatefulSetProgressing appsv1.StatefulSetConditionType = "Progressing"
+	// StatefulSetReconciling is True while Progressing is. Tools that wait for an object look at it and at Stalled.
+	StatefulSetReconciling appsv1.StatefulSetConditionType = "Reconciling"
+	// StatefulSetStalled is True when nothing can move until the user changes something.
+	StatefulSetStalled appsv1.StatefulSetConditionType = "Stalled"
+	// StatefulSetFieldsIgnored is present and True while the spec has fields whose feature gate is off.
+	StatefulSetFieldsIgnored appsv1.StatefulSetConditionType = "FieldsIgnored"
+)
+
+// Reasons of the conditions of a StatefulSet.
+const (
+	// ReasonComplete: every pod is at the update revision and available.
+	ReasonComplete = "Complete"
+	// ReasonScaling: pods are missing, or there are pods whose ordinal is not wanted.
+	ReasonScaling = "Scaling"
+	// ReasonRollingOut: pods are being moved to the update revision, or replaced because their user asked for it.
+	ReasonRollingOut = "RollingOut"
+	// ReasonPodsNotAvailable: every pod is where it should be, and some are not available yet.
+	ReasonPodsNotAvailable = "PodsNotAvailable"
+	// ReasonPartitionReached: all pods that the partition does not keep are at the update revision.
+	ReasonPartitionReached = "PartitionReached"
+	// ReasonPaused: pods are not at the update revision, and updates are paused.
+	ReasonPaused = "Paused"
+	// ReasonOnDelete: pods are not at the update revision and move only when their user deletes them.
+	ReasonOnDelete = "OnDelete"
+	// ReasonDeleting: the set is being deleted.
+	ReasonDeleting = "Deleting"
+	// ReasonInvalidSpec: a field of the spec cannot be read, so nothing is done.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonInPlaceImpossible: podUpdatePolicy is InPlaceOnly, and the update cannot be made in place.
+	ReasonInPlaceImpossible = "InPlaceImpossible"
+	// ReasonClaimsCannotFollow: volume claims differ from their template in a way that no update can change.
+	ReasonClaimsCannotFollow = "ClaimsCannotFollow"
+	// ReasonNotStalled: nothing needs the user.
+	ReasonNotStalled = "NotStalled"
+	// ReasonEnoughAvailable and ReasonTooFewAvailable are those of Available.
+	ReasonEnoughAvailable = "EnoughPodsAvailable"
+	// ReasonTooFewAvailable: more pods are unavailable than an update may take away.
+	ReasonTooFewAvailable = "TooFewPodsAvailable"
+	// ReasonRequestFailed: the server refused a request; the message is its answer.
+	ReasonRequestFailed = "RequestFailed"
+	// ReasonFeatureGateOff: the message names the fields and their gates.
+	ReasonFeatureGateOff = "FeatureGateOff"
+)

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controllers is the list of all reconcilers and of what each one gets.
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
+	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+)
+
+// Deps are what reconcilers are made from, beside what the manager offers.
+type Deps struct {
+	Config  *config.Config
+	Metrics *metrics.Metrics
+	Clock   clock.WithTicker
+	Log     logr.Logger
+}
+
+// Kinds are the workloads that may control pods, whether they are looked after or not. The cache keeps their pods whole.
+func Kinds(c *config.Config) index.Kinds {
+	kinds := sets.New[schema.GroupKind]()
+	for _, kind := range []schema.GroupVersionKind{statefulset.Kind()} {
+		if c.Enabled(kind.Kind) {
+			kinds.Insert(kind.GroupKind())
+		}
+	}
+	return kinds
+}
+
+// Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: a CRD that is
+// installed later takes effect at the next start.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	// All kinds share one pool, so that their writes together stay within the limit.
+	pool := executor.NewPool(deps.Config.Writes, deps.Clock)
+	reconcilers := []struct {
+		kind  schema.GroupVersionKind
+		setup func(context.Context) error
+	}{
+		{statefulset.Kind(), func(ctx context.Context) error { return setupStatefulSet(ctx, mgr, deps, pool) }},
+	}
+	indexed := false
+	for _, r := range reconcilers {
+		if !deps.Config.Enabled(r.kind.Kind) {
+			deps.Log.Info("Kind is off", "kind", r.kind.Kind)
+			continue
+		}
+		_, err := mgr.GetRESTMapper().RESTMapping(r.kind.GroupKind(), r.kind.Version)
+		if meta.IsNoMatchError(err) {
+			deps.Log.Info("Kind is not served; its CRD is missing", "kind", r.kind.String())
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("asking whether %s is served: %w", r.kind.Kind, err)
+		}
+		if !indexed {
+			if err := index.Add(ctx, mgr.GetFieldIndexer(), Kinds(deps.Config)); err != nil {
+				return err
+			}
+			indexed = true
+		}
+		if err := r.setup(ctx); err != nil {
+			return fmt.Errorf("setting up %s: %w", r.kind.Kind, err)
+		}
+	}
+	return nil
+}
+
+func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *executor.Pool) error {
+	gates := deps.Config.Features
+	return statefulset.New(statefulset.Dependencies{
+		Client:   mgr.GetClient(),
+		Cache:    mgr.GetCache(),
+		Live:     mgr.GetAPIReader(),
+		Recorder: mgr.GetEventRecorder(statefulset.Name),
+		Metrics:  deps.Metrics,
+		Pool:     pool,
+		Clock:    deps.Clock,
+		Options: statefulset.Options{
+			StartOrdinal:  gates.Enabled(features.StatefulSetStartOrdinal),
+			AutoDeletePVC: gates.Enabled(features.StatefulSetAutoDeletePVC),
+			AutoResizePVC: gates.Enabled(features.StatefulSetAutoResizePVC),
+			PodIndexLabel: gates.Enabled(features.PodIndexLabel),
+			InPlace: inplace.Options{
+				Resources: gates.Enabled(features.InPlaceWorkloadVerticalScaling),
+				// EnvFromMetadata needs a node daemon that restarts containers; there is none.
+				EnvFromMetadata: false,
+			},
+		},
+		Workers:          deps.Config.StatefulSetWorkers,
+		WriteTimeout:     deps.Config.WriteTimeout,
+		ReconcileTimeout: deps.Config.ReconcileTimeout,
+	}).SetupWithManager(ctx, mgr)
+}

@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package statefulset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/history"
+	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/statuspatch"
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+)
+
+const (
+	// Name is the controller's name, and the reportingController of its events.
+	Name = "statefulset-controller"
+
+	// busy is when to come back when the set's namespace may not have another worker just now, or when its view has changed.
+	busy = 100 * time.Millisecond
+	// historyLimit is revisionHistoryLimit when it is omitted.
+	historyLimit = 10
+
+	// conditionStalled says that nothing can be done until the user changes something.
+	conditionStalled = "Stalled"
+	// reasonUndecodable is a set whose stored form does not fit its type.
+	reasonUndecodable = "Undecodable"
+)
+
+// Kind is the kind that is reconciled, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("StatefulSet") }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=statefulsets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=statefulsets/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=statefulsets/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods/status;pods/resize,verbs=patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Dependencies are what the reconciler is made from.
+type Dependencies struct {
+	// Client writes, and reads the cache.
+	Client client.Client
+	// Cache is the cache behind Client; sets are read from it as they are stored.
+	Cache cache.Cache
+	// Live reads past the cache.
+	Live client.Reader
+	// Recorder takes events.
+	Recorder events.EventRecorder
+	// Metrics are the operator's.
+	Metrics *metrics.Metrics
+	// Pool is shared with the other controllers of the manager.
+	Pool *executor.Pool
+	// Clock is the time.
+	Clock clock.PassiveClock
+	// Options are the feature gates.
+	Options Options
+	// Workers is how many sets are reconciled at the same time.
+	Workers int
+	// WriteTimeout and ReconcileTimeout are deadlines.
+	WriteTimeout     time.Duration
+	ReconcileTimeout time.Duration
+}
+
+// Reconciler reconciles StatefulSets.
+type Reconciler struct {
+	Dependencies
+
+	tracker  *freshness.Tracker
+	executor *executor.Executor
+	history  *history.Store
+	claimer  *ownership.Claimer
+	status   *statuspatch.Writer
+	pacer    *pacing.Pacer
+
+	controller controller.Controller
+	// claims guards the start of the claim watch.
+	claims        sync.Mutex
+	watchesClaims bool
+}
+
+// New returns a Reconciler that watches nothing yet.
+func New(d Dependencies) *Reconciler {
+	tracker := freshness.New(freshness.Options{Live: d.Live, Clock: d.Clock})
+	return &Reconciler{
+		Dependencies: d,
+		tracker:      tracker,
+		executor: executor.New(executor.Options{
+			Kind: Kind().Kind, Client: d.Client, Live: d.Live, Tracker: tracker, Pool: d.Pool, Recorder: d.Recorder,
+			Metrics: d.Metrics, Clock: d.Clock, WriteTimeout: d.WriteTimeout,
+		}),
+		history: &history.Store{Client: d.Client, Live: d.Live, Tracker: tracker, Timeout: d.WriteTimeout},
+		claimer: &ownership.Claimer{Client: d.Client, Live: d.Live, Tracker: tracker, Timeout: d.WriteTimeout},
+		status: &statuspatch.Writer{
+			Client: d.Client, Tracker: tracker, Clock: d.Clock, Interval: statuspatch.DefaultInterval, Timeout: d.WriteTimeout,
+		},
+		pacer: pacing.New(d.Clock),
+	}
+}
+
+// SetupWithManager makes the manager run the reconciler.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	var err error
+	r.controller, err = controller.New(Name, mgr, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: r.Workers,
+		ReconciliationTimeout:   r.ReconcileTimeout,
+		EnableWarmup:            ptr.To(true),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
+	})
+	if err != nil {
+		return fmt.Errorf("creating the controller: %w", err)
+	}
+	return r.watch(ctx)
+}
+
+// Reconcile takes one StatefulSet a step closer to its spec, when it is its turn and the view of it is complete.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(Kind())
+	if err := r.Cache.Get(ctx, req.NamespacedName, stored); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if wait := r.pacer.WaitFor(req.NamespacedName, stored.GetGeneration()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	leave, ok := r.Pool.Enter(Name, r.Workers, req.Namespace)
+	if !ok {
+		return ctrl.Result{RequeueAfter: busy}, nil
+	}
+	defer leave()
+
+	wait, err := r.tracker.Ready(ctx, freshness.OwnerOf(stored))
+	if wait > 0 {
+		r.Metrics.StaleViews.WithLabelValues(Kind().Kind).Inc()
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("Waiting: a write is in doubt", "err", err.Error())
+		}
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+
+	set := &appsv1beta1.StatefulSet{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, set); err != nil {
+		return r.reportUndecodable(ctx, stored, err)
+	}
+	return r.pass(ctx, stored, set)
+}
+
+// pass is one pass over a set: observe, plan, apply, report.
+func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured, set *appsv1beta1.StatefulSet) (ctrl.Result, error) {
+	began := r.Clock.Now()
+	seen, err := r.observe(ctx, set)
+	if errors.Is(err, errViewChanged) {
+		return ctrl.Result{RequeueAfter: busy / 5}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("observing: %w", err)
+	}
+	var plan podset.Plan
+	if set.DeletionTimestamp == nil {
+		plan = Plan(set, seen.snapshot, r.Options)
+	}
+	cost := r.Clock.Since(began)
+
+	// The status is written even when some action failed: it is how the user learns about it.
+	outcome := r.executor.Apply(ctx, set, plan)
+
+	began = r.Clock.Now()
+	status := Status(set, seen.snapshot, plan, outcome, r.Options)
+	status.CollisionCount = seen.collisionCount
+	statusWait, statusErr := r.status.Write(ctx, stored, status, urgent(set.Status, status))
+	trimErr := r.trim(ctx, set, seen, status)
+	r.pacer.Passed(client.ObjectKeyFromObject(set), set.Generation, cost+r.Clock.Since(began))
+
+	if err := errors.Join(seen.failed, statusErr, trimErr); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: earliest(plan.RecheckAfter, outcome.RecheckAfter, statusWait)}, nil
+}
+
+// urgent says whether a changed status is more than moving counters.
+func urgent(before, after appsv1beta1.StatefulSetStatus) bool {
+	return before.ObservedGeneration != after.ObservedGeneration ||
+		before.CurrentRevision != after.CurrentRevision ||
+		before.UpdateRevision != after.UpdateRevision ||
+		before.LabelSelector != after.LabelSelector ||
+		!equality.Semantic.DeepEqual(before.CollisionCount, after.CollisionCount) ||
+		!equality.Semantic.DeepEqual(before.Conditions, after.Conditions)
+}
+
+// trim deletes revisions that nothing needs, beyond the limit.
+func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.StatefulSet, seen observation, status appsv1beta1.StatefulSetStatus) error {
+	limit := int(ptr.Deref(set.Spec.RevisionHistoryLimit, historyLimit))
+	if set.DeletionTimestamp != nil || len(seen.revisions) <= limit {
+		return nil
+	}
+	live := sets.New(status.CurrentRevision, status.UpdateRevision, seen.snapshot.Current.Name, seen.snapshot.Update.Name)
+	for i := range seen.snapshot.Pods {
+		live.Insert(seen.snapshot.Pods[i].Revision)
+	}
+	return r.history.Trim(ctx, freshness.OwnerOf(set), seen.revisions, live, limit)
+}
+
+// reportUndecodable tells the user, once, that nothing is done for a set because it cannot be read.
+func (r *Reconciler) reportUndecodable(ctx context.Context, stored *unstructured.Unstructured, cause error) (ctrl.Result, error) {
+	condition := appsv1.StatefulSetCondition{
+		Type:               conditionStalled,
+		Status:             corev1.ConditionTrue,
+		Reason:             reasonUndecodable,
+		Message:            fmt.Sprintf("the stored object cannot be decoded, so nothing is done for it: %v", cause),
+		LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+	}
+	status, _, _ := unstructured.NestedMap(stored.Object, "status")
+	if status == nil {
+		status = map[string]any{}
+	}
+	var kept []any
+	if conditions, ok := status["conditions"].([]any); ok {
+		for _, entry := range conditions {
+			old, ok := entry.(map[string]any)
+			if ok && old["type"] == conditionStalled {
+				if old["status"] == string(condition.Status) && old["reason"] == condition.Reason && old["message"] == condition.Message {
+					return ctrl.Result{}, nil
+				}
+				continue
+			}
+			kept = append(kept, entry)
+		}
+	}
+	status["conditions"] = append(kept, condition)
+	wait, err := r.status.Write(ctx, stored, status, true)
+	if err != nil || wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, err
+	}
+	ctrl.LoggerFrom(ctx).Info("Set cannot be decoded", "err", cause.Error())
+	r.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, reasonUndecodable, "Decode", "%s", condition.Message)
+	return ctrl.Result{}, nil
+}
+
+// forget drops all state of a set that is gone.
+func (r *Reconciler) forget(name types.NamespacedName) {
+	r.tracker.Forget(name)
+	r.executor.Forget(name)
+	r.status.Forget(name)
+	r.pacer.Forget(name)
+}
+
+// earliest returns the shortest of the waits that are above zero.
+func earliest(waits ...time.Duration) time.Duration {
+	waits = slices.DeleteFunc(waits, func(d time.Duration) bool { return d <= 0 })
+	if len(waits) == 0 {
+		return 0
+	}
+	return slices.Min(waits)
+}

@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package edit
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Subresources of a pod that requests go to.
+const (
+	SubresourceStatus = "status"
+	SubresourceResize = "resize"
+)
+
+// Request is one patch of a pod.
+type Request struct {
+	// Subresource is "" for the pod itself, "status" or "resize".
+	Subresource string
+	// Type is the media type of the patch.
+	Type types.PatchType
+	// Body renders the patch. The server refuses it with a conflict unless the pod still has the same UID and the given
+	// resourceVersion. An empty resourceVersion ties it to the UID alone, and so does Fresh.
+	Body func(resourceVersion string) ([]byte, error)
+}
+
+// Requests renders the Edit as patches of the pod it was made for, in the order in which they have to be sent. Each later one
+// takes the resourceVersion that the one before returned.
+//
+// The patches are strategic merges: conditions are keyed by type and containers by name, so what others wrote stays. Lists
+// keep the order the pod has, because the server takes a changed order of containers for a forbidden change.
+func (e Edit) Requests(pod *corev1.Pod) []Request {
+	metadata := func(p *patch) { e.addMetadata(p, pod) }
+	conditions := func(p *patch) { e.addConditions(p, pod) }
+	var requests []Request
+	add := func(subresource string, parts ...func(*patch)) {
+		requests = append(requests, Request{
+			Subresource: subresource,
+			Type:        types.StrategicMergePatchType,
+			Body: func(resourceVersion string) ([]byte, error) {
+				p := patch{Metadata: metadataPatch{UID: pod.UID}}
+				if !e.Fresh {
+					p.Metadata.ResourceVersion = resourceVersion
+				}
+				for _, part := range parts {
+					part(&p)
+				}
+				body, err := json.Marshal(p)
+				if err != nil {
+					return nil, fmt.Errorf("rendering the patch of pod %s: %w", pod.Name, err)
+				}
+				return body, nil
+			},
+		})
+	}
+
+	if !e.hasSpec() {
+		switch {
+		case len(e.Conditions) > 0:
+			add(SubresourceStatus, metadata, conditions)
+		case e.hasMetadata():
+			add("", metadata)
+		}
+		return requests
+	}
+	if len(e.Conditions) > 0 {
+		add(SubresourceStatus, conditions)
+	}
+	if len(e.Resources) > 0 {
+		add(SubresourceResize, func(p *patch) { e.addResources(p, pod) })
+	}
+	if len(e.Images) > 0 || e.hasMetadata() {
+		add("", metadata, func(p *patch) { e.addImages(p, pod) })
+	}
+	return requests
+}
+
+type patch struct {
+	Metadata metadataPatch `json:"metadata"`
+	Spec     *specPatch    `json:"spec,omitempty"`
+	Status   *statusPatch  `json:"status,omitempty"`
+}
+
+type metadataPatch struct {
+	UID              types.UID          `json:"uid"`
+	ResourceVersion  string             `json:"resourceVersion,omitempty"`
+	Labels           map[string]*string `json:"labels,omitempty"`
+	Annotations      map[string]*string `json:"annotations,omitempty"`
+	Finalizers       []string           `json:"finalizers,omitempty"`
+	DeleteFinalizers []string           `json:"$deleteFromPrimitiveList/finalizers,omitempty"`
+}
+
+type specPatch struct {
+	Containers []containerPatch `json:"containers"`
+}
+
+type containerPatch struct {
+	Name      string          `json:"name"`
+	Image     string          `json:"image,omitempty"`
+	Resources *resourcesPatch `json:"resources,omitempty"`
+}
+
+type resourcesPatch struct {
+	Limits   corev1.ResourceList `json:"limits,omitempty"`
+	Requests corev1.ResourceList `json:"requests,omitempty"`
+}
+
+type statusPatch struct {
+	Conditions []map[string]any `json:"conditions"`
+}
+
+func (e Edit) addMetadata(p *patch, pod *corev1.Pod) {
+	p.Metadata.Labels = e.Labels
+	p.Metadata.Annotations = e.Annotations
+	for _, name := range e.AddFinalizers {
+		if !slices.Contains(pod.Finalizers, name) {
+			p.Metadata.Finalizers = append(p.Metadata.Finalizers, name)
+		}
+	}
+	p.Metadata.DeleteFinalizers = e.RemoveFinalizers
+}
+
+func (e Edit) addConditions(p *patch, pod *corev1.Pod) {
+	p.Status = &statusPatch{}
+	for _, condition := range inOrder(e.Conditions, pod) {
+		// Reason and message are always named: what a merge patch leaves out would stay from the old condition.
+		rendered := map[string]any{
+			"type":               condition.Type,
+			"status":             condition.Status,
+			"reason":             condition.Reason,
+			"message":            condition.Message,
+			"lastTransitionTime": condition.LastTransitionTime,
+		}
+		if !condition.LastProbeTime.IsZero() {
+			rendered["lastProbeTime"] = condition.LastProbeTime
+		}
+		if condition.ObservedGeneration != 0 {
+			rendered["observedGeneration"] = condition.ObservedGeneration
+		}
+		p.Status.Conditions = append(p.Status.Conditions, rendered)
+	}
+}
+
+func (e Edit) addImages(p *patch, pod *corev1.Pod) {
+	for _, container := range pod.Spec.Containers {
+		if image, ok := e.Images[container.Name]; ok {
+			p.addContainer(containerPatch{Name: container.Name, Image: image})
+		}
+	}
+}
+
+func (e Edit) addResources(p *patch, pod *corev1.Pod) {
+	for _, container := range pod.Spec.Containers {
+		if quantities, ok := e.Resources[container.Name]; ok {
+			p.addContainer(containerPatch{
+				Name:      container.Name,
+				Resources: &resourcesPatch{Limits: quantities.Limits, Requests: quantities.Requests},
+			})
+		}
+	}
+}
+
+func (p *patch) addContainer(container containerPatch) {
+	if p.Spec == nil {
+		p.Spec = &specPatch{}
+	}
+	p.Spec.Containers = append(p.Spec.Containers, container)
+}
+
+// inOrder sorts conditions as the pod has them; new ones come last.
+func inOrder(conditions []corev1.PodCondition, pod *corev1.Pod) []corev1.PodCondition {
+	place := func(condition corev1.PodCondition) int {
+		i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == condition.Type })
+		if i < 0 {
+			return len(pod.Status.Conditions)
+		}
+		return i
+	}
+	return slices.SortedStableFunc(slices.Values(conditions), func(a, b corev1.PodCondition) int { return place(a) - place(b) })
+}

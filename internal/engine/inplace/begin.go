@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inplace
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// Begin returns the first Edit of the update of a pod from one revision to another: the revision the pod's label names, and
+// the one it shall have.
+//
+// When containers restart, the pod goes out of service first, if it has the gate InPlaceUpdateReady, and the edit of its spec
+// waits for the grace period. An update that restarts nothing (metadata; resources, unless a resize policy restarts the container)
+// leaves the pod in service and does not wait.
+//
+// What to write is computed against the live pod, for everything that differs between the revisions and for everything that an
+// earlier, unfinished update still had to write. So no change is lost when a third revision arrives in the middle of a grace
+// period or between two batches. Containers whose restart was not proven yet stay part of what Check looks at. If an annotation of
+// the earlier update is not readable, all containers are compared.
+//
+// lifecycleUpdating makes the lifecycle state Updating. A pod in state Normal whose metadata alone changes stays Normal and
+// available. The error says that the difference does not qualify, or that the pod waits to be deleted.
+func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lifecycleUpdating bool, o Options, now time.Time) (edit.Edit, error) {
+	difference := Compare(from.Template, to.Template, o)
+	if !difference.InPlace {
+		return edit.Edit{}, fmt.Errorf("pod %s cannot move to revision %s in place: %s", pod.Name, to.Name, difference.Reason)
+	}
+	if lifecycle.StateOf(pod) == shared.StatePreparingDelete {
+		return edit.Edit{}, fmt.Errorf("pod %s cannot move to revision %s in place: it waits at its preDelete hook", pod.Name, to.Name)
+	}
+	earlier := readLeftover(pod, now)
+	wanted, err := changeTo(pod, from.Template, to.Template, earlier, o)
+	if err != nil {
+		return edit.Edit{}, fmt.Errorf("moving pod %s to revision %s in place: %w", pod.Name, to.Name, err)
+	}
+	metadata := mergeMetadata(pod, from.Template, to.Template, earlier.metadata)
+	for _, meta := range wanted.refs {
+		// The batch that restarts the container writes these.
+		maps.DeleteFunc(metadata.Labels, func(key string, _ *string) bool { _, ok := meta.Labels[key]; return ok })
+		maps.DeleteFunc(metadata.Annotations, func(key string, _ *string) bool { _, ok := meta.Annotations[key]; return ok })
+	}
+
+	update := run{InPlaceUpdateState: shared.InPlaceUpdateState{
+		Revision:              to.Name,
+		UpdateTimestamp:       seconds(now),
+		LastContainerStatuses: earlier.statuses,
+		UpdateEnvFromMetadata: earlier.env,
+		UpdateResources:       earlier.resources,
+		UpdateImages:          len(earlier.statuses) > 0,
+	}}
+	update.evidence.Containers = earlier.evidence
+	short := hashOf(to)
+	if o.ShortHash {
+		update.Revision = short
+	}
+
+	var e edit.Edit
+	dropGrace(&e, pod)
+	e.SetLabel(shared.LabelControllerRevisionHash, update.Revision)
+	if _, ok := pod.Labels[shared.LabelPodTemplateHash]; ok {
+		e.SetLabel(shared.LabelPodTemplateHash, short)
+	}
+	touches := !wanted.isZero() || earlier.unproven()
+	if lifecycleUpdating && (touches || !isServing(lifecycle.StateOf(pod))) {
+		e.Merge(lifecycle.To(pod, shared.StateUpdating, now))
+	}
+	restarts := wanted.restarts(pod)
+	if restarts {
+		e.Merge(outOfService(pod, now))
+	}
+	if restarts && grace > 0 {
+		if err := setGrace(&e, update.Revision, wanted, metadata, grace); err != nil {
+			return edit.Edit{}, err
+		}
+	} else {
+		e.Merge(metadata)
+		e.Merge(update.start(pod, wanted, now))
+	}
+	if err := update.write(&e, pod); err != nil {
+		return edit.Edit{}, err
+	}
+	return e, nil
+}
+
+// isServing says that a pod in this state need not be Updating to get new metadata: no hook waits for it.
+func isServing(state shared.LifecycleState) bool {
+	return lifecycle.IsNormal(state) || state == shared.StatePreparingNormal
+}
+
+// outOfService makes InPlaceUpdateReady False, and Ready with it. It is written even if the view of the pod says so already:
+// the view may be older than the True that ended the update before.
+func outOfService(pod *corev1.Pod, now time.Time) edit.Edit {
+	var e edit.Edit
+	if !podstate.HasGate(pod, shared.GateInPlaceUpdateReady) {
+		return e
+	}
+	condition := corev1.PodCondition{
+		Type:               shared.GateInPlaceUpdateReady,
+		Status:             corev1.ConditionFalse,
+		Reason:             shared.ReasonStartInPlaceUpdate,
+		LastTransitionTime: seconds(now),
+	}
+	if old := podstate.Condition(pod, shared.GateInPlaceUpdateReady); old != nil && old.Status == condition.Status && !old.LastTransitionTime.IsZero() {
+		condition.LastTransitionTime = old.LastTransitionTime
+	}
+	e.SetCondition(condition)
+	if ready := podstate.OutOfService(pod, e.Conditions, now); ready != nil {
+		e.SetCondition(*ready)
+	}
+	return e
+}
+
+func setGrace(e *edit.Edit, revision string, wanted change, metadata edit.Edit, grace time.Duration) error {
+	patch, err := encodeMetadata(metadata)
+	if err != nil {
+		return fmt.Errorf("writing annotation %s: %w", shared.AnnotationInPlaceGrace, err)
+	}
+	value, err := json.Marshal(shared.InPlaceUpdateGrace{
+		Revision:              revision,
+		ContainerImages:       wanted.images,
+		ContainerRefMetadata:  wanted.refs,
+		ContainerResources:    wanted.resources,
+		MetaDataPatch:         patch,
+		UpdateEnvFromMetadata: len(wanted.refs) > 0,
+		GraceSeconds:          int32(grace.Round(time.Second).Seconds()),
+	})
+	if err != nil {
+		return fmt.Errorf("writing annotation %s: %w", shared.AnnotationInPlaceGrace, err)
+	}
+	e.SetAnnotation(shared.AnnotationInPlaceGrace, string(value))
+	return nil
+}
+
+// leftover is what an earlier update of the pod has not finished.
+type leftover struct {
+	// pending and metadata were decided and not written yet.
+	pending  change
+	metadata edit.Edit
+	// unknown says that an annotation is not readable: anything may be pending.
+	unknown bool
+	// statuses and evidence are of the containers whose restart is not proven.
+	statuses map[string]shared.InPlaceContainerStatus
+	evidence map[string]shared.InPlaceContainerEvidence
+	// env and resources say that changed variables or resources are not proven.
+	env, resources bool
+}
+
+func (l leftover) unproven() bool {
+	return len(l.statuses) > 0 || l.env || l.resources
+}
+
+func readLeftover(pod *corev1.Pod, now time.Time) leftover {
+	var l leftover
+	if atRest(pod) {
+		return l
+	}
+	earlier, _, err := readRun(pod)
+	l.unknown = err != nil
+	l.pending = earlier.pending()
+	if grace, _, err := readGrace(pod); err != nil {
+		l.unknown = true
+	} else if grace != nil {
+		l.pending = change{images: grace.ContainerImages, refs: grace.ContainerRefMetadata, resources: grace.ContainerResources}
+		if l.metadata, err = decodeMetadata(grace.MetaDataPatch); err != nil {
+			l.unknown = true
+		}
+	}
+	for _, meta := range l.pending.refs {
+		l.metadata.Merge(change{refs: map[string]metav1.ObjectMeta{"": meta}}.edit())
+	}
+
+	report := readReport(pod)
+	for name, status := range earlier.LastContainerStatuses {
+		if earlier.effectOn(pod, name, report, now).proven && earlier.observed(pod) {
+			continue
+		}
+		put(&l.statuses, name, status)
+		if evidence, ok := earlier.evidence.Containers[name]; ok {
+			put(&l.evidence, name, evidence)
+		}
+	}
+	l.env = earlier.UpdateEnvFromMetadata && len(earlier.staleEnvironment(pod, report, now)) > 0
+	l.resources = earlier.UpdateResources && (!earlier.observed(pod) || !resized(pod))
+	return l
+}
+
+// changeTo is what has to change about the pod's containers to make them those of the target.
+func changeTo(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, earlier leftover, o Options) (change, error) {
+	c := change{images: map[string]string{}, refs: map[string]metav1.ObjectMeta{}, resources: map[string]corev1.ResourceRequirements{}}
+	for i := range to.Spec.Containers {
+		after, before := &to.Spec.Containers[i], &from.Spec.Containers[i]
+		if containerOf(pod.Spec.Containers, after.Name) == nil {
+			return change{}, fmt.Errorf("the pod has no container %s", after.Name)
+		}
+		if _, waits := earlier.pending.images[after.Name]; waits || earlier.unknown || before.Image != after.Image {
+			c.images[after.Name] = after.Image
+		}
+		waiting := earlier.pending.resources[after.Name]
+		was, is := withRequests(before.Resources), withRequests(after.Resources)
+		quantities := corev1.ResourceRequirements{
+			Limits:   changedQuantities(was.Limits, is.Limits, waiting.Limits, earlier.unknown && o.Resources),
+			Requests: changedQuantities(was.Requests, is.Requests, waiting.Requests, earlier.unknown && o.Resources),
+		}
+		if len(quantities.Limits)+len(quantities.Requests) > 0 {
+			c.resources[after.Name] = quantities
+		}
+	}
+	if o.EnvFromMetadata {
+		labels, annotations := changedKeys(from.Labels, to.Labels), changedKeys(from.Annotations, to.Annotations)
+		for _, meta := range earlier.pending.refs {
+			keepKeys(labels, to.Labels, meta.Labels)
+			keepKeys(annotations, to.Annotations, meta.Annotations)
+		}
+		for name, reads := range referencesOf(to.Spec.Containers, labels, annotations) {
+			c.refs[name] = reads.meta()
+		}
+	}
+	return c.against(pod), nil
+}
+
+// changedQuantities are cpu and memory of the target that differ from before, that still wait to be written, or, with all, all.
+func changedQuantities(before, after, waiting corev1.ResourceList, all bool) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, quantity := range after {
+		was := before[name]
+		if _, waits := waiting[name]; resizable(name) && (all || waits || was.Cmp(quantity) != 0) {
+			out[name] = quantity.DeepCopy()
+		}
+	}
+	return out
+}
+
+func keepKeys(into, wanted, pending map[string]string) {
+	for key := range pending {
+		if value, ok := wanted[key]; ok {
+			into[key] = value
+		}
+	}
+}
+
+// hashOf is the hash part of a revision's name.
+func hashOf(r revision.Revision) string {
+	if r.Object != nil {
+		for _, label := range []string{shared.LabelRevisionHash, shared.LabelControllerRevisionHash} {
+			if hash := r.Object.Labels[label]; hash != "" {
+				return hash
+			}
+		}
+	}
+	return hashOfName(r.Name)
+}
+
+func hashOfName(name string) string {
+	return name[strings.LastIndex(name, "-")+1:]
+}

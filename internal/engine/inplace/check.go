@@ -1,0 +1,288 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inplace
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// Check says how far the update of the pod has come. In this order, anything missing keeps it from being Done:
+//
+//  1. no edit waits for its grace period;
+//  2. variables that come from changed metadata are those the containers run with;
+//  3. changed resources are those the node has applied;
+//  4. containers whose image changed run the new one (see effectOn);
+//  5. no later batch waits.
+//
+// A pod that is out of service with nothing left to prove is Done as well. That is also what a pod looks like whose conditions
+// were written and whose edit was then never sent; the planner begins that update again rather than finishing it, if the pod
+// is not at its revision. An annotation that is not readable blocks the update until the next revision or the user
+// replaces it: what it held back would otherwise be lost.
+func Check(pod *corev1.Pod, o Options, now time.Time) Status {
+	if atRest(pod) {
+		return Status{}
+	}
+	if grace, found, err := readGrace(pod); err != nil {
+		return malformed(err)
+	} else if found {
+		return checkGrace(pod, grace, now)
+	}
+	update, found, err := readRun(pod)
+	if err != nil {
+		return malformed(err)
+	}
+	if found {
+		if s := update.check(pod, o, now); s.Progress != Done {
+			return s
+		}
+		if !update.pending().isZero() {
+			return checkNext(pod, update)
+		}
+	}
+	condition := podstate.Condition(pod, shared.GateInPlaceUpdateReady)
+	outOfService := condition != nil && condition.Status != corev1.ConditionTrue
+	if outOfService || lifecycle.StateOf(pod) == shared.StateUpdating {
+		return Status{Progress: Done}
+	}
+	return Status{}
+}
+
+// Continue returns the next Edit of an update that is under way: the one that ends the grace period, or the next batch once the
+// one before is proven and its containers are ready. It returns false when there is nothing to write now.
+//
+// An edit that waited for its grace period is dropped when the pod's label names another revision by now.
+func Continue(pod *corev1.Pod, o Options, now time.Time) (edit.Edit, bool) {
+	if atRest(pod) {
+		return edit.Edit{}, false
+	}
+	if grace, found, err := readGrace(pod); err != nil {
+		return edit.Edit{}, false
+	} else if found {
+		return endGrace(pod, grace, now)
+	}
+	update, found, err := readRun(pod)
+	if err != nil || !found || update.pending().isZero() ||
+		update.check(pod, o, now).Progress != Done || checkNext(pod, update).Reason != ReasonNextBatch {
+		return edit.Edit{}, false
+	}
+	e := update.start(pod, update.pending(), now)
+	if err := update.write(&e, pod); err != nil {
+		return edit.Edit{}, false
+	}
+	return e, true
+}
+
+// Finish puts the pod back in service: its InPlaceUpdateReady condition becomes True, without reason or message. Zero when it
+// is so already, or when the pod does not list the gate. The kubelet makes the pod Ready.
+func Finish(pod *corev1.Pod, now time.Time) edit.Edit {
+	var e edit.Edit
+	if !podstate.HasGate(pod, shared.GateInPlaceUpdateReady) {
+		return e
+	}
+	condition := corev1.PodCondition{
+		Type:               shared.GateInPlaceUpdateReady,
+		Status:             corev1.ConditionTrue,
+		LastTransitionTime: seconds(now),
+	}
+	if old := podstate.Condition(pod, shared.GateInPlaceUpdateReady); old != nil {
+		if old.Status == condition.Status && old.Reason == "" && old.Message == "" {
+			return e
+		}
+		if old.Status == condition.Status {
+			condition.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	e.SetCondition(condition)
+	return e
+}
+
+func malformed(err error) Status {
+	return Status{Progress: Blocked, Reason: ReasonMalformed, Message: err.Error()}
+}
+
+func checkGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) Status {
+	s := Status{Progress: Grace, Reason: ReasonGracePeriod, Message: "the grace period is over"}
+	if grace == nil || !sameRevision(grace.Revision, pod.Labels[shared.LabelControllerRevisionHash]) {
+		return s
+	}
+	if left := graceLeft(pod, grace, now); left > 0 {
+		s.Message = fmt.Sprintf("the edit waits for the grace period of %d s", grace.GraceSeconds)
+		s.RecheckAfter = left
+	}
+	return s
+}
+
+func endGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) (edit.Edit, bool) {
+	var e edit.Edit
+	dropGrace(&e, pod)
+	if grace == nil || !sameRevision(grace.Revision, pod.Labels[shared.LabelControllerRevisionHash]) {
+		return e, true
+	}
+	if graceLeft(pod, grace, now) > 0 {
+		return edit.Edit{}, false
+	}
+	metadata, err := decodeMetadata(grace.MetaDataPatch)
+	if err != nil {
+		return edit.Edit{}, false
+	}
+	// A state that is missing or not readable is no loss: all that is still to be done is in the grace annotation.
+	update, found, err := readRun(pod)
+	if err != nil || !found {
+		update = run{InPlaceUpdateState: shared.InPlaceUpdateState{Revision: grace.Revision, UpdateTimestamp: seconds(now)}}
+	}
+	update.UpdateEnvFromMetadata = update.UpdateEnvFromMetadata || grace.UpdateEnvFromMetadata
+	e.Merge(metadata)
+	e.Merge(update.start(pod, change{
+		images: grace.ContainerImages, refs: grace.ContainerRefMetadata, resources: grace.ContainerResources,
+	}, now))
+	if err := update.write(&e, pod); err != nil {
+		return edit.Edit{}, false
+	}
+	return e, true
+}
+
+// sameRevision compares two names of revisions of one workload; either may be the hash alone.
+func sameRevision(a, b string) bool {
+	return hashOfName(a) == hashOfName(b)
+}
+
+// checkNext says what the next batch waits for, the one before being proven.
+func checkNext(pod *corev1.Pod, update run) Status {
+	if update.PreCheckBeforeNext != nil {
+		for _, name := range update.PreCheckBeforeNext.ContainersRequiredReady {
+			status := statusOf(pod, name)
+			if containerOf(pod.Spec.Containers, name) != nil && (status == nil || !status.Ready) {
+				return Status{
+					Progress: Running, Reason: ReasonContainerNotReady,
+					Message: fmt.Sprintf("container %s is not ready, so the containers after it are not updated yet", name),
+				}
+			}
+		}
+	}
+	return Status{Progress: Running, Reason: ReasonNextBatch, Message: "the next batch of containers can begin"}
+}
+
+// check judges the batches begun so far.
+func (r run) check(pod *corev1.Pod, o Options, now time.Time) Status {
+	if !r.observed(pod) {
+		return Status{Progress: Running, Reason: ReasonSpecNotObserved, Message: "the kubelet has not seen the new spec yet"}
+	}
+	report := readReport(pod)
+	if r.UpdateEnvFromMetadata {
+		if stale := r.staleEnvironment(pod, report, now); len(stale) > 0 {
+			s := Status{Progress: Blocked, Reason: ReasonNodeDaemon}
+			if o.EnvFromMetadata {
+				s.Progress = Running
+			}
+			s.Message = fmt.Sprintf("container %s reads changed metadata through its environment and waits for the node daemon to restart it or to confirm that it did", stale[0])
+			return s
+		}
+	}
+	if r.UpdateResources && o.Resources && !resized(pod) {
+		return resizing(pod)
+	}
+	return r.checkImages(pod, report, now)
+}
+
+func (r run) checkImages(pod *corev1.Pod, report report, now time.Time) Status {
+	s := Status{Progress: Done}
+	for i := range pod.Spec.Containers {
+		name := pod.Spec.Containers[i].Name
+		_, changed := r.LastContainerStatuses[name]
+		if _, later := r.NextContainerImages[name]; !changed || later {
+			// A later batch gives the container another image: what it runs until then does not matter.
+			continue
+		}
+		effect := r.effectOn(pod, name, report, now)
+		switch {
+		case effect.proven:
+		case effect.in == 0:
+			return Status{Progress: Running, Reason: ReasonContainerNotRestarted, Message: effect.why}
+		case effect.in > s.RecheckAfter:
+			s = Status{Progress: Running, Reason: ReasonContainerNotRestarted, Message: effect.why, RecheckAfter: effect.in}
+		}
+	}
+	return s
+}
+
+// observed says that the pod's status belongs to the spec that our edit made, or that nothing can tell.
+func (r run) observed(pod *corev1.Pod) bool {
+	return pod.Status.ObservedGeneration == 0 || pod.Status.ObservedGeneration >= r.evidence.Generation
+}
+
+// staleEnvironment returns the containers of which it is not known that their variables have the values of the pod's labels
+// and annotations. It is known when the node daemon reports the hash of just these values, and when the container was replaced
+// because of an edit of ours, which brought the metadata along.
+func (r run) staleEnvironment(pod *corev1.Pod, report report, now time.Time) []string {
+	var stale []string
+	for i := range pod.Spec.Containers {
+		container := &pod.Spec.Containers[i]
+		if len(metadataVariables(container)) == 0 {
+			continue
+		}
+		status := statusOf(pod, container.Name)
+		if status != nil {
+			if entry, ok := report[container.Name]; ok && entry.current(status) && entry.Hashes.ExtractedEnvFromMetadataHash == environmentHash(pod, container) {
+				continue
+			}
+			before, ok := r.evidence.Containers[container.Name]
+			if ok && pod.Status.ObservedGeneration > 0 && status.ContainerID != before.ContainerID && r.effectOn(pod, container.Name, report, now).proven {
+				continue
+			}
+		}
+		stale = append(stale, container.Name)
+	}
+	return stale
+}
+
+// resized says that the node has applied the resources of every container. Containers that are not in the spec do not count.
+func resized(pod *corev1.Pod) bool {
+	if len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
+		return false
+	}
+	for i := range pod.Spec.Containers {
+		container := &pod.Spec.Containers[i]
+		status := statusOf(pod, container.Name)
+		if status == nil {
+			return false
+		}
+		var applied corev1.ResourceRequirements
+		if status.Resources != nil {
+			applied = *status.Resources
+		}
+		if !equality.Semantic.DeepEqual(applied.Limits, container.Resources.Limits) ||
+			!equality.Semantic.DeepEqual(applied.Requests, container.Resources.Requests) {
+			return false
+		}
+	}
+	return true
+}
+
+// resizing says why the resources are not applied yet.
+func resizing(pod *corev1.Pod) Status {
+	reason, message := string(pod.Status.Resize), "" //nolint:staticcheck // servers before 1.33 say it nowhere else
+	if pending := podstate.Condition(pod, corev1.PodResizePending); pending != nil && pending.Status == corev1.ConditionTrue {
+		reason, message = pending.Reason, pending.Message
+	}
+	if message != "" {
+		message = ": " + message
+	}
+	switch {
+	case slices.Contains([]string{corev1.PodReasonDeferred, string(corev1.PodResizeStatusDeferred)}, reason): //nolint:staticcheck // see above
+		return Status{Progress: Blocked, Reason: ReasonResizeDeferred, Message: "the node has no room for the new resources now" + message}
+	case slices.Contains([]string{corev1.PodReasonInfeasible, string(corev1.PodResizeStatusInfeasible)}, reason): //nolint:staticcheck // see above
+		return Status{Progress: Blocked, Reason: ReasonResizeInfeasible, Message: "the node can never give the new resources" + message}
+	}
+	return Status{Progress: Running, Reason: ReasonResizing, Message: "the node has not applied the new resources yet"}
+}

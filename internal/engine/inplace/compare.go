@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inplace
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+)
+
+// Difference is what tells one template from another, as far as updating in place is concerned.
+type Difference struct {
+	// InPlace says that everything that differs may change in place.
+	InPlace bool
+	// Reason says in one sentence why not.
+	Reason string
+	// MetadataOnly says that no container is concerned: nothing but metadata differs, or nothing at all.
+	MetadataOnly bool
+	// Images are the new images of the containers whose image differs.
+	Images map[string]string
+	// Resources are the new resources of the containers whose resources differ.
+	Resources map[string]corev1.ResourceRequirements
+}
+
+// Compare says whether a pod of the old template may be changed in place to the target. Both are compared with their defaults
+// filled in. What may differ:
+//
+//   - labels, annotations and finalizers; but not a key that a container reads through its environment, unless
+//     Options.EnvFromMetadata. Removing such a key, and adding the first label or annotation of the template, do not count;
+//   - images of main containers;
+//   - with Options.Resources, cpu and memory of main containers that both templates set, as long as the QoS class stays.
+//
+// Everything else makes the answer no. The old template is nil when history no longer has it, which is a no as well.
+func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
+	if old == nil || target == nil {
+		return refuse("the revision of the pod is no longer recorded, so it cannot be compared with the new one")
+	}
+	a, b := podtemplate.Defaulted(old), podtemplate.Defaulted(target)
+	if !sameNames(a.Spec.Containers, b.Spec.Containers) {
+		return refuse("spec.template.spec.containers changed: containers cannot be added, removed, renamed or moved in place")
+	}
+	d := Difference{
+		InPlace:   true,
+		Images:    map[string]string{},
+		Resources: map[string]corev1.ResourceRequirements{},
+	}
+	qosBefore, qosAfter := qosClass(&a.Spec), qosClass(&b.Spec)
+	for i := range b.Spec.Containers {
+		before, after := &a.Spec.Containers[i], &b.Spec.Containers[i]
+		path := fmt.Sprintf("spec.template.spec.containers[%d]", i)
+		if before.Image != after.Image {
+			d.Images[after.Name] = after.Image
+			before.Image = after.Image
+		}
+		if !equality.Semantic.DeepEqual(before.Resources, after.Resources) {
+			if why := notResizable(path, before.Resources, after.Resources, o); why != "" {
+				return refuse(why)
+			}
+			d.Resources[after.Name] = *after.Resources.DeepCopy()
+			before.Resources = after.Resources
+		}
+		if field := changedField(before, after); field != "" {
+			return refuse(path + "." + field + " changed: only image, resources and metadata can change in place")
+		}
+	}
+	if len(d.Resources) > 0 && qosBefore != qosAfter {
+		return refuse(fmt.Sprintf("the QoS class would change from %s to %s: it is fixed for the life of a pod", qosBefore, qosAfter))
+	}
+	a.Spec.Containers = b.Spec.Containers
+	if field := changedField(&a.Spec, &b.Spec); field != "" {
+		return refuse("spec.template.spec." + field + " changed: only image, resources and metadata can change in place")
+	}
+
+	reads := changedReferences(a, b)
+	if len(reads) > 0 && !o.EnvFromMetadata {
+		for i, container := range b.Spec.Containers {
+			if keys, ok := reads[container.Name]; ok {
+				return refuse(fmt.Sprintf("spec.template.metadata.%s changed: spec.template.spec.containers[%d].env reads it, and only a node daemon can restart that container", keys.first(), i))
+			}
+		}
+	}
+	d.MetadataOnly = len(d.Images)+len(d.Resources)+len(reads) == 0
+	return d
+}
+
+func refuse(reason string) Difference { return Difference{Reason: reason} }
+
+func sameNames(a, b []corev1.Container) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Name != b[i].Name {
+			return false
+		}
+	}
+	return true
+}
+
+// notResizable says why the resources cannot change in place; empty when they can.
+func notResizable(path string, before, after corev1.ResourceRequirements, o Options) string {
+	if !o.Resources {
+		return path + ".resources changed: resources change in place only with feature gate InPlaceWorkloadVerticalScaling"
+	}
+	if !equality.Semantic.DeepEqual(before.Claims, after.Claims) {
+		return path + ".resources.claims changed: only cpu and memory can change in place"
+	}
+	for _, list := range []struct {
+		name          string
+		before, after corev1.ResourceList
+	}{
+		{"limits", before.Limits, after.Limits},
+		{"requests", before.Requests, after.Requests},
+	} {
+		for _, name := range names(list.before, list.after) {
+			was, had := list.before[name]
+			is, has := list.after[name]
+			field := fmt.Sprintf("%s.resources.%s[%s]", path, list.name, name)
+			switch {
+			case had != has:
+				return field + " was added or removed: only values that were set can change in place"
+			case was.Cmp(is) != 0 && !resizable(name):
+				return field + " changed: only cpu and memory can change in place"
+			}
+		}
+	}
+	return ""
+}
+
+func resizable(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory
+}
+
+// changedField returns the JSON name of the first field in which two structs differ, empty when there is none.
+func changedField(a, b any) string {
+	left, right := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for i := range left.NumField() {
+		if !equality.Semantic.DeepEqual(left.Field(i).Interface(), right.Field(i).Interface()) {
+			name, _, _ := strings.Cut(left.Type().Field(i).Tag.Get("json"), ",")
+			return name
+		}
+	}
+	return ""
+}
+
+// qosClass is the class the server gives a pod of this spec. A limit without a request stands for both, as the server fills
+// it in.
+func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
+	var all []corev1.ResourceRequirements
+	if spec.Resources != nil && len(spec.Resources.Limits)+len(spec.Resources.Requests) > 0 {
+		all = append(all, *spec.Resources) // resources of the whole pod decide alone
+	} else {
+		for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+			for _, container := range containers {
+				all = append(all, container.Resources)
+			}
+		}
+	}
+	guaranteed, bestEffort := true, true
+	for _, resources := range all {
+		resources = withRequests(resources)
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			request, limit := resources.Requests[name], resources.Limits[name]
+			if !request.IsZero() || !limit.IsZero() {
+				bestEffort = false
+			}
+			if limit.IsZero() || request.Cmp(limit) != 0 {
+				guaranteed = false
+			}
+		}
+	}
+	switch {
+	case bestEffort:
+		return corev1.PodQOSBestEffort
+	case guaranteed:
+		return corev1.PodQOSGuaranteed
+	default:
+		return corev1.PodQOSBurstable
+	}
+}
+
+// withRequests returns the resources as a pod gets them: a limit without a request is its own request.
+func withRequests(resources corev1.ResourceRequirements) corev1.ResourceRequirements {
+	out := *resources.DeepCopy()
+	for name, limit := range out.Limits {
+		if _, ok := out.Requests[name]; !ok {
+			if out.Requests == nil {
+				out.Requests = corev1.ResourceList{}
+			}
+			out.Requests[name] = limit.DeepCopy()
+		}
+	}
+	return out
+}

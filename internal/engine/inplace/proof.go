@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inplace
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/dump"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+// settleTime is how long a restarted container runs before it counts as updated, when nothing the runtime reports tells the
+// old image from the new: they may be two names of one image, or the container crashed just before the kubelet saw the edit, in
+// which case it is replaced within a second or two.
+const settleTime = 5 * time.Second
+
+// effect says whether a container runs the image that the pod's spec has.
+type effect struct {
+	proven bool
+	// in is above zero when time alone will prove it.
+	in time.Duration
+	// why says what is missing.
+	why string
+}
+
+// effectOn judges one container whose image was changed.
+//
+//  1. The node daemon's report is proof where it knows the container that runs now and says it was made from this spec.
+//  2. With evidence of ours, and a server that reports the observed generation (the caller has seen that it is reached), the
+//     container must have been replaced by one with another image, and run. See replaced.
+//  3. Otherwise, for updates of other managers and older servers, the image ID must have changed, or status.image must be the
+//     image of the spec. Two names of one image can hang here if the runtime goes on reporting the older name.
+func (r run) effectOn(pod *corev1.Pod, name string, report report, now time.Time) effect {
+	container, status := containerOf(pod.Spec.Containers, name), statusOf(pod, name)
+	if container == nil {
+		return effect{proven: true}
+	}
+	if status == nil {
+		return effect{why: fmt.Sprintf("container %s has no status yet", name)}
+	}
+	if entry, ok := report[name]; ok && entry.current(status) && entry.Hashes.PlainHash == plainHash(container) {
+		return effect{proven: true}
+	}
+	if evidence, ok := r.evidence.Containers[name]; ok && pod.Status.ObservedGeneration > 0 {
+		return r.replaced(container, status, evidence, now)
+	}
+	changed := status.ImageID != r.LastContainerStatuses[name].ImageID
+	if status.ImageID != "" && (changed || runs(status.Image, status.ImageID, container.Image)) {
+		return effect{proven: true}
+	}
+	return effect{why: fmt.Sprintf("container %s does not run image %s yet", name, container.Image)}
+}
+
+// replaced judges a container by what it was when the edit was sent.
+func (r run) replaced(container *corev1.Container, status *corev1.ContainerStatus, before shared.InPlaceContainerEvidence, now time.Time) effect {
+	if status.State.Running == nil {
+		return effect{why: fmt.Sprintf("container %s does not run; its image is %s", container.Name, container.Image)}
+	}
+	runsIt := runs(status.Image, status.ImageID, container.Image)
+	since := status.State.Running.StartedAt.Time
+
+	if status.ContainerID == before.ContainerID {
+		switch {
+		case before.SpecImage == container.Image:
+			// The edit took back an earlier one that the kubelet had not acted on: there is nothing to restart.
+			return effect{proven: true}
+		case before.SpecImage == "" && runsIt:
+			if edited := r.lastBatch(); edited.After(since) {
+				since = edited
+			}
+			return settled(container, since, now)
+		}
+		return effect{why: fmt.Sprintf("container %s has not restarted with image %s yet", container.Name, container.Image)}
+	}
+
+	otherName := runsIt && !runs(before.Image, before.ImageID, container.Image)
+	otherImage := !before.Superseded && before.ImageID != "" && status.ImageID != before.ImageID
+	if otherName || otherImage {
+		return effect{proven: true}
+	}
+	return settled(container, since, now)
+}
+
+func settled(container *corev1.Container, since, now time.Time) effect {
+	if left := since.Add(settleTime).Sub(now); left > 0 {
+		return effect{in: left, why: fmt.Sprintf("container %s restarted just now", container.Name)}
+	}
+	return effect{proven: true}
+}
+
+// runs says that a container which the runtime reports with this image and image ID runs the wanted image. Names are compared
+// in full (registry, repository, tag; no tag is "latest"), digests by the digest alone.
+func runs(image, imageID, wanted string) bool {
+	if image == wanted {
+		return true
+	}
+	want, err := reference.ParseNormalizedNamed(wanted)
+	if err != nil {
+		return false
+	}
+	if digested, ok := want.(reference.Digested); ok {
+		suffix := "@" + digested.Digest().String()
+		return strings.HasSuffix(imageID, suffix) || strings.HasSuffix(image, suffix)
+	}
+	is, err := reference.ParseNormalizedNamed(image)
+	return err == nil && reference.TagNameOnly(is).String() == reference.TagNameOnly(want).String()
+}
+
+// report is what the node daemon last wrote about the pod's containers, by name.
+type report map[string]reportEntry
+
+type reportEntry struct {
+	Name        string `json:"name"`
+	ContainerID string `json:"containerID"`
+	Hashes      struct {
+		PlainHash                    uint64 `json:"plainHash"`
+		ExtractedEnvFromMetadataHash uint64 `json:"extractedEnvFromMetadataHash"`
+	} `json:"hashes"`
+}
+
+// current says that the entry is about the container that the pod's status shows.
+func (e reportEntry) current(status *corev1.ContainerStatus) bool {
+	return e.ContainerID != "" && e.ContainerID == status.ContainerID
+}
+
+// readReport returns the report on the pod; one that is not readable counts as absent.
+func readReport(pod *corev1.Pod) report {
+	raw, ok := pod.Annotations[shared.AnnotationRuntimeContainersMeta]
+	if !ok {
+		return nil
+	}
+	var list struct {
+		Containers []reportEntry `json:"containers"`
+	}
+	if json.Unmarshal([]byte(raw), &list) != nil {
+		return nil
+	}
+	out := report{}
+	for _, entry := range list.Containers {
+		out[entry.Name] = entry
+	}
+	return out
+}
+
+// plainHash is the hash that kubelets since 1.31 give a container: of its name and image. Older ones hash the whole container
+// as their own types print it, which cannot be repeated with other types; there the report is no proof and the
+// image ID has to be.
+func plainHash(container *corev1.Container) uint64 {
+	return hash(map[string]string{"name": container.Name, "image": container.Image})
+}
+
+// environmentHash is the hash that the node daemon reports of the variables a container takes from labels and annotations.
+func environmentHash(pod *corev1.Pod, container *corev1.Container) uint64 {
+	type variable struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}
+	var variables []variable
+	for _, v := range metadataVariables(container) {
+		variables = append(variables, variable{Name: v.name, Value: v.value(pod)})
+	}
+	return hash(variables)
+}
+
+// hash is the 32-bit FNV-1a hash of the value's JSON, printed the way the kubelet prints what it hashes.
+func hash(value any) uint64 {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return 0 // names, images and values always marshal; no hash of a container is 0
+	}
+	hasher := fnv.New32a()
+	fmt.Fprintf(hasher, "%v", dump.ForHash(body))
+	return uint64(hasher.Sum32())
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inplace
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// run is one update of one pod, as its annotations tell it.
+type run struct {
+	shared.InPlaceUpdateState
+	// evidence is what we noted beside the state; empty for an update that another manager began.
+	evidence shared.InPlaceEvidence
+	// unknown are members of the state annotation that we do not know; they are written back as they were.
+	unknown map[string]json.RawMessage
+}
+
+// readRun returns the update that the pod's annotations tell of; found is false when there was none. Evidence that is not
+// readable, or of another revision, counts as absent: the update is then judged like one of another manager.
+func readRun(pod *corev1.Pod) (r run, found bool, err error) {
+	raw, found := lookup(pod, shared.AnnotationInPlaceState, shared.AnnotationInPlaceStateLegacy)
+	if !found {
+		return run{}, false, nil
+	}
+	if err := json.Unmarshal([]byte(raw), &r.InPlaceUpdateState); err != nil {
+		return run{}, true, fmt.Errorf("reading annotation %s: %w", shared.AnnotationInPlaceState, err)
+	}
+	if err := json.Unmarshal([]byte(raw), &r.unknown); err != nil {
+		return run{}, true, fmt.Errorf("reading annotation %s: %w", shared.AnnotationInPlaceState, err)
+	}
+	fields := reflect.TypeFor[shared.InPlaceUpdateState]()
+	for i := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+		delete(r.unknown, name)
+	}
+	var evidence shared.InPlaceEvidence
+	if json.Unmarshal([]byte(pod.Annotations[shared.AnnotationInPlaceEvidence]), &evidence) == nil && evidence.Revision == r.Revision {
+		r.evidence = evidence
+	}
+	return r, true, nil
+}
+
+// write adds the annotations to the Edit that begins a batch. The evidence holds the generation that this very Edit makes.
+func (r run) write(e *edit.Edit, pod *corev1.Pod) error {
+	state, err := json.Marshal(r.InPlaceUpdateState)
+	if err != nil {
+		return fmt.Errorf("writing annotation %s: %w", shared.AnnotationInPlaceState, err)
+	}
+	if len(r.unknown) > 0 {
+		rest, err := json.Marshal(r.unknown)
+		if err != nil {
+			return fmt.Errorf("writing annotation %s: %w", shared.AnnotationInPlaceState, err)
+		}
+		state = append(append(state[:len(state)-1], ','), rest[1:]...)
+	}
+	e.SetAnnotation(shared.AnnotationInPlaceState, string(state))
+	remove(e, pod, shared.AnnotationInPlaceStateLegacy)
+
+	generation := e.Generation(pod)
+	if generation == pod.Generation && len(r.evidence.Containers) == 0 {
+		remove(e, pod, shared.AnnotationInPlaceEvidence)
+		return nil
+	}
+	r.evidence.Revision, r.evidence.Generation = r.Revision, generation
+	evidence, err := json.Marshal(r.evidence)
+	if err != nil {
+		return fmt.Errorf("writing annotation %s: %w", shared.AnnotationInPlaceEvidence, err)
+	}
+	e.SetAnnotation(shared.AnnotationInPlaceEvidence, string(evidence))
+	return nil
+}
+
+// pending is what later batches have to change.
+func (r run) pending() change {
+	return change{images: r.NextContainerImages, refs: r.NextContainerRefMetadata, resources: r.NextContainerResources}
+}
+
+// lastBatch is when the latest batch was begun.
+func (r run) lastBatch() time.Time {
+	if n := len(r.ContainerBatchesRecord); n > 0 {
+		return r.ContainerBatchesRecord[n-1].Timestamp.Time
+	}
+	return r.UpdateTimestamp.Time
+}
+
+// readGrace returns the edit that waits for the grace period; found is false when there is none. An empty value is an edit
+// that was taken back: found, and nil.
+func readGrace(pod *corev1.Pod) (grace *shared.InPlaceUpdateGrace, found bool, err error) {
+	raw, found := lookup(pod, shared.AnnotationInPlaceGrace, shared.AnnotationInPlaceGraceLegacy)
+	if !found || raw == "" {
+		return nil, found, nil
+	}
+	grace = &shared.InPlaceUpdateGrace{}
+	if err := json.Unmarshal([]byte(raw), grace); err != nil {
+		return nil, true, fmt.Errorf("reading annotation %s: %w", shared.AnnotationInPlaceGrace, err)
+	}
+	return grace, true, nil
+}
+
+// dropGrace removes the edit that waits for the grace period. Presence alone makes an update incomplete, so an empty value
+// goes too.
+func dropGrace(e *edit.Edit, pod *corev1.Pod) {
+	remove(e, pod, shared.AnnotationInPlaceGrace)
+	remove(e, pod, shared.AnnotationInPlaceGraceLegacy)
+}
+
+// graceLeft is how long the grace period still lasts.
+func graceLeft(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) time.Duration {
+	var begun time.Time
+	if r, _, err := readRun(pod); err == nil {
+		begun = r.UpdateTimestamp.Time
+	}
+	if condition := podstate.Condition(pod, shared.GateInPlaceUpdateReady); begun.IsZero() && condition != nil {
+		begun = condition.LastTransitionTime.Time
+	}
+	return max(begun.Add(time.Duration(grace.GraceSeconds)*time.Second).Sub(now), 0)
+}
+
+// atRest says that no update can be under way, by looking only at labels, conditions and the text of annotations: what
+// becomes of thousands of pods in every pass must not parse JSON.
+//
+// An update that takes the pod out of service is over once InPlaceUpdateReady is True. One that does not (no gate, or a resize
+// without restart) is over once the lifecycle label says so; a pod with neither has to be looked at.
+func atRest(pod *corev1.Pod) bool {
+	state, found := lookup(pod, shared.AnnotationInPlaceState, shared.AnnotationInPlaceStateLegacy)
+	if _, waits := lookup(pod, shared.AnnotationInPlaceGrace, shared.AnnotationInPlaceGraceLegacy); waits {
+		return false
+	}
+	label := lifecycle.StateOf(pod)
+	condition := podstate.Condition(pod, shared.GateInPlaceUpdateReady)
+	switch {
+	case label == shared.StateUpdating, condition != nil && condition.Status != corev1.ConditionTrue:
+		return false
+	case !found:
+		return true
+	case strings.Contains(state, `"nextContainer`):
+		return false
+	case condition != nil && !strings.Contains(state, `"updateResources":true`):
+		return true
+	}
+	return label != ""
+}
+
+func lookup(pod *corev1.Pod, keys ...string) (value string, found bool) {
+	for _, key := range keys {
+		if value, found = pod.Annotations[key]; found {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func remove(e *edit.Edit, pod *corev1.Pod, annotation string) {
+	if _, ok := pod.Annotations[annotation]; ok {
+		e.RemoveAnnotation(annotation)
+	}
+}

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lifecycle is the state machine of the hooks at which a user may stop a pod.
+//
+// The state of a pod is a label on it, with the time of its last change in an annotation. A pod enters a wait when any part
+// of a hook matches it, and leaves Updated and PreparingNormal only when every part does.
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// StateOf returns the pod's lifecycle state; empty when it has no such label.
+func StateOf(pod *corev1.Pod) shared.LifecycleState {
+	return shared.LifecycleState(pod.Labels[shared.LabelLifecycleState])
+}
+
+// IsNormal says that nothing is done to a pod in this state: it may be available.
+func IsNormal(state shared.LifecycleState) bool {
+	return state == "" || state == shared.StateNormal
+}
+
+// Hooked says that at least one label or finalizer of the hook is on the pod. A hook that is nil or empty hooks no pod.
+func Hooked(h *shared.LifecycleHook, pod *corev1.Pod) bool {
+	if h == nil {
+		return false
+	}
+	for key, value := range h.LabelsHandler {
+		if has(pod, key, value) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(h.FinalizersHandler, func(name string) bool { return slices.Contains(pod.Finalizers, name) })
+}
+
+// AllHooked says that every label and finalizer of the hook is on the pod. False for a nil hook, true for an empty one.
+func AllHooked(h *shared.LifecycleHook, pod *corev1.Pod) bool {
+	if h == nil {
+		return false
+	}
+	for key, value := range h.LabelsHandler {
+		if !has(pod, key, value) {
+			return false
+		}
+	}
+	for _, name := range h.FinalizersHandler {
+		if !slices.Contains(pod.Finalizers, name) {
+			return false
+		}
+	}
+	return true
+}
+
+func has(pod *corev1.Pod, key, value string) bool {
+	actual, ok := pod.Labels[key]
+	return ok && actual == value
+}
+
+// To writes a lifecycle state and when it was entered. Zero when the pod's label says so already.
+func To(pod *corev1.Pod, to shared.LifecycleState, now time.Time) edit.Edit {
+	var e edit.Edit
+	if StateOf(pod) != to {
+		e.SetLabel(shared.LabelLifecycleState, string(to))
+		e.SetAnnotation(shared.AnnotationLifecycleTimestamp, now.UTC().Format(time.RFC3339))
+	}
+	return e
+}
+
+// Rehook puts the hook's labels and finalizers back on the pod.
+func Rehook(h *shared.LifecycleHook) edit.Edit {
+	var e edit.Edit
+	if h == nil {
+		return e
+	}
+	for key, value := range h.LabelsHandler {
+		e.SetLabel(key, value)
+	}
+	for _, name := range h.FinalizersHandler {
+		e.AddFinalizer(name)
+	}
+	return e
+}
+
+// Transition moves the pod to a state with all that belongs to it, in one Edit:
+//
+//   - entering PreparingUpdate or PreparingDelete takes the pod out of service when the hook says markPodNotReady;
+//   - in every state but PreparingUpdate and Updating the hold of the update hook is given up, and in every state but
+//     PreparingDelete that of the delete hook, whatever the hooks say by now and however the pod got there: nobody else
+//     would release them;
+//   - from Updated back to PreparingUpdate the hook's labels and finalizers are put back, since the user took them off for
+//     the update before.
+//
+// For a pod that is in the state already, it gives up what the pod should not hold there and takes out nothing.
+func Transition(hooks *shared.Lifecycle, pod *corev1.Pod, to shared.LifecycleState, now time.Time) edit.Edit {
+	if hooks == nil {
+		hooks = &shared.Lifecycle{}
+	}
+	from := StateOf(pod)
+	e := To(pod, to, now)
+
+	var take, giveUp []shared.ReadinessHolder
+	if to != shared.StatePreparingUpdate && to != shared.StateUpdating {
+		giveUp = append(giveUp, updateHook())
+	}
+	if to != shared.StatePreparingDelete {
+		giveUp = append(giveUp, deleteHook())
+	}
+	if from != to && to == shared.StatePreparingUpdate && marksNotReady(hooks.InPlaceUpdate) {
+		take = append(take, updateHook())
+	}
+	if from != to && to == shared.StatePreparingDelete && marksNotReady(hooks.PreDelete) {
+		take = append(take, deleteHook())
+	}
+	e.Merge(podstate.Rehold(pod, take, giveUp, now))
+
+	if from == shared.StateUpdated && to == shared.StatePreparingUpdate {
+		e.Merge(Rehook(hooks.InPlaceUpdate))
+	}
+	return e
+}
+
+func marksNotReady(h *shared.LifecycleHook) bool { return h != nil && h.MarkPodNotReady }
+
+func updateHook() shared.ReadinessHolder {
+	return shared.ReadinessHolder{UserAgent: "Lifecycle", Key: "preUpdateHook"}
+}
+
+func deleteHook() shared.ReadinessHolder {
+	return shared.ReadinessHolder{UserAgent: "Lifecycle", Key: "preDeleteHook"}
+}

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// Identity is what a workload alone knows about one of its pods.
+type Identity struct {
+	Slot     Slot
+	Revision string
+	Doom     Doom
+}
+
+// FactRules are the same for all pods of a workload.
+type FactRules struct {
+	Now      time.Time
+	MinReady time.Duration
+	InPlace  inplace.Options
+}
+
+// Observe derives the facts about one pod.
+//
+// A pod is available when it is ready for the minimum time and nothing is done to it: it is at no hook, not terminating, and no
+// update in place holds it out of service.
+func Observe(object *corev1.Pod, id Identity, rules FactRules) Pod {
+	pod := Pod{
+		Object:      object,
+		Slot:        id.Slot,
+		Revision:    id.Revision,
+		Doom:        id.Doom,
+		State:       lifecycle.StateOf(object),
+		Update:      inplace.Check(object, rules.InPlace, rules.Now),
+		Terminating: object.DeletionTimestamp != nil,
+		Ready:       podstate.RunningAndReady(object),
+	}
+	if pod.Ready && !pod.Terminating && lifecycle.IsNormal(pod.State) && !underUpdate(&pod) {
+		pod.Available, pod.AvailableIn = podstate.Availability(object, rules.MinReady, rules.Now)
+	}
+	return pod
+}
+
+// underUpdate says that an update in place holds the pod out of service. A finished update does as long as its condition
+// does not say so; a pod without the gate has none.
+func underUpdate(pod *Pod) bool {
+	switch pod.Update.Progress {
+	case inplace.None:
+		return false
+	case inplace.Done:
+		condition := podstate.Condition(pod.Object, shared.GateInPlaceUpdateReady)
+		return podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady) && (condition == nil || condition.Status != corev1.ConditionTrue)
+	default:
+		return true
+	}
+}
+
+// InService says that the pod is available, or will be as soon as it has been ready long enough. Taking it away costs its
+// users something, unlike a pod that serves nobody.
+func (p *Pod) InService() bool { return p.Available || p.AvailableIn > 0 }
+
+// Counts are what a workload's status says about its pods.
+type Counts struct {
+	// Replicas are all pods, terminating ones included.
+	Replicas int32
+	// Ready and Available are those of them that are.
+	Ready, Available int32
+	// Current and Updated are the pods at either revision that are not terminating.
+	Current, Updated int32
+	// UpdatedReady and UpdatedAvailable are those of the updated ones that are.
+	UpdatedReady, UpdatedAvailable int32
+}
+
+// Tally counts the pods. An object without a phase was never stored by a server and does not count.
+func Tally(s *Snapshot) Counts {
+	var c Counts
+	for i := range s.Pods {
+		pod := &s.Pods[i]
+		if pod.Object.Status.Phase == "" {
+			continue
+		}
+		c.Replicas++
+		c.Ready += one(pod.Ready)
+		c.Available += one(pod.Available)
+		if pod.Terminating {
+			continue
+		}
+		c.Current += one(pod.Revision == s.Current.Name)
+		if pod.Revision == s.Update.Name {
+			c.Updated++
+			c.UpdatedReady += one(pod.Ready)
+			c.UpdatedAvailable += one(pod.Available)
+		}
+	}
+	return c
+}
+
+func one(yes bool) int32 {
+	if yes {
+		return 1
+	}
+	return 0
+}

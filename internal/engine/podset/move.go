@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// Rollout is how pods are moved to another revision.
+type Rollout struct {
+	// Target is the revision to move to.
+	Target revision.Revision
+	// Policy says whether pods are edited or replaced.
+	Policy shared.PodUpdatePolicy
+	// Grace is how long a pod stays out of service before its containers change.
+	Grace time.Duration
+	// MarkUpdating says that the pod's lifecycle label becomes Updating while it is changed.
+	MarkUpdating func(*Pod) bool
+	// Replace gets rid of a pod that cannot be edited.
+	Replace func(*Pod)
+}
+
+// Way is how one pod gets to the target.
+type Way string
+
+const (
+	// WayNone: it is there.
+	WayNone Way = ""
+	// WayInPlace: it is edited.
+	WayInPlace Way = "InPlace"
+	// WayReplace: another pod takes its place.
+	WayReplace Way = "Replace"
+	// WayRefused: it may only be edited, and the difference does not allow that.
+	WayRefused Way = "Refused"
+)
+
+// Way says how the pod gets to the target, judged by its own revision, and for WayRefused why. A pod whose revision is no
+// longer stored cannot be edited: nobody knows what differs.
+func (p *Pass) Way(pod *Pod, r Rollout) (Way, string) {
+	if pod.Revision == r.Target.Name {
+		return WayNone, ""
+	}
+	if r.Policy != shared.InPlaceIfPossible && r.Policy != shared.InPlaceOnly {
+		return WayReplace, ""
+	}
+	difference := p.difference(pod.Revision, r.Target)
+	switch {
+	case difference.InPlace:
+		return WayInPlace, ""
+	case r.Policy == shared.InPlaceOnly:
+		return WayRefused, difference.Reason
+	default:
+		return WayReplace, ""
+	}
+}
+
+// difference compares each pair of revisions once per pass.
+func (p *Pass) difference(from string, to revision.Revision) inplace.Difference {
+	key := [2]string{from, to.Name}
+	if known, ok := p.differences[key]; ok {
+		return known
+	}
+	d := inplace.Difference{Reason: fmt.Sprintf("revision %q is no longer stored, so what differs is not known", from)}
+	if old, ok := p.Snapshot.Revisions[from]; ok && old.Template != nil {
+		d = inplace.Compare(old.Template, to.Template, p.InPlace)
+	}
+	if p.differences == nil {
+		p.differences = map[[2]string]inplace.Difference{}
+	}
+	p.differences[key] = d
+	return d
+}
+
+// KeepMoving says for each outdated pod that waits at a hook whether its wait is still wanted. A workload says so for all
+// pods it wants to move, also while it must not touch them just now.
+func (p *Pass) KeepMoving(pod *Pod, r Rollout) {
+	switch pod.State {
+	case shared.StatePreparingUpdate:
+		if way, _ := p.Way(pod, r); way == WayInPlace || way == WayReplace {
+			p.Keep(pod)
+		}
+	case shared.StatePreparingDelete:
+		if way, _ := p.Way(pod, r); way == WayReplace {
+			p.Keep(pod)
+		}
+	}
+}
+
+// Move brings a pod closer to the target. The caller has counted it as unavailable.
+func (p *Pass) Move(pod *Pod, r Rollout) {
+	way, why := p.Way(pod, r)
+	switch way {
+	case WayInPlace:
+		p.updateInPlace(pod, r)
+	case WayReplace:
+		p.Keep(pod)
+		r.Replace(pod)
+	case WayRefused:
+		p.Refuse(pod, why)
+	}
+}
+
+// Refuse notes that a pod may not be moved at all.
+func (p *Pass) Refuse(pod *Pod, why string) {
+	p.Wait(pod, ReasonInPlaceImpossible, "podUpdatePolicy is InPlaceOnly, and the update cannot be made in place: "+why)
+}
+
+// updateInPlace stops at the hook if the pod has one, and otherwise sends the first edit:
+//
+//  1. A pod that waits to be deleted is brought back by settling first.
+//  2. A hooked pod goes to PreparingUpdate and stays there until the hook is released.
+//  3. A pod that still waits for its hook to be put back after the update before gets it back, and waits for it again.
+//  4. Any other pod is edited, also in the midst of an earlier update.
+func (p *Pass) updateInPlace(pod *Pod, r Rollout) {
+	now := p.Snapshot.Now
+	var hook *shared.LifecycleHook
+	if p.Hooks != nil {
+		hook = p.Hooks.InPlaceUpdate
+	}
+	hooked := lifecycle.Hooked(hook, pod.Object)
+	switch pod.State {
+	case shared.StatePreparingDelete:
+		return
+	case shared.StatePreparingUpdate:
+		p.Keep(pod)
+		if hooked {
+			p.Wait(pod, ReasonHook, "the inPlaceUpdate hook is not released yet")
+			return
+		}
+	case shared.StateUpdated:
+		hooked = hook != nil && len(hook.LabelsHandler)+len(hook.FinalizersHandler) > 0
+		fallthrough
+	case "", shared.StateNormal, shared.StatePreparingNormal:
+		if hooked {
+			p.Edit(pod, lifecycle.Transition(p.Hooks, pod.Object, shared.StatePreparingUpdate, now), ReasonHook)
+			return
+		}
+	}
+
+	begin, err := inplace.Begin(pod.Object, p.Snapshot.Revisions[pod.Revision], r.Target, r.Grace, r.MarkUpdating(pod), p.InPlace, now)
+	if err != nil {
+		p.Wait(pod, ReasonInPlaceBlocked, err.Error())
+		return
+	}
+	var e edit.Edit
+	if conditions := podstate.InitialConditions(pod.Object, now); len(conditions) > 0 {
+		e.Merge(edit.Edit{Conditions: conditions})
+	}
+	e.Merge(begin)
+	p.Recheck(r.Grace)
+	p.Act(Action{
+		Verb: VerbEdit, Slot: pod.Slot, Pod: pod.Object, Edit: e, Reason: ReasonInPlaceUpdate,
+		Success: p.success("SuccessfulUpdatePodInPlace", "update in place", pod.Object.Name),
+		Failure: p.failure("FailedUpdatePodInPlace", "update in place", pod.Object.Name),
+	})
+}

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// Reasons of actions and notes that the shared stages use.
+const (
+	// ReasonInPlaceUpdate is the first edit of an update in place.
+	ReasonInPlaceUpdate = "InPlaceUpdate"
+	// ReasonInPlaceContinue is a later edit of it: the grace period is over, or the next batch begins.
+	ReasonInPlaceContinue = "InPlaceContinue"
+	// ReasonInPlaceFinished puts a pod back in service after it.
+	ReasonInPlaceFinished = "InPlaceFinished"
+	// ReasonInitialize gives a new pod the conditions of its readiness gates.
+	ReasonInitialize = "Initialize"
+	// ReasonRepair puts labels back that a pod should have.
+	ReasonRepair = "Repair"
+	// ReasonHook moves a pod to or from a lifecycle hook; as a note, pods wait at one.
+	ReasonHook = "Hook"
+	// ReasonGracePeriod is a note: pods are out of service and wait for the grace period to pass.
+	ReasonGracePeriod = "GracePeriod"
+	// ReasonInPlaceBlocked is a note: updates in place cannot go on by themselves.
+	ReasonInPlaceBlocked = "InPlaceBlocked"
+	// ReasonInPlaceImpossible is a note: pods may be changed in place only, and their difference does not allow it.
+	ReasonInPlaceImpossible = "InPlaceImpossible"
+)
+
+// Workload names the owner of the pods in events.
+type Workload struct{ Kind, Name string }
+
+// Pass is one planning pass: the plan so far, and what it has decided about which pod. At most one action is planned for a
+// pod. A workload first lets the pass create, remove and move pods, and then settles all others.
+type Pass struct {
+	Snapshot *Snapshot
+	Workload Workload
+	// Hooks are the workload's lifecycle hooks; may be nil.
+	Hooks   *shared.Lifecycle
+	InPlace inplace.Options
+
+	// settled come before the other actions of the plan: they put pods back in service.
+	settled []Action
+	plan    Plan
+	// taken are the pods that have an action.
+	taken map[string]struct{}
+	// kept are the pods whose wait for a deletion or an update is still wanted, so that settling does not end it.
+	kept        map[string]struct{}
+	waits       []*wait
+	waiting     map[[2]string]*wait
+	differences map[[2]string]inplace.Difference
+}
+
+// wait collects the pods that wait for the same thing.
+type wait struct {
+	reason, what string
+	pods         []*Pod
+}
+
+// Plan is the result of the pass: first the actions that settle pods, then the others as they were planned; notes about single
+// pods come last.
+func (p *Pass) Plan() Plan {
+	plan := p.plan
+	plan.Actions = slices.Concat(p.settled, p.plan.Actions)
+	for _, w := range p.waits {
+		verb := "wait"
+		if len(w.pods) == 1 {
+			verb = "waits"
+		}
+		plan.Held = append(plan.Held, Note{
+			Reason:  w.reason,
+			Message: fmt.Sprintf("%s %s: %s", List(names(w.pods)), verb, w.what),
+			Slots:   Slots(w.pods),
+		})
+	}
+	return plan
+}
+
+// Act plans an action.
+func (p *Pass) Act(action Action) {
+	p.plan.Actions = append(p.plan.Actions, action)
+	if action.Pod != nil && action.Verb != VerbCreateClaim {
+		mark(&p.taken, action.Pod.Name)
+	}
+}
+
+// Hold notes something that was held back.
+func (p *Pass) Hold(note Note) { p.plan.Held = append(p.plan.Held, note) }
+
+// Wait notes that a pod waits for something; pods that wait for the same share a note.
+func (p *Pass) Wait(pod *Pod, reason, what string) {
+	key := [2]string{reason, what}
+	w, ok := p.waiting[key]
+	if !ok {
+		w = &wait{reason: reason, what: what}
+		p.waits = append(p.waits, w)
+		if p.waiting == nil {
+			p.waiting = map[[2]string]*wait{}
+		}
+		p.waiting[key] = w
+	}
+	w.pods = append(w.pods, pod)
+}
+
+// Recheck asks for planning again after d at the latest.
+func (p *Pass) Recheck(d time.Duration) { p.plan.Recheck(d) }
+
+// Keep says that the pod's wait at a hook is still wanted, although nothing is planned for it now.
+func (p *Pass) Keep(pod *Pod) { mark(&p.kept, pod.Object.Name) }
+
+// Taken says whether an action is planned for the pod.
+func (p *Pass) Taken(pod *Pod) bool { return has(p.taken, pod.Object.Name) }
+
+// Equip turns a pod as its template describes it into one of the workload: named, owned, and with both readiness gates of
+// ours, appended where the template does not list them.
+func Equip(pod *corev1.Pod, namespace, name string, owner metav1.OwnerReference) {
+	pod.Namespace, pod.Name = namespace, name
+	pod.OwnerReferences = []metav1.OwnerReference{owner}
+	for _, gate := range []corev1.PodConditionType{shared.GateInPlaceUpdateReady, shared.GateKruisePodReady} {
+		if !podstate.HasGate(pod, gate) {
+			pod.Spec.ReadinessGates = append(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: gate})
+		}
+	}
+}
+
+// Create plans to create a pod, after its claims, and to give it the conditions of its gates at once.
+func (p *Pass) Create(slot Slot, pod *corev1.Pod, claims []*corev1.PersistentVolumeClaim, reason string) {
+	p.Act(Action{
+		Verb: VerbCreate, Slot: slot, Pod: pod, Claims: claims, Reason: reason,
+		Edit:    edit.Edit{Conditions: podstate.InitialConditions(pod, p.Snapshot.Now), Fresh: true},
+		Success: p.success("SuccessfulCreate", "create", pod.Name),
+		Failure: p.failure("FailedCreate", "create", pod.Name),
+	})
+}
+
+// Remove brings a pod closer to its deletion: it deletes it, parks it at its preDelete hook, or lets it wait there. A
+// terminating pod is left alone.
+//
+// Deleting a pod that was counted as available is tied to its exact version: a newer one could have changed the decision.
+func (p *Pass) Remove(pod *Pod, reason string) {
+	if pod.Terminating {
+		return
+	}
+	p.Keep(pod)
+	hooked := p.Hooks != nil && lifecycle.Hooked(p.Hooks.PreDelete, pod.Object)
+	switch {
+	case hooked && pod.State == shared.StatePreparingDelete:
+		p.Wait(pod, ReasonHook, "the preDelete hook is not released yet")
+	case hooked:
+		p.Edit(pod, lifecycle.Transition(p.Hooks, pod.Object, shared.StatePreparingDelete, p.Snapshot.Now), ReasonHook)
+	default:
+		p.Act(Action{
+			Verb: VerbDelete, Slot: pod.Slot, Pod: pod.Object, ExactVersion: pod.Available, Reason: reason,
+			Success: p.success("SuccessfulDelete", "delete", pod.Object.Name),
+			Failure: p.failure("FailedDelete", "delete", pod.Object.Name),
+		})
+	}
+}
+
+// Edit plans to write an edit. Success is silent: it is part of a larger step that has its own event.
+func (p *Pass) Edit(pod *Pod, e edit.Edit, reason string) { p.Act(p.write(pod, e, reason)) }
+
+func (p *Pass) write(pod *Pod, e edit.Edit, reason string) Action {
+	return Action{
+		Verb: VerbEdit, Slot: pod.Slot, Pod: pod.Object, Edit: e, Reason: reason,
+		Failure: p.failure("FailedUpdate", "update", pod.Object.Name),
+	}
+}
+
+func (p *Pass) success(reason, verb, pod string) Event {
+	return Event{Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s successful", verb, pod, p.Workload.Kind, p.Workload.Name)}
+}
+
+func (p *Pass) failure(reason, verb, pod string) Event {
+	return Event{Warning: true, Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s failed error", verb, pod, p.Workload.Kind, p.Workload.Name)}
+}
+
+func mark(set *map[string]struct{}, name string) {
+	if *set == nil {
+		*set = map[string]struct{}{}
+	}
+	(*set)[name] = struct{}{}
+}
+
+func has(set map[string]struct{}, name string) bool {
+	_, ok := set[name]
+	return ok
+}

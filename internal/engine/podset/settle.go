@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// SettleRules is where workloads differ in settling.
+type SettleRules struct {
+	// Admit says that a pod in PreparingNormal may become normal.
+	Admit func(*Pod) bool
+	// Repair returns what else a pod should have written, such as labels it lost. Nil: nothing.
+	Repair func(*Pod) edit.Edit
+}
+
+// Settle advances what is under way on each pod that the pass has not planned anything for, in one Edit per pod: conditions of
+// new gates, running updates in place, and lifecycle states whose time is over. It does so whether or not the workload may
+// move pods now, because a pod that is left in the middle serves nobody.
+func (p *Pass) Settle(rules SettleRules) {
+	for i := range p.Snapshot.Pods {
+		pod := &p.Snapshot.Pods[i]
+		p.Recheck(pod.AvailableIn)
+		if pod.Terminating {
+			continue
+		}
+		p.Recheck(pod.Update.RecheckAfter)
+		if !p.Taken(pod) {
+			p.settle(pod, rules)
+		}
+	}
+}
+
+func (p *Pass) settle(pod *Pod, rules SettleRules) {
+	now := p.Snapshot.Now
+	var e edit.Edit
+	var reason string
+	add := func(other edit.Edit, why string) {
+		if !other.IsZero() {
+			e.Merge(other)
+			reason = why
+		}
+	}
+
+	if conditions := podstate.InitialConditions(pod.Object, now); len(conditions) > 0 {
+		add(edit.Edit{Conditions: conditions, Fresh: true}, ReasonInitialize)
+	}
+	if rules.Repair != nil {
+		add(rules.Repair(pod), ReasonRepair)
+	}
+	if to, ok := p.next(pod, rules); ok {
+		add(lifecycle.Transition(p.Hooks, pod.Object, to, now), ReasonHook)
+	}
+	switch pod.Update.Progress {
+	case inplace.Grace, inplace.Running:
+		if next, ok := inplace.Continue(pod.Object, p.InPlace, now); ok {
+			add(next, ReasonInPlaceContinue)
+		} else if pod.Update.Progress == inplace.Grace {
+			p.Wait(pod, ReasonGracePeriod, "the grace period before the update in place is not over")
+		}
+	case inplace.Done:
+		add(inplace.Finish(pod.Object, now), ReasonInPlaceFinished)
+	case inplace.Blocked:
+		p.Wait(pod, ReasonInPlaceBlocked, pod.Update.Message)
+	}
+	if !e.IsZero() {
+		p.settled = append(p.settled, p.write(pod, e, reason))
+	}
+}
+
+// next is the lifecycle state that the pod should be in by now, if it is another one or if the pod holds what it should not:
+//
+//  1. PreparingNormal ends when the workload admits the pod.
+//  2. Updating ends when the update has taken effect.
+//  3. Updated ends when the update hook is back in full, or gone.
+//  4. PreparingUpdate and PreparingDelete end when nobody wants the update or the deletion any more.
+func (p *Pass) next(pod *Pod, rules SettleRules) (shared.LifecycleState, bool) {
+	running := pod.Update.Progress != inplace.None && pod.Update.Progress != inplace.Done
+	switch pod.State {
+	case shared.StatePreparingNormal:
+		if rules.Admit(pod) {
+			return shared.StateNormal, true
+		}
+		p.Wait(pod, ReasonHook, "the preNormal hook is not complete yet")
+	case shared.StateUpdating:
+		if !running {
+			return p.afterUpdate(pod), true
+		}
+	case shared.StateUpdated:
+		if p.hookedAgain(pod) {
+			return shared.StateNormal, true
+		}
+		p.Wait(pod, ReasonHook, "the inPlaceUpdate hook is not put back yet")
+	case shared.StatePreparingUpdate:
+		if !has(p.kept, pod.Object.Name) {
+			return p.afterUpdate(pod), true
+		}
+	case shared.StatePreparingDelete:
+		switch {
+		case has(p.kept, pod.Object.Name):
+		case running:
+			return shared.StateUpdating, true
+		case rules.Admit(pod):
+			return shared.StateNormal, true
+		default:
+			return shared.StatePreparingNormal, true
+		}
+	case shared.StateNormal:
+		// Another manager may have left a hold of a hook behind. Only then is it worth a closer look.
+		held := podstate.Condition(pod.Object, shared.GateKruisePodReady)
+		return shared.StateNormal, held != nil && held.Status == corev1.ConditionFalse
+	}
+	return "", false
+}
+
+func (p *Pass) afterUpdate(pod *Pod) shared.LifecycleState {
+	if p.hookedAgain(pod) {
+		return shared.StateNormal
+	}
+	return shared.StateUpdated
+}
+
+// hookedAgain says that nothing of the update hook is missing on the pod.
+func (p *Pass) hookedAgain(pod *Pod) bool {
+	return p.Hooks == nil || p.Hooks.InPlaceUpdate == nil || lifecycle.AllHooked(p.Hooks.InPlaceUpdate, pod.Object)
+}

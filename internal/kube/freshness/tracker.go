@@ -1,0 +1,416 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package freshness answers one question before a workload is planned: does the cache contain what we wrote for it ourselves?
+//
+// A reconcile that plans on an older view creates a pod twice, deletes two instead of one, or takes more pods out of service than
+// allowed. So every write notes its resourceVersion under its owner, and the owner is planned again only when the cache has
+// reached it. What holds:
+//
+//   - An owner waits for its own writes, never for another owner's.
+//   - A write whose outcome is unknown (timeout, lost connection) is looked up live, once, before the next plan.
+//   - A pod that we deleted or evicted counts as terminating although the cache still shows it whole: those calls return no
+//     resourceVersion.
+//   - Nothing recorded blocks for ever: after Options.Patience a record is given up. What keeps a plan on an older view safe then is
+//     that names are chosen before the first try, and that writes carry the UID and resourceVersion they were decided on.
+//   - After a restart nothing is recorded, and the first list of the cache is a consistent read.
+//
+// The resourceVersions of one resource are compared as the server's own order. Wait for those of objects only: the version of a
+// list may lie ahead of every event for minutes on a quiet resource. The cache has to be cluster-wide: with namespaces configured
+// an informer is a set of informers with a resourceVersion each, and Watch refuses it.
+package freshness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// DefaultPatience is how long a record may hold its owner back.
+	DefaultPatience = 5 * time.Minute
+	// lookAgain is how long a deleted pod may look whole in the cache before it is looked up live, and how long until the next time.
+	lookAgain = 5 * time.Second
+	// shortestWait and longestWait bound what Ready asks to wait; it doubles from the first to the second.
+	shortestWait = 20 * time.Millisecond
+	longestWait  = time.Second
+)
+
+// Owner is the workload on whose behalf things are written. A Tracker serves one kind of owner.
+type Owner struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+// OwnerOf returns the Owner that object is.
+func OwnerOf(object metav1.Object) Owner {
+	return Owner{
+		NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()},
+		UID:            object.GetUID(),
+	}
+}
+
+// Ref names an object in its owner's namespace.
+type Ref struct {
+	Kind schema.GroupVersionKind
+	Name string
+	// UID and ResourceVersion are what the write was decided on; empty for an object that was to be created.
+	UID             types.UID
+	ResourceVersion string
+}
+
+// RefOf returns the Ref of object, an object of the given kind as it was observed.
+func RefOf(kind schema.GroupVersionKind, object metav1.Object) Ref {
+	return Ref{Kind: kind, Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()}
+}
+
+// Op is what a write was meant to do.
+type Op string
+
+const (
+	// Create makes an object.
+	Create Op = "Create"
+	// Patch changes one, a subresource included.
+	Patch Op = "Patch"
+	// Delete deletes or evicts one.
+	Delete Op = "Delete"
+)
+
+// Store says how far a cache has come. The store of a client-go informer is one.
+type Store interface {
+	LastStoreSyncResourceVersion() string
+}
+
+// Options configure a Tracker.
+type Options struct {
+	// Live reads past the cache.
+	Live client.Reader
+	// Clock is the time; the real one when nil.
+	Clock clock.PassiveClock
+	// Patience is how long a record may hold its owner back. Zero is DefaultPatience.
+	Patience time.Duration
+}
+
+// Tracker remembers what was written and may not have been seen yet. It is safe for concurrent use.
+type Tracker struct {
+	options Options
+
+	mu     sync.Mutex
+	stores map[schema.GroupVersionKind]Store
+	owners map[types.NamespacedName]*record
+}
+
+// record is what is known of one owner.
+type record struct {
+	uid types.UID
+	// written is, by kind, the highest resourceVersion written and not yet seen.
+	written map[schema.GroupVersionKind]mark
+	// unknown are the writes whose outcome is not known.
+	unknown map[Ref]doubt
+	// going are the pods that we deleted and that may still look whole in the cache.
+	going map[types.UID]departure
+	// waits counts how often in a row Ready said no.
+	waits int
+}
+
+type mark struct {
+	resourceVersion string
+	at              time.Time
+}
+
+type doubt struct {
+	op Op
+	at time.Time
+}
+
+type departure struct {
+	ref      Ref
+	at       time.Time
+	lookedAt time.Time
+}
+
+// New returns a Tracker without records.
+func New(options Options) *Tracker {
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	if options.Patience == 0 {
+		options.Patience = DefaultPatience
+	}
+	return &Tracker{
+		options: options,
+		stores:  map[schema.GroupVersionKind]Store{},
+		owners:  map[types.NamespacedName]*record{},
+	}
+}
+
+// Watch lets writes of kind be waited for in the store of informer. Writes of a kind that is not watched are not waited for.
+func (t *Tracker) Watch(kind schema.GroupVersionKind, informer cache.Informer) error {
+	shared, ok := informer.(toolscache.SharedIndexInformer)
+	if !ok {
+		return fmt.Errorf("the informer of %s is a %T: only a cluster-wide cache can tell how far it has come", kind.Kind, informer)
+	}
+	t.WatchStore(kind, shared.GetStore())
+	return nil
+}
+
+// WatchStore lets writes of kind be waited for in store.
+func (t *Tracker) WatchStore(kind schema.GroupVersionKind, store Store) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stores[kind] = store
+}
+
+// Wrote notes a successful write and the resourceVersion it returned.
+func (t *Tracker) Wrote(o Owner, kind schema.GroupVersionKind, resourceVersion string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wrote(t.of(o), kind, resourceVersion)
+}
+
+func (t *Tracker) wrote(r *record, kind schema.GroupVersionKind, resourceVersion string) {
+	last, ok := r.written[kind]
+	if ok && reached(last.resourceVersion, resourceVersion) {
+		return
+	}
+	r.written[kind] = mark{resourceVersion: resourceVersion, at: t.options.Clock.Now()}
+}
+
+// Unknown notes a write that may or may not have happened.
+func (t *Tracker) Unknown(o Owner, ref Ref, op Op) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.of(o).unknown[ref] = doubt{op: op, at: t.options.Clock.Now()}
+}
+
+// Answered notes what the answer to a write tells: the resourceVersion that it returned (empty for a deletion), or that it is in
+// doubt. A write that was certainly refused leaves no trace.
+func (t *Tracker) Answered(o Owner, ref Ref, op Op, resourceVersion string, err error) {
+	switch Judge(err) {
+	case Done:
+		if resourceVersion != "" {
+			t.Wrote(o, ref.Kind, resourceVersion)
+		}
+	case InDoubt:
+		t.Unknown(o, ref, op)
+	case Refused:
+	}
+}
+
+// Deleting notes that a pod is about to be deleted or evicted. Call it before the request: from then on nothing may count on the pod.
+func (t *Tracker) Deleting(o Owner, ref Ref) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.options.Clock.Now()
+	t.of(o).going[ref.UID] = departure{ref: ref, at: now, lookedAt: now}
+}
+
+// Definite notes that a deletion certainly did not happen.
+func (t *Tracker) Definite(o Owner, uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.of(o).going, uid)
+}
+
+// Forget drops what is recorded of an owner that is gone.
+func (t *Tracker) Forget(name types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.owners, name)
+}
+
+// Going returns those of pods that we deleted and that still look whole. A planner takes them for terminating.
+func (t *Tracker) Going(o Owner, pods []*corev1.Pod) sets.Set[types.UID] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.of(o)
+	if len(r.going) == 0 {
+		return nil
+	}
+	going := sets.New[types.UID]()
+	for _, pod := range pods {
+		if _, ok := r.going[pod.UID]; ok && pod.DeletionTimestamp == nil {
+			going.Insert(pod.UID)
+		}
+	}
+	for uid := range r.going {
+		if !going.Has(uid) {
+			delete(r.going, uid)
+		}
+	}
+	return going
+}
+
+// Ready says whether the cache contains everything written for the owner: zero when it does, else how long to wait before asking
+// again. It reads live what is in doubt. An error says that such a read failed; the owner has to wait then too. Writes for the
+// owner must be over.
+func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
+	err := t.resolve(ctx, o)
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.of(o)
+	now := t.options.Clock.Now()
+	for kind, m := range r.written {
+		store, watched := t.stores[kind]
+		if !watched || reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > t.options.Patience {
+			delete(r.written, kind)
+		}
+	}
+	if len(r.written) == 0 && len(r.unknown) == 0 {
+		r.waits = 0
+		if len(r.going) == 0 {
+			delete(t.owners, o.NamespacedName)
+		}
+		return 0, nil
+	}
+	wait := min(shortestWait<<min(r.waits, 10), longestWait)
+	r.waits++
+	return wait, err
+}
+
+// resolve looks up live every write in doubt, and every deleted pod that has looked whole for too long.
+func (t *Tracker) resolve(ctx context.Context, o Owner) error {
+	t.mu.Lock()
+	r, ok := t.owners[o.NamespacedName]
+	if !ok || r.uid != o.UID {
+		t.mu.Unlock()
+		return nil
+	}
+	now := t.options.Clock.Now()
+	doubts := make(map[Ref]doubt, len(r.unknown))
+	for ref, d := range r.unknown {
+		doubts[ref] = d
+	}
+	for uid, d := range r.going {
+		if now.Sub(d.lookedAt) >= lookAgain {
+			if _, ok := doubts[d.ref]; !ok {
+				doubts[d.ref] = doubt{op: Delete, at: d.at}
+			}
+			d.lookedAt = now
+			r.going[uid] = d
+		}
+	}
+	t.mu.Unlock()
+
+	var failed error
+	for ref, d := range doubts {
+		found := &metav1.PartialObjectMetadata{}
+		found.SetGroupVersionKind(ref.Kind)
+		err := t.options.Live.Get(ctx, types.NamespacedName{Namespace: o.Namespace, Name: ref.Name}, found)
+		if err != nil && !apierrors.IsNotFound(err) {
+			if now.Sub(d.at) <= t.options.Patience {
+				failed = fmt.Errorf("looking up %s %s, whose last write is in doubt: %w", ref.Kind.Kind, ref.Name, err)
+				continue
+			}
+			// Given up. What the write did will show in the cache sooner or later.
+			found = nil
+		} else if err != nil {
+			found = nil
+		}
+		t.settle(o, ref, d.op, found)
+	}
+	return failed
+}
+
+// settle ends a doubt with what was found live; nil when there is no such object.
+func (t *Tracker) settle(o Owner, ref Ref, op Op, found *metav1.PartialObjectMetadata) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.of(o)
+	delete(r.unknown, ref)
+	if found == nil {
+		return
+	}
+	switch op {
+	case Create:
+		// Ours or not: the next plan has to know that the name is taken.
+		t.wrote(r, ref.Kind, found.ResourceVersion)
+	case Patch:
+		if found.UID == ref.UID && found.ResourceVersion != ref.ResourceVersion {
+			t.wrote(r, ref.Kind, found.ResourceVersion)
+		}
+	case Delete:
+		switch {
+		case found.UID != ref.UID:
+			// Gone; the cache will show it. The pod stays among those going until then.
+		case found.DeletionTimestamp != nil:
+			t.wrote(r, ref.Kind, found.ResourceVersion)
+		default:
+			delete(r.going, ref.UID)
+		}
+	}
+}
+
+// of returns the owner's record. An owner that was deleted and created again under its name starts without one.
+func (t *Tracker) of(o Owner) *record {
+	r, ok := t.owners[o.NamespacedName]
+	if !ok || r.uid != o.UID {
+		r = &record{
+			uid:     o.UID,
+			written: map[schema.GroupVersionKind]mark{},
+			unknown: map[Ref]doubt{},
+			going:   map[types.UID]departure{},
+		}
+		t.owners[o.NamespacedName] = r
+	}
+	return r
+}
+
+// reached says whether the version have is not older than want. Versions that cannot be compared never hold anything back,
+// except an empty one: nothing was seen yet.
+func reached(have, want string) bool {
+	if have == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(have, want)
+	return err != nil || order >= 0
+}
+
+// Outcome says what an error tells about the write it answers.
+type Outcome string
+
+const (
+	// Done: there is no error.
+	Done Outcome = "Done"
+	// Refused: the server answered that it did not do it.
+	Refused Outcome = "Refused"
+	// InDoubt: it may have happened all the same.
+	InDoubt Outcome = "InDoubt"
+)
+
+// Judge says what err tells about the write it answers. Only these answers of the server itself are proof that nothing happened:
+// 400, 401, 403, 404, 409, 410, 413, 415, 422 and 429. Everything else, a 500 or a timeout of the server included, may come
+// after the write was committed.
+func Judge(err error) Outcome {
+	if err == nil {
+		return Done
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return InDoubt
+	}
+	switch status.Status().Code {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
+		http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+		http.StatusTooManyRequests:
+		return Refused
+	default:
+		return InDoubt
+	}
+}

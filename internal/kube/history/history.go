@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package history reads and writes the ControllerRevisions of a workload as engine/revision decides.
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+)
+
+// attempts bounds how many names are tried for one new revision.
+const attempts = 5
+
+// Kind is the kind of a revision.
+func Kind() schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind("ControllerRevision") }
+
+// Store reads and writes revisions of workloads of one kind.
+type Store struct {
+	// Client reads the cache and writes.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Tracker hears of every write.
+	Tracker *freshness.Tracker
+	// Timeout is the deadline of a request.
+	Timeout time.Duration
+}
+
+// List returns the revisions that the workload controls, decoded. Those that cannot be decoded are left out and left alone; a new
+// revision that would get the name of one of them gets another.
+func (s *Store) List(ctx context.Context, owner freshness.Owner) ([]revision.Revision, error) {
+	var list appsv1.ControllerRevisionList
+	if err := index.Controlled(ctx, s.Client, &list, owner.Namespace, owner.UID); err != nil {
+		return nil, fmt.Errorf("listing revisions: %w", err)
+	}
+	var revisions []revision.Revision
+	for i := range list.Items {
+		decoded, err := revision.Decode(&list.Items[i])
+		if err != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("Revision left out", "err", err.Error())
+			continue
+		}
+		revisions = append(revisions, decoded)
+	}
+	return revisions, nil
+}
+
+// Ensure makes sure that the template has a revision and that it is the newest. It returns the decision that was carried out:
+// the revision as it is stored now, and the collision count for the status.
+func (s *Store) Ensure(ctx context.Context, owner revision.Owner, template *corev1.PodTemplateSpec, stored []revision.Revision,
+	collisionCount *int32,
+) (revision.Decision, error) {
+	of := freshness.Owner{
+		NamespacedName: types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name},
+		UID:            owner.Reference.UID,
+	}
+	for range attempts {
+		decision, err := revision.Decide(owner, template, stored, collisionCount)
+		if err != nil {
+			return revision.Decision{}, fmt.Errorf("deciding about the revision: %w", err)
+		}
+		switch {
+		case decision.Create != nil:
+			created, err := s.create(ctx, of, decision.Create)
+			if errors.Is(err, errTaken) {
+				next := int32(1)
+				if decision.CollisionCount != nil {
+					next = *decision.CollisionCount + 1
+				}
+				collisionCount = &next
+				continue
+			}
+			if err != nil {
+				return revision.Decision{}, err
+			}
+			decision.Update.Object = created
+			decision.Update.Number = created.Revision
+		case decision.Bump != nil:
+			bumped, err := s.bump(ctx, of, decision.Bump)
+			if err != nil {
+				return revision.Decision{}, err
+			}
+			decision.Update.Object = bumped
+		}
+		return decision, nil
+	}
+	return revision.Decision{}, fmt.Errorf("creating a revision: %d names in a row are taken", attempts)
+}
+
+// errTaken says that the name of a revision belongs to something else.
+var errTaken = errors.New("the name is taken")
+
+// create stores a revision. One of ours that exists already with the same data, because an earlier answer was lost, is as good.
+func (s *Store) create(ctx context.Context, owner freshness.Owner, wanted *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	created := wanted.DeepCopy()
+	err := s.Client.Create(ctx, created, client.FieldOwner(shared.FieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		found := &appsv1.ControllerRevision{}
+		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(wanted), found); err != nil {
+			return nil, fmt.Errorf("looking up revision %s: %w", wanted.Name, err)
+		}
+		if !metav1.IsControlledBy(found, &metav1.ObjectMeta{UID: owner.UID}) || !sameData(found, wanted) {
+			return nil, fmt.Errorf("creating revision %s: %w", wanted.Name, errTaken)
+		}
+		s.Tracker.Wrote(owner, Kind(), found.ResourceVersion)
+		return found, nil
+	}
+	s.Tracker.Answered(owner, freshness.Ref{Kind: Kind(), Name: wanted.Name}, freshness.Create, created.ResourceVersion, err)
+	if err != nil {
+		return nil, fmt.Errorf("creating revision %s: %w", wanted.Name, err)
+	}
+	return created, nil
+}
+
+// sameData says whether two revisions record the same template.
+func sameData(a, b *appsv1.ControllerRevision) bool {
+	left, err := revision.Decode(a)
+	if err != nil {
+		return false
+	}
+	right, err := revision.Decode(b)
+	return err == nil && revision.Same(left.Template, right.Template)
+}
+
+// bump gives a stored revision its new number.
+func (s *Store) bump(ctx context.Context, owner freshness.Owner, wanted *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": wanted.UID, "resourceVersion": wanted.ResourceVersion},
+		"revision": wanted.Revision,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("renumbering revision %s: %w", wanted.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	bumped := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name}}
+	err = s.Client.Patch(ctx, bumped, client.RawPatch(types.MergePatchType, body), client.FieldOwner(shared.FieldManager))
+	s.Tracker.Answered(owner, freshness.RefOf(Kind(), wanted), freshness.Patch, bumped.ResourceVersion, err)
+	if err != nil {
+		return nil, fmt.Errorf("renumbering revision %s: %w", wanted.Name, err)
+	}
+	return bumped, nil
+}
+
+// Trim deletes the oldest revisions that nothing in live names, down to limit of them. What others deleted or changed meanwhile is
+// no error.
+func (s *Store) Trim(ctx context.Context, owner freshness.Owner, stored []revision.Revision, live sets.Set[string], limit int) error {
+	var failed []error
+	for _, surplus := range revision.Surplus(stored, live, limit) {
+		if err := s.delete(ctx, owner, surplus.Object); err != nil {
+			failed = append(failed, fmt.Errorf("deleting revision %s: %w", surplus.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (s *Store) delete(ctx context.Context, owner freshness.Owner, object *appsv1.ControllerRevision) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	target := &metav1.PartialObjectMetadata{}
+	target.SetGroupVersionKind(Kind())
+	target.Namespace, target.Name = object.Namespace, object.Name
+	err := s.Client.Delete(ctx, target, client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	s.Tracker.Answered(owner, freshness.RefOf(Kind(), object), freshness.Delete, "", err)
+	return err
+}

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ownership makes a workload the controller of the objects that belong to it, and lets go of those that no longer do.
+//
+// Nothing is taken from another controller. Before the first adoption of a pass the workload is read live: one that is being
+// deleted, or was deleted and created again, adopts nothing. Every write is tied to the UID and the resourceVersion it was
+// decided on, so what changed meanwhile is left for the next pass.
+package ownership
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+)
+
+// Claimer adopts and releases on behalf of workloads of one kind.
+type Claimer struct {
+	// Client writes.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Tracker hears of every write.
+	Tracker *freshness.Tracker
+	// Timeout is the deadline of a request.
+	Timeout time.Duration
+}
+
+// Changes says what should become of objects of one kind.
+type Changes struct {
+	// Kind is the objects' kind.
+	Kind schema.GroupVersionKind
+	// Adopt are objects without a controller, Release objects that the workload controls.
+	Adopt, Release []client.Object
+}
+
+// IsZero says whether there is nothing to do.
+func (c Changes) IsZero() bool { return len(c.Adopt) == 0 && len(c.Release) == 0 }
+
+// Apply carries out changes for the workload whose controller reference is reference. It returns how many objects changed hands;
+// the workload should then be looked at again before it is planned. One object that fails does not hold back the others;
+// conflicts and objects that are gone are no errors.
+func (c *Claimer) Apply(ctx context.Context, owner freshness.Owner, reference metav1.OwnerReference, changes Changes) (int, error) {
+	var failed []error
+	changed := 0
+	note := func(done bool, err error) {
+		if done {
+			changed++
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	for _, object := range changes.Release {
+		note(c.patch(ctx, owner, changes.Kind, object, "releasing", map[string]any{"$patch": "delete", "uid": owner.UID}))
+	}
+	if len(changes.Adopt) == 0 {
+		return changed, errors.Join(failed...)
+	}
+	may, err := c.mayAdopt(ctx, owner, reference)
+	if err != nil {
+		return changed, errors.Join(append(failed, err)...)
+	}
+	if may {
+		for _, object := range changes.Adopt {
+			note(c.patch(ctx, owner, changes.Kind, object, "adopting", reference))
+		}
+	}
+	return changed, errors.Join(failed...)
+}
+
+// mayAdopt looks at the workload live.
+func (c *Claimer) mayAdopt(ctx context.Context, owner freshness.Owner, reference metav1.OwnerReference) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind))
+	err := c.Live.Get(ctx, owner.NamespacedName, live)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s %s before adopting: %w", reference.Kind, owner.Name, err)
+	}
+	return live.UID == owner.UID && live.DeletionTimestamp == nil, nil
+}
+
+// patch changes the ownerReferences of object by one entry; they merge by UID.
+func (c *Claimer) patch(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, doing string,
+	entry any,
+) (done bool, err error) {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             object.GetUID(),
+		"resourceVersion": object.GetResourceVersion(),
+		"ownerReferences": []any{entry},
+	}})
+	if err != nil {
+		return false, fmt.Errorf("%s %s %s: %w", doing, kind.Kind, object.GetName(), err)
+	}
+	answer := &metav1.PartialObjectMetadata{}
+	answer.SetGroupVersionKind(kind)
+	answer.Namespace, answer.Name = object.GetNamespace(), object.GetName()
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	err = c.Client.Patch(ctx, answer, client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(shared.FieldManager))
+	c.Tracker.Answered(owner, freshness.RefOf(kind, object), freshness.Patch, answer.ResourceVersion, err)
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return false, nil
+	default:
+		return false, fmt.Errorf("%s %s %s: %w", doing, kind.Kind, object.GetName(), err)
+	}
+}

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package config is what the manager is told on its command line.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+)
+
+// Config is the configuration of the manager.
+type Config struct {
+	// Kinds are the workloads that are looked after. A kind that is not named has no watch, no cache and no reconciler.
+	Kinds []string
+	// FeatureGates is the text of --feature-gates; Features is what it says.
+	FeatureGates string
+	Features     features.Set
+	// Workers is how many objects of one kind are reconciled at the same time; StatefulSetWorkers overrides it where it is above zero.
+	Workers            int
+	StatefulSetWorkers int
+	// Writes is how many writes to pods are in flight at the same time, over all workloads.
+	Writes int
+	// WriteTimeout is the deadline of one write, ReconcileTimeout that of one reconcile.
+	WriteTimeout     time.Duration
+	ReconcileTimeout time.Duration
+
+	// MetricsAddress and ProbeAddress are where metrics and health are served; "0" serves none.
+	MetricsAddress string
+	ProbeAddress   string
+	// WebhookPort is where admission is served; 0 serves none. WebhookCertDir holds tls.crt and tls.key; when empty, it is where
+	// the Operator Lifecycle Manager puts them.
+	WebhookPort    int
+	WebhookCertDir string
+	// WebhookURL is where the API server reaches this process when it runs outside of the cluster; the certificate is then the one
+	// that `install` made. ServiceAccount is whose rights it then has; when empty, the user's own.
+	WebhookURL     string
+	ServiceAccount string
+
+	// LeaderElect lets only the holder of a lease in Namespace reconcile.
+	LeaderElect   bool
+	Namespace     string
+	LeaseDuration time.Duration
+	RenewDeadline time.Duration
+	RetryPeriod   time.Duration
+
+	// QPS and Burst limit the requests to the API server; QPS 0 leaves that to the server.
+	QPS   float32
+	Burst int
+
+	// LogLevel and LogFormat are as package logging takes them.
+	LogLevel  string
+	LogFormat string
+}
+
+// KnownKinds are the workloads that --kinds can name.
+func KnownKinds() []string { return []string{"StatefulSet"} }
+
+// AddFlags adds the flags, whose defaults are those of the operator.
+func (c *Config) AddFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&c.Kinds, "kinds", KnownKinds(),
+		"Kinds to look after. A kind that is left out has no watch, no cache and no reconciler.")
+	flags.StringVar(&c.FeatureGates, "feature-gates", "",
+		"Feature gates that differ from their defaults, such as A=true,B=false.")
+	flags.IntVar(&c.Workers, "workers", 3, "How many objects of one kind are reconciled at the same time.")
+	flags.IntVar(&c.StatefulSetWorkers, "statefulset-workers", 0, "How many StatefulSets are reconciled at the same time; 0: as --workers says.")
+	flags.IntVar(&c.Writes, "writes", 32, "How many writes to pods are in flight at the same time, over all workloads.")
+	flags.DurationVar(&c.WriteTimeout, "write-timeout", 15*time.Second, "Deadline of one write.")
+	flags.DurationVar(&c.ReconcileTimeout, "reconcile-timeout", 2*time.Minute, "Deadline of one reconcile.")
+	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080", "Address that serves metrics over http; 0 serves none.")
+	flags.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "Address that serves /healthz and /readyz; 0 serves none.")
+	flags.IntVar(&c.WebhookPort, "webhook-port", 9443, "Port that serves admission; 0 serves none.")
+	flags.StringVar(&c.WebhookCertDir, "webhook-cert-dir", "",
+		"Directory of the serving certificate, tls.crt and tls.key. When empty, k8s-webhook-server/serving-certs below the temporary directory.")
+	flags.StringVar(&c.WebhookURL, "webhook-url", "",
+		"Outside of the cluster: where the API server reaches this process, such as https://192.0.2.7:9443, as given to install.")
+	flags.StringVar(&c.ServiceAccount, "service-account", "",
+		"Outside of the cluster: the service account to act as, <namespace>/<name>. When empty, the user that KUBECONFIG names.")
+	flags.BoolVar(&c.LeaderElect, "leader-elect", false, "Reconcile only while holding the lease. Needed when more than one replica runs.")
+	flags.StringVar(&c.Namespace, "namespace", "kruise-system", "Namespace of the operator itself, and of its lease.")
+	flags.DurationVar(&c.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait for a leader that does not renew.")
+	flags.DurationVar(&c.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long a leader tries to renew before it gives up.")
+	flags.DurationVar(&c.RetryPeriod, "leader-elect-retry-period", time.Second, "How long to wait between tries to get or renew the lease.")
+	flags.Float32Var(&c.QPS, "qps", 0, "Limit of requests to the API server per second; 0 leaves that to the server's own fairness.")
+	flags.IntVar(&c.Burst, "burst", 0, "How many requests may exceed --qps for a moment.")
+	flags.StringVar(&c.LogLevel, "log-level", "info", "error, info, debug, or the highest verbosity as a number.")
+	flags.StringVar(&c.LogFormat, "log-format", "json", "json or console.")
+}
+
+// Complete checks the configuration and fills in what follows from it. Notes are what the user should be told.
+func (c *Config) Complete() (notes []string, err error) {
+	var faults []error
+	for _, kind := range c.Kinds {
+		if !slices.Contains(KnownKinds(), kind) {
+			faults = append(faults, fmt.Errorf("--kinds: unknown kind %q: know %s", kind, strings.Join(KnownKinds(), ", ")))
+		}
+	}
+	c.Features, notes, err = features.Parse(c.FeatureGates)
+	if err != nil {
+		faults = append(faults, fmt.Errorf("--feature-gates: %w", err))
+	}
+	if c.Workers < 1 {
+		faults = append(faults, fmt.Errorf("--workers: %d is less than 1", c.Workers))
+	}
+	if c.StatefulSetWorkers <= 0 {
+		c.StatefulSetWorkers = c.Workers
+	}
+	if c.Writes < 2 {
+		faults = append(faults, fmt.Errorf("--writes: %d is less than 2", c.Writes))
+	}
+	if c.WriteTimeout <= 0 || c.ReconcileTimeout <= c.WriteTimeout {
+		faults = append(faults, errors.New("--reconcile-timeout must be longer than --write-timeout, and that longer than nothing"))
+	}
+	if c.RetryPeriod <= 0 || c.RenewDeadline <= c.RetryPeriod || c.LeaseDuration <= c.RenewDeadline {
+		faults = append(faults, errors.New("leader election: the lease duration must be longer than the renew deadline, and that longer than the retry period"))
+	}
+	if c.QPS > 0 && c.Burst < 1 {
+		c.Burst = max(int(c.QPS), 1)
+	}
+	return notes, errors.Join(faults...)
+}
+
+// Enabled says whether the kind is looked after.
+func (c *Config) Enabled(kind string) bool { return slices.Contains(c.Kinds, kind) }

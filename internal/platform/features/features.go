@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package features holds the feature gates: behaviour that users switch on or off for the whole operator. Names and defaults are
+// those that OpenKruise's users know, so that a cluster can bring its gates along.
+//
+// The gates are one immutable value, made when the process starts. The engine never sees it: whoever wires a workload passes plain
+// booleans.
+package features
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Gate is the name of a feature gate.
+type Gate string
+
+// The gates. What each one does is said in the table of known.
+const (
+	AdvancedDeployment                        Gate = "AdvancedDeployment"
+	AppendPodSelector                         Gate = "AppendPodSelector"
+	CloneSetEventHandlerOptimization          Gate = "CloneSetEventHandlerOptimization"
+	CloneSetPartitionRollback                 Gate = "CloneSetPartitionRollback"
+	CloneSetShortHash                         Gate = "CloneSetShortHash"
+	DaemonSetPruneIneligibleNodes             Gate = "DaemonSetPruneIneligibleNodes"
+	DaemonWatchingPod                         Gate = "DaemonWatchingPod"
+	DefaultHostNetworkHostPortsInPodTemplates Gate = "DefaultHostNetworkHostPortsInPodTemplates"
+	DeletionProtectionForCRDCascading         Gate = "DeletionProtectionForCRDCascadingGate"
+	EnablePodProbeMarkerOnServerless          Gate = "EnablePodProbeMarkerOnServerless"
+	EnableSortSidecarContainerByName          Gate = "EnableSortSidecarContainerByName"
+	ForceDeleteTimeoutExpectation             Gate = "ForceDeleteTimeoutExpectationGate"
+	ImagePullJob                              Gate = "ImagePullJobGate"
+	InPlacePodVerticalScaling                 Gate = "InPlacePodVerticalScaling"
+	InPlaceUpdateEnvFromMetadata              Gate = "InPlaceUpdateEnvFromMetadata"
+	InPlaceWorkloadVerticalScaling            Gate = "InPlaceWorkloadVerticalScaling"
+	KeepWorkloadPausedOnRolloutDeletion       Gate = "KeepWorkloadPausedOnRolloutDeletion"
+	KruiseDaemon                              Gate = "KruiseDaemon"
+	KruisePodReadinessGate                    Gate = "KruisePodReadinessGate"
+	PodIndexLabel                             Gate = "PodIndexLabel"
+	PodProbeMarker                            Gate = "PodProbeMarkerGate"
+	PodUnavailableBudgetDelete                Gate = "PodUnavailableBudgetDeleteGate"
+	PodUnavailableBudgetUpdate                Gate = "PodUnavailableBudgetUpdateGate"
+	PodWebhook                                Gate = "PodWebhook"
+	PreDownloadImageForDaemonSetUpdate        Gate = "PreDownloadImageForDaemonSetUpdate"
+	PreDownloadImageForInPlaceUpdate          Gate = "PreDownloadImageForInPlaceUpdate"
+	PreparingUpdateAsUpdate                   Gate = "PreparingUpdateAsUpdate"
+	RecreatePodWhenChangeVCTInCloneSet        Gate = "RecreatePodWhenChangeVCTInCloneSetGate"
+	ResourceDistribution                      Gate = "ResourceDistributionGate"
+	ResourcesDeletionProtection               Gate = "ResourcesDeletionProtection"
+	RolloutHistory                            Gate = "RolloutHistory"
+	SidecarSetPatchPodMetadataDefaultsAllowed Gate = "SidecarSetPatchPodMetadataDefaultsAllowed"
+	SidecarTerminator                         Gate = "SidecarTerminator"
+	StatefulSetAutoDeletePVC                  Gate = "StatefulSetAutoDeletePVC"
+	StatefulSetAutoResizePVC                  Gate = "StatefulSetAutoResizePVCGate"
+	StatefulSetStartOrdinal                   Gate = "StatefulSetStartOrdinal"
+	TemplateNoDefaults                        Gate = "TemplateNoDefaults"
+	WorkloadSpread                            Gate = "WorkloadSpread"
+)
+
+// Info describes a gate.
+type Info struct {
+	// Name is the gate's name.
+	Name Gate
+	// Default is its value when nothing is said.
+	Default bool
+	// Effect is what it does when it is on, for the documentation.
+	Effect string
+	// Ignored says why setting the gate changes nothing; empty when it does.
+	Ignored string
+	// Needs are gates without which this one is forced off.
+	Needs []Gate
+}
+
+const (
+	always   = "the operator always acts as if it were on"
+	internal = "it tunes the way OpenKruise works inside, which this operator does not share"
+)
+
+// Known lists all gates, sorted by name.
+func Known() []Info {
+	return []Info{
+		{Name: AdvancedDeployment, Default: true, Effect: "native Deployments are released in batches without a canary Deployment"},
+		{Name: AppendPodSelector, Effect: "labels of patchPodTemplateMetadata are added to the selector of a canary Service"},
+		{Name: CloneSetEventHandlerOptimization, Effect: "fewer pod events wake a CloneSet", Ignored: internal},
+		{Name: CloneSetPartitionRollback, Effect: "raising a CloneSet's partition brings updated pods back"},
+		{Name: CloneSetShortHash, Effect: "a CloneSet's pods carry the hash of their revision instead of its full name"},
+		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits"},
+		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers really run", Needs: []Gate{KruiseDaemon}},
+		{Name: DefaultHostNetworkHostPortsInPodTemplates, Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
+		{Name: DeletionProtectionForCRDCascading, Effect: "a CRD with objects cannot be deleted", Needs: []Gate{ResourcesDeletionProtection}},
+		{Name: EnablePodProbeMarkerOnServerless, Effect: "probes are handed to providers of virtual nodes", Needs: []Gate{PodProbeMarker}},
+		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
+		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
+		{Name: ImagePullJob, Effect: "images are pulled ahead", Needs: []Gate{KruiseDaemon}},
+		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates"},
+		{
+			Name: InPlaceUpdateEnvFromMetadata, Default: true, Needs: []Gate{KruiseDaemon, DaemonWatchingPod, PodWebhook},
+			Effect: "containers restart in place when labels or annotations change that their environment refers to",
+		},
+		{Name: InPlaceWorkloadVerticalScaling, Effect: "changed CPU and memory are applied to pods in place"},
+		{Name: KeepWorkloadPausedOnRolloutDeletion, Effect: "deleting a Rollout leaves its workload paused"},
+		{Name: KruiseDaemon, Default: true, Effect: "the node daemon may be used"},
+		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Needs: []Gate{PodWebhook}},
+		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
+		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarker works", Needs: []Gate{KruiseDaemon}},
+		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions"},
+		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods"},
+		{Name: PodWebhook, Default: true, Effect: "pods may be changed at admission where an object asks for it"},
+		{
+			Name: PreDownloadImageForDaemonSetUpdate, Effect: "images are pulled ahead of a DaemonSet's update; switches ImagePullJobGate on",
+			Needs: []Gate{KruiseDaemon},
+		},
+		{
+			Name: PreDownloadImageForInPlaceUpdate, Effect: "images are pulled ahead of an update in place; switches ImagePullJobGate on",
+			Needs: []Gate{KruiseDaemon},
+		},
+		{Name: PreparingUpdateAsUpdate, Effect: "pods that wait for their update hook count as updated when a CloneSet scales"},
+		{Name: RecreatePodWhenChangeVCTInCloneSet, Effect: "changed claim templates of a CloneSet forbid updates in place"},
+		{Name: ResourceDistribution, Effect: "ResourceDistribution works"},
+		{Name: ResourcesDeletionProtection, Effect: "the delete-protection label is honoured"},
+		{Name: RolloutHistory, Effect: "finished rollouts are recorded"},
+		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata that no rule allows"},
+		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Needs: []Gate{KruiseDaemon}},
+		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honoured"},
+		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honoured"},
+		{Name: StatefulSetStartOrdinal, Effect: "ordinals.start is honoured"},
+		{Name: TemplateNoDefaults, Effect: "no defaults are written into pod and claim templates", Ignored: always},
+		{Name: WorkloadSpread, Default: true, Effect: "WorkloadSpread works"},
+	}
+}
+
+// Set says which gates are on. The zero value has all of them off.
+type Set struct {
+	on map[Gate]bool
+}
+
+// Enabled says whether the gate is on.
+func (s Set) Enabled(gate Gate) bool { return s.on[gate] }
+
+// With returns a copy in which the gate has the given value. Gates that depend on it stay as they are.
+func (s Set) With(gate Gate, on bool) Set {
+	gates := maps.Clone(s.on)
+	if gates == nil {
+		gates = map[Gate]bool{}
+	}
+	gates[gate] = on
+	return Set{on: gates}
+}
+
+// String lists the gates that are on, as --feature-gates takes them.
+func (s Set) String() string {
+	var on []string
+	for _, gate := range slices.Sorted(maps.Keys(s.on)) {
+		if s.on[gate] {
+			on = append(on, string(gate)+"=true")
+		}
+	}
+	return strings.Join(on, ",")
+}
+
+// Parse reads a list such as "A=true,B=false" on top of the defaults. Notes are what its author should be told: what is ignored, and
+// what is forced off or on. A name that is not known, or that is given two values, is an error.
+func Parse(text string) (set Set, notes []string, err error) {
+	asked, err := parse(text)
+	if err != nil {
+		return Set{}, nil, err
+	}
+	known := Known()
+	on := make(map[Gate]bool, len(known))
+	for _, gate := range known {
+		on[gate.Name] = gate.Default
+		value, ok := asked[gate.Name]
+		if !ok {
+			continue
+		}
+		if gate.Ignored != "" {
+			notes = append(notes, fmt.Sprintf("feature gate %s is ignored: %s", gate.Name, gate.Ignored))
+			continue
+		}
+		on[gate.Name] = value
+	}
+	for _, gate := range []Gate{PreDownloadImageForInPlaceUpdate, PreDownloadImageForDaemonSetUpdate} {
+		if on[gate] && !on[ImagePullJob] {
+			on[ImagePullJob] = true
+			notes = append(notes, fmt.Sprintf("feature gate %s is on because %s is", ImagePullJob, gate))
+		}
+	}
+	// A gate that is forced off may force others off.
+	for changed := true; changed; {
+		changed = false
+		for _, gate := range known {
+			off := slices.IndexFunc(gate.Needs, func(needed Gate) bool { return !on[needed] })
+			if on[gate.Name] && off >= 0 {
+				on[gate.Name], changed = false, true
+				notes = append(notes, fmt.Sprintf("feature gate %s is off because %s is", gate.Name, gate.Needs[off]))
+			}
+		}
+	}
+	return Set{on: on}, notes, nil
+}
+
+func parse(text string) (map[Gate]bool, error) {
+	asked := map[Gate]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		name, word, _ := strings.Cut(part, "=")
+		gate := Gate(strings.TrimSpace(name))
+		if !slices.ContainsFunc(Known(), func(i Info) bool { return i.Name == gate }) {
+			return nil, fmt.Errorf("unknown feature gate %q: know %s", gate, strings.Join(names(), ", "))
+		}
+		value, err := strconv.ParseBool(strings.TrimSpace(word))
+		if err != nil {
+			return nil, fmt.Errorf("feature gate %s: %q is neither true nor false", gate, word)
+		}
+		if before, ok := asked[gate]; ok && before != value {
+			return nil, fmt.Errorf("feature gate %s is given both values", gate)
+		}
+		asked[gate] = value
+	}
+	return asked, nil
+}
+
+func names() []string {
+	var all []string
+	for _, gate := range Known() {
+		all = append(all, string(gate.Name))
+	}
+	return all
+}

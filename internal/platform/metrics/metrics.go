@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics holds the operator's own metrics. Names begin with kruise_; labels come from small fixed sets, never from
+// objects. What controller-runtime and client-go measure (queues, reconciles, requests, leases) is served beside them.
+package metrics
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the operator's own metrics.
+type Metrics struct {
+	// Actions counts what was done to pods and claims: by kind of workload, verb of the action, and result: ok, conflict, gone,
+	// refused or doubt.
+	Actions *prometheus.CounterVec
+	// StaleViews counts the passes that waited because the cache had not caught up with the workload's own writes, by kind.
+	StaleViews *prometheus.CounterVec
+}
+
+// New returns the metrics, registered with registerer.
+func New(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		Actions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kruise_podset_actions_total",
+			Help: "Actions on pods and claims, by kind of workload, verb and result.",
+		}, []string{"kind", "verb", "result"}),
+		StaleViews: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kruise_podset_stale_views_total",
+			Help: "Passes that waited for the cache to show the workload's own writes.",
+		}, []string{"kind"}),
+	}
+	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews} {
+		if err := registerer.Register(collector); err != nil {
+			return nil, fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The manager of kruise-operator: it runs the controllers and serves admission.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/kruise-operator/kruise-operator/controllers"
+	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/platform/install"
+	"github.com/kruise-operator/kruise-operator/internal/platform/local"
+	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/platform/version"
+	webhooks "github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
+)
+
+// lease is the name of the lease that the leader holds.
+const lease = "kruise-operator-manager"
+
+func main() {
+	// Exit as soon as the manager has stopped: the lease is given back by then, and another replica may lead already.
+	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kruise-operator",
+		Short:         "Looks after the workloads of apps.kruise.io",
+		Version:       version.String(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	c := &config.Config{}
+	run := &cobra.Command{
+		Use:   "run",
+		Short: "Run the manager until it is told to stop",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), c) },
+	}
+	c.AddFlags(run.Flags())
+
+	url := ""
+	installing := &cobra.Command{
+		Use:   "install",
+		Short: "Install kinds, rights and webhooks into the cluster that KUBECONFIG names, for running outside of it",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return installation(cmd.Context(), url, install.Install) },
+	}
+	installing.Flags().StringVar(&url, "webhook-url", "", "Where the API server reaches the operator, such as https://192.0.2.7:9443.")
+	uninstalling := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Remove what install installed; refuses while objects of our kinds exist",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return installation(cmd.Context(), url, install.Uninstall) },
+	}
+	root.AddCommand(run, installing, uninstalling)
+	return root
+}
+
+// installation installs or uninstalls.
+func installation(ctx context.Context, url string, do func(context.Context, client.Client, install.Options) error) error {
+	_, direct, err := connect()
+	if err != nil {
+		return err
+	}
+	return do(ctx, direct, install.Options{WebhookURL: url, Now: time.Now(), Report: func(line string) { fmt.Println(line) }})
+}
+
+// connect returns how the cluster is reached, and a client that asks the API server directly.
+func connect() (*rest.Config, client.Client, error) {
+	server, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("finding the API server: %w", err)
+	}
+	server.UserAgent = version.UserAgent()
+	types, err := scheme.New()
+	if err != nil {
+		return nil, nil, err
+	}
+	direct, err := client.New(server, client.Options{Scheme: types})
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	return server, direct, nil
+}
+
+// run builds the manager and runs it until ctx is done.
+func run(ctx context.Context, c *config.Config) error {
+	notes, err := c.Complete()
+	if err != nil {
+		return err
+	}
+	log, err := logging.New(os.Stderr, c.LogLevel, c.LogFormat)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(log)
+	klog.SetLogger(log.WithName("client-go"))
+	log.Info("Starting", "version", version.String(), "kinds", c.Kinds, "featureGates", c.Features.String())
+	for _, note := range notes {
+		log.Info("Mind the feature gates", "note", note)
+	}
+
+	server, direct, err := connect()
+	if err != nil {
+		return err
+	}
+	webhooks, certificate, err := webhookServer(ctx, c, direct)
+	if err != nil {
+		return err
+	}
+	if c.ServiceAccount != "" {
+		account, err := local.ParseServiceAccount(c.ServiceAccount)
+		if err != nil {
+			return fmt.Errorf("--service-account: %w", err)
+		}
+		if server, err = local.As(ctx, server, account); err != nil {
+			return err
+		}
+		server.UserAgent = version.UserAgent()
+	}
+	mgr, err := manager(c, server, webhooks)
+	if err != nil {
+		return err
+	}
+	if certificate != nil {
+		if err := mgr.Add(certificate); err != nil {
+			return fmt.Errorf("keeping the certificate: %w", err)
+		}
+	}
+	if err := setup(ctx, mgr, c, log); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// webhookServer returns the server of the webhooks and, outside of the cluster, what keeps its certificate current.
+//
+// Outside of the cluster it first proves that the API server can call this process: otherwise every write of our kinds would fail
+// until somebody finds out why.
+func webhookServer(ctx context.Context, c *config.Config, direct client.Client) (webhook.Server, *certs.Source, error) {
+	options := webhook.Options{Port: c.WebhookPort, CertDir: c.WebhookCertDir}
+	if c.WebhookURL == "" || c.WebhookPort == 0 {
+		return webhook.NewServer(options), nil, nil
+	}
+	hosts, err := install.Options{WebhookURL: c.WebhookURL}.Hosts()
+	if err != nil {
+		return nil, nil, fmt.Errorf("--webhook-url: %w", err)
+	}
+	certificate := &certs.Source{Client: direct, Secret: install.CertificateSecret(), Hosts: hosts, Clock: clock.RealClock{}}
+	if _, err := certificate.Load(ctx); err != nil {
+		return nil, nil, err
+	}
+	options.TLSOpts = []func(*tls.Config){certificate.TLS}
+	if err := webhooks.Reach(ctx, webhook.NewServer(options), admission(c, direct), c.WebhookURL); err != nil {
+		return nil, nil, err
+	}
+	return webhook.NewServer(options), certificate, nil
+}
+
+func admission(c *config.Config, direct client.Client) webhooks.Deps {
+	return webhooks.Deps{Client: direct, StatefulSet: statefulset.Options{
+		StartOrdinal:  c.Features.Enabled(features.StatefulSetStartOrdinal),
+		AutoDeletePVC: c.Features.Enabled(features.StatefulSetAutoDeletePVC),
+		AutoResizePVC: c.Features.Enabled(features.StatefulSetAutoResizePVC),
+	}}
+}
+
+// setup adds the controllers, the webhooks and the probes to the manager.
+func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, log logr.Logger) error {
+	own, err := metrics.New(ctrlmetrics.Registry)
+	if err != nil {
+		return err
+	}
+	deps := controllers.Deps{Config: c, Metrics: own, Clock: clock.RealClock{}, Log: log.WithName("setup")}
+	if err := controllers.Setup(ctx, mgr, deps); err != nil {
+		return err
+	}
+	ready := healthz.Ping
+	if c.WebhookPort != 0 {
+		direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+		if err != nil {
+			return fmt.Errorf("connecting admission to the API server: %w", err)
+		}
+		if err := webhooks.Setup(mgr, admission(c, direct)); err != nil {
+			return err
+		}
+		ready = mgr.GetWebhookServer().StartedChecker()
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the liveness check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("webhooks", ready); err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return nil
+}
+
+func manager(c *config.Config, server *rest.Config, webhooks webhook.Server) (ctrl.Manager, error) {
+	server.QPS, server.Burst = -1, 0
+	if c.QPS > 0 {
+		server.QPS, server.Burst = c.QPS, c.Burst
+	}
+	types, err := scheme.New()
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(server, ctrl.Options{
+		Scheme:                        types,
+		Cache:                         index.Cache(controllers.Kinds(c)),
+		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress},
+		HealthProbeBindAddress:        c.ProbeAddress,
+		WebhookServer:                 webhooks,
+		LeaderElection:                c.LeaderElect,
+		LeaderElectionID:              lease,
+		LeaderElectionNamespace:       c.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &c.LeaseDuration,
+		RenewDeadline:                 &c.RenewDeadline,
+		RetryPeriod:                   &c.RetryPeriod,
+		Controller:                    ctrlconfig.Controller{EnableWarmup: ptr.To(true)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the manager: %w", err)
+	}
+	return mgr, nil
+}

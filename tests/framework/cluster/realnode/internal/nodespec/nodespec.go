@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodespec is what the process that starts a node and the first process inside the node
+// agree on: the description of the node, the messages between the two, and how the traces of a dead
+// node are removed. Either side may be the one that is left to do that.
+package nodespec
+
+// Spec describes the inside of a node. It is the first message to the init process.
+type Spec struct {
+	// Hostname is the host name inside the node.
+	Hostname string `json:"hostname"`
+	// Binds are mounted inside the node, in order, before any process starts.
+	Binds []Bind `json:"binds"`
+	// Processes are started in order; each has to be ready before the next one starts.
+	Processes []Process `json:"processes"`
+	// State is what to remove when the node ends.
+	State State `json:"state"`
+}
+
+// Bind shows a folder or file of the host at another path inside the node.
+type Bind struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
+}
+
+// Process is one long-running program of the node.
+type Process struct {
+	Name string   `json:"name"`
+	Args []string `json:"args"` // the first one is the path of the program
+	Env  []string `json:"env"`
+	// Log is the file, as seen outside the node, that receives what the program prints.
+	Log string `json:"log"`
+	// Socket is a Unix socket that accepts connections once the program is ready. Empty: it is ready at once.
+	Socket string `json:"socket,omitempty"`
+}
+
+// Verb is what the init process is asked to do with one process of the node.
+type Verb string
+
+const (
+	// Stop ends the process with SIGKILL and does not start it again. Containers keep running.
+	Stop Verb = "stop"
+	// Start starts a stopped process.
+	Start Verb = "start"
+)
+
+// Command is a message to the init process. The end of the stream means: end the node.
+type Command struct {
+	Verb    Verb   `json:"verb"`
+	Process string `json:"process"`
+}
+
+// Event is a message from the init process.
+type Event struct {
+	// Process is the process it is about; empty when it is about the node.
+	Process string `json:"process,omitempty"`
+	// Running tells whether the process is running and ready.
+	Running bool `json:"running,omitempty"`
+	// Error says what went wrong; empty if nothing did.
+	Error string `json:"error,omitempty"`
+}

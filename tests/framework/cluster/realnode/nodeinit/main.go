@@ -1,0 +1,282 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Command nodeinit is the first process inside a node: process 1 of its own process, mount, network, host name and IPC
+// namespace. It prepares what the node sees of the file system, starts the programs of the
+// node, collects processes that lost their parent, and ends the node when its standard input
+// ends. That happens when the owner asks for it and also when the owner dies, however it
+// dies, so a node never outlives its owner.
+//
+// When process 1 of a process namespace ends, the kernel kills all other processes in it and then drops the
+// mounts, interfaces and namespaces that only they used. What is left for nodeinit to
+// remove are the control groups and the folder of the node.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode/internal/nodespec"
+)
+
+// readyPatience is how long one process of the node may take to become ready.
+const readyPatience = 30 * time.Second
+
+func main() {
+	// The owner decides when the node ends, by closing standard input. Ctrl-C in a terminal reaches
+	// the whole process group; acting on it here would race with the owner.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+
+	input := json.NewDecoder(os.Stdin)
+	var spec nodespec.Spec
+	if err := input.Decode(&spec); err != nil {
+		// Nothing has been set up: the owner ended before it could say what it wants.
+		fmt.Fprintln(os.Stderr, "reading the description of the node:", err)
+		os.Exit(1)
+	}
+	n := &node{spec: spec, events: json.NewEncoder(os.Stdout)}
+	if err := n.run(input); err != nil {
+		n.report(nodespec.Event{Error: err.Error()})
+	}
+	if err := n.end(); err != nil {
+		fmt.Fprintln(os.Stderr, "removing the node:", err)
+		os.Exit(1)
+	}
+}
+
+// node is the running node.
+type node struct {
+	spec    nodespec.Spec
+	events  *json.Encoder
+	logs    map[string]*os.File // by process name
+	running map[int]string      // process ID to name
+	mounted []string            // mount points to detach at the end, in the order they were made
+}
+
+// run sets the node up and serves commands until the input ends.
+func (n *node) run(input *json.Decoder) error {
+	if err := unix.Sethostname([]byte(n.spec.Hostname)); err != nil {
+		return fmt.Errorf("setting the host name: %w", err)
+	}
+	// The logs lie outside the node and may be out of sight once its own folders are mounted.
+	if err := n.openLogs(); err != nil {
+		return err
+	}
+	if err := n.prepareMounts(); err != nil {
+		return err
+	}
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
+		return fmt.Errorf("switching forwarding on: %w", err)
+	}
+
+	commands := make(chan nodespec.Command)
+	go receive(input, commands)
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+
+	n.running = map[int]string{}
+	for _, process := range n.spec.Processes {
+		if err := n.start(process); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case <-children:
+			n.reap()
+		case command, more := <-commands:
+			if !more {
+				return nil
+			}
+			n.obey(command)
+		}
+	}
+}
+
+// openLogs opens the log of every process.
+func (n *node) openLogs() error {
+	n.logs = map[string]*os.File{}
+	for _, process := range n.spec.Processes {
+		log, err := os.OpenFile(process.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("opening the log of %s: %w", process.Name, err)
+		}
+		n.logs[process.Name] = log
+	}
+	return nil
+}
+
+// receive forwards commands until the input ends or makes no sense.
+func receive(input *json.Decoder, commands chan<- nodespec.Command) {
+	defer close(commands)
+	for {
+		var command nodespec.Command
+		if err := input.Decode(&command); err != nil {
+			if !errors.Is(err, io.EOF) {
+				fmt.Fprintln(os.Stderr, "reading a command:", err)
+			}
+			return
+		}
+		commands <- command
+	}
+}
+
+// obey carries out one command and reports the outcome.
+func (n *node) obey(command nodespec.Command) {
+	for _, process := range n.spec.Processes {
+		if process.Name != command.Process {
+			continue
+		}
+		if command.Verb == nodespec.Stop {
+			n.stop(process.Name)
+			return
+		}
+		if err := n.start(process); err != nil {
+			n.report(nodespec.Event{Process: process.Name, Error: err.Error()})
+		}
+		return
+	}
+	n.report(nodespec.Event{Error: fmt.Sprintf("there is no process %q", command.Process)})
+}
+
+// start starts a process and waits until it is ready.
+func (n *node) start(process nodespec.Process) error {
+	nothing, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer nothing.Close()
+
+	log := n.logs[process.Name]
+	// Not os/exec: process 1 collects every child itself, and two waiters would steal from each other.
+	pid, err := syscall.ForkExec(process.Args[0], process.Args, &syscall.ProcAttr{
+		Dir:   "/",
+		Env:   process.Env,
+		Files: []uintptr{nothing.Fd(), log.Fd(), log.Fd()},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", process.Name, err)
+	}
+	n.running[pid] = process.Name
+
+	deadline := time.Now().Add(readyPatience)
+	for process.Socket != "" {
+		connection, err := net.Dial("unix", process.Socket)
+		if err == nil {
+			_ = connection.Close()
+			break
+		}
+		if n.reap(); n.running[pid] == "" {
+			return fmt.Errorf("%s ended before it was ready", process.Name)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s is not ready: %w", process.Name, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	n.report(nodespec.Event{Process: process.Name, Running: true})
+	return nil
+}
+
+// stop kills a process, waits for its end and reports it. What it started keeps running.
+func (n *node) stop(name string) {
+	for pid, running := range n.running {
+		if running == name {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			for n.running[pid] != "" {
+				n.collect(0)
+			}
+			return
+		}
+	}
+	n.report(nodespec.Event{Process: name})
+}
+
+// reap collects all children that have ended.
+func (n *node) reap() {
+	for n.collect(syscall.WNOHANG) {
+	}
+}
+
+// collect collects one child, reports it if it is a process of the node, and tells whether there was one.
+func (n *node) collect(options int) bool {
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(-1, &status, options, nil)
+	if errors.Is(err, syscall.EINTR) {
+		return true
+	}
+	if pid <= 0 {
+		return false
+	}
+	if name, ours := n.running[pid]; ours {
+		delete(n.running, pid)
+		n.report(nodespec.Event{Process: name, Error: ending(status)})
+	}
+	return true
+}
+
+// ending says how a process ended; a process killed on demand ended as it should.
+func ending(status syscall.WaitStatus) string {
+	switch {
+	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+		return ""
+	case status.Signaled():
+		return "ended by " + status.Signal().String()
+	default:
+		return fmt.Sprintf("ended with status %d", status.ExitStatus())
+	}
+}
+
+// report tells the owner. An owner that is gone cannot be told anything.
+func (n *node) report(event nodespec.Event) {
+	_ = n.events.Encode(event)
+}
+
+// end kills every process of the node, waits for them and removes what the node leaves behind.
+func (n *node) end() error {
+	for {
+		// -1 is every process of this namespace but the caller.
+		killed := syscall.Kill(-1, syscall.SIGKILL)
+		if errors.Is(killed, syscall.ESRCH) {
+			break
+		}
+		n.thaw()
+		if !n.collect(syscall.WNOHANG) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	n.reap()
+
+	for i := len(n.mounted) - 1; i >= 0; i-- {
+		if err := unix.Unmount(n.mounted[i], unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmounting %s: %w", n.mounted[i], err)
+		}
+	}
+	return n.spec.State.Remove()
+}
+
+// thaw wakes processes that are frozen, since a frozen process of cgroup v1 does not die of SIGKILL.
+// A runtime that is killed while it changes the limits of a container can leave one behind.
+func (n *node) thaw() {
+	for _, cgroup := range n.spec.State.Cgroups {
+		_ = filepath.WalkDir(cgroup, func(name string, _ os.DirEntry, _ error) error {
+			if filepath.Base(name) == "freezer.state" {
+				_ = os.WriteFile(name, []byte("THAWED"), 0o644)
+			}
+			return nil
+		})
+	}
+}

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package images builds the container images that the suites run, from small Go programs in
+// tests/images, and serves them from a registry inside the process that needs them. No network, no
+// container engine and no base image are involved: an image is one static program on
+// an empty file system.
+//
+// Building the same program with the same version gives the same image, down to its ID.
+package images
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"golang.org/x/sys/unix"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+)
+
+// Program is a Go program of this repository and the version it is built with.
+type Program struct {
+	// Package is the folder of the main package, relative to the top of the repository.
+	Package string
+	// Version is written to the variable main.version. Empty leaves the variable alone.
+	Version string
+}
+
+// Guestbook is the web server of tests/images/guestbook at the given version.
+func Guestbook(version string) Program {
+	return Program{Package: "tests/images/guestbook", Version: version}
+}
+
+// Pause is the program that holds the namespaces of a pod open.
+func Pause() Program {
+	return Program{Package: "tests/images/pause"}
+}
+
+// Compile builds the program as a static Linux executable and returns its path in the user's cache
+// folder. A program that has not changed since the last call is not linked again. Processes that
+// compile at the same time wait for each other.
+func Compile(ctx context.Context, program Program) (string, error) {
+	file := ""
+	err := compileLocked(ctx, program, func(path string) error {
+		file = path
+		return nil
+	})
+	return file, err
+}
+
+// Build compiles the program and wraps it into an image that runs it.
+func Build(ctx context.Context, program Program) (v1.Image, error) {
+	var content []byte
+	err := compileLocked(ctx, program, func(path string) (err error) {
+		content, err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	image, err := wrap(path.Base(program.Package), content)
+	if err != nil {
+		return nil, fmt.Errorf("making an image of %s: %w", program.Package, err)
+	}
+	return image, nil
+}
+
+// compileLocked compiles the program and hands its path to use while no other process can replace it.
+func compileLocked(ctx context.Context, program Program, use func(path string) error) error {
+	root, err := binaries.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return err
+	}
+	name := path.Base(program.Package)
+	folder := filepath.Join(cache, "images", name)
+	if program.Version != "" {
+		folder = filepath.Join(folder, program.Version)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lock(filepath.Join(folder, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	file := filepath.Join(folder, name)
+	flags := "-s -w"
+	if program.Version != "" {
+		flags += " -X main.version=" + program.Version
+	}
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file,
+		"./"+program.Package)
+	command.Dir = root
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=")
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("compiling %s: %w: %s", program.Package, err, strings.TrimSpace(string(output)))
+	}
+	return use(file)
+}
+
+// lock takes the exclusive lock of a file, creating it if needed, and returns the function that gives it back.
+func lock(name string) (func(), error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("locking %s: %w", name, err)
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+// wrap makes an image whose only file is the given program.
+func wrap(name string, program []byte) (v1.Image, error) {
+	var archive bytes.Buffer
+	writer := tar.NewWriter(&archive)
+	if err := writer.WriteHeader(&tar.Header{
+		Name: name, Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg, Format: tar.FormatPAX,
+	}); err != nil {
+		return nil, err
+	}
+	if _, err := writer.Write(program); err != nil {
+		return nil, err
+	}
+	if err := writer.Close(); err != nil {
+		return nil, err
+	}
+
+	layer, err := tarball.LayerFromReader(&archive)
+	if err != nil {
+		return nil, err
+	}
+	image, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, err
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS = "linux"
+	file.Architecture = runtime.GOARCH
+	file.Config.Entrypoint = []string{"/" + name}
+	file.Config.Env = []string{"PATH=/"}
+	return mutate.ConfigFile(image, file)
+}

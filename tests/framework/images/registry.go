@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// Registry serves images over plain HTTP from memory. It answers for every registry host: an image
+// is stored under its repository and tag alone, so docker.io/team/web:v1 and
+// quay.io/team/web:v1 are the same image.
+type Registry struct {
+	server  *http.Server
+	handler http.Handler
+	done    chan error
+}
+
+// Serve starts a registry on the listener and owns it from then on.
+func Serve(listener net.Listener) *Registry {
+	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	r := &Registry{
+		server:  &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second},
+		handler: handler,
+		done:    make(chan error, 1),
+	}
+	go func() { r.done <- r.server.Serve(listener) }()
+	return r
+}
+
+// Push stores the image under a reference such as "openkruise/guestbook:v1". Pushing the same image under a second
+// tag gives two names for one image ID.
+func (r *Registry) Push(ctx context.Context, reference string, image v1.Image) error {
+	target, err := name.ParseReference(reference, name.Insecure)
+	if err != nil {
+		return err
+	}
+	// The request never leaves the process: the transport hands it to the handler.
+	err = remote.Write(target, image, remote.WithContext(ctx), remote.WithTransport(handlerTransport{r.handler}))
+	if err != nil {
+		return fmt.Errorf("pushing %s: %w", reference, err)
+	}
+	return nil
+}
+
+// Close stops the registry; what it held is gone.
+func (r *Registry) Close() error {
+	closed := r.server.Close()
+	if err := <-r.done; !errors.Is(err, http.ErrServerClosed) {
+		return errors.Join(closed, err)
+	}
+	return closed
+}
+
+// handlerTransport answers requests by calling a handler, without a connection.
+type handlerTransport struct {
+	handler http.Handler
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t handlerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Body == nil {
+		// A handler may rely on a body; a client may leave it out.
+		request = request.Clone(request.Context())
+		request.Body = http.NoBody
+	}
+	recorder := httptest.NewRecorder()
+	t.handler.ServeHTTP(recorder, request)
+	response := recorder.Result()
+	response.Request = request
+	return response, nil
+}

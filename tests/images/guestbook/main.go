@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command guestbook is the web server that tests and the demo roll out. Two builds that
+// differ in their version are two images of one program, so that an update can be seen
+// from outside:
+//
+//	GET /         version, host name and number of requests, as text
+//	GET /version  the version alone
+//	GET /count    how many requests to / this process has answered
+//	GET /healthz  200 while serving, 503 once the server drains
+//
+// On SIGTERM or SIGINT it answers /healthz with 503, finishes the requests under way and ends
+// with status 0; it waits for them for at most -drain-timeout. -drain-delay keeps it serving for a
+// while after the signal, for clients that have not yet noticed.
+//
+// POST /exit?code=N makes the process end with status N at once, which lets a test
+// crash one container.
+//
+// GET /fetch?url=U answers with what a request to U from inside the pod answers; the authority of the pod's service
+// account is trusted. It shows what the pod can reach.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// version is set when the image is built.
+var version = "unknown" //nolint:gochecknoglobals // the linker sets it
+
+func main() {
+	address := flag.String("listen", ":3000", "address to serve on")
+	drainDelay := flag.Duration("drain-delay", 0, "how long to go on serving after the signal to end")
+	drainTimeout := flag.Duration("drain-timeout", 20*time.Second, "how long requests under way may take after that")
+	flag.Parse()
+
+	if err := serve(*address, *drainDelay, *drainTimeout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// serve answers requests until a signal asks the process to end, then drains.
+func serve(address string, drainDelay, drainTimeout time.Duration) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+
+	var draining atomic.Bool
+	server := &http.Server{Addr: address, Handler: routes(&draining), ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- server.ListenAndServe() }()
+	log.Printf("guestbook %s serves on %s", version, address)
+
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving on %s: %w", address, err)
+	case <-ctx.Done():
+	}
+
+	draining.Store(true)
+	log.Printf("guestbook %s drains", version)
+	<-time.After(drainDelay)
+	limit, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(limit); err != nil {
+		return fmt.Errorf("draining: %w", err)
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving on %s: %w", address, err)
+	}
+	log.Printf("guestbook %s has drained", version)
+	return nil
+}
+
+// routes is everything the server answers.
+func routes(draining *atomic.Bool) http.Handler {
+	var requests atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		host, err := os.Hostname()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintf(w, "guestbook %s on %s, request %d\n", version, host, requests.Add(1))
+	})
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, version)
+	})
+	mux.HandleFunc("GET /count", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, requests.Load())
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if draining.Load() {
+			http.Error(w, "draining", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /fetch", func(w http.ResponseWriter, r *http.Request) {
+		if err := fetch(w, r); err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		}
+	})
+	mux.HandleFunc("POST /exit", func(w http.ResponseWriter, r *http.Request) {
+		code, err := strconv.Atoi(r.URL.Query().Get("code"))
+		if err != nil || code < 0 || code > 255 {
+			http.Error(w, "code must be a number from 0 to 255", http.StatusBadRequest)
+			return
+		}
+		os.Exit(code)
+	})
+	return mux
+}
+
+// fetch passes on the answer to a request that the process makes itself.
+func fetch(w http.ResponseWriter, r *http.Request) error {
+	const limit = 5 * time.Second
+	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.Query().Get("url"), nil)
+	if err != nil {
+		return err
+	}
+	trusted := x509.NewCertPool()
+	if authority, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"); err == nil {
+		trusted.AppendCertsFromPEM(authority)
+	}
+	client := &http.Client{Timeout: limit, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted},
+	}}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	w.WriteHeader(response.StatusCode)
+	_, err = io.Copy(w, response.Body)
+	return err
+}
