@@ -15,7 +15,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -90,7 +93,9 @@ func compileLocked(ctx context.Context, program Program, use func(path string) e
 		return err
 	}
 	name := path.Base(program.Package)
-	folder := filepath.Join(cache, "images", name)
+	// Working copies do not share: one would run what another one has just compiled from other sources.
+	copyOf := sha256.Sum256([]byte(root))
+	folder := filepath.Join(cache, "images", hex.EncodeToString(copyOf[:8]), name)
 	if program.Version != "" {
 		folder = filepath.Join(folder, program.Version)
 	}
@@ -147,7 +152,9 @@ func wrap(name string, program []byte) (v1.Image, error) {
 		return nil, err
 	}
 
-	layer, err := tarball.LayerFromReader(&archive)
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(archive.Bytes())), nil
+	})
 	if err != nil {
 		return nil, err
 	}

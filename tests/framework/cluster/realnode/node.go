@@ -323,7 +323,9 @@ func (n *Node) waitReady(ctx context.Context, options Options, client pki.Pair) 
 		n.mutex.Unlock()
 		if !running {
 			cancel()
-			<-ready
+			if err := <-ready; err == nil {
+				return nil // it was ready before it ended, which Exited reports
+			}
 			return errors.New(failure)
 		}
 		select {
@@ -394,7 +396,7 @@ func (n *Node) ImportImage(ctx context.Context, reference string, image v1.Image
 
 	reader, writer := io.Pipe()
 	go func() { writer.CloseWithError(tarball.Write(full, image, writer)) }()
-	defer reader.Close()
+	defer func() { _ = reader.Close() }()
 	command := n.Command(ctx, "ctr", "--address", containerdSocket, "--namespace", "k8s.io", "images", "import", "-")
 	command.Stdin = reader
 	if output, err := command.CombinedOutput(); err != nil {

@@ -170,7 +170,7 @@ func (n *node) start(process nodespec.Process) error {
 	if err != nil {
 		return err
 	}
-	defer nothing.Close()
+	defer func() { _ = nothing.Close() }()
 
 	if slices.Contains(slices.Collect(maps.Values(n.running)), process.Name) {
 		return fmt.Errorf("%s is running", process.Name)
