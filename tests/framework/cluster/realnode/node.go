@@ -281,7 +281,7 @@ func (n *Node) configure(options Options, client pki.Pair) (nodespec.Spec, error
 			{Source: n.state.sub("log"), Target: "/var/log"},
 		},
 		Processes: []nodespec.Process{
-			{Name: Containerd, Args: []string{runtime, "--config=" + containerdConfig}, Env: environment(), Log: n.log[Containerd], Socket: containerdSocket},
+			{Name: Containerd, Args: []string{runtime, "--config=" + containerdConfig}, Env: environment(), Log: n.log[Containerd], CRI: containerdSocket},
 			{Name: Kubelet, Args: append(kubelet, options.KubeletArgs...), Env: environment(), Log: n.log[Kubelet], Health: kubeletHealth},
 		},
 		State: n.state.State,

@@ -15,12 +15,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -30,6 +30,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode/internal/nodespec"
 )
@@ -212,12 +215,8 @@ func (n *node) start(process nodespec.Process) error {
 
 // probe returns an error while a process is not ready.
 func probe(process nodespec.Process) error {
-	if process.Socket != "" {
-		connection, err := net.Dial("unix", process.Socket)
-		if err != nil {
-			return err
-		}
-		return connection.Close()
+	if process.CRI != "" {
+		return probeRuntime(process.CRI)
 	}
 	client := &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get(process.Health)
@@ -228,6 +227,19 @@ func probe(process nodespec.Process) error {
 		err = errors.New(response.Status)
 	}
 	return errors.Join(err, response.Body.Close())
+}
+
+// probeRuntime returns an error while a runtime does not answer. That it accepts connections is not enough: while it recovers
+// its containers it refuses every call, at which a kubelet would give up.
+func probeRuntime(socket string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	_, err = runtimeapi.NewRuntimeServiceClient(connection).Version(ctx, &runtimeapi.VersionRequest{})
+	return errors.Join(err, connection.Close())
 }
 
 // stop kills a process, waits for its end and reports it. What it started keeps running.

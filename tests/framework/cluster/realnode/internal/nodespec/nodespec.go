@@ -31,8 +31,8 @@ type Process struct {
 	Env  []string `json:"env"`
 	// Log is the file, as seen outside the node, that receives what the program prints.
 	Log string `json:"log"`
-	// The program is ready once Socket, a Unix socket, accepts connections, or Health, a URL, answers 200. One of the two is set.
-	Socket string `json:"socket,omitempty"`
+	// The program is ready once CRI, a Unix socket, serves the runtime's API, or Health, a URL, answers 200. One of the two is set.
+	CRI    string `json:"cri,omitempty"`
 	Health string `json:"health,omitempty"`
 }
 
