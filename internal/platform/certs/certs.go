@@ -128,19 +128,15 @@ func newAuthority(now time.Time) (Bundle, error) {
 }
 
 func (b Bundle) authority() (*x509.Certificate, crypto.Signer, error) {
-	certs, err := cert.ParseCertsPEM(b.CA)
+	pair, err := tls.X509KeyPair(b.CA, b.CAKey)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the authority: %w", err)
 	}
-	key, err := keyutil.ParsePrivateKeyPEM(b.CAKey)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the authority's key: %w", err)
-	}
-	signer, ok := key.(crypto.Signer)
+	signer, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok {
 		return nil, nil, errors.New("the authority's key cannot sign")
 	}
-	return certs[0], signer, nil
+	return pair.Leaf, signer, nil
 }
 
 // serves says whether the certificate is the authority's, fits all hosts and lasts.

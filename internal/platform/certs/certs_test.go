@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package certs_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
+)
+
+const day = 24 * time.Hour
+
+func TestIssue(t *testing.T) {
+	now := time.Now()
+	first := issue(t, certs.Bundle{}, now, "127.0.0.1", "webhooks.example")
+	dial(t, first, now, "127.0.0.1")
+	dial(t, first, now, "webhooks.example")
+
+	other := issue(t, certs.Bundle{}, now, "127.0.0.1")
+	cases := map[string]struct {
+		previous          certs.Bundle
+		at                time.Time
+		hosts             []string
+		sameCA, sameCerts bool
+	}{
+		"nothing is due":            {previous: first, at: now.Add(certs.Lifetime/2 - day), hosts: []string{"127.0.0.1"}, sameCA: true, sameCerts: true},
+		"a third of its time left":  {previous: first, at: now.Add(2*certs.Lifetime/3 + day), hosts: []string{"127.0.0.1"}, sameCA: true},
+		"it is over":                {previous: first, at: now.Add(2 * certs.Lifetime), hosts: []string{"127.0.0.1"}, sameCA: true},
+		"another host":              {previous: first, at: now, hosts: []string{"192.0.2.7"}, sameCA: true},
+		"the authority nearly over": {previous: first, at: now.Add(10*365*day - certs.Lifetime/2), hosts: []string{"127.0.0.1"}},
+		"a damaged key":             {previous: certs.Bundle{CA: first.CA, CAKey: first.CAKey, Cert: first.Cert, Key: []byte("x")}, at: now, hosts: []string{"127.0.0.1"}, sameCA: true},
+		"a damaged authority":       {previous: certs.Bundle{CA: []byte("x"), CAKey: first.CAKey, Cert: first.Cert, Key: first.Key}, at: now, hosts: []string{"127.0.0.1"}},
+		"another's certificate":     {previous: certs.Bundle{CA: first.CA, CAKey: first.CAKey, Cert: other.Cert, Key: other.Key}, at: now, hosts: []string{"127.0.0.1"}, sameCA: true},
+		"another's authority key":   {previous: certs.Bundle{CA: first.CA, CAKey: other.CAKey, Cert: first.Cert, Key: first.Key}, at: now, hosts: []string{"127.0.0.1"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := issue(t, tc.previous, tc.at, tc.hosts...)
+			if same := bytes.Equal(got.CA, first.CA); same != tc.sameCA {
+				t.Errorf("the same authority: %v, want %v", same, tc.sameCA)
+			}
+			if same := bytes.Equal(got.Cert, first.Cert); same != tc.sameCerts {
+				t.Errorf("the same certificate: %v, want %v", same, tc.sameCerts)
+			}
+			for _, host := range tc.hosts {
+				dial(t, got, tc.at, host)
+			}
+		})
+	}
+
+	if _, err := certs.Issue(certs.Bundle{}, nil, now); err == nil {
+		t.Error("a certificate for no host was issued")
+	}
+}
+
+func TestEnsureSharesOneBundle(t *testing.T) {
+	name := types.NamespacedName{Namespace: "system", Name: "certificate"}
+	now := time.Now()
+	c := newClient(t, interceptor.Funcs{})
+
+	first, err := certs.Ensure(t.Context(), c, name, []string{"127.0.0.1"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := certs.Ensure(t.Context(), c, name, []string{"127.0.0.1"}, now.Add(day))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first.Cert, again.Cert) || !bytes.Equal(first.Key, again.Key) {
+		t.Error("a second process does not get the first one's certificate")
+	}
+
+	// A process with another address joins; the first one's address stays.
+	both, err := certs.Ensure(t.Context(), c, name, []string{"192.0.2.7"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial(t, both, now, "127.0.0.1")
+	dial(t, both, now, "192.0.2.7")
+	if !bytes.Equal(first.CA, both.CA) {
+		t.Error("another address changes the authority")
+	}
+}
+
+func TestEnsureYieldsToAFasterReplica(t *testing.T) {
+	name := types.NamespacedName{Namespace: "system", Name: "certificate"}
+	now := time.Now()
+	var winner certs.Bundle
+	overtaken := false
+	c := newClient(t, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if !overtaken {
+				overtaken = true
+				var err error
+				if winner, err = certs.Ensure(ctx, c, name, []string{"127.0.0.1"}, now); err != nil {
+					return err
+				}
+			}
+			return c.Create(ctx, object, options...)
+		},
+	})
+	got, err := certs.Ensure(t.Context(), c, name, []string{"127.0.0.1"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Cert, winner.Cert) {
+		t.Error("the slower replica does not use what the faster one stored")
+	}
+}
+
+func TestSourceRenewsWhileServing(t *testing.T) {
+	name := types.NamespacedName{Namespace: "system", Name: "certificate"}
+	now := time.Now()
+	clock := testingclock.NewFakeClock(now)
+	source := &certs.Source{Client: newClient(t, interceptor.Funcs{}), Secret: name, Hosts: []string{"127.0.0.1"}, Clock: clock}
+
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	source.TLS(config)
+	if _, err := config.GetCertificate(nil); err == nil {
+		t.Error("there is a certificate before one is loaded")
+	}
+	bundle, err := source.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := func() []byte {
+		pair, err := config.GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair.Certificate[0]
+	}
+	first := served()
+	dial(t, bundle, now, "127.0.0.1")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- source.Start(ctx) }()
+	deadline := time.Now().Add(30 * time.Second)
+	for !clock.HasWaiters() {
+		if time.Now().After(deadline) {
+			t.Fatal("the source does not wait for the next check")
+		}
+	}
+	for bytes.Equal(served(), first) {
+		if time.Now().After(deadline) {
+			t.Fatal("the certificate was not renewed")
+		}
+		clock.Step(7 * day)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if elapsed := clock.Since(now); elapsed < certs.Lifetime/2 {
+		t.Errorf("renewed after %v already", elapsed)
+	}
+}
+
+func issue(t *testing.T, previous certs.Bundle, now time.Time, hosts ...string) certs.Bundle {
+	t.Helper()
+	bundle, err := certs.Issue(previous, hosts, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle
+}
+
+// dial makes a TLS connection as the API server does: it knows the authority and the host only.
+func dial(t *testing.T, bundle certs.Bundle, now time.Time, host string) {
+	t.Helper()
+	pair, err := bundle.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(bundle.CA) {
+		t.Fatal("the authority cannot be read")
+	}
+	near, far := net.Pipe()
+	defer near.Close() //nolint:errcheck // a pipe
+	defer far.Close()  //nolint:errcheck // a pipe
+	server := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+	go func() { _ = server.HandshakeContext(t.Context()) }()
+	conn := tls.Client(near, &tls.Config{RootCAs: roots, ServerName: host, Time: func() time.Time { return now }, MinVersion: tls.VersionTLS12})
+	if err := conn.HandshakeContext(t.Context()); err != nil {
+		t.Errorf("calling %s: %v", host, err)
+	}
+}
+
+func newClient(t *testing.T, funcs interceptor.Funcs) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).Build()
+}
