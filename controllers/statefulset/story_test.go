@@ -398,7 +398,7 @@ func TestParkedPodIsTakenBackAndDeletedByLabelInAnOrderedSet(t *testing.T) {
 // TestRandomWalk lets users, kubelets and passes act in random order and holds the limits at every step. In the end everything
 // comes to rest where the spec wants it.
 func TestRandomWalk(t *testing.T) {
-	const walks, steps = 150, 60
+	const walks, steps = 80, 60
 	for seed := range uint64(walks) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seeded walk has to repeat
