@@ -216,7 +216,9 @@ func slotNumber(pod *podset.Pod) int {
 // keepWanted says which waits at hooks are still wanted, whether or not this pass gets to them.
 func (p *planner) keepWanted() {
 	for i := range p.s.Pods {
-		if pod := &p.s.Pods[i]; pod.Doom != "" {
+		// Only for a deletion: a pod that is to go has nothing to wait for at the update hook. In order it has to be available again
+		// before it is removed.
+		if pod := &p.s.Pods[i]; pod.Doom != "" && pod.State == shared.StatePreparingDelete {
 			p.pass.Keep(pod)
 		}
 	}

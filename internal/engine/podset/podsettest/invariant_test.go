@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsettest
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// running is a pod that is available, with labels.
+func running(name string, labels ...string) *corev1.Pod {
+	pod := toyPod(0, 1)
+	pod.Name = name
+	for i := 0; i < len(labels); i += 2 {
+		pod.Labels[labels[i]] = labels[i+1]
+	}
+	pod = toyGate().Apply(pod)
+	(Cluster{}).start(pod)
+	becomeReady(pod)
+	return (Cluster{}).normalize(pod)
+}
+
+// TestInvariantsFindWhatTheyAreFor lets a planner do one thing that it must not do.
+func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
+	hooks := &shared.Lifecycle{
+		PreDelete:     &shared.LifecycleHook{LabelsHandler: map[string]string{"hold": "delete"}},
+		InPlaceUpdate: &shared.LifecycleHook{LabelsHandler: map[string]string{"hold": "update"}},
+	}
+	var toV2, image edit.Edit
+	toV2.SetLabel(shared.LabelControllerRevisionHash, "toy-v2")
+	image.SetImage("c", "toy:2")
+	created := running("b")
+
+	cases := map[string]struct {
+		invariant Invariant[toy]
+		pods      []*corev1.Pod
+		action    podset.Action
+		want      string // none if it holds
+	}{
+		"a hooked pod is deleted": {
+			HooksHold[toy](hooks), []*corev1.Pod{running("a", "hold", "delete")}, podset.Action{Verb: podset.VerbDelete}, "preDelete hook is not released",
+		},
+		"a hooked pod is changed": {
+			HooksHold[toy](hooks), []*corev1.Pod{running("a", "hold", "update")}, podset.Action{Verb: podset.VerbEdit, Edit: image}, "inPlaceUpdate hook is not released",
+		},
+		"a pod with another hook is deleted": {
+			HooksHold[toy](hooks), []*corev1.Pod{running("a", "hold", "update")}, podset.Action{Verb: podset.VerbDelete}, "",
+		},
+		"a pod below the partition is moved": {
+			PartitionHolds(func(*World[toy]) map[string]string { return map[string]string{"a": "toy-v1"} }),
+			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbEdit, Edit: toV2}, "pod a is moved to toy-v2",
+		},
+		"a pod above the partition is moved": {
+			PartitionHolds(func(*World[toy]) map[string]string { return map[string]string{"b": "toy-v1"} }),
+			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbEdit, Edit: toV2}, "",
+		},
+		"one pod too many is created": {
+			AtMostPods(func(toy) int { return 1 }, func(toy, *corev1.Pod) bool { return true }),
+			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbCreate, Pod: created}, "2 pods, 1 are allowed",
+		},
+		"a pod is created beside one that should go": {
+			AtMostPods(func(toy) int { return 1 }, func(_ toy, pod *corev1.Pod) bool { return pod.Name != "a" }),
+			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbCreate, Pod: created}, "",
+		},
+		"a pod that needs nothing is deleted": {
+			NothingNeedless(func(*World[toy], *corev1.Pod) bool { return false }),
+			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbDelete, Reason: "Whim"}, "pod a is deleted (Whim) without need",
+		},
+		"a pod that needs nothing is changed": {
+			NothingNeedless(func(*World[toy], *corev1.Pod) bool { return false }),
+			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbEdit, Edit: image}, "pod a is changed () without need",
+		},
+		"an available pod is taken while another one is missing": {
+			AtMostUnavailable(func(toy) Bounds { return Bounds{Wanted: []string{"a", "b"}, Max: 1} }),
+			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbDelete}, "a taken away while 1 were unavailable; 1 are allowed",
+		},
+		"an available pod is taken while there is room": {
+			AtMostUnavailable(func(toy) Bounds { return Bounds{Wanted: []string{"a", "b"}, Max: 2} }),
+			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbDelete}, "",
+		},
+		"an available pod is taken while pods without names are missing": {
+			AtMostUnavailable(func(toy) Bounds { return Bounds{Expected: 3, Max: 2} }),
+			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbDelete}, "a taken away while 2 were unavailable",
+		},
+		"a pod that nobody wants is deleted": {
+			AtMostUnavailable(func(toy) Bounds { return Bounds{Wanted: []string{"b"}, Max: 0} }),
+			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbDelete}, "",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := &World[toy]{Pods: tc.pods}
+			if tc.action.Pod == nil {
+				tc.action.Pod = tc.pods[0]
+			}
+			after := before.clone()
+			if err := Apply(after, tc.action); err != nil {
+				t.Fatal(err)
+			}
+			err := tc.invariant.Check(Event[toy]{Before: before, After: after, Actions: []podset.Action{tc.action}})
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
