@@ -315,7 +315,8 @@ func (p *planner) replicasInOrder() bool {
 
 // holdFor notes that everything else waits for one pod, if there is anything else.
 func (p *planner) holdFor(pod *podset.Pod, reason, what string) {
-	if len(p.pods) < p.ordinals.Len() || len(p.surplus) > 0 || slices.ContainsFunc(p.targets, p.outdated) {
+	specified := func(m member) bool { return m.Doom == podset.DoomSpecified }
+	if len(p.pods) < p.ordinals.Len() || len(p.surplus) > 0 || slices.ContainsFunc(p.targets, p.outdated) || slices.ContainsFunc(p.pods, specified) {
 		p.pass.Hold(podset.Note{
 			Reason:  reason,
 			Message: fmt.Sprintf("the next step waits: %s %s", pod.Object.Name, what),
@@ -596,7 +597,7 @@ func (p *planner) holdPartition() {
 	}
 	p.pass.Hold(podset.Note{
 		Reason:  notePartition,
-		Message: fmt.Sprintf("%s: partition %d keeps them at an earlier revision", podset.Waits(len(pods)), p.partition),
+		Message: fmt.Sprintf("%d of the pods that partition %d keeps are at an earlier revision", len(pods), p.partition),
 		Slots:   podset.Slots(pods),
 	})
 }

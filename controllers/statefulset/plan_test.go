@@ -329,6 +329,7 @@ func TestPlan(t *testing.T) {
 		},
 		"a label does nothing in an ordered set while a pod is not ready": {
 			replicas: 3, steps: []func(*world){ordered, running, unready(0), specified(2)},
+			held: []string{"PodNotReady"},
 		},
 
 		// Claims.

@@ -152,7 +152,7 @@ func TestApplyEqualsThePatches(t *testing.T) {
 		cmpopts.SortSlices(func(a, b string) bool { return a < b }),
 	}
 	random := rand.New(rand.NewSource(seed))
-	for i := range 800 {
+	for i := range 300 {
 		pod := randomPod(random)
 		e := randomEdit(random)
 		want := pod.DeepCopy()

@@ -59,10 +59,10 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lif
 		UpdateTimestamp:       seconds(now),
 		LastContainerStatuses: earlier.statuses,
 		UpdateEnvFromMetadata: earlier.env,
-		UpdateResources:       earlier.resources,
+		UpdateResources:       earlier.resources || len(difference.Resources) > 0,
 		UpdateImages:          len(earlier.statuses) > 0,
 	}}
-	update.evidence.Containers = earlier.evidence
+	update.evidence = earlier.evidence
 	short := hashOf(to)
 	if o.ShortHash {
 		update.Revision = short
@@ -74,7 +74,8 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lif
 	if _, ok := pod.Labels[shared.LabelPodTemplateHash]; ok {
 		e.SetLabel(shared.LabelPodTemplateHash, short)
 	}
-	touches := !wanted.isZero() || earlier.unproven()
+	// Resources may have been sent by an attempt that died before the rest: nothing to write, but still to be waited for.
+	touches := !wanted.isZero() || earlier.unproven() || len(difference.Resources) > 0
 	if lifecycleUpdating && (touches || !isServing(lifecycle.StateOf(pod))) {
 		e.Merge(lifecycle.To(pod, shared.StateUpdating, now))
 	}
@@ -86,6 +87,8 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lif
 		if err := setGrace(&e, update.Revision, wanted, metadata, grace); err != nil {
 			return edit.Edit{}, err
 		}
+		// The server keeps whole seconds. Rounding up makes the period too long by a part of one, never too short.
+		update.UpdateTimestamp = seconds(now.Add(time.Second - time.Nanosecond))
 	} else {
 		e.Merge(metadata)
 		e.Merge(update.start(pod, wanted, now))
@@ -154,7 +157,7 @@ type leftover struct {
 	unknown bool
 	// statuses and evidence are of the containers whose restart is not proven.
 	statuses map[string]shared.InPlaceContainerStatus
-	evidence map[string]shared.InPlaceContainerEvidence
+	evidence shared.InPlaceEvidence
 	// env and resources say that changed variables or resources are not proven.
 	env, resources bool
 }
@@ -183,14 +186,15 @@ func readLeftover(pod *corev1.Pod, now time.Time) leftover {
 		l.metadata.Merge(change{refs: map[string]metav1.ObjectMeta{"": meta}}.edit())
 	}
 
+	l.evidence.Generation = earlier.evidence.Generation
 	report := readReport(pod)
 	for name, status := range earlier.LastContainerStatuses {
-		if earlier.effectOn(pod, name, report, now).proven && earlier.observed(pod) {
+		if earlier.effectOn(pod, name, report, now).proven {
 			continue
 		}
 		put(&l.statuses, name, status)
 		if evidence, ok := earlier.evidence.Containers[name]; ok {
-			put(&l.evidence, name, evidence)
+			put(&l.evidence.Containers, name, evidence)
 		}
 	}
 	l.env = earlier.UpdateEnvFromMetadata && len(earlier.staleEnvironment(pod, report, now)) > 0

@@ -271,7 +271,7 @@ func resized(pod *corev1.Pod) bool {
 
 // resizing says why the resources are not applied yet.
 func resizing(pod *corev1.Pod) Status {
-	reason, message := string(pod.Status.Resize), "" //nolint:staticcheck // servers before 1.33 say it nowhere else
+	reason, message := string(pod.Status.Resize), "" // the field: servers before 1.33 say it nowhere else
 	if pending := podstate.Condition(pod, corev1.PodResizePending); pending != nil && pending.Status == corev1.ConditionTrue {
 		reason, message = pending.Reason, pending.Message
 	}
@@ -279,9 +279,9 @@ func resizing(pod *corev1.Pod) Status {
 		message = ": " + message
 	}
 	switch {
-	case slices.Contains([]string{corev1.PodReasonDeferred, string(corev1.PodResizeStatusDeferred)}, reason): //nolint:staticcheck // see above
+	case slices.Contains([]string{corev1.PodReasonDeferred, string(corev1.PodResizeStatusDeferred)}, reason):
 		return Status{Progress: Blocked, Reason: ReasonResizeDeferred, Message: "the node has no room for the new resources now" + message}
-	case slices.Contains([]string{corev1.PodReasonInfeasible, string(corev1.PodResizeStatusInfeasible)}, reason): //nolint:staticcheck // see above
+	case slices.Contains([]string{corev1.PodReasonInfeasible, string(corev1.PodResizeStatusInfeasible)}, reason):
 		return Status{Progress: Blocked, Reason: ReasonResizeInfeasible, Message: "the node can never give the new resources" + message}
 	}
 	return Status{Progress: Running, Reason: ReasonResizing, Message: "the node has not applied the new resources yet"}

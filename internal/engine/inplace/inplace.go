@@ -19,40 +19,40 @@ import (
 type Progress string
 
 const (
-	// None: the pod was never updated in place, or its last update is complete and the pod is back in service.
+	// None means that the pod was never updated in place, or its last update is complete and the pod is back in service.
 	None Progress = ""
-	// Grace: the pod is out of service and its edit waits for the grace period to pass.
+	// Grace means that the pod is out of service and its edit waits for the grace period to pass.
 	Grace Progress = "Grace"
-	// Running: the edit was sent and its effect is not proven yet, or a later batch waits.
+	// Running means that the edit was sent and its effect is not proven yet, or a later batch waits.
 	Running Progress = "Running"
-	// Done: the effect is proven; the pod waits for its condition and state to say so.
+	// Done means that the effect is proven; the pod waits for its condition and state to say so.
 	Done Progress = "Done"
-	// Blocked: the update cannot go on by itself, for example a resize that the node refuses or an update that another manager began
+	// Blocked means that the update cannot go on by itself, for example a resize that the node refuses or an update that another manager began
 	// and that needs the node daemon.
 	Blocked Progress = "Blocked"
 )
 
 // Reasons of a Status.
 const (
-	// ReasonGracePeriod: the edit waits for the grace period to pass.
+	// ReasonGracePeriod says that the edit waits for the grace period to pass.
 	ReasonGracePeriod = "GracePeriod"
-	// ReasonSpecNotObserved: the kubelet has not seen the edit yet.
+	// ReasonSpecNotObserved says that the kubelet has not seen the edit yet.
 	ReasonSpecNotObserved = "SpecNotObserved"
-	// ReasonContainerNotRestarted: a container does not run its new image yet.
+	// ReasonContainerNotRestarted says that a container does not run its new image yet.
 	ReasonContainerNotRestarted = "ContainerNotRestarted"
-	// ReasonContainerNotReady: a container of the batch before the next is not ready yet.
+	// ReasonContainerNotReady says that a container of the batch before the next is not ready yet.
 	ReasonContainerNotReady = "ContainerNotReady"
-	// ReasonNextBatch: the next batch can begin.
+	// ReasonNextBatch says that the next batch can begin.
 	ReasonNextBatch = "NextBatch"
-	// ReasonResizing: the node has not applied the new resources yet.
+	// ReasonResizing says that the node has not applied the new resources yet.
 	ReasonResizing = "Resizing"
-	// ReasonResizeDeferred: the node has no room for the new resources now.
+	// ReasonResizeDeferred says that the node has no room for the new resources now.
 	ReasonResizeDeferred = "ResizeDeferred"
-	// ReasonResizeInfeasible: the node can never give the new resources.
+	// ReasonResizeInfeasible says that the node can never give the new resources.
 	ReasonResizeInfeasible = "ResizeInfeasible"
-	// ReasonNodeDaemon: only the node daemon can finish the update.
+	// ReasonNodeDaemon says that only the node daemon can finish the update.
 	ReasonNodeDaemon = "NodeDaemon"
-	// ReasonMalformed: an annotation that says how the update goes on is not readable.
+	// ReasonMalformed says that an annotation that says how the update goes on is not readable.
 	ReasonMalformed = "MalformedAnnotation"
 )
 

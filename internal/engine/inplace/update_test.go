@@ -272,6 +272,21 @@ func TestGracePeriod(t *testing.T) {
 	w.want(Done, "")
 }
 
+func TestTheGracePeriodIsNeverShorterThanAsked(t *testing.T) {
+	from := rev("shop-a")
+	w := start(t, from)
+	w.pass(900 * time.Millisecond)
+	w.begin(from, rev("shop-b", image(0, "web:5")), time.Second)
+	w.pass(999 * time.Millisecond)
+	if w.advance() {
+		t.Error("the period is not over")
+	}
+	w.pass(101 * time.Millisecond)
+	if !w.advance() {
+		t.Error("the period is over")
+	}
+}
+
 func TestGraceIsDroppedWhenTheLabelNamesAnotherRevision(t *testing.T) {
 	from := rev("shop-a")
 	w := start(t, from)
@@ -731,6 +746,22 @@ func TestResources(t *testing.T) {
 		apply(w)
 		w.want(Done, "")
 	})
+	t.Run("an attempt that died after the resize is taken up again", func(t *testing.T) {
+		w := start(t, from)
+		w.o.Resources = true
+		e, err := Begin(w.pod, from, to, 0, true, w.o, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.write(edit.Edit{Resources: e.Resources})
+		if diff := cmp.Diff([]string{"pods"}, w.begin(from, to, 0)); diff != "" {
+			t.Error(diff)
+		}
+		w.observe()
+		w.want(Running, ReasonResizing)
+		apply(w)
+		w.want(Done, "")
+	})
 	t.Run("a limit without a request takes its request along", func(t *testing.T) {
 		limited := func(cpu string) templateChange {
 			return func(t *corev1.PodTemplateSpec) {
@@ -850,6 +881,39 @@ func TestMalformedAnnotations(t *testing.T) {
 		w.pass(time.Minute)
 		if !w.advance() || w.images() != "web:5 log:1" || w.state().Revision != "shop-2" {
 			t.Errorf("images %s", w.images())
+		}
+	})
+}
+
+// Whatever is in the annotations of a pod, looking at it and moving on end without a panic, and a next revision gets through.
+func FuzzAnnotations(f *testing.F) {
+	for _, raw := range []string{"", "null", "{}", `{"revision":"shop-2"}`, `{"revision":"shop-2","nextContainerImages":{"web":"web:5","gone":"x"}}`,
+		`{"revision":"shop-2","containerImages":{"gone":"x"},"containerResources":{"web":{"requests":{"cpu":"1"}}},"metaDataPatch":"e30="}`,
+		`{"revision":"shop-2","containers":{"web":{}}}`, `{"containers":[{"name":"web","containerID":"containerd://c1","hashes":{"plainHash":-1}}]}`,
+		`{"revision":"shop-2","nextContainerResources":{"gone":{}},"nextContainerRefMetadata":{"web":{"creationTimestamp":null,"labels":{"a":"b"}}}}`,
+	} {
+		f.Add(raw, raw, raw, raw)
+		f.Add(raw, "", raw, raw)
+	}
+	f.Fuzz(func(t *testing.T, state, grace, evidence, report string) {
+		from, to := rev("shop-2"), rev("shop-3", image(0, "web:5"))
+		w := start(t, from)
+		w.pod.Labels[shared.LabelLifecycleState] = string(shared.StateUpdating)
+		w.pod.Annotations = map[string]string{
+			shared.AnnotationInPlaceState: state, shared.AnnotationInPlaceEvidence: evidence, shared.AnnotationRuntimeContainersMeta: report,
+		}
+		if grace != "" {
+			w.pod.Annotations[shared.AnnotationInPlaceGrace] = grace
+		}
+		for _, o := range []Options{{}, {Resources: true, EnvFromMetadata: true}} {
+			w.o = o
+			w.check()
+			w.advance()
+			w.finish()
+		}
+		w.begin(from, to, 0)
+		if w.images() != "web:5 log:1" {
+			t.Errorf("images are %s", w.images())
 		}
 	})
 }

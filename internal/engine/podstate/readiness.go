@@ -111,19 +111,14 @@ func OutOfService(pod *corev1.Pod, changed []corev1.PodCondition, now time.Time)
 
 // message is the wire format of a list of holders.
 func message(holders []shared.ReadinessHolder) string {
-	parts := make([]string, 0, len(holders))
-	for _, h := range holders {
-		parts = append(parts, `{"userAgent":`+quoted(h.UserAgent)+`,"key":`+quoted(h.Key)+`}`)
+	if len(holders) == 0 {
+		return "[]"
 	}
-	return "[" + strings.Join(parts, ",") + "]"
-}
-
-func quoted(s string) string {
-	out, err := json.Marshal(s)
+	body, err := json.Marshal(holders)
 	if err != nil {
-		return strings.ToValidUTF8(fmt.Sprintf("%q", s), "") // a string always marshals
+		return "[]" // two strings always marshal
 	}
-	return string(out)
+	return string(body)
 }
 
 func sorted(holders []shared.ReadinessHolder) []shared.ReadinessHolder {

@@ -55,7 +55,7 @@ func newUp() *cobra.Command {
 	var nodes int
 	command := &cobra.Command{
 		Use:   "up",
-		Short: "Start a control plane with simulated nodes and keep it until Ctrl-C",
+		Short: "Start a control plane with nodes and keep it until Ctrl-C",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			var err error
@@ -72,6 +72,8 @@ func newUp() *cobra.Command {
 	flags := command.Flags()
 	addVersionFlag(command, &options.KubernetesVersion)
 	flags.IntVar(&nodes, "nodes", 3, "number of simulated nodes; 0 is a cluster without nodes")
+	flags.IntVar(&options.RealNodes, "real-nodes", 0,
+		"number of real nodes, each with a kubelet and containerd; needs root on Linux")
 	flags.StringToStringVar(&gates, "feature-gates", nil, "feature gates of every component, such as Name=true,Other=false")
 	flags.BoolVar(&audit, "audit", false, "write an audit log with one event for each request")
 	flags.StringVar(&options.LogDir, "log-dir", "", "folder for the components' logs, kept afterwards")

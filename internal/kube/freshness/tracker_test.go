@@ -1,0 +1,306 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package freshness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+)
+
+// store is a cache that has come so far.
+type store string
+
+func (s *store) LastStoreSyncResourceVersion() string { return string(*s) }
+
+type fixture struct {
+	*Tracker
+	clock *clocktesting.FakePassiveClock
+	store store
+	// liveErr is what live reads fail with.
+	liveErr error
+	reads   int
+}
+
+func pods() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
+
+func web() Owner {
+	return Owner{NamespacedName: types.NamespacedName{Namespace: testutil.Namespace, Name: "web"}, UID: "set"}
+}
+
+func newFixture(live ...client.Object) *fixture {
+	f := &fixture{clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), store: "10"}
+	reader := interceptor.NewClient(fake.NewClientBuilder().WithObjects(live...).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			f.reads++
+			if f.liveErr != nil {
+				return f.liveErr
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	})
+	f.Tracker = New(Options{Live: reader, Clock: f.clock, Patience: time.Minute})
+	f.WatchStore(pods(), &f.store)
+	return f
+}
+
+func (f *fixture) ready(t *testing.T, o Owner) bool {
+	t.Helper()
+	wait, err := f.Ready(t.Context(), o)
+	if err != nil && wait == 0 {
+		t.Errorf("Ready says to go ahead and fails: %v", err)
+	}
+	return wait == 0
+}
+
+func TestReadyWaitsForTheHighestWrite(t *testing.T) {
+	f := newFixture()
+	f.Wrote(web(), pods(), "12")
+	f.Wrote(web(), pods(), "11")
+	for _, tc := range []struct {
+		store store
+		want  bool
+	}{{"", false}, {"9", false}, {"11", false}, {"12", true}} {
+		f.store = tc.store
+		if got := f.ready(t, web()); got != tc.want {
+			t.Errorf("ready at %q: %v, want %v", tc.store, got, tc.want)
+		}
+	}
+	f.store = "3"
+	if !f.ready(t, web()) {
+		t.Error("a write that was seen is waited for again")
+	}
+}
+
+func TestReadyWaitsForNoOtherOwner(t *testing.T) {
+	f := newFixture()
+	f.Wrote(web(), pods(), "99")
+	other := Owner{NamespacedName: types.NamespacedName{Namespace: testutil.Namespace, Name: "api"}, UID: "other"}
+	if !f.ready(t, other) {
+		t.Error("an owner waits for another one's write")
+	}
+	again := web()
+	again.UID = "recreated"
+	if !f.ready(t, again) {
+		t.Error("a set created again waits for its predecessor's write")
+	}
+}
+
+func TestReadyDoesNotWaitForKindsWithoutACache(t *testing.T) {
+	f := newFixture()
+	f.Wrote(web(), corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), "99")
+	if !f.ready(t, web()) {
+		t.Error("waits for a kind that nothing watches")
+	}
+}
+
+func TestReadyGivesUpAfterPatience(t *testing.T) {
+	f := newFixture()
+	f.Wrote(web(), pods(), "99")
+	f.clock.SetTime(f.clock.Now().Add(time.Minute))
+	if f.ready(t, web()) {
+		t.Fatal("gave up too early")
+	}
+	f.clock.SetTime(f.clock.Now().Add(time.Second))
+	if !f.ready(t, web()) {
+		t.Error("blocks for ever")
+	}
+}
+
+func TestReadyBacksOffAndStartsOver(t *testing.T) {
+	f := newFixture()
+	f.Wrote(web(), pods(), "99")
+	var waits []time.Duration
+	for range 8 {
+		wait, _ := f.Ready(t.Context(), web())
+		waits = append(waits, wait)
+	}
+	if waits[0] != shortestWait || waits[1] != 2*shortestWait || waits[7] != longestWait {
+		t.Errorf("waits %v, want them to double from %v to %v", waits, shortestWait, longestWait)
+	}
+	f.store = "99"
+	f.ready(t, web())
+	f.store = "10"
+	f.Wrote(web(), pods(), "100")
+	if wait, _ := f.Ready(t.Context(), web()); wait != shortestWait {
+		t.Errorf("the wait after a success is %v, want %v", wait, shortestWait)
+	}
+}
+
+func TestReadyResolvesDoubts(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Obj()
+	pod := func(uid types.UID, resourceVersion string) *corev1.Pod {
+		p := testutil.Pod("web-0").UID(uid).ControlledBy(set).Obj()
+		p.ResourceVersion = resourceVersion
+		return p
+	}
+	cases := map[string]struct {
+		live []client.Object
+		op   Op
+		ref  Ref
+		// wantWait says that a resourceVersion has to be waited for afterwards; wantGoing that the pod counts as going.
+		wantWait, wantGoing bool
+	}{
+		"a create that was not applied":          {op: Create, ref: Ref{Name: "web-0"}},
+		"a create that was applied":              {live: []client.Object{pod("a", "50")}, op: Create, ref: Ref{Name: "web-0"}, wantWait: true},
+		"a patch that was not applied":           {live: []client.Object{pod("a", "9")}, op: Patch, ref: Ref{Name: "web-0", UID: "a", ResourceVersion: "9"}},
+		"a patch that was applied":               {live: []client.Object{pod("a", "50")}, op: Patch, ref: Ref{Name: "web-0", UID: "a", ResourceVersion: "9"}, wantWait: true},
+		"a patch of a pod that is gone":          {op: Patch, ref: Ref{Name: "web-0", UID: "a", ResourceVersion: "9"}},
+		"a delete that was not applied":          {live: []client.Object{pod("a", "9")}, op: Delete, ref: Ref{Name: "web-0", UID: "a", ResourceVersion: "9"}},
+		"a delete after which the pod is gone":   {op: Delete, ref: Ref{Name: "web-0", UID: "a"}, wantGoing: true},
+		"a delete after which another pod lives": {live: []client.Object{pod("b", "50")}, op: Delete, ref: Ref{Name: "web-0", UID: "a"}, wantGoing: true},
+		"a delete after which the pod is terminating": {
+			live: []client.Object{func() client.Object {
+				p := pod("a", "50")
+				p.Finalizers = []string{"example.io/hold"}
+				p.DeletionTimestamp = testutil.StatefulSet("x").Deleting(time.Unix(1e9, 0)).Obj().DeletionTimestamp
+				return p
+			}()},
+			op: Delete, ref: Ref{Name: "web-0", UID: "a"}, wantWait: true, wantGoing: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(tc.live...)
+			tc.ref.Kind = pods()
+			if tc.op == Delete {
+				f.Deleting(web(), tc.ref)
+			}
+			f.Unknown(web(), tc.ref, tc.op)
+
+			f.liveErr = errors.New("no route to host")
+			if f.ready(t, web()) {
+				t.Fatal("planned while a write is in doubt and cannot be looked up")
+			}
+			f.liveErr = nil
+			if got := !f.ready(t, web()); got != tc.wantWait {
+				t.Errorf("waits: %v, want %v", got, tc.wantWait)
+			}
+			whole := []*corev1.Pod{pod("a", "9")}
+			if got := f.Going(web(), whole).Has("a"); got != tc.wantGoing {
+				t.Errorf("going: %v, want %v", got, tc.wantGoing)
+			}
+			reads := f.reads
+			f.ready(t, web())
+			if f.reads != reads {
+				t.Error("a doubt that is settled is looked up again")
+			}
+			f.store = "50"
+			if !f.ready(t, web()) {
+				t.Error("not ready although the cache has caught up")
+			}
+		})
+	}
+}
+
+func TestReadyGivesUpADoubtThatCannotBeLookedUp(t *testing.T) {
+	f := newFixture()
+	f.liveErr = apierrors.NewForbidden(schema.GroupResource{}, "web-0", nil)
+	f.Unknown(web(), Ref{Kind: pods(), Name: "web-0"}, Create)
+	if f.ready(t, web()) {
+		t.Fatal("gave up too early")
+	}
+	f.clock.SetTime(f.clock.Now().Add(time.Minute + time.Second))
+	if !f.ready(t, web()) {
+		t.Error("blocks for ever")
+	}
+}
+
+func TestGoing(t *testing.T) {
+	pod := testutil.Pod("web-0").UID("a").Obj()
+	ref := Ref{Kind: pods(), Name: "web-0", UID: "a"}
+
+	t.Run("until the cache shows it", func(t *testing.T) {
+		f := newFixture()
+		f.Deleting(web(), ref)
+		if !f.Going(web(), []*corev1.Pod{pod}).Has("a") {
+			t.Error("a deleted pod does not count as going")
+		}
+		f.Going(web(), nil)
+		if f.Going(web(), []*corev1.Pod{pod}).Has("a") {
+			t.Error("remembered although the cache had dropped the pod")
+		}
+	})
+	t.Run("not after the deletion was refused", func(t *testing.T) {
+		f := newFixture()
+		f.Deleting(web(), ref)
+		f.Definite(web(), "a")
+		if f.Going(web(), []*corev1.Pod{pod}).Has("a") {
+			t.Error("a pod whose deletion was refused counts as going")
+		}
+	})
+	t.Run("not when it turns out to be alive", func(t *testing.T) {
+		f := newFixture(testutil.Pod("web-0").UID("a").Obj())
+		f.Deleting(web(), ref)
+		f.ready(t, web())
+		if f.reads != 0 {
+			t.Error("looked up at once")
+		}
+		f.clock.SetTime(f.clock.Now().Add(lookAgain))
+		f.ready(t, web())
+		if f.Going(web(), []*corev1.Pod{pod}).Has("a") {
+			t.Error("a pod that lives counts as going for ever")
+		}
+	})
+}
+
+func TestForget(t *testing.T) {
+	f := newFixture()
+	f.Wrote(web(), pods(), "99")
+	f.Forget(web().NamespacedName)
+	if !f.ready(t, web()) || len(f.owners) != 0 {
+		t.Errorf("still knows %v", f.owners)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	gr := schema.GroupResource{Resource: "pods"}
+	cases := map[string]struct {
+		err  error
+		want Outcome
+	}{
+		"no error":              {nil, Done},
+		"conflict":              {fmt.Errorf("patching: %w", apierrors.NewConflict(gr, "a", nil)), Refused},
+		"not found":             {apierrors.NewNotFound(gr, "a"), Refused},
+		"already exists":        {apierrors.NewAlreadyExists(gr, "a"), Refused},
+		"forbidden":             {apierrors.NewForbidden(gr, "a", nil), Refused},
+		"invalid":               {apierrors.NewInvalid(schema.GroupKind{}, "a", nil), Refused},
+		"too many requests":     {apierrors.NewTooManyRequests("slow down", 1), Refused},
+		"internal error":        {apierrors.NewInternalError(errors.New("webhook")), InDoubt},
+		"timeout of the server": {apierrors.NewServerTimeout(gr, "create", 1), InDoubt},
+		"gateway timeout":       {apierrors.NewTimeoutError("timeout", 1), InDoubt},
+		"deadline":              {context.DeadlineExceeded, InDoubt},
+		"connection lost":       {io.ErrUnexpectedEOF, InDoubt},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Judge(tc.err); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWatchRefusesAnInformerWithoutAStore(t *testing.T) {
+	f := newFixture()
+	severalNamespaces := struct{ cache.Informer }{}
+	if err := f.Watch(pods(), severalNamespaces); err == nil {
+		t.Error("accepted an informer that cannot say how far it has come")
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+)
+
+type fixture struct {
+	*Store
+	server *testutil.Client
+	set    *appsv1beta1.StatefulSet
+}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	t.Helper()
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := testutil.NewClient(types, nil, objects...)
+	return &fixture{
+		server: server,
+		set:    testutil.StatefulSet("web").UID("set").Obj(),
+		Store: &Store{
+			Client: server, Live: server, Tracker: freshness.New(freshness.Options{Live: server}), Timeout: time.Minute,
+		},
+	}
+}
+
+func (f *fixture) owner() revision.Owner {
+	return revision.Owner{
+		Namespace: f.set.Namespace, Name: f.set.Name,
+		Reference: *metav1.NewControllerRef(f.set, appsv1beta1.GroupVersion().WithKind("StatefulSet")),
+	}
+}
+
+// stored reads all revisions past the indexes, which the fake server does not have.
+func (f *fixture) stored(t *testing.T) []revision.Revision {
+	t.Helper()
+	var list appsv1.ControllerRevisionList
+	if err := f.server.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	var all []revision.Revision
+	for i := range list.Items {
+		if r, err := revision.Decode(&list.Items[i]); err == nil && metav1.IsControlledBy(&list.Items[i], f.set) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// ensure makes sure of the revision for an image and returns it.
+func (f *fixture) ensure(t *testing.T, image string) revision.Decision {
+	t.Helper()
+	f.set.Spec.Template.Spec.Containers[0].Image = image
+	decision, err := f.Ensure(t.Context(), f.owner(), &f.set.Spec.Template, f.stored(t), f.set.Status.CollisionCount)
+	if err != nil {
+		t.Fatalf("ensuring the revision of %s: %v", image, err)
+	}
+	return decision
+}
+
+func TestEnsureCreatesReusesAndRollsBack(t *testing.T) {
+	f := newFixture(t)
+	first := f.ensure(t, "registry.example/main:1").Update
+	if first.Object == nil || first.Object.ResourceVersion == "" || first.Number != 1 {
+		t.Fatalf("first revision %+v", first)
+	}
+	if again := f.ensure(t, "registry.example/main:1").Update; again.Name != first.Name || len(f.server.Writes()) != 1 {
+		t.Errorf("the same template has the revision %s after %d writes", again.Name, len(f.server.Writes()))
+	}
+	second := f.ensure(t, "registry.example/main:2").Update
+	back := f.ensure(t, "registry.example/main:1").Update
+	if back.Name != first.Name || back.Number != 3 {
+		t.Errorf("rolled back to %s number %d, want %s number 3", back.Name, back.Number, first.Name)
+	}
+	numbers := map[string]int64{}
+	for _, r := range f.stored(t) {
+		numbers[r.Name] = r.Number
+	}
+	if numbers[first.Name] != 3 || numbers[second.Name] != 2 || len(numbers) != 2 {
+		t.Errorf("stored %v", numbers)
+	}
+}
+
+func TestEnsureFindsAnotherNameWhenItsOwnIsTaken(t *testing.T) {
+	probe := newFixture(t)
+	name := probe.ensure(t, "registry.example/main:1").Update.Name
+
+	stranger := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: name}, Revision: 1}
+	f := newFixture(t, stranger)
+	decision := f.ensure(t, "registry.example/main:1")
+	if decision.Update.Name == name || ptr.Deref(decision.CollisionCount, 0) != 1 {
+		t.Errorf("revision %s with collision count %v", decision.Update.Name, decision.CollisionCount)
+	}
+}
+
+func TestEnsureSurvivesALostAnswer(t *testing.T) {
+	f := newFixture(t)
+	f.server.SetFault(func(_ context.Context, _ testutil.Write, forward func() error) error {
+		return errors.Join(forward(), io.ErrUnexpectedEOF)
+	})
+	if _, err := f.Ensure(t.Context(), f.owner(), &f.set.Spec.Template, nil, nil); err == nil {
+		t.Fatal("a lost answer is no error")
+	}
+	f.server.SetFault(nil)
+	// The cache does not show it yet: the same name is tried again and found to be ours.
+	decision, err := f.Ensure(t.Context(), f.owner(), &f.set.Spec.Template, nil, nil)
+	if err != nil || decision.CollisionCount != nil {
+		t.Errorf("collision count %v, error %v", decision.CollisionCount, err)
+	}
+	if got := f.stored(t); len(got) != 1 || got[0].Name != decision.Update.Name {
+		t.Errorf("stored %v", got)
+	}
+}
+
+func TestTrim(t *testing.T) {
+	f := newFixture(t)
+	var names []string
+	for _, image := range []string{"a:1", "a:2", "a:3", "a:4", "a:5"} {
+		names = append(names, f.ensure(t, image).Update.Name)
+	}
+	stored := f.stored(t)
+	// Somebody else was faster with one of them.
+	gone := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: names[0]}}
+	if err := f.server.Delete(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	live := sets.New(names[1], names[4])
+	if err := f.Trim(t.Context(), freshness.OwnerOf(f.set), stored, live, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range f.stored(t) {
+		live.Delete(r.Name)
+		if r.Name == names[0] || r.Name == names[2] {
+			t.Errorf("surplus revision %s is kept", r.Name)
+		}
+	}
+	if len(live) > 0 {
+		t.Errorf("revisions %v are gone", live)
+	}
+}
