@@ -4,12 +4,7 @@
 package statefulset
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,323 +14,228 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// fleet is what of a set changes while it is explored.
-type fleet struct {
-	// template is the present one, current the one that status.currentRevision names.
-	template, current int8
-	replicas          int8
-	// reserved is an ordinal that is reserved; none if negative.
-	reserved int8
-	// edits and scalings are how often the user may still change the template, and the replicas or the reserved ordinals.
-	edits, scalings int8
+// small is a set as far as an exploration needs it.
+type small struct {
+	replicas, partition, max int32
+	reserve                  int32 // an ordinal; -1 for none
+	image, current           string
+	ordered                  bool
+	policy                   shared.PodUpdatePolicy
+	preDelete, inPlaceUpdate bool // hooks
 }
 
-// lab is a set that is explored: everything that stays the same.
-type lab struct {
-	ordered        bool
-	policy         shared.PodUpdatePolicy
-	maxUnavailable int
-	partition      int32
-	minReady       int32
-	grace          int32
-	hooks          *shared.Lifecycle
-	// images are the templates; one that begins with "!" never becomes ready. A template that ends with "+" has one variable more.
-	images   []string
-	replicas int8
-	edits    int8
-	scalings int8
-	harm     []podsettest.Move
-	maxHarm  int
-	// empty begins without pods; otherwise all are up at the first template.
-	empty bool
-
-	revisions map[string]revision.Revision
-	mu        sync.Mutex
-	sets      map[fleet]*appsv1beta1.StatefulSet
+func (s small) hooks() *shared.Lifecycle {
+	var l shared.Lifecycle
+	if s.preDelete {
+		l.PreDelete = finalizerHook("example.io/delete")
+	}
+	if s.inPlaceUpdate {
+		l.InPlaceUpdate = finalizerHook("example.io/update")
+	}
+	return &l
 }
 
-const setName = "web"
-
-func (l *lab) revisionName(i int8) string { return fmt.Sprintf("%s-r%d", setName, i) }
-
-func (l *lab) template(i int8) *corev1.PodTemplateSpec {
-	image := l.images[i]
-	t := &corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": setName}},
-		Spec: corev1.PodSpec{
-			Containers:     []corev1.Container{{Name: "main", Image: strings.TrimSuffix(image, "+")}},
-			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: shared.GateInPlaceUpdateReady}},
-		},
+func (s small) template(image string) *corev1.PodTemplateSpec {
+	template := &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:" + image}}},
 	}
-	if strings.HasSuffix(image, "+") {
-		t.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "MORE", Value: "1"}}
+	if s.preDelete {
+		template.Finalizers = append(template.Finalizers, "example.io/delete")
 	}
-	if l.hooks != nil {
-		for _, hook := range []*shared.LifecycleHook{l.hooks.PreDelete, l.hooks.InPlaceUpdate, l.hooks.PreNormal} {
-			if hook == nil || hook == l.hooks.PreNormal {
-				continue
-			}
-			for key, value := range hook.LabelsHandler {
-				t.Labels[key] = value
-			}
-			t.Finalizers = append(t.Finalizers, hook.FinalizersHandler...)
-		}
+	if s.inPlaceUpdate {
+		template.Finalizers = append(template.Finalizers, "example.io/update")
 	}
-	return t
+	return template
 }
 
-// set is the StatefulSet of a fleet, the same object for the same fleet.
-func (l *lab) set(f fleet) *appsv1beta1.StatefulSet {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if known := l.sets[f]; known != nil {
-		return known
+func (s small) set() *appsv1beta1.StatefulSet {
+	set := &appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "set-uid"}}
+	set.Spec.Replicas = &s.replicas
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	set.Spec.Template = *s.template(s.image)
+	set.Spec.Lifecycle = s.hooks()
+	if s.reserve >= 0 {
+		set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(s.reserve)}
 	}
-	set := &appsv1beta1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: setName, UID: "set-uid", Generation: 1},
-		Spec: appsv1beta1.StatefulSetSpec{
-			Replicas:            ptr.To(int32(f.replicas)),
-			Selector:            &metav1.LabelSelector{MatchLabels: map[string]string{"app": setName}},
-			PodManagementPolicy: appsv1.ParallelPodManagement,
-			Template:            *l.template(f.template),
-			Lifecycle:           l.hooks,
-			UpdateStrategy: appsv1beta1.StatefulSetUpdateStrategy{
-				Type: appsv1.RollingUpdateStatefulSetStrategyType,
-				RollingUpdate: &appsv1beta1.RollingUpdateStatefulSetStrategy{
-					PodUpdatePolicy: l.policy,
-					MaxUnavailable:  ptr.To(intstr.FromInt(l.maxUnavailable)),
-					Partition:       &l.partition,
-					MinReadySeconds: &l.minReady,
-					InPlaceUpdateStrategy: &shared.InPlaceUpdateStrategy{
-						GracePeriodSeconds: l.grace,
-					},
-				},
-			},
-		},
+	if !s.ordered {
+		set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	}
-	if l.ordered {
-		set.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement
+	set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateStatefulSetStrategy{
+		Partition: &s.partition, MaxUnavailable: ptr.To(intstr.FromInt32(s.max)), PodUpdatePolicy: s.policy,
 	}
-	if f.reserved >= 0 {
-		set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(int32(f.reserved))}
-	}
-	set.Status.CurrentRevision = l.revisionName(f.current)
-	l.sets[f] = set
+	set.Status.CurrentRevision = s.current
 	return set
 }
 
-func (l *lab) options() Options { return Options{PodIndexLabel: true, InPlace: inplace.Options{}} }
-
-// step is one pass of the controller.
-func (l *lab) step(w *podsettest.World[fleet]) (podset.Plan, fleet) {
-	set := l.set(w.Set)
-	s := podset.Snapshot{
-		Now: podsettest.Now(), Pods: Pods(set, w.Pods, podsettest.Now(), l.options()), Claims: w.ClaimsByName(),
-		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions,
-	}
-	s.Current = CurrentRevision(set, s.Update, l.revisions)
-	plan := Plan(set, s, l.options())
-	after := w.Set
-	status := Status(set, s, plan, podset.Outcome{}, l.options())
-	for i := range l.images {
-		if l.revisionName(int8(i)) == status.CurrentRevision {
-			after.current = int8(i)
-		}
-	}
-	return plan, after
-}
-
-func (l *lab) ordinals(f fleet) ordinal.Set {
-	set := l.set(f)
-	o, err := ordinal.New(0, *set.Spec.Replicas, set.Spec.ReserveOrdinals)
-	if err != nil {
-		panic(err)
-	}
-	return o
-}
-
-func (l *lab) wanted(f fleet) []string {
+func (s small) wanted() []string {
 	var names []string
-	for o := range l.ordinals(f).Iterate() {
-		names = append(names, ordinal.PodName(setName, o))
+	for o := int32(0); int32(len(names)) < s.replicas; o++ {
+		if o != s.reserve {
+			names = append(names, ordinal.PodName("web", int(o)))
+		}
 	}
 	return names
 }
 
-// protected are the pods below the partition, at the revision that they stay at.
-func (l *lab) protected(w *podsettest.World[fleet]) map[string]string {
-	keeps := map[string]string{}
-	for i, name := range l.wanted(w.Set) {
-		if i >= int(l.partition) {
-			break
-		}
-		keeps[name] = l.revisionName(w.Set.current)
-	}
-	return keeps
-}
-
-func (l *lab) needs(w *podsettest.World[fleet], pod *corev1.Pod) bool {
-	_, asked := pod.Labels[shared.LabelSpecifiedDelete]
-	return asked || podstate.Finished(pod) || !slices.Contains(l.wanted(w.Set), pod.Name) ||
-		pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(w.Set.template)
-}
-
-func (l *lab) broken(template int8) bool { return strings.HasPrefix(l.images[template], "!") }
-
-// goal: every ordinal has a pod that is available and runs what it should, and nothing is planned.
-func (l *lab) goal(w *podsettest.World[fleet], plan podset.Plan) bool {
-	if l.broken(w.Set.template) {
-		return true // only the user can help
-	}
-	names := l.wanted(w.Set)
-	if len(plan.Actions) > 0 || len(names) != len(w.Pods) {
-		return false
-	}
-	for i, name := range names {
-		pod := w.Pod(name)
-		if pod == nil || !podsettest.Available(pod, l.seconds()) {
-			return false
-		}
-		if at := w.Set.template; podsettest.Runs(pod, l.revisionName(at), l.template(at)) {
-			continue
-		}
-		if at := pod.Labels[shared.LabelControllerRevisionHash]; i >= int(l.partition) || !l.runsWhatItSays(pod, at) {
-			return false
-		}
-	}
-	return l.partition > 0 || w.Set.current == w.Set.template
-}
-
-func (l *lab) runsWhatItSays(pod *corev1.Pod, name string) bool {
-	return podsettest.Runs(pod, name, l.revisions[name].Template)
-}
-
-func (l *lab) seconds() time.Duration { return time.Duration(l.minReady) * time.Second }
-
-// changes are what the user may do: another template, one replica more or less, another reserved ordinal.
-func (l *lab) changes(w *podsettest.World[fleet]) []podsettest.Change[fleet] {
-	var all []podsettest.Change[fleet]
-	if w.Set.edits > 0 {
-		for i := range l.images {
-			if to := w.Set; int8(i) != w.Set.template {
-				to.template, to.edits = int8(i), to.edits-1
-				all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to})
-			}
-		}
-	}
-	if w.Set.scalings > 0 {
-		more, less, reserve := w.Set, w.Set, w.Set
-		more.scalings--
-		more.replicas++
-		less.scalings--
-		less.replicas--
-		reserve.scalings--
-		reserve.reserved = 1
-		all = append(all, podsettest.Change[fleet]{Name: "one replica more", To: more}, podsettest.Change[fleet]{Name: "ordinal 1 reserved", To: reserve})
-		if less.replicas > 0 {
-			all = append(all, podsettest.Change[fleet]{Name: "one replica less", To: less})
-		}
+func (s small) revisions() map[string]revision.Revision {
+	all := map[string]revision.Revision{}
+	for _, image := range []string{"1", "2", "3"} {
+		all["web-"+image] = revision.Revision{Name: "web-" + image, Template: s.template(image)}
 	}
 	return all
 }
 
-func (l *lab) explore(t *testing.T) {
-	t.Helper()
-	l.revisions = map[string]revision.Revision{}
-	l.sets = map[fleet]*appsv1beta1.StatefulSet{}
-	cluster := podsettest.Cluster{Hooks: l.hooks, Clock: l.minReady > 0 || l.grace > 0}
-	for i, image := range l.images {
-		name := l.revisionName(int8(i))
-		l.revisions[name] = revision.Revision{Name: name, Number: int64(i + 1), Template: l.template(int8(i))}
-		if l.broken(int8(i)) {
-			cluster.NeverReady = append(cluster.NeverReady, strings.TrimSuffix(image, "+"))
-		}
+// step is one pass over a small set.
+func step(w *podsettest.World[small]) (podset.Plan, small) {
+	set, o := w.Set.set(), Options{AutoDeletePVC: true, PodIndexLabel: true}
+	revisions := w.Set.revisions()
+	update := revisions["web-"+w.Set.image]
+	s := podset.Snapshot{
+		Now: podsettest.Now(), Pods: Pods(set, w.Pods, podsettest.Now(), o), Claims: w.ClaimsByName(),
+		Update: update, Current: CurrentRevision(set, update, revisions), Revisions: revisions,
 	}
-	start := &podsettest.World[fleet]{Set: fleet{replicas: l.replicas, reserved: -1, edits: l.edits, scalings: l.scalings}}
-	if !l.empty {
-		l.bringUp(t, start, cluster)
-	}
-	begun := time.Now()
-	podsettest.Explore(t, podsettest.Exploration[fleet]{
-		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm, MaxHarm: l.maxHarm,
-		Changes: l.changes, Goal: l.goal,
-		Always: []podsettest.Invariant[fleet]{
-			podsettest.AtMostUnavailable(func(f fleet) podsettest.Bounds {
-				return podsettest.Bounds{Wanted: l.wanted(f), Max: l.maxUnavailable, MinReady: l.seconds()}
-			}),
-			podsettest.OnlyWanted(l.wanted),
-			podsettest.AtMostPods(func(f fleet) int { return int(f.replicas) }, func(f fleet, pod *corev1.Pod) bool { return slices.Contains(l.wanted(f), pod.Name) }),
-			podsettest.PartitionHolds(l.protected),
-			podsettest.NothingNeedless(l.needs),
-			podsettest.OneActionEach[fleet](),
-			podsettest.HooksHold[fleet](l.hooks),
-		},
-	})
-	t.Logf("in %s", time.Since(begun).Round(time.Millisecond))
+	plan := Plan(set, s, o)
+	after := w.Set
+	after.current = Status(set, s, plan, podset.Outcome{}, o).CurrentRevision
+	return plan, after
 }
 
-// bringUp lets the set create its pods and the cluster run them, until nothing is left to do.
-func (l *lab) bringUp(t *testing.T, w *podsettest.World[fleet], cluster podsettest.Cluster) {
-	t.Helper()
-	for range 200 {
-		plan, after := l.step(w)
-		for _, action := range plan.Actions {
-			if err := podsettest.Apply(w, action); err != nil {
-				t.Fatal(err)
-			}
+// done says that every wanted pod, and no other, runs what it should and is available.
+func done(w *podsettest.World[small], plan podset.Plan) bool {
+	if len(plan.Actions) > 0 || len(w.Pods) != int(w.Set.replicas) {
+		return false
+	}
+	for rank, name := range w.Set.wanted() {
+		pod := w.Pod(name)
+		if pod == nil || !podsettest.Available(pod, 0) {
+			return false
 		}
-		w.Set = after
-		moved := false
-		for _, pod := range slices.Clone(w.Pods) {
-			for _, move := range []podsettest.Move{podsettest.Start, podsettest.BecomeReady, podsettest.Sync, podsettest.Rehook, podsettest.Elapse} {
-				if podsettest.Do(w, cluster, pod.Name, move) == nil {
-					moved = true
-					break
-				}
-			}
-		}
-		if !moved && len(plan.Actions) == 0 {
-			return
+		if rank >= int(w.Set.partition) && !podsettest.Runs(pod, "web-"+w.Set.image, w.Set.template(w.Set.image)) {
+			return false
 		}
 	}
-	t.Fatalf("the set does not come up:\n%s", w)
+	return true
 }
 
+// TestExplore visits every world that small sets can get into, and shows that the limit holds in each of them and that the set
+// finds its way out of each.
 func TestExplore(t *testing.T) {
-	labels := func(key string) *shared.LifecycleHook {
-		return &shared.LifecycleHook{LabelsHandler: map[string]string{key: "yes"}}
+	harm := []podsettest.Move{podsettest.Crash, podsettest.Kill, podsettest.Evict, podsettest.Ask}
+	cases := map[string]struct {
+		start      small
+		changes    func(small) []podsettest.Change[small]
+		neverReady []string
+		maxHarm    int
+	}{
+		"Parallel, recreate, image and partition change": {
+			start:   small{replicas: 2, max: 1, reserve: -1, image: "1", policy: shared.RecreatePods},
+			maxHarm: 1, changes: func(s small) []podsettest.Change[small] {
+				if s.image != "1" {
+					return nil
+				}
+				all, canary := s, s
+				all.image = "2"
+				canary.image, canary.partition = "2", 1
+				return []podsettest.Change[small]{{Name: "image 2", To: all}, {Name: "image 2 for one pod", To: canary}}
+			},
+		},
+		"Parallel, in place, a broken image is fixed": {
+			start:      small{replicas: 2, max: 1, reserve: -1, image: "1", policy: shared.InPlaceIfPossible},
+			neverReady: []string{"web:2"}, changes: func(s small) []podsettest.Change[small] {
+				switch next := s; s.image {
+				case "1":
+					next.image = "2"
+					return []podsettest.Change[small]{{Name: "the broken image", To: next}}
+				case "2":
+					next.image = "3"
+					return []podsettest.Change[small]{{Name: "the fixed image", To: next}}
+				}
+				return nil
+			},
+		},
+		"Parallel, in place, both hooks": {
+			start: small{replicas: 1, max: 1, reserve: -1, image: "1", policy: shared.InPlaceIfPossible, preDelete: true, inPlaceUpdate: true},
+			changes: func(s small) []podsettest.Change[small] {
+				if s.image != "1" {
+					back := s
+					back.image = "1"
+					return []podsettest.Change[small]{{Name: "back to image 1", To: back}}
+				}
+				next := s
+				next.image = "2"
+				return []podsettest.Change[small]{{Name: "image 2", To: next}}
+			},
+		},
+		"OrderedReady, recreate, image change and scale in": {
+			start:   small{replicas: 3, max: 1, reserve: -1, image: "1", ordered: true, policy: shared.RecreatePods},
+			maxHarm: 1, changes: func(s small) []podsettest.Change[small] {
+				if s.image != "1" || s.replicas != 3 {
+					return nil
+				}
+				next, fewer := s, s
+				next.image = "2"
+				fewer.replicas = 1
+				return []podsettest.Change[small]{{Name: "image 2", To: next}, {Name: "one replica", To: fewer}}
+			},
+		},
+		"OrderedReady, scale in through the preDelete hook": {
+			start: small{replicas: 3, max: 1, reserve: -1, image: "1", ordered: true, policy: shared.RecreatePods, preDelete: true},
+			changes: func(s small) []podsettest.Change[small] {
+				next := s
+				next.replicas = 4 - s.replicas
+				return []podsettest.Change[small]{{Name: "other replicas", To: next}}
+			},
+		},
+		"Parallel and reserved ordinals": {
+			start:   small{replicas: 2, max: 1, reserve: -1, image: "1", policy: shared.RecreatePods},
+			maxHarm: 1, changes: func(s small) []podsettest.Change[small] {
+				next := s
+				next.reserve = 1
+				return []podsettest.Change[small]{{Name: "ordinal 1 is reserved", To: next}}
+			},
+		},
 	}
-	good := []string{"web:1", "web:2", "web:3"}
-	bad := []string{"web:1", "!web:2", "web:3"}
-	cases := map[string]*lab{
-		"in place, three pods":     {policy: shared.InPlaceIfPossible, images: good, maxUnavailable: 1, replicas: 3, edits: 2},
-		"in place, a broken image": {policy: shared.InPlaceIfPossible, images: bad, maxUnavailable: 1, replicas: 3, edits: 2},
-		"in place, two at a time":  {policy: shared.InPlaceIfPossible, images: good, maxUnavailable: 2, replicas: 3, edits: 2},
-		"in place, partition":      {policy: shared.InPlaceIfPossible, images: good, maxUnavailable: 2, replicas: 3, edits: 2, partition: 1},
-		"in place, crashes":        {policy: shared.InPlaceIfPossible, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: []podsettest.Move{podsettest.Crash, podsettest.Kill, podsettest.Evict}, maxHarm: 2},
-		"recreate, three pods":     {policy: shared.RecreatePods, images: good, maxUnavailable: 1, replicas: 3, edits: 2},
-		"recreate, a broken image": {policy: shared.RecreatePods, images: bad, maxUnavailable: 2, replicas: 3, edits: 2},
-		"ordered, recreate":        {ordered: true, policy: shared.RecreatePods, images: bad, maxUnavailable: 1, replicas: 3, edits: 2},
-		"ordered, in place":        {ordered: true, policy: shared.InPlaceIfPossible, images: bad, maxUnavailable: 1, replicas: 3, edits: 2},
-		"mixed":                    {policy: shared.InPlaceIfPossible, images: []string{"web:1", "web:2+", "web:3"}, maxUnavailable: 1, replicas: 3, edits: 2},
-		"scaling":                  {policy: shared.InPlaceIfPossible, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 2},
-		"ordered scaling":          {ordered: true, policy: shared.InPlaceIfPossible, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 2},
-		"from nothing":             {policy: shared.InPlaceIfPossible, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, empty: true},
-		"update hook":              {policy: shared.InPlaceIfPossible, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: labels("hold-update")}},
-		"delete hook":              {policy: shared.RecreatePods, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 1, hooks: &shared.Lifecycle{PreDelete: labels("hold-delete")}},
-		"min ready":                {policy: shared.InPlaceIfPossible, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, minReady: 10},
-		"grace":                    {policy: shared.InPlaceIfPossible, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, grace: 10},
-		"specified delete":         {policy: shared.InPlaceIfPossible, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, harm: []podsettest.Move{podsettest.Ask}, maxHarm: 2},
-	}
-	for name, l := range cases {
-		t.Run(name, l.explore)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			podsettest.Explore(t, podsettest.Exploration[small]{
+				Start:   []*podsettest.World[small]{{Set: tc.start}},
+				Step:    step,
+				Cluster: podsettest.Cluster{Hooks: tc.start.hooks(), NeverReady: tc.neverReady},
+				Harm:    harm, MaxHarm: tc.maxHarm,
+				Changes: func(w *podsettest.World[small]) []podsettest.Change[small] { return tc.changes(w.Set) },
+				Always: []podsettest.Invariant[small]{
+					podsettest.AtMostUnavailable(func(s small) podsettest.Bounds {
+						return podsettest.Bounds{Wanted: s.wanted(), Max: int(s.max)}
+					}),
+					podsettest.OnlyWanted(small.wanted),
+					podsettest.OneActionEach[small](),
+					podsettest.HooksHold[small](tc.start.hooks()),
+					podsettest.NothingNeedless(func(w *podsettest.World[small], pod *corev1.Pod) bool {
+						_, asked := pod.Labels[shared.LabelSpecifiedDelete]
+						wanted := false
+						for _, name := range w.Set.wanted() {
+							wanted = wanted || name == pod.Name
+						}
+						return asked || !wanted || pod.Status.Phase == corev1.PodFailed || pod.Labels[shared.LabelControllerRevisionHash] != "web-"+w.Set.image
+					}),
+				},
+				Goal: func(w *podsettest.World[small], plan podset.Plan) bool {
+					// A broken image never gets ready; that it can be fixed is what counts.
+					for _, image := range tc.neverReady {
+						if "web:"+w.Set.image == image {
+							return true
+						}
+					}
+					return done(w, plan)
+				},
+			})
+		})
 	}
 }

@@ -400,8 +400,9 @@ func (p *planner) move() {
 	p.holdPartition()
 }
 
-// moveUnavailable moves, while OrderedReady stops at a pod that is not available, one outdated pod that serves nobody, and goes
-// on removing pods that are parked already. It waits while a pod is terminating or being updated.
+// moveUnavailable moves, while OrderedReady stops at a pod that is not available, one outdated pod that serves nobody: that pod may
+// be the reason, and the next revision the cure. It waits while a pod is terminating or being updated. Pods that are parked at
+// their preDelete hook for their user go on being removed.
 func (p *planner) moveUnavailable() {
 	specified := p.specified()
 	if p.onDelete || p.paused {
@@ -416,6 +417,12 @@ func (p *planner) moveUnavailable() {
 	}
 	for _, pod := range p.pods {
 		if pod.Terminating || pod.Revision == p.s.Update.Name && underWay(pod.Pod) {
+			return
+		}
+	}
+	for _, pod := range specified {
+		if p.outdated(pod) && !pod.InService() {
+			p.pass.Remove(pod, reasonSpecifiedDelete)
 			return
 		}
 	}

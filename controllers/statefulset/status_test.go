@@ -132,7 +132,7 @@ func TestStatusConditions(t *testing.T) {
 				w.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
 				w.expandable = nil
 			}, running, storage("2Gi")},
-			want: []string{"FailedUpdatePod=True/ClaimNotExpandable", "Progressing=False/ClaimsCannotFollow", "Reconciling=False/ClaimsCannotFollow", "Stalled=True/ClaimsCannotFollow", "Available=True/EnoughPodsAvailable"},
+			want: []string{"FailedUpdatePod=True/ClaimsCannotFollow", "Progressing=False/ClaimsCannotFollow", "Reconciling=False/ClaimsCannotFollow", "Stalled=True/ClaimsCannotFollow", "Available=True/EnoughPodsAvailable"},
 		},
 	}
 	for name, tc := range cases {

@@ -78,7 +78,9 @@ func (r run) replaced(container *corev1.Container, status *corev1.ContainerStatu
 		case before.SpecImage == container.Image:
 			// The edit took back an earlier one that the kubelet had not acted on: there is nothing to restart.
 			return effect{proven: true}
-		case before.SpecImage == "" && runsIt:
+		case runsIt:
+			// Nothing that the runtime reports calls for a restart. What the evidence says of the container can be wrong: it may
+			// have been taken for a new one after a crash.
 			if edited := r.lastBatch(); edited.After(since) {
 				since = edited
 			}

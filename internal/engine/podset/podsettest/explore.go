@@ -92,7 +92,7 @@ func (e Exploration[W]) Run() Result {
 	}
 	x := &explorer[W]{Exploration: e, atlas: newAtlas(e.Cluster), index: map[state[W]]int32{}}
 	for _, w := range e.Start {
-		s, err := x.state(w.Set, 0, nil, e.normalized(w))
+		s, err := x.state(0, nil, nil, e.normalized(w))
 		if err != nil {
 			return Result{Failure: err.Error()}
 		}
@@ -268,7 +268,7 @@ func (x *explorer[W]) clusterMoves(s *state[W], w *World[W], recheck bool, add f
 				gone := w.clone()
 				gone.remove(name)
 				var err error
-				if next, err = x.state(next.set, next.harm, w, gone); err != nil {
+				if next, err = x.state(next.harm, s, w, gone); err != nil {
 					add(edge[W]{failure: err.Error(), label: func() string { return name }})
 					continue
 				}
@@ -307,28 +307,49 @@ func (x *explorer[W]) event(s *state[W], before, after *World[W], actions []pods
 			return edge[W]{to: *s, failure: invariant.Name + ": " + err.Error()}
 		}
 	}
-	to, err := x.state(after.Set, s.harm, before, after)
+	to, err := x.state(s.harm, s, before, after)
 	if err != nil {
 		return edge[W]{to: *s, failure: err.Error()}
 	}
 	return edge[W]{to: to}
 }
 
-// state makes numbers of a world.
-func (x *explorer[W]) state(set W, harm uint8, _, w *World[W]) (state[W], error) {
+// state makes numbers of a world that came from another one, whose objects are known; both are nil for a start.
+func (x *explorer[W]) state(harm uint8, from *state[W], before, w *World[W]) (state[W], error) {
 	if x.Canonical != nil {
 		w = w.clone()
 		x.Canonical(w)
 	}
-	pods, claims, err := x.atlas.shrink(w.Pods, w.Claims)
-	return state[W]{set: set, harm: harm, pods: pods, claims: claims}, err
+	to := state[W]{set: w.Set, harm: harm}
+	if len(w.Pods) > maxObjects || len(w.Claims) > maxObjects {
+		return to, fmt.Errorf("a world of %d pods and %d claims; %d are the limit of an exploration", len(w.Pods), len(w.Claims), maxObjects)
+	}
+	for i, p := range w.Pods {
+		if before != nil {
+			if j := slices.Index(before.Pods, p); j >= 0 {
+				to.pods[i] = from.pods[j]
+				continue
+			}
+		}
+		to.pods[i] = x.atlas.pods.add(p)
+	}
+	for i, c := range w.Claims {
+		if before != nil {
+			if j := slices.Index(before.Claims, c); j >= 0 {
+				to.claims[i] = from.claims[j]
+				continue
+			}
+		}
+		to.claims[i] = x.atlas.claims.add(c)
+	}
+	return to, nil
 }
 
 func (x *explorer[W]) canonical(s state[W]) state[W] {
 	if x.Canonical == nil {
 		return s
 	}
-	canonical, err := x.state(s.set, s.harm, nil, expand(x.atlas, &s))
+	canonical, err := x.state(s.harm, nil, nil, expand(x.atlas, &s))
 	if err != nil {
 		return s
 	}

@@ -131,19 +131,6 @@ type state[W comparable] struct {
 	claims [maxObjects]id
 }
 
-func (a *atlas) shrink(podsOf []*corev1.Pod, claimsOf []*corev1.PersistentVolumeClaim) (pods, claims [maxObjects]id, err error) {
-	if len(podsOf) > maxObjects || len(claimsOf) > maxObjects {
-		return pods, claims, fmt.Errorf("a world of %d pods and %d claims; %d are the limit of an exploration", len(podsOf), len(claimsOf), maxObjects)
-	}
-	for i, p := range podsOf {
-		pods[i] = a.pods.add(p)
-	}
-	for i, c := range claimsOf {
-		claims[i] = a.claims.add(c)
-	}
-	return pods, claims, nil
-}
-
 func expand[W comparable](a *atlas, s *state[W]) *World[W] {
 	w := &World[W]{Set: s.set}
 	for _, p := range s.pods {
