@@ -238,6 +238,7 @@ func manager(c *config.Config, server *rest.Config, webhooks webhook.Server) (ct
 		Scheme:                        types,
 		Cache:                         index.Cache(controllers.Kinds(c)),
 		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress},
+		PprofBindAddress:              c.ProfilingAddress,
 		HealthProbeBindAddress:        c.ProbeAddress,
 		WebhookServer:                 webhooks,
 		LeaderElection:                c.LeaderElect,

@@ -19,6 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/kube/recorder"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
@@ -83,11 +84,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 
 func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *executor.Pool) error {
 	gates := deps.Config.Features
+	events := recorder.New(mgr.GetEventRecorder(statefulset.Name), deps.Metrics)
+	if err := mgr.Add(events); err != nil {
+		return fmt.Errorf("adding the event recorder: %w", err)
+	}
 	return statefulset.New(statefulset.Dependencies{
 		Client:   mgr.GetClient(),
 		Cache:    mgr.GetCache(),
 		Live:     mgr.GetAPIReader(),
-		Recorder: mgr.GetEventRecorder(statefulset.Name),
+		Recorder: events,
 		Metrics:  deps.Metrics,
 		Pool:     pool,
 		Clock:    deps.Clock,

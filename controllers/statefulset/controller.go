@@ -51,8 +51,6 @@ const (
 	// historyLimit is revisionHistoryLimit when it is omitted.
 	historyLimit = 10
 
-	// conditionStalled says that nothing can be done until the user changes something.
-	conditionStalled = "Stalled"
 	// reasonUndecodable is a set whose stored form does not fit its type.
 	reasonUndecodable = "Undecodable"
 )
@@ -67,6 +65,7 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind
 // +kubebuilder:rbac:groups="",resources=pods/status;pods/resize,verbs=patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Dependencies are what the reconciler is made from.
@@ -239,7 +238,7 @@ func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.StatefulSet, see
 // reportUndecodable tells the user, once, that nothing is done for a set because it cannot be read.
 func (r *Reconciler) reportUndecodable(ctx context.Context, stored *unstructured.Unstructured, cause error) (ctrl.Result, error) {
 	condition := appsv1.StatefulSetCondition{
-		Type:               conditionStalled,
+		Type:               appsv1beta1.StatefulSetStalled,
 		Status:             corev1.ConditionTrue,
 		Reason:             reasonUndecodable,
 		Message:            fmt.Sprintf("the stored object cannot be decoded, so nothing is done for it: %v", cause),
@@ -253,7 +252,7 @@ func (r *Reconciler) reportUndecodable(ctx context.Context, stored *unstructured
 	if conditions, ok := status["conditions"].([]any); ok {
 		for _, entry := range conditions {
 			old, ok := entry.(map[string]any)
-			if ok && old["type"] == conditionStalled {
+			if ok && old["type"] == string(condition.Type) {
 				if old["status"] == string(condition.Status) && old["reason"] == condition.Reason && old["message"] == condition.Message {
 					return ctrl.Result{}, nil
 				}

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -106,9 +107,15 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 			pod.Terminating, pod.Available, pod.AvailableIn = true, false, 0
 		}
 	}
-	seen.snapshot.Claims, err = r.readClaims(ctx, set, pods)
-	if err != nil {
+	// What cannot be read of the spec is the planner's to report; the pods' claims are found all the same.
+	w, _ := read(set, r.Options)
+	if seen.snapshot.Claims, err = r.readClaims(ctx, set, w, pods); err != nil {
 		return observation{}, err
+	}
+	if w.resize {
+		if seen.snapshot.Expandable, err = r.readStorageClasses(ctx); err != nil {
+			return observation{}, err
+		}
 	}
 	return seen, nil
 }
@@ -170,8 +177,8 @@ func (r *Reconciler) revise(ctx context.Context, set *appsv1beta1.StatefulSet, s
 
 // readClaims reads the claims of the pods there are and of those there should be. A set without claim templates has none, and
 // costs nothing: the claims of the cluster are watched only from the first set that has some.
-func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.StatefulSet, pods []*corev1.Pod) (map[string]*corev1.PersistentVolumeClaim, error) {
-	if len(set.Spec.VolumeClaimTemplates) == 0 {
+func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.StatefulSet, w wanted, pods []*corev1.Pod) (map[string]*corev1.PersistentVolumeClaim, error) {
+	if len(w.claims.Claims) == 0 {
 		return nil, nil
 	}
 	if err := r.watchClaims(ctx); err != nil {
@@ -179,8 +186,8 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.StatefulSe
 	}
 	found := map[string]*corev1.PersistentVolumeClaim{}
 	read := func(pod string) error {
-		for i := range set.Spec.VolumeClaimTemplates {
-			name := claims.Name(set.Spec.VolumeClaimTemplates[i].Name, pod)
+		for i := range w.claims.Claims {
+			name := claims.Name(w.claims.Claims[i].Name, pod)
 			if _, ok := found[name]; ok {
 				continue
 			}
@@ -201,20 +208,25 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.StatefulSe
 			return nil, err
 		}
 	}
-	start := int32(0)
-	if r.Options.StartOrdinal && set.Spec.Ordinals != nil {
-		start = set.Spec.Ordinals.Start
-	}
-	wanted, err := ordinal.New(start, ptr.Deref(set.Spec.Replicas, 1), set.Spec.ReserveOrdinals)
-	if err != nil {
-		return found, nil //nolint:nilerr // the planner reports it, and does nothing
-	}
-	for o := range wanted.Iterate() {
+	for o := range w.ordinals.Iterate() {
 		if err := read(ordinal.PodName(set.Name, o)); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// readStorageClasses says which storage classes let claims grow. They are watched only from the first set whose claims grow.
+func (r *Reconciler) readStorageClasses(ctx context.Context) (map[string]bool, error) {
+	var classes storagev1.StorageClassList
+	if err := r.Client.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing storage classes: %w", err)
+	}
+	expandable := make(map[string]bool, len(classes.Items))
+	for i := range classes.Items {
+		expandable[classes.Items[i].Name] = ptr.Deref(classes.Items[i].AllowVolumeExpansion, false)
+	}
+	return expandable, nil
 }
 
 // controllerReference is what objects of the set carry.

@@ -6,7 +6,8 @@
 // What it promises:
 //
 //   - Actions begin in the order of the plan. How many run at once starts at one and doubles with every round of successes, up to
-//     the size of the pool that all workloads of a manager share; it falls back to one when the server refuses something.
+//     the size of the pool that all workloads of a manager share; it falls back to one when the server refuses something, and
+//     when the workload had nothing to do for ten seconds.
 //   - Actions are independent: one that fails holds back no other, except that a verb is left alone for the rest of the pass after it
 //     was refused three times in a row.
 //   - Every request has a deadline. Actions that have not begun when the time slice of the pass is over are left for the next pass,

@@ -28,7 +28,7 @@ const (
 	// DefaultWriteTimeout is the deadline of one request.
 	DefaultWriteTimeout = 15 * time.Second
 	// DefaultSlice is how long a pass begins new actions.
-	DefaultSlice = 700 * time.Millisecond
+	DefaultSlice = time.Second
 
 	// soon is when to plan again after actions were left; ordinary is the latest time to plan again after a conflict, whose
 	// event usually comes first.
@@ -69,6 +69,7 @@ type Options struct {
 type Executor struct {
 	Options
 	backoff *backoff
+	ramps   *ramps
 }
 
 // New returns an Executor.
@@ -85,28 +86,35 @@ func New(options Options) *Executor {
 	return &Executor{
 		Options: options,
 		backoff: &backoff{clock: options.Clock, owners: map[types.NamespacedName]*refusals{}},
+		ramps:   &ramps{clock: options.Clock, owners: map[types.NamespacedName]ramp{}},
 	}
 }
 
 // Forget drops what is remembered of an owner that is gone.
-func (e *Executor) Forget(owner types.NamespacedName) { e.backoff.forget(owner) }
+func (e *Executor) Forget(owner types.NamespacedName) {
+	e.backoff.forget(owner)
+	e.ramps.forget(owner)
+}
 
 // Apply carries out as much of plan as it can in one time slice, waits for what it began, and says what became of it.
 func (e *Executor) Apply(ctx context.Context, owner client.Object, plan podset.Plan) podset.Outcome {
 	if len(plan.Actions) == 0 {
-		e.backoff.forget(client.ObjectKeyFromObject(owner))
+		key := client.ObjectKeyFromObject(owner)
+		e.backoff.forget(key)
+		e.ramps.cool(key)
 		return podset.Outcome{}
 	}
 	p := &pass{
 		executor: e,
 		owner:    owner,
 		of:       freshness.OwnerOf(owner),
-		window:   1,
+		window:   e.ramps.resume(client.ObjectKeyFromObject(owner)),
 		refused:  map[podset.Verb]int{},
 		results:  make(chan result, len(plan.Actions)),
 		failures: map[int]podset.Failure{},
 	}
 	p.run(ctx, plan.Actions)
+	e.ramps.leave(p.of.NamespacedName, p.window)
 	return p.outcome
 }
 

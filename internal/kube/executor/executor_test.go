@@ -235,6 +235,32 @@ func TestApplyStartsSmallAndInOrder(t *testing.T) {
 	}
 }
 
+func TestApplyStartsSmallOncePerRollout(t *testing.T) {
+	f := newFixture(t, nil)
+	window := func() int { return f.ramps.resume(f.owner().NamespacedName) }
+	actions := creates(f.set, 60)
+	f.apply(t, actions[:7]...)
+	if got := window(); got != 8 {
+		t.Errorf("the second pass begins with %d at once, want 8", got)
+	}
+	f.apply(t)
+	f.apply(t, actions[7:]...)
+	if got := window(); got != DefaultWrites {
+		t.Errorf("after 60 successes %d at once, want %d", got, DefaultWrites)
+	}
+	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
+	f.apply(t, create(f.set, 99))
+	if got := window(); got != 1 {
+		t.Errorf("after a refusal %d at once, want 1", got)
+	}
+	f.server.SetFault(nil)
+	f.clock.SetTime(f.clock.Now().Add(cooling + time.Second))
+	f.apply(t)
+	if len(f.ramps.owners) != 0 {
+		t.Errorf("at rest it still remembers %v", f.ramps.owners)
+	}
+}
+
 func TestApplyTreatsSlotsIndependently(t *testing.T) {
 	f := newFixture(t, nil)
 	f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {

@@ -35,6 +35,8 @@ type Config struct {
 	// MetricsAddress and ProbeAddress are where metrics and health are served; "0" serves none.
 	MetricsAddress string
 	ProbeAddress   string
+	// ProfilingAddress is where profiles are served; "0" serves none.
+	ProfilingAddress string
 	// WebhookPort is where admission is served; 0 serves none. WebhookCertDir holds tls.crt and tls.key; when empty, it is where
 	// the Operator Lifecycle Manager puts them.
 	WebhookPort    int
@@ -76,6 +78,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.ReconcileTimeout, "reconcile-timeout", 2*time.Minute, "Deadline of one reconcile.")
 	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080", "Address that serves metrics over http; 0 serves none.")
 	flags.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "Address that serves /healthz and /readyz; 0 serves none.")
+	flags.StringVar(&c.ProfilingAddress, "pprof-bind-address", "0", "Address that serves profiles of the process; 0 serves none.")
 	flags.IntVar(&c.WebhookPort, "webhook-port", 9443, "Port that serves admission; 0 serves none.")
 	flags.StringVar(&c.WebhookCertDir, "webhook-cert-dir", "",
 		"Directory of the serving certificate, tls.crt and tls.key. When empty, k8s-webhook-server/serving-certs below the temporary directory.")

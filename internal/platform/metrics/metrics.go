@@ -18,6 +18,8 @@ type Metrics struct {
 	Actions *prometheus.CounterVec
 	// StaleViews counts the passes that waited because the cache had not caught up with the workload's own writes, by kind.
 	StaleViews *prometheus.CounterVec
+	// DroppedEvents counts the events that were not sent because too many waited.
+	DroppedEvents prometheus.Counter
 }
 
 // New returns the metrics, registered with registerer.
@@ -31,8 +33,12 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "kruise_podset_stale_views_total",
 			Help: "Passes that waited for the cache to show the workload's own writes.",
 		}, []string{"kind"}),
+		DroppedEvents: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "kruise_events_dropped_total",
+			Help: "Events that were not sent because too many waited.",
+		}),
 	}
-	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews} {
+	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.DroppedEvents} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
