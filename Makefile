@@ -43,8 +43,8 @@ test-unit: ## Tables, stories and the exhaustive exploration of planners; needs 
 	@go run ./tests/cmd/suites unit exploration
 
 .PHONY: test-integration
-test-integration: ## Admission, conversion, status, ownership and watches against a real API server.
-	@go run ./tests/cmd/suites framework integration conformance
+test-integration: ## Admission, conversion, status, ownership, watches and the public typed client against a real API server.
+	@go run ./tests/cmd/suites framework integration
 
 .PHONY: test-e2e
 test-e2e: ## Whole flows on a real control plane with simulated nodes.

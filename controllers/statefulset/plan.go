@@ -315,7 +315,8 @@ func (p *planner) replicasInOrder() bool {
 
 // holdFor notes that everything else waits for one pod, if there is anything else.
 func (p *planner) holdFor(pod *podset.Pod, reason, what string) {
-	if len(p.pods) < p.ordinals.Len() || len(p.surplus) > 0 || slices.ContainsFunc(p.targets, p.outdated) {
+	specified := func(m member) bool { return m.Doom == podset.DoomSpecified }
+	if len(p.pods) < p.ordinals.Len() || len(p.surplus) > 0 || slices.ContainsFunc(p.targets, p.outdated) || slices.ContainsFunc(p.pods, specified) {
 		p.pass.Hold(podset.Note{
 			Reason:  reason,
 			Message: fmt.Sprintf("the next step waits: %s %s", pod.Object.Name, what),
@@ -399,8 +400,9 @@ func (p *planner) move() {
 	p.holdPartition()
 }
 
-// moveUnavailable moves, while OrderedReady stops at a pod that is not available, one outdated pod that serves nobody, and goes
-// on removing pods that are parked already. It waits while a pod is terminating or being updated.
+// moveUnavailable moves, while OrderedReady stops at a pod that is not available, one outdated pod that serves nobody: that pod may
+// be the reason, and the next revision the cure. It waits while a pod is terminating or being updated. Pods that are parked at
+// their preDelete hook for their user go on being removed.
 func (p *planner) moveUnavailable() {
 	specified := p.specified()
 	if p.onDelete || p.paused {
@@ -415,6 +417,12 @@ func (p *planner) moveUnavailable() {
 	}
 	for _, pod := range p.pods {
 		if pod.Terminating || pod.Revision == p.s.Update.Name && underWay(pod.Pod) {
+			return
+		}
+	}
+	for _, pod := range specified {
+		if p.outdated(pod) && !pod.InService() {
+			p.pass.Remove(pod, reasonSpecifiedDelete)
 			return
 		}
 	}
@@ -596,7 +604,7 @@ func (p *planner) holdPartition() {
 	}
 	p.pass.Hold(podset.Note{
 		Reason:  notePartition,
-		Message: fmt.Sprintf("%s: partition %d keeps them at an earlier revision", podset.Waits(len(pods)), p.partition),
+		Message: fmt.Sprintf("%d of the pods that partition %d keeps are at an earlier revision", len(pods), p.partition),
 		Slots:   podset.Slots(pods),
 	})
 }

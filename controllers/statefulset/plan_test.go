@@ -11,10 +11,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"k8s.io/utils/ptr"
 )
 
 func fail(ordinals ...int) func(*world) {
@@ -329,6 +329,11 @@ func TestPlan(t *testing.T) {
 		},
 		"a label does nothing in an ordered set while a pod is not ready": {
 			replicas: 3, steps: []func(*world){ordered, running, unready(0), specified(2)},
+			held: []string{"PodNotReady"},
+		},
+		"a label on the broken outdated pod that stops an ordered set is followed": {
+			replicas: 3, steps: []func(*world){ordered, running, image("2"), unready(1), specified(1)},
+			want: []string{"Delete web-1 SpecifiedDelete"}, held: []string{"PodNotReady"},
 		},
 
 		// Claims.

@@ -231,8 +231,10 @@ func (c *conditions) failures(plan podset.Plan, outcome podset.Outcome) {
 	}
 	if failure, ok := outcome.Failed(podset.VerbEdit, podset.VerbDelete, podset.VerbEditClaim); ok {
 		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonRequestFailed, failureMessage("changing", failure))
-	} else if note, ok := heldFor(plan, podset.ReasonInPlaceImpossible, noteClaimDiffers, noteClaimNotExpandable); ok {
-		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, note.Reason, note.Message)
+	} else if note, ok := heldFor(plan, podset.ReasonInPlaceImpossible); ok {
+		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonInPlaceImpossible, note.Message)
+	} else if note, ok := heldFor(plan, noteClaimDiffers, noteClaimNotExpandable); ok {
+		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonClaimsCannotFollow, note.Message)
 	}
 }
 

@@ -420,8 +420,9 @@ func (w *world) rest() {
 			w.now = w.now.Add(wait - time.Second)
 		}
 		if !acted && w.plan.RecheckAfter == 0 && before == w.state() {
+			story := w.story()
 			w.log.Reset()
-			w.log.WriteString(w.story())
+			w.log.WriteString(story)
 			return
 		}
 	}
@@ -500,12 +501,38 @@ func atMostUnavailable(n int) func(before, after podset.Snapshot) error {
 	}
 }
 
+// unavailable counts pods that are not available; surplus ones may be removed at any time.
 func unavailable(s podset.Snapshot) int {
 	n := 0
 	for i := range s.Pods {
-		if !s.Pods[i].Available {
+		if pod := &s.Pods[i]; !pod.Available && pod.Doom != podset.DoomSurplus {
 			n++
 		}
 	}
 	return n
+}
+
+// withinLimit is atMostUnavailable for the set as it is at the time, missing pods included: no pass takes an available pod that
+// is wanted out of service when as many as allowed are already.
+func withinLimit(w *world) func(before, after podset.Snapshot) error {
+	return func(before, after podset.Snapshot) error {
+		spec, err := read(w.set, w.o)
+		if err != nil {
+			return err
+		}
+		available := func(s podset.Snapshot) int {
+			n := 0
+			for i := range s.Pods {
+				if pod := &s.Pods[i]; pod.Available && pod.Doom != podset.DoomSurplus {
+					n++
+				}
+			}
+			return n
+		}
+		was, is := available(before), available(after)
+		if is < was && spec.replicas-is > spec.maxUnavailable {
+			return fmt.Errorf("of %d pods %d were available, and the pass left %d; %d may be unavailable", spec.replicas, was, is, spec.maxUnavailable)
+		}
+		return nil
+	}
 }

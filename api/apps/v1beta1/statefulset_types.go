@@ -60,7 +60,8 @@ type StatefulSetSpec struct {
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
 	// reserveOrdinals are ordinals that no pod may have: numbers, or closed ranges such as "3-7". The set has its full number of
-	// replicas all the same; a running pod with a reserved ordinal is replaced by one with the next free ordinal.
+	// replicas all the same; a running pod with a reserved ordinal is replaced by one with the next free ordinal. One range may
+	// reserve at most 1000000 ordinals.
 	// +optional
 	// +kubebuilder:validation:items:XIntOrString
 	ReserveOrdinals []intstr.IntOrString `json:"reserveOrdinals,omitempty"`

@@ -62,7 +62,7 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lif
 		UpdateResources:       earlier.resources || len(difference.Resources) > 0,
 		UpdateImages:          len(earlier.statuses) > 0,
 	}}
-	update.evidence.Containers = earlier.evidence
+	update.evidence = earlier.evidence
 	short := hashOf(to)
 	if o.ShortHash {
 		update.Revision = short
@@ -87,6 +87,8 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lif
 		if err := setGrace(&e, update.Revision, wanted, metadata, grace); err != nil {
 			return edit.Edit{}, err
 		}
+		// The server keeps whole seconds. Rounding up makes the period too long by a part of one, never too short.
+		update.UpdateTimestamp = seconds(now.Add(time.Second - time.Nanosecond))
 	} else {
 		e.Merge(metadata)
 		e.Merge(update.start(pod, wanted, now))
@@ -155,7 +157,7 @@ type leftover struct {
 	unknown bool
 	// statuses and evidence are of the containers whose restart is not proven.
 	statuses map[string]shared.InPlaceContainerStatus
-	evidence map[string]shared.InPlaceContainerEvidence
+	evidence shared.InPlaceEvidence
 	// env and resources say that changed variables or resources are not proven.
 	env, resources bool
 }
@@ -184,14 +186,15 @@ func readLeftover(pod *corev1.Pod, now time.Time) leftover {
 		l.metadata.Merge(change{refs: map[string]metav1.ObjectMeta{"": meta}}.edit())
 	}
 
+	l.evidence.Generation = earlier.evidence.Generation
 	report := readReport(pod)
 	for name, status := range earlier.LastContainerStatuses {
-		if earlier.effectOn(pod, name, report, now).proven && earlier.observed(pod) {
+		if earlier.effectOn(pod, name, report, now).proven {
 			continue
 		}
 		put(&l.statuses, name, status)
 		if evidence, ok := earlier.evidence.Containers[name]; ok {
-			put(&l.evidence, name, evidence)
+			put(&l.evidence.Containers, name, evidence)
 		}
 	}
 	l.env = earlier.UpdateEnvFromMetadata && len(earlier.staleEnvironment(pod, report, now)) > 0

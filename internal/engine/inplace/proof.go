@@ -19,7 +19,8 @@ import (
 
 // settleTime is how long a restarted container runs before it counts as updated, when nothing the runtime reports tells the
 // old image from the new: they may be two names of one image, or the container crashed just before the kubelet saw the edit, in
-// which case it is replaced within a second or two.
+// which case it is replaced within a second or two. A status does not say when the kubelet saw the edit, so the time counts from
+// the restart: a kubelet that saw it later than this after a crash could be believed a moment too early.
 const settleTime = 5 * time.Second
 
 // effect says whether a container runs the image that the pod's spec has.
@@ -33,15 +34,20 @@ type effect struct {
 
 // effectOn judges one container whose image was changed.
 //
+// Until the kubelet has seen our latest edit nothing is proven: it may be acting on the one before. Then:
+//
 //  1. The node daemon's report is proof where it knows the container that runs now and says it was made from this spec.
-//  2. With evidence of ours, and a server that reports the observed generation (the caller has seen that it is reached), the
-//     container must have been replaced by one with another image, and run. See replaced.
+//  2. With evidence of ours, and a server that reports the observed generation, the container must have been replaced by one
+//     with another image, and run. See replaced.
 //  3. Otherwise, for updates of other managers and older servers, the image ID must have changed, or status.image must be the
 //     image of the spec. Two names of one image can hang here if the runtime goes on reporting the older name.
 func (r run) effectOn(pod *corev1.Pod, name string, report report, now time.Time) effect {
 	container, status := containerOf(pod.Spec.Containers, name), statusOf(pod, name)
 	if container == nil {
 		return effect{proven: true}
+	}
+	if !r.observed(pod) {
+		return effect{why: fmt.Sprintf("the kubelet has not seen image %s of container %s yet", container.Image, name)}
 	}
 	if status == nil {
 		return effect{why: fmt.Sprintf("container %s has no status yet", name)}
@@ -72,7 +78,9 @@ func (r run) replaced(container *corev1.Container, status *corev1.ContainerStatu
 		case before.SpecImage == container.Image:
 			// The edit took back an earlier one that the kubelet had not acted on: there is nothing to restart.
 			return effect{proven: true}
-		case before.SpecImage == "" && runsIt:
+		case runsIt:
+			// Nothing that the runtime reports calls for a restart. What the evidence says of the container can be wrong: it may
+			// have been taken for a new one after a crash.
 			if edited := r.lastBatch(); edited.After(since) {
 				since = edited
 			}

@@ -272,6 +272,21 @@ func TestGracePeriod(t *testing.T) {
 	w.want(Done, "")
 }
 
+func TestTheGracePeriodIsNeverShorterThanAsked(t *testing.T) {
+	from := rev("shop-a")
+	w := start(t, from)
+	w.pass(900 * time.Millisecond)
+	w.begin(from, rev("shop-b", image(0, "web:5")), time.Second)
+	w.pass(999 * time.Millisecond)
+	if w.advance() {
+		t.Error("the period is not over")
+	}
+	w.pass(101 * time.Millisecond)
+	if !w.advance() {
+		t.Error("the period is over")
+	}
+}
+
 func TestGraceIsDroppedWhenTheLabelNamesAnotherRevision(t *testing.T) {
 	from := rev("shop-a")
 	w := start(t, from)

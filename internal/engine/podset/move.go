@@ -33,13 +33,13 @@ type Rollout struct {
 type Way string
 
 const (
-	// WayNone: it is there.
+	// WayNone is the way of a pod that is there.
 	WayNone Way = ""
-	// WayInPlace: it is edited.
+	// WayInPlace edits it.
 	WayInPlace Way = "InPlace"
-	// WayReplace: another pod takes its place.
+	// WayReplace puts another pod in its place.
 	WayReplace Way = "Replace"
-	// WayRefused: it may only be edited, and the difference does not allow that.
+	// WayRefused is no way: it may only be edited, and the difference does not allow that.
 	WayRefused Way = "Refused"
 )
 

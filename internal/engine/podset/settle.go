@@ -56,7 +56,11 @@ func (p *Pass) settle(pod *Pod, rules SettleRules) {
 		add(rules.Repair(pod), ReasonRepair)
 	}
 	if to, ok := p.next(pod, rules); ok {
-		add(lifecycle.Transition(p.Hooks, pod.Object, to, now), ReasonHook)
+		why := ReasonHook
+		if pod.State == shared.StateUpdating {
+			why = ReasonInPlaceFinished
+		}
+		add(lifecycle.Transition(p.Hooks, pod.Object, to, now), why)
 	}
 	switch pod.Update.Progress {
 	case inplace.Grace, inplace.Running:

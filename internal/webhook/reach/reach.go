@@ -17,6 +17,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -84,7 +85,9 @@ func (p *Probe) Check(ctx context.Context, c client.Client, url string) error {
 			"kruise-operator-mutating and kruise-operator-validating are missing or lead elsewhere; run `install` with the same URL", url)
 	case isCallFailure(last):
 		return fmt.Errorf("the API server cannot reach the webhooks of this process at %s: %w; set WEBHOOK_URL to an address "+
-			"of this machine that the API server can call, or run the operator in the cluster", url, last)
+			"of this machine that the API server can call and run `install` again, or run the operator in the cluster", url, last)
+	case meta.IsNoMatchError(last) || apierrors.IsNotFound(last):
+		return fmt.Errorf("the API server does not know our kinds; run `install` first: %w", last)
 	default:
 		return fmt.Errorf("checking that the API server reaches the webhooks at %s: %w", url, last)
 	}

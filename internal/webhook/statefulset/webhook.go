@@ -114,10 +114,10 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	}
 	var old *appsv1beta1.StatefulSet
 	if req.Operation == admissionv1.Update {
-		stored := &appsv1beta1.StatefulSet{}
-		// A stored object that cannot be read may be mended by any update that can.
-		if _, errs := wire.Decode(req.OldObject.Raw, stored); len(errs) == 0 {
-			old = stored
+		old = &appsv1beta1.StatefulSet{}
+		if _, errs := wire.Decode(req.OldObject.Raw, old); len(errs) > 0 {
+			// What is unreadable is left out of old, so this update is welcome to mend it.
+			ctrl.LoggerFrom(ctx).Info("A stored StatefulSet has values that cannot be read", "reason", errs.ToAggregate().Error())
 		}
 	}
 

@@ -22,8 +22,8 @@ import (
 // Decode reads raw into a pointer to one of our types, by the rules of the API server (field names are case-sensitive).
 //
 // unknown are the paths of fields that the type does not have, and of fields that occur twice; they are left out of the result.
-// Values of the wrong type are returned as errors that carry their path, their value and what is expected; the result is then
-// incomplete.
+// Values of the wrong type are returned as errors that carry their path, their value and what is expected; they are left out of
+// the result too.
 func Decode(raw []byte, into any) (unknown []string, errs field.ErrorList) {
 	strict, err := kjson.UnmarshalStrict(raw, into)
 	for _, e := range strict {
@@ -40,67 +40,85 @@ func Decode(raw []byte, into any) (unknown []string, errs field.ErrorList) {
 	if syntax := kjson.UnmarshalCaseSensitivePreserveInts(raw, &value); syntax != nil {
 		return nil, field.ErrorList{field.Invalid(nil, "", fmt.Sprintf("is not JSON: %v", syntax))}
 	}
-	if errs := mistyped(value, reflect.TypeOf(into), nil); len(errs) > 0 {
-		return unknown, errs
+	errs, readable := mistyped(value, reflect.TypeOf(into), nil)
+	if len(errs) == 0 {
+		return unknown, field.ErrorList{field.Invalid(nil, "", err.Error())}
 	}
-	return unknown, field.ErrorList{field.Invalid(nil, "", err.Error())}
+	if readable {
+		if err := reread(value, into); err != nil {
+			return unknown, append(errs, field.Invalid(nil, "", err.Error()))
+		}
+	}
+	return unknown, errs
 }
 
-// mistyped returns every value that cannot be read as the Go type at its place.
-func mistyped(value any, t reflect.Type, path *field.Path) field.ErrorList {
+// reread fills into with what is left of an object without its unreadable values.
+func reread(value, into any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	reflect.ValueOf(into).Elem().SetZero()
+	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
+}
+
+// mistyped returns every value that cannot be read as the Go type at its place, and takes it out of the object that holds it; in a
+// list, null takes its place. It says whether the value itself can be read then.
+func mistyped(value any, t reflect.Type, path *field.Path) (errs field.ErrorList, readable bool) {
 	if value == nil {
-		return nil // null leaves a field as it is
+		return nil, true // null leaves a field as it is
 	}
 	if t.Kind() == reflect.Pointer {
 		return mistyped(value, t.Elem(), path)
 	}
 	if decodesItself(t) || !composite(t) {
-		return leaf(value, t, path)
+		if readsAs(value, t) {
+			return nil, true
+		}
+		return field.ErrorList{wrong(value, t, path)}, false
 	}
 
-	var errs field.ErrorList
+	members, isObject := value.(map[string]any)
+	items, isList := value.([]any)
+	if wantsList := t.Kind() == reflect.Slice; wantsList && !isList || !wantsList && !isObject {
+		return field.ErrorList{wrong(value, t, path)}, false
+	}
+	look := func(v any, t reflect.Type, path *field.Path) bool {
+		found, ok := mistyped(v, t, path)
+		errs = append(errs, found...)
+		return ok
+	}
 	switch t.Kind() {
 	case reflect.Struct:
-		members, ok := value.(map[string]any)
-		if !ok {
-			return field.ErrorList{wrong(value, t, path)}
-		}
 		for name, member := range fieldsOf(t) {
-			if v, found := members[name]; found {
-				errs = append(errs, mistyped(v, member, child(path, name))...)
+			if v, found := members[name]; found && !look(v, member, child(path, name)) {
+				delete(members, name)
 			}
 		}
 	case reflect.Map:
-		members, ok := value.(map[string]any)
-		if !ok {
-			return field.ErrorList{wrong(value, t, path)}
-		}
 		for key, v := range members {
-			errs = append(errs, mistyped(v, t.Elem(), path.Key(key))...)
+			if !look(v, t.Elem(), path.Key(key)) {
+				delete(members, key)
+			}
 		}
 	case reflect.Slice:
-		items, ok := value.([]any)
-		if !ok {
-			return field.ErrorList{wrong(value, t, path)}
-		}
 		for i, v := range items {
-			errs = append(errs, mistyped(v, t.Elem(), path.Index(i))...)
+			if !look(v, t.Elem(), path.Index(i)) {
+				items[i] = nil
+			}
 		}
 	}
 	sortByField(errs)
-	return errs
+	return errs, true
 }
 
-// leaf reads one value that has no parts.
-func leaf(value any, t reflect.Type, path *field.Path) field.ErrorList {
+// readsAs says whether a value that has no parts can be read as a type.
+func readsAs(value any, t reflect.Type) bool {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return field.ErrorList{wrong(value, t, path)}
+		return false
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, reflect.New(t).Interface()); err != nil {
-		return field.ErrorList{wrong(value, t, path)}
-	}
-	return nil
+	return kjson.UnmarshalCaseSensitivePreserveInts(text, reflect.New(t).Interface()) == nil
 }
 
 // composite tells types that are walked into from types that are read whole. A []byte is text in JSON.

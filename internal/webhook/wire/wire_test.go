@@ -69,6 +69,27 @@ func TestDecodeNamesEveryValueItCannotRead(t *testing.T) {
 	}
 }
 
+func TestDecodeReadsTheRestOfADamagedObject(t *testing.T) {
+	set := appsv1beta1.StatefulSet{}
+	_, errs := wire.Decode([]byte(`{"metadata":{"name":"web","labels":{"a":1,"b":"c"}},"spec":{
+		"template":{"spec":{"terminationGracePeriodSeconds":"soon","containers":[{"name":"a","resources":{"limits":{"cpu":"lots","memory":"1Gi"}}},{"name":7,"image":"x"}]}},
+		"replicas":3,"reserveOrdinals":[1,true,"3-4"],"volumeClaimTemplates":7,"serviceName":"web"}}`), &set)
+	if len(errs) != 6 {
+		t.Errorf("%d errors, want 6: %v", len(errs), errs)
+	}
+	got, err := json.Marshal(map[string]any{
+		"name": set.Name, "labels": set.Labels, "service": set.Spec.ServiceName, "replicas": set.Spec.Replicas, "reserved": set.Spec.ReserveOrdinals,
+		"limits": set.Spec.Template.Spec.Containers[0].Resources.Limits, "image": set.Spec.Template.Spec.Containers[1].Image,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"name":"web","labels":{"b":"c"},"service":"web","replicas":3,"reserved":[1,0,"3-4"],"limits":{"memory":"1Gi"},"image":"x"}`
+	if diff := cmp.Diff(parse(t, want), parse(t, string(got))); diff != "" {
+		t.Errorf("what is left (-want +got):\n%s", diff)
+	}
+}
+
 func TestDecodeNamesUnknownFields(t *testing.T) {
 	var set appsv1beta1.StatefulSet
 	unknown, errs := wire.Decode([]byte(`{"spec":{"Replicas":3,"template":{"spec":{"containers":[{"name":"a","imagee":"x"}]}}}}`), &set)

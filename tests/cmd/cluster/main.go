@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
@@ -44,7 +46,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newUp(), newBuild())
+	root.AddCommand(newUp(), newBuild(), newCheckNodes())
 	return root
 }
 
@@ -55,7 +57,7 @@ func newUp() *cobra.Command {
 	var nodes int
 	command := &cobra.Command{
 		Use:   "up",
-		Short: "Start a control plane with simulated nodes and keep it until Ctrl-C",
+		Short: "Start a control plane with nodes and keep it until Ctrl-C",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			var err error
@@ -72,6 +74,8 @@ func newUp() *cobra.Command {
 	flags := command.Flags()
 	addVersionFlag(command, &options.KubernetesVersion)
 	flags.IntVar(&nodes, "nodes", 3, "number of simulated nodes; 0 is a cluster without nodes")
+	flags.IntVar(&options.RealNodes, "real-nodes", 0,
+		"number of real nodes, each with a kubelet and containerd; see check-nodes for what they need")
 	flags.StringToStringVar(&gates, "feature-gates", nil, "feature gates of every component, such as Name=true,Other=false")
 	flags.BoolVar(&audit, "audit", false, "write an audit log with one event for each request")
 	flags.StringVar(&options.LogDir, "log-dir", "", "folder for the components' logs, kept afterwards")
@@ -165,6 +169,35 @@ func newBuild() *cobra.Command {
 		},
 	}
 	addVersionFlag(command, &version)
+	return command
+}
+
+func newCheckNodes() *cobra.Command {
+	var packages bool
+	command := &cobra.Command{
+		Use:   "check-nodes",
+		Short: "Tell whether real nodes can run on this machine, and what is missing",
+		Long: "Tell whether real nodes can run on this machine, and what is missing.\n\n" +
+			"On Debian and Ubuntu the missing programs are installed by:\n" +
+			"  apt-get install --no-install-recommends $(go run ./tests/cmd/cluster check-nodes --packages)",
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			err := realnode.Check()
+			if !packages {
+				if err == nil {
+					fmt.Fprintln(command.OutOrStdout(), "real nodes can run here")
+				}
+				return err
+			}
+			// Only what is missing: a machine may have the same programs from packages that exclude Debian's.
+			var unavailable *realnode.UnavailableError
+			if errors.As(err, &unavailable) {
+				fmt.Fprintln(command.OutOrStdout(), strings.Join(unavailable.Packages, " "))
+			}
+			return nil
+		},
+	}
+	command.Flags().BoolVar(&packages, "packages", false, "print the missing packages instead, and succeed")
 	return command
 }
 

@@ -88,10 +88,10 @@ The cluster stays up until Ctrl-C. In another terminal:
   export KUBECONFIG=%s
   %s get sts.apps.kruise.io
   %[2]s get pods -o wide
-  %[2]s set image sts.apps.kruise.io/%s guestbook-kruise=openkruise/guestbook:v3
+  %[2]s patch sts.apps.kruise.io/%s --type=json --patch '%s'
   %[2]s label pod %[3]s-7 apps.kruise.io/specified-delete=true
   %[2]s scale sts.apps.kruise.io/%[3]s --replicas=20
-`, c.AdminKubeconfig(), c.Kubectl(ctx).Path, set)
+`, c.AdminKubeconfig(), c.Kubectl(ctx).Path, set, setImage("openkruise/guestbook:v3"))
 	<-ctx.Done()
 	fmt.Println("\nstopping")
 	return nil
@@ -143,7 +143,7 @@ func (d *demonstration) tell(ctx context.Context) error {
 	if err := d.kubectl(ctx, "patch", "sts.apps.kruise.io/"+set, "--type=merge", "--patch", `{"spec":{"updateStrategy":{"rollingUpdate":{"maxUnavailable":"20%"}}}}`); err != nil {
 		return err
 	}
-	if err := d.kubectl(ctx, "set", "image", "sts.apps.kruise.io/"+set, "guestbook-kruise="+newImage); err != nil {
+	if err := d.kubectl(ctx, "patch", "sts.apps.kruise.io/"+set, "--type=json", "--patch", setImage(newImage)); err != nil {
 		return err
 	}
 	took, err := d.follow(ctx, "the same pods move to "+newImage+", a fifth of them at a time", replicas, newImage)
@@ -169,6 +169,11 @@ func (d *demonstration) kubectl(ctx context.Context, args ...string) error {
 		return fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
 	}
 	return nil
+}
+
+// setImage is a patch of the first container's image. ("kubectl set image" knows only the kinds it was built with.)
+func setImage(image string) string {
+	return fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, image)
 }
 
 func isReady(pod *corev1.Pod) bool {

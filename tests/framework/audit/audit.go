@@ -7,6 +7,7 @@ package audit
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,7 +62,7 @@ func (l *Log) Next(accept func(*auditv1.Event) bool) ([]auditv1.Event, error) {
 		line, err := reader.ReadBytes('\n')
 		l.offset += int64(len(line))
 		l.rest = append(l.rest, line...)
-		if err == io.EOF { //nolint:errorlint // bufio returns io.EOF itself
+		if errors.Is(err, io.EOF) {
 			return events, nil
 		}
 		if err != nil {

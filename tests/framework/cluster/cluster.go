@@ -235,11 +235,14 @@ func (c *Cluster) StopProcess(p *Process) error {
 	return p.Stop(0)
 }
 
-// Exited reports the programs that ended without being asked to, with the end of their logs. A healthy cluster gives nil.
+// Exited reports the programs, also of real nodes, that ended without being asked to, with the end of their logs. A healthy cluster gives nil.
 func (c *Cluster) Exited() error {
+	var errs []error
+	for _, node := range c.RealNodes() {
+		errs = append(errs, node.Exited())
+	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	var errs []error
 	for p := range c.processes {
 		errs = append(errs, p.Err())
 	}

@@ -311,6 +311,8 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 		"--cluster-signing-key-file=" + pkiFile("ca.key"),
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--leader-elect=false",
+		// The default is a folder of the machine, which it makes.
+		"--flex-volume-plugin-dir=" + filepath.Join(c.Dir(), "volume-plugins"),
 		// With the default limits it would be the bottleneck of every test, not what is tested.
 		"--kube-api-qps=400",
 		"--kube-api-burst=800",

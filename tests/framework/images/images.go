@@ -5,8 +5,8 @@
 
 // Package images builds the container images that the suites run, from small Go programs in
 // tests/images, and serves them from a registry inside the process that needs them. No network, no
-// container engine and no base image are involved: an image is one static program on
-// an empty file system.
+// container engine and no base image are involved: an image is one or more static programs
+// on an empty file system.
 //
 // Building the same program with the same version gives the same image, down to its ID.
 package images
@@ -15,7 +15,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -36,6 +39,8 @@ import (
 type Program struct {
 	// Package is the folder of the main package, relative to the top of the repository.
 	Package string
+	// Name is the file name of the program. Empty: the name of the folder.
+	Name string
 	// Version is written to the variable main.version. Empty leaves the variable alone.
 	Version string
 }
@@ -50,6 +55,13 @@ func Pause() Program {
 	return Program{Package: "tests/images/pause"}
 }
 
+func (p Program) name() string {
+	if p.Name != "" {
+		return p.Name
+	}
+	return path.Base(p.Package)
+}
+
 // Compile builds the program as a static Linux executable and returns its path in the user's cache
 // folder. A program that has not changed since the last call is not linked again. Processes that
 // compile at the same time wait for each other.
@@ -62,19 +74,24 @@ func Compile(ctx context.Context, program Program) (string, error) {
 	return file, err
 }
 
-// Build compiles the program and wraps it into an image that runs it.
-func Build(ctx context.Context, program Program) (v1.Image, error) {
-	var content []byte
-	err := compileLocked(ctx, program, func(path string) (err error) {
-		content, err = os.ReadFile(path)
-		return err
-	})
-	if err != nil {
-		return nil, err
+// Build compiles the programs and makes an image of them, each at the top of its file system. The image runs the first one
+// unless a container says otherwise.
+func Build(ctx context.Context, first Program, more ...Program) (v1.Image, error) {
+	programs := append([]Program{first}, more...)
+	files := make([]file, len(programs))
+	for i, program := range programs {
+		files[i].name = program.name()
+		err := compileLocked(ctx, program, func(path string) (err error) {
+			files[i].content, err = os.ReadFile(path)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	image, err := wrap(path.Base(program.Package), content)
+	image, err := wrap(files)
 	if err != nil {
-		return nil, fmt.Errorf("making an image of %s: %w", program.Package, err)
+		return nil, fmt.Errorf("making an image of %s: %w", first.Package, err)
 	}
 	return image, nil
 }
@@ -89,8 +106,10 @@ func compileLocked(ctx context.Context, program Program, use func(path string) e
 	if err != nil {
 		return err
 	}
-	name := path.Base(program.Package)
-	folder := filepath.Join(cache, "images", name)
+	name := program.name()
+	// Working copies do not share: one would run what another one has just compiled from other sources.
+	copyOf := sha256.Sum256([]byte(root))
+	folder := filepath.Join(cache, "images", hex.EncodeToString(copyOf[:8]), name)
 	if program.Version != "" {
 		folder = filepath.Join(folder, program.Version)
 	}
@@ -131,23 +150,33 @@ func lock(name string) (func(), error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// wrap makes an image whose only file is the given program.
-func wrap(name string, program []byte) (v1.Image, error) {
+// file is an executable in an image.
+type file struct {
+	name    string
+	content []byte
+}
+
+// wrap makes an image of the files that runs the first one.
+func wrap(files []file) (v1.Image, error) {
 	var archive bytes.Buffer
 	writer := tar.NewWriter(&archive)
-	if err := writer.WriteHeader(&tar.Header{
-		Name: name, Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg, Format: tar.FormatPAX,
-	}); err != nil {
-		return nil, err
-	}
-	if _, err := writer.Write(program); err != nil {
-		return nil, err
+	for _, file := range files {
+		if err := writer.WriteHeader(&tar.Header{
+			Name: file.name, Mode: 0o755, Size: int64(len(file.content)), Typeflag: tar.TypeReg, Format: tar.FormatPAX,
+		}); err != nil {
+			return nil, err
+		}
+		if _, err := writer.Write(file.content); err != nil {
+			return nil, err
+		}
 	}
 	if err := writer.Close(); err != nil {
 		return nil, err
 	}
 
-	layer, err := tarball.LayerFromReader(&archive)
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(archive.Bytes())), nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -155,14 +184,14 @@ func wrap(name string, program []byte) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := image.ConfigFile()
+	config, err := image.ConfigFile()
 	if err != nil {
 		return nil, err
 	}
-	file = file.DeepCopy()
-	file.OS = "linux"
-	file.Architecture = runtime.GOARCH
-	file.Config.Entrypoint = []string{"/" + name}
-	file.Config.Env = []string{"PATH=/"}
-	return mutate.ConfigFile(image, file)
+	config = config.DeepCopy()
+	config.OS = "linux"
+	config.Architecture = runtime.GOARCH
+	config.Config.Entrypoint = []string{"/" + files[0].name}
+	config.Config.Env = []string{"PATH=/"}
+	return mutate.ConfigFile(image, config)
 }

@@ -40,7 +40,7 @@ import (
 )
 
 // version is set when the image is built.
-var version = "unknown" //nolint:gochecknoglobals // the linker sets it
+var version = "unknown"
 
 func main() {
 	address := flag.String("listen", ":3000", "address to serve on")

@@ -114,6 +114,11 @@ type answer struct {
 // send makes one request with a body in YAML, as kubectl or a typed client would, and keeps the warnings.
 func (e *env) send(t *testing.T, verb, version, namespace, name, body string, parameters map[string]string) answer {
 	t.Helper()
+	return e.sendContext(t.Context(), t, verb, version, namespace, name, body, parameters)
+}
+
+func (e *env) sendContext(ctx context.Context, t *testing.T, verb, version, namespace, name, body string, parameters map[string]string) answer {
+	t.Helper()
 	warnings := &recorder{}
 	config := rest.CopyConfig(e.cluster.Config())
 	config.WarningHandlerWithContext = warnings
@@ -144,7 +149,7 @@ func (e *env) send(t *testing.T, verb, version, namespace, name, body string, pa
 	for key, value := range parameters {
 		request = request.Param(key, value)
 	}
-	raw, err := request.Do(t.Context()).Raw()
+	raw, err := request.Do(ctx).Raw()
 	a := answer{err: err, warnings: warnings.sorted()}
 	if err == nil {
 		a.body = &unstructured.Unstructured{}

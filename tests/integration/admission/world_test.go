@@ -9,6 +9,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -110,6 +111,20 @@ func testSamples(t *testing.T, e *env) {
 		if err != nil || strings.Contains(string(out), "Warning") {
 			t.Errorf("apply %s: %v: %s", mode, err, out)
 		}
+	}
+}
+
+// testConformance runs the tests that use OpenKruise's public client. They are a module of their own, so a program of their own.
+func testConformance(t *testing.T, e *env) {
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "./...")
+	cmd.Dir = "../../conformance"
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+e.cluster.AdminKubeconfig())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if strings.Contains(string(out), "--- SKIP") || !strings.Contains(string(out), "--- PASS: TestOlderClientsLoseNothing") {
+		t.Errorf("not all of it ran:\n%s", out)
 	}
 }
 

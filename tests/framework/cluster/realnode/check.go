@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -79,6 +80,9 @@ func Check() error {
 			missing.Reasons = append(missing.Reasons, "control groups are not mounted at /sys/fs/cgroup")
 		}
 	}
+	if os.Geteuid() == 0 && !hasCapabilities() {
+		missing.Reasons = append(missing.Reasons, "root has not the capabilities CAP_SYS_ADMIN and CAP_NET_ADMIN, as in a container that is not privileged")
+	}
 	if _, err := os.Stat("/dev/kmsg"); err != nil {
 		missing.Reasons = append(missing.Reasons, "there is no /dev/kmsg, which a kubelet reads")
 	}
@@ -98,6 +102,22 @@ func Check() error {
 	slices.Sort(missing.Packages)
 	missing.Packages = slices.Compact(missing.Packages)
 	return missing
+}
+
+// hasCapabilities tells whether this process may make mounts, namespaces and network interfaces.
+func hasCapabilities() bool {
+	const netAdmin, sysAdmin = 1 << 12, 1 << 21
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, found := strings.CutPrefix(line, "CapEff:"); found {
+			effective, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+			return err == nil && effective&netAdmin != 0 && effective&sysAdmin != 0
+		}
+	}
+	return false
 }
 
 // nodePath is the search path inside a node.

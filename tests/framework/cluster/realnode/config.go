@@ -36,6 +36,9 @@ const (
 	servingCertFile  = configFolder + "/serving.crt"
 	servingKeyFile   = configFolder + "/serving.key"
 	resolvConf       = configFolder + "/resolv.conf"
+
+	// kubeletHealth is served by every kubelet at this port unless its configuration says otherwise.
+	kubeletHealth = "http://127.0.0.1:10248/healthz"
 )
 
 // files writes the configuration of a node into its folder and remembers the first failure.

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/vishvananda/netlink"
@@ -73,11 +74,20 @@ func (f *fabric) interfaceName() string { return machinePrefix + strconv.Itoa(f.
 // connectMachine takes a free address range and links this machine to the router. The name of the interface is the claim
 // on the range: the kernel lets only one process have it, and takes it back with the router.
 func (f *fabric) connectMachine() error {
-	for f.number = range maxNetworks {
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return fmt.Errorf("listing the routes of this machine: %w", err)
+	}
+	for number := range maxNetworks {
+		f.number = number
+		// The range may be somebody else's, such as a private network's.
+		if slices.ContainsFunc(routes, func(route netlink.Route) bool { return overlaps(route, f.plan().all()) }) {
+			continue
+		}
 		link := &netlink.Veth{
 			LinkAttrs: named(f.interfaceName()), PeerName: uplink, PeerNamespace: netlink.NsFd(f.router),
 		}
-		err := netlink.LinkAdd(link)
+		err = netlink.LinkAdd(link)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -97,7 +107,17 @@ func (f *fabric) connectMachine() error {
 		return nil
 	}
 	f.number = -1
-	return fmt.Errorf("all %d address ranges are in use: see the interfaces %s*", maxNetworks, machinePrefix)
+	return fmt.Errorf("all %d address ranges are in use: see the interfaces %s* and the routes of this machine", maxNetworks, machinePrefix)
+}
+
+// overlaps tells whether a route, other than the default route, leads to an address in the range.
+func overlaps(route netlink.Route, prefix netip.Prefix) bool {
+	if route.Dst == nil {
+		return false
+	}
+	address, valid := netip.AddrFromSlice(route.Dst.IP)
+	bits, _ := route.Dst.Mask.Size()
+	return valid && bits > 0 && prefix.Overlaps(netip.PrefixFrom(address.Unmap(), bits))
 }
 
 // setUpRouter makes the router forward between this machine, nodes and pods, and gives it its addresses.

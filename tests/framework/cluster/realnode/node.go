@@ -68,7 +68,8 @@ type Node struct {
 	mutex   sync.Mutex
 	changed chan struct{} // closed and replaced at each event
 	running map[string]bool
-	failure string
+	failure string   // of the last request
+	ended   []string // programs that ended unasked, and how
 }
 
 // Start starts a node and returns when it is ready in the API. Stop ends it; it also ends with this process. Before that,
@@ -185,6 +186,9 @@ func (n *Node) follow(output io.Reader) {
 		if event.Error != "" {
 			n.failure = strings.TrimSpace(event.Process + " " + event.Error)
 		}
+		if event.Error != "" && event.Process != "" {
+			n.ended = append(n.ended, n.failure)
+		}
 		close(n.changed)
 		n.changed = make(chan struct{})
 		n.mutex.Unlock()
@@ -208,7 +212,7 @@ func (n *Node) waitFor(ctx context.Context, process string, running bool) error 
 		select {
 		case <-changed:
 		case <-n.exited:
-			return n.ended()
+			return n.gone()
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s: %w", process, context.Cause(ctx))
 		}
@@ -277,8 +281,8 @@ func (n *Node) configure(options Options, client pki.Pair) (nodespec.Spec, error
 			{Source: n.state.sub("log"), Target: "/var/log"},
 		},
 		Processes: []nodespec.Process{
-			{Name: Containerd, Args: []string{runtime, "--config=" + containerdConfig}, Env: environment(), Log: n.log[Containerd], Socket: containerdSocket},
-			{Name: Kubelet, Args: append(kubelet, options.KubeletArgs...), Env: environment(), Log: n.log[Kubelet]},
+			{Name: Containerd, Args: []string{runtime, "--config=" + containerdConfig}, Env: environment(), Log: n.log[Containerd], CRI: containerdSocket},
+			{Name: Kubelet, Args: append(kubelet, options.KubeletArgs...), Env: environment(), Log: n.log[Kubelet], Health: kubeletHealth},
 		},
 		State: n.state.State,
 	}, nil
@@ -319,7 +323,9 @@ func (n *Node) waitReady(ctx context.Context, options Options, client pki.Pair) 
 		n.mutex.Unlock()
 		if !running {
 			cancel()
-			<-ready
+			if err := <-ready; err == nil {
+				return nil // it was ready before it ended, which Exited reports
+			}
 			return errors.New(failure)
 		}
 		select {
@@ -330,13 +336,13 @@ func (n *Node) waitReady(ctx context.Context, options Options, client pki.Pair) 
 			return nil
 		case <-changed:
 		case <-n.exited:
-			return n.ended()
+			return n.gone()
 		}
 	}
 }
 
-// ended says how the first process ended.
-func (n *Node) ended() error {
+// gone says how the first process ended.
+func (n *Node) gone() error {
 	return fmt.Errorf("the node has ended: %w", errors.Join(n.exit, errors.New(strings.TrimSpace(n.errors.String()))))
 }
 
@@ -390,7 +396,7 @@ func (n *Node) ImportImage(ctx context.Context, reference string, image v1.Image
 
 	reader, writer := io.Pipe()
 	go func() { writer.CloseWithError(tarball.Write(full, image, writer)) }()
-	defer reader.Close()
+	defer func() { _ = reader.Close() }()
 	command := n.Command(ctx, "ctr", "--address", containerdSocket, "--namespace", "k8s.io", "images", "import", "-")
 	command.Stdin = reader
 	if output, err := command.CombinedOutput(); err != nil {
@@ -404,7 +410,7 @@ func (n *Node) StopProgram(ctx context.Context, program string) error {
 	return n.request(ctx, nodespec.Stop, program)
 }
 
-// StartProgram starts a program again that was stopped, and returns when it runs; containerd then serves.
+// StartProgram starts a program again that was stopped, and returns when it says that it is healthy.
 func (n *Node) StartProgram(ctx context.Context, program string) error {
 	return n.request(ctx, nodespec.Start, program)
 }
@@ -421,6 +427,17 @@ func (n *Node) request(ctx context.Context, verb nodespec.Verb, program string) 
 		return fmt.Errorf("asking node %s to %s %s: %w", n.name, verb, program, err)
 	}
 	return nil
+}
+
+// Exited reports programs of the node that ended without being asked to, with the end of their logs. A healthy
+// node gives nil.
+func (n *Node) Exited() error {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if len(n.ended) == 0 {
+		return nil
+	}
+	return fmt.Errorf("node %s: %s%s", n.name, strings.Join(n.ended, ", "), n.logTails())
 }
 
 // Stop ends the node with everything on it, at once, and removes all its traces from this machine. The objects in the

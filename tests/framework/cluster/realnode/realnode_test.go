@@ -529,7 +529,9 @@ func get(t *testing.T, address string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	// Not the default client: a proxy does not know the addresses of pods.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

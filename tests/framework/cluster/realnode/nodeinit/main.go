@@ -15,24 +15,34 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"maps"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode/internal/nodespec"
 )
 
-// readyPatience is how long one process of the node may take to become ready.
-const readyPatience = 30 * time.Second
+const (
+	// readyPatience is how long one process of the node may take to become ready.
+	readyPatience = 30 * time.Second
+	probeInterval = 5 * time.Millisecond
+	probeTimeout  = 2 * time.Second
+)
 
 func main() {
 	// The owner decides when the node ends, by closing standard input. Ctrl-C in a terminal reaches
@@ -58,11 +68,12 @@ func main() {
 
 // node is the running node.
 type node struct {
-	spec    nodespec.Spec
-	events  *json.Encoder
-	logs    map[string]*os.File // by process name
-	running map[int]string      // process ID to name
-	mounted []string            // mount points to detach at the end, in the order they were made
+	spec      nodespec.Spec
+	abandoned chan struct{} // closed when the input has ended
+	events    *json.Encoder
+	logs      map[string]*os.File // by process name
+	running   map[int]string      // process ID to name
+	mounted   []string            // mount points to detach at the end, in the order they were made
 }
 
 // run sets the node up and serves commands until the input ends.
@@ -81,8 +92,14 @@ func (n *node) run(input *json.Decoder) error {
 		return fmt.Errorf("switching forwarding on: %w", err)
 	}
 
-	commands := make(chan nodespec.Command)
-	go receive(input, commands)
+	// Room for more than anybody asks at a time: an unread command would hide the end of the input.
+	commands := make(chan nodespec.Command, 64)
+	n.abandoned = make(chan struct{})
+	go func() {
+		defer close(commands)
+		defer close(n.abandoned)
+		receive(input, commands)
+	}()
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 
@@ -120,7 +137,6 @@ func (n *node) openLogs() error {
 
 // receive forwards commands until the input ends or makes no sense.
 func receive(input *json.Decoder, commands chan<- nodespec.Command) {
-	defer close(commands)
 	for {
 		var command nodespec.Command
 		if err := input.Decode(&command); err != nil {
@@ -157,8 +173,11 @@ func (n *node) start(process nodespec.Process) error {
 	if err != nil {
 		return err
 	}
-	defer nothing.Close()
+	defer func() { _ = nothing.Close() }()
 
+	if slices.Contains(slices.Collect(maps.Values(n.running)), process.Name) {
+		return fmt.Errorf("%s is running", process.Name)
+	}
 	log := n.logs[process.Name]
 	// Not os/exec: process 1 collects every child itself, and two waiters would steal from each other.
 	pid, err := syscall.ForkExec(process.Args[0], process.Args, &syscall.ProcAttr{
@@ -173,10 +192,9 @@ func (n *node) start(process nodespec.Process) error {
 	n.running[pid] = process.Name
 
 	deadline := time.Now().Add(readyPatience)
-	for process.Socket != "" {
-		connection, err := net.Dial("unix", process.Socket)
+	for {
+		err := probe(process)
 		if err == nil {
-			_ = connection.Close()
 			break
 		}
 		if n.reap(); n.running[pid] == "" {
@@ -185,21 +203,58 @@ func (n *node) start(process nodespec.Process) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s is not ready: %w", process.Name, err)
 		}
-		time.Sleep(5 * time.Millisecond)
+		select {
+		case <-n.abandoned:
+			return fmt.Errorf("the node was ended before %s was ready", process.Name)
+		case <-time.After(probeInterval):
+		}
 	}
 	n.report(nodespec.Event{Process: process.Name, Running: true})
 	return nil
 }
 
+// probe returns an error while a process is not ready.
+func probe(process nodespec.Process) error {
+	if process.CRI != "" {
+		return probeRuntime(process.CRI)
+	}
+	client := &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(process.Health)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	return errors.Join(err, response.Body.Close())
+}
+
+// probeRuntime returns an error while a runtime does not answer. That it accepts connections is not enough: while it recovers
+// its containers it refuses every call, at which a kubelet would give up.
+func probeRuntime(socket string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	_, err = runtimeapi.NewRuntimeServiceClient(connection).Version(ctx, &runtimeapi.VersionRequest{})
+	return errors.Join(err, connection.Close())
+}
+
 // stop kills a process, waits for its end and reports it. What it started keeps running.
 func (n *node) stop(name string) {
 	for pid, running := range n.running {
-		if running == name {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			for n.running[pid] != "" {
-				n.collect(0)
+		if running != name {
+			continue
+		}
+		delete(n.running, pid) // it does not end unasked
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		for {
+			ended, err := syscall.Wait4(pid, nil, 0, nil)
+			if ended == pid || !errors.Is(err, syscall.EINTR) {
+				break
 			}
-			return
 		}
 	}
 	n.report(nodespec.Event{Process: name})
@@ -207,14 +262,14 @@ func (n *node) stop(name string) {
 
 // reap collects all children that have ended.
 func (n *node) reap() {
-	for n.collect(syscall.WNOHANG) {
+	for n.collect() {
 	}
 }
 
-// collect collects one child, reports it if it is a process of the node, and tells whether there was one.
-func (n *node) collect(options int) bool {
+// collect collects one child, reports it if it is a process that was not asked to end, and tells whether there was one.
+func (n *node) collect() bool {
 	var status syscall.WaitStatus
-	pid, err := syscall.Wait4(-1, &status, options, nil)
+	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
 	if errors.Is(err, syscall.EINTR) {
 		return true
 	}
@@ -228,16 +283,12 @@ func (n *node) collect(options int) bool {
 	return true
 }
 
-// ending says how a process ended; a process killed on demand ended as it should.
+// ending says how a process ended.
 func ending(status syscall.WaitStatus) string {
-	switch {
-	case status.Signaled() && status.Signal() == syscall.SIGKILL:
-		return ""
-	case status.Signaled():
-		return "ended by " + status.Signal().String()
-	default:
-		return fmt.Sprintf("ended with status %d", status.ExitStatus())
+	if status.Signaled() {
+		return "ended by signal: " + status.Signal().String()
 	}
+	return fmt.Sprintf("ended with status %d", status.ExitStatus())
 }
 
 // report tells the owner. An owner that is gone cannot be told anything.
@@ -247,6 +298,7 @@ func (n *node) report(event nodespec.Event) {
 
 // end kills every process of the node, waits for them and removes what the node leaves behind.
 func (n *node) end() error {
+	clear(n.running) // from here on they end on demand
 	for {
 		// -1 is every process of this namespace but the caller.
 		killed := syscall.Kill(-1, syscall.SIGKILL)
@@ -254,7 +306,7 @@ func (n *node) end() error {
 			break
 		}
 		n.thaw()
-		if !n.collect(syscall.WNOHANG) {
+		if !n.collect() {
 			time.Sleep(time.Millisecond)
 		}
 	}

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,7 +88,7 @@ func (n *node) mountSys() error {
 
 // absent tells whether an unmount failed because there was nothing to unmount.
 func absent(err error) bool {
-	return err == unix.EINVAL || err == unix.ENOENT
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT)
 }
 
 // bind shows source at target, as a mount of its own: without that step, a mount below target

@@ -31,8 +31,9 @@ type Process struct {
 	Env  []string `json:"env"`
 	// Log is the file, as seen outside the node, that receives what the program prints.
 	Log string `json:"log"`
-	// Socket is a Unix socket that accepts connections once the program is ready. Empty: it is ready at once.
-	Socket string `json:"socket,omitempty"`
+	// The program is ready once CRI, a Unix socket, serves the runtime's API, or Health, a URL, answers 200. One of the two is set.
+	CRI    string `json:"cri,omitempty"`
+	Health string `json:"health,omitempty"`
 }
 
 // Verb is what the init process is asked to do with one process of the node.
@@ -57,6 +58,6 @@ type Event struct {
 	Process string `json:"process,omitempty"`
 	// Running tells whether the process is running and ready.
 	Running bool `json:"running,omitempty"`
-	// Error says what went wrong; empty if nothing did.
+	// Error says what went wrong, such as a process that ended without being asked to; empty if nothing did.
 	Error string `json:"error,omitempty"`
 }

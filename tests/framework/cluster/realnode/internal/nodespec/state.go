@@ -91,7 +91,7 @@ func MountsBelow(folder string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 
 	var found []string
 	lines := bufio.NewScanner(file)

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package statefulset
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// report is the status of the world as it is now.
+func (w *world) report(outcome podset.Outcome, found ...appsv1.StatefulSetCondition) appsv1beta1.StatefulSetStatus {
+	s := w.snapshot()
+	return Status(w.set, s, Plan(w.set, s, w.o), outcome, w.o, found...)
+}
+
+// brief is the conditions as type=status/reason.
+func brief(conditions []appsv1.StatefulSetCondition) []string {
+	out := make([]string, len(conditions))
+	for i, c := range conditions {
+		out[i] = fmt.Sprintf("%s=%s/%s", c.Type, c.Status, c.Reason)
+	}
+	return out
+}
+
+func TestStatusConditions(t *testing.T) {
+	drain := "example.io/drain"
+	cases := map[string]struct {
+		replicas int32
+		steps    []func(*world)
+		outcome  podset.Outcome
+		found    []appsv1.StatefulSetCondition
+		want     []string
+	}{
+		"complete": {
+			replicas: 3, steps: []func(*world){running},
+			want: []string{"Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"no pods wanted is complete": {
+			replicas: 0, steps: []func(*world){running},
+			want: []string{"Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"pods are missing": {
+			replicas: 3,
+			want:     []string{"Progressing=True/Scaling", "Reconciling=True/Scaling", "Stalled=False/NotStalled", "Available=False/TooFewPodsAvailable"},
+		},
+		"pods are surplus": {
+			replicas: 3, steps: []func(*world){running, replicas(2)},
+			want: []string{"Progressing=True/Scaling", "Reconciling=True/Scaling", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"a single pod that is not available is not enough": {
+			replicas: 1, steps: []func(*world){running, unready(0)},
+			want: []string{"Progressing=True/PodsNotAvailable", "Reconciling=True/PodsNotAvailable", "Stalled=False/NotStalled", "Available=False/TooFewPodsAvailable"},
+		},
+		"an outage within the limit leaves the set available": {
+			replicas: 3, steps: []func(*world){running, unready(0)},
+			want: []string{"Progressing=True/PodsNotAvailable", "Reconciling=True/PodsNotAvailable", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"pods move": {
+			replicas: 3, steps: []func(*world){running, image("2")},
+			want: []string{"Progressing=True/RollingOut", "Reconciling=True/RollingOut", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"the partition is reached": {
+			replicas: 3, steps: []func(*world){partition(2), running, image("2"), running},
+			want: []string{"Progressing=False/PartitionReached", "Reconciling=False/PartitionReached", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"paused with pods left to move": {
+			replicas: 3, steps: []func(*world){running, image("2"), paused},
+			want: []string{"Progressing=False/Paused", "Reconciling=False/Paused", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"OnDelete with pods left to move": {
+			replicas: 3, steps: []func(*world){running, image("2"), onDelete},
+			want: []string{"Progressing=False/OnDelete", "Reconciling=False/OnDelete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"a pod at its hook": {
+			replicas: 2, steps: []func(*world){inPlace, hooks(shared.Lifecycle{InPlaceUpdate: finalizerHook(drain)}), running,
+				func(w *world) { w.pod(1).Finalizers = []string{drain} }, image("2"), running},
+			want: []string{"Progressing=True/RollingOut", "Reconciling=True/RollingOut", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"InPlaceOnly and a change that cannot be made in place": {
+			replicas: 2, steps: []func(*world){func(w *world) { w.rolling().PodUpdatePolicy = shared.InPlaceOnly }, running, env},
+			want: []string{"FailedUpdatePod=True/InPlaceImpossible", "Progressing=False/InPlaceImpossible", "Reconciling=False/InPlaceImpossible", "Stalled=True/InPlaceImpossible", "Available=True/EnoughPodsAvailable"},
+		},
+		"a spec that cannot be read": {
+			replicas: 2, steps: []func(*world){running, reserve("x")},
+			want: []string{"Progressing=False/InvalidSpec", "Reconciling=False/InvalidSpec", "Stalled=True/InvalidSpec", "Available=True/EnoughPodsAvailable"},
+		},
+		"a refused creation": {
+			replicas: 2, outcome: podset.Outcome{Failures: []podset.Failure{{Verb: podset.VerbCreate, Slot: "1", Message: "exceeded quota"}}},
+			want: []string{"FailedCreatePod=True/RequestFailed", "Progressing=True/Scaling", "Reconciling=True/Scaling", "Stalled=False/NotStalled", "Available=False/TooFewPodsAvailable"},
+		},
+		"a refused deletion": {
+			replicas: 2, steps: []func(*world){running}, outcome: podset.Outcome{Failures: []podset.Failure{{Verb: podset.VerbDelete, Slot: "1", Message: "forbidden"}}},
+			want: []string{"FailedUpdatePod=True/RequestFailed", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"a failure that is over": {
+			replicas: 2, steps: []func(*world){running, func(w *world) {
+				w.set.Status.Conditions = append(w.set.Status.Conditions, appsv1.StatefulSetCondition{Type: "FailedCreatePod", Status: corev1.ConditionTrue})
+			}},
+			want: []string{"Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"a template that the server refuses": {
+			replicas: 2, found: []appsv1.StatefulSetCondition{{Type: "Stalled", Status: corev1.ConditionTrue, Reason: "InvalidTemplate", Message: "spec.containers: Required value"}},
+			want: []string{"Progressing=False/InvalidTemplate", "Reconciling=False/InvalidTemplate", "Stalled=True/InvalidTemplate", "Available=False/TooFewPodsAvailable"},
+		},
+		"fields whose gates are off": {
+			replicas: 0, steps: []func(*world){func(w *world) {
+				w.o = Options{}
+				w.set.Spec.Ordinals = &appsv1beta1.StatefulSetOrdinals{Start: 3}
+			}, retention("Delete", "Retain")},
+			want: []string{"FieldsIgnored=True/FeatureGateOff", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"being deleted": {
+			replicas: 1, steps: []func(*world){running, func(w *world) { w.set.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) }},
+			want: []string{"Progressing=True/Deleting", "Reconciling=True/Deleting", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"a claim whose class does not let it grow": {
+			replicas: 1, steps: []func(*world){storage("1Gi"), func(w *world) {
+				w.o.AutoResizePVC = true
+				w.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+				w.expandable = nil
+			}, running, storage("2Gi")},
+			want: []string{"FailedUpdatePod=True/ClaimsCannotFollow", "Progressing=False/ClaimsCannotFollow", "Reconciling=False/ClaimsCannotFollow", "Stalled=True/ClaimsCannotFollow", "Available=True/EnoughPodsAvailable"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			status := newWorld(t, tc.replicas, tc.steps...).report(tc.outcome, tc.found...)
+			if diff := cmp.Diff(tc.want, brief(status.Conditions)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s\n%+v", diff, status.Conditions)
+			}
+		})
+	}
+}
+
+func TestStatusCounters(t *testing.T) {
+	w := newWorld(t, 4, inPlace, partition(2), running, image("2"), running, terminating(3), unready(0), replicas(3))
+	got := w.report(podset.Outcome{})
+	got.Conditions, got.VolumeClaims = nil, nil
+	want := appsv1beta1.StatefulSetStatus{
+		ObservedGeneration: 2,
+		Replicas:           4, ReadyReplicas: 3, AvailableReplicas: 2,
+		CurrentReplicas: 2, UpdatedReplicas: 1, UpdatedReadyReplicas: 1, UpdatedAvailableReplicas: 1,
+		CurrentRevision: "web-1", UpdateRevision: "web-2", LabelSelector: "app=web",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+func TestStatusRevisions(t *testing.T) {
+	cases := map[string]struct {
+		steps []func(*world)
+		want  string // current revision
+	}{
+		"a finished rollout makes the update revision current":       {[]func(*world){running, image("2"), running}, "web-2"},
+		"with a partition the old revision stays current":            {[]func(*world){partition(1), running, image("2"), running}, "web-1"},
+		"OnDelete keeps the old revision":                            {[]func(*world){running, onDelete, image("2"), gone(0, 1, 2), running}, "web-1"},
+		"a fleet that is gone for a moment keeps its revision":       {[]func(*world){partition(1), running, image("2"), gone(0, 1, 2)}, "web-1"},
+		"an update whose pods are not ready is not finished":         {[]func(*world){running, image("2"), func(w *world) { w.broken["web:2"] = true }, running}, "web-1"},
+		"a rollback makes the old revision both current and updated": {[]func(*world){running, image("2"), func(w *world) { w.pass() }, image("1"), running}, "web-1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := newWorld(t, 3, tc.steps...).report(podset.Outcome{}).CurrentRevision; got != tc.want {
+				t.Errorf("current revision is %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// A status that nothing changed must be equal to the one before, so that it is not written again.
+func TestStatusStaysStill(t *testing.T) {
+	cases := map[string][]func(*world){
+		"at rest":                 {running},
+		"stuck at the limit":      {maxUnavailable(2), running, image("2"), unready(0, 1, 2), func(w *world) { w.broken["web:2"] = true }, running},
+		"waiting to be available": {minReady(300), func(w *world) { w.pass(); w.kubelets(); w.pass() }},
+		"stalled":                 {func(w *world) { w.rolling().PodUpdatePolicy = shared.InPlaceOnly }, running, env},
+	}
+	for name, steps := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 12, steps...)
+			w.set.Status = w.report(podset.Outcome{})
+			w.now = w.now.Add(10 * time.Second)
+			if diff := cmp.Diff(w.set.Status, w.report(podset.Outcome{})); diff != "" {
+				t.Errorf("the status moved (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConditionKeepsItsTransitionTime(t *testing.T) {
+	w := newWorld(t, 3, running)
+	w.set.Status = w.report(podset.Outcome{})
+	first := w.set.Status.Conditions[0].LastTransitionTime
+	w.now = w.now.Add(time.Minute)
+	paused(w)
+	image("2")(w)
+	status := w.report(podset.Outcome{})
+	if got := status.Conditions[0]; got.Reason != "Paused" || !got.LastTransitionTime.Equal(&first) {
+		t.Errorf("another reason moved the transition time: %+v", got)
+	}
+	w.rolling().Paused = false
+	status = w.report(podset.Outcome{})
+	if got := status.Conditions[0]; got.Status != corev1.ConditionTrue || got.LastTransitionTime.Equal(&first) {
+		t.Errorf("another status did not: %+v", got)
+	}
+}
+
+// BenchmarkPlan plans and reports a set of 1000 pods.
+func BenchmarkPlan(b *testing.B) {
+	cases := map[string][]func(*world){
+		"at rest":             nil,
+		"at rest with claims": {storage("1Gi"), retention("Delete", "Delete")},
+		"rolling out":         {inPlace, func(w *world) { w.revisions["old"] = w.snapshot().Update; image("2")(w) }},
+	}
+	for name, steps := range cases {
+		b.Run(name, func(b *testing.B) {
+			w := benchWorld(b, 1000, steps...)
+			s := w.snapshot()
+			b.ReportAllocs()
+			for b.Loop() {
+				plan := Plan(w.set, s, w.o)
+				Status(w.set, s, plan, podset.Outcome{}, w.o)
+			}
+		})
+	}
+}
+
+// BenchmarkPods derives the facts about 1000 pods.
+func BenchmarkPods(b *testing.B) {
+	w := benchWorld(b, 1000)
+	objects := make([]*corev1.Pod, 0, len(w.pods))
+	for _, pod := range w.pods {
+		objects = append(objects, pod)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Pods(w.set, objects, w.now, w.o)
+	}
+}
+
+func benchWorld(b *testing.B, replicas int32, steps ...func(*world)) *world {
+	w := newWorld(&testing.T{}, replicas)
+	for i, step := range steps {
+		if i == 0 || len(w.set.Spec.VolumeClaimTemplates) > 0 {
+			step(w)
+		}
+	}
+	w.pass()
+	w.kubelets()
+	w.pass()
+	for _, step := range steps {
+		step(w)
+	}
+	if len(w.pods) != int(replicas) {
+		b.Fatalf("%d pods", len(w.pods))
+	}
+	for _, pod := range w.pods {
+		pod.UID = types.UID(pod.Name)
+	}
+	return w
+}

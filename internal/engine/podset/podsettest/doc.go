@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podsettest tests planners without a cluster. A World holds real pods; actions of a plan change it as the API server
+// and the executor would, and moves of its Cluster change it as the kubelet, users and bad luck would.
+//
+//   - A Story tells one rollout: plan and cluster take turns until the world rests, and what happened is compared with a golden
+//     file. The same story is told again in seeded random orders.
+//   - An Exploration visits every world that can be reached: by each action of a plan alone, by each half of an action that takes
+//     two requests, by the whole plan, by every move of the cluster and by every change of the user, in any order. It then shows
+//     that the goal can be reached from every one of them.
+//   - An Invariant holds in every step of both. The ones that all workloads share are written once, here.
+//
+// # Time
+//
+// The clock stands still at Now. A time in a world is either Now or Long before it. A cluster with a clock has the move "time
+// passes", which turns the one into the other on one pod; without a clock this happens by itself at once. So the number of
+// worlds stays finite, and every order in which deadlines can pass is visited.
+//
+// # Names that would never repeat
+//
+// UIDs follow from names, container IDs say only whether a container is the one before or the present one, and generations are
+// numbered anew in each step. Two worlds that differ only in such names are one.
+package podsettest

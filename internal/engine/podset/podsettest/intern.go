@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsettest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// maxObjects is how many pods, and how many claims, a world under exploration has at most.
+const maxObjects = 10
+
+// id is an object that a table knows; 0 is none.
+type id int32
+
+// table gives equal objects the same number, so that a world is a few numbers.
+type table[T any] struct {
+	mu      sync.RWMutex
+	ids     map[string]id
+	objects []*T
+	encode  func(*T) ([]byte, error)
+}
+
+func newTable[T any](encode func(*T) ([]byte, error)) *table[T] {
+	return &table[T]{ids: map[string]id{}, objects: []*T{nil}, encode: encode}
+}
+
+func (t *table[T]) add(object *T) id {
+	data, err := t.encode(object)
+	if err != nil {
+		panic(fmt.Sprintf("encoding %T: %v", object, err))
+	}
+	t.mu.RLock()
+	known, found := t.ids[string(data)]
+	t.mu.RUnlock()
+	if found {
+		return known
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known, found := t.ids[string(data)]; found {
+		return known
+	}
+	added := id(len(t.objects))
+	t.ids[string(data)] = added
+	t.objects = append(t.objects, object)
+	return added
+}
+
+func (t *table[T]) get(i id) *T {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.objects[i]
+}
+
+// intact says that nobody changed the object since it was added.
+func (t *table[T]) intact(i id) bool {
+	data, err := t.encode(t.get(i))
+	if err != nil {
+		return false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.ids[string(data)] == i
+}
+
+// podMove is a move of the cluster on one pod, with its result; 0 when the pod is gone.
+type podMove struct {
+	move Move
+	to   id
+}
+
+// atlas knows all pods and claims that were met, and what can happen to each pod.
+type atlas struct {
+	cluster Cluster
+	pods    *table[corev1.Pod]
+	claims  *table[corev1.PersistentVolumeClaim]
+
+	mu    sync.RWMutex
+	moves map[id][]podMove
+}
+
+func newAtlas(c Cluster) *atlas {
+	return &atlas{
+		cluster: c,
+		pods:    newTable(func(p *corev1.Pod) ([]byte, error) { return p.Marshal() }),
+		claims:  newTable(func(c *corev1.PersistentVolumeClaim) ([]byte, error) { return c.Marshal() }),
+		moves:   map[id][]podMove{},
+	}
+}
+
+// movesOf is what can happen to a pod, sorted by name; computed once.
+func (a *atlas) movesOf(pod id) []podMove {
+	a.mu.RLock()
+	known, found := a.moves[pod]
+	a.mu.RUnlock()
+	if found {
+		return known
+	}
+	all := []podMove{}
+	for move, result := range a.cluster.moves(a.pods.get(pod)) {
+		to := id(0)
+		if result != nil {
+			to = a.pods.add(a.cluster.normalize(result))
+		}
+		if to != pod {
+			all = append(all, podMove{move, to})
+		}
+	}
+	slices.SortFunc(all, func(x, y podMove) int {
+		if x.move < y.move {
+			return -1
+		}
+		return 1
+	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.moves[pod] = all
+	return all
+}
+
+// state is a world as numbers. Pods and claims stand in the order of their names.
+type state[W comparable] struct {
+	set    W
+	harm   uint8
+	pods   [maxObjects]id
+	claims [maxObjects]id
+}
+
+func expand[W comparable](a *atlas, s *state[W]) *World[W] {
+	w := &World[W]{Set: s.set}
+	for _, p := range s.pods {
+		if p != 0 {
+			w.Pods = append(w.Pods, a.pods.get(p))
+		}
+	}
+	for _, c := range s.claims {
+		if c != 0 {
+			w.Claims = append(w.Claims, a.claims.get(c))
+		}
+	}
+	return w
+}

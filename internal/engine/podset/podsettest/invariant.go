@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsettest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Event is one step of the controller: the whole plan, one action of it, or a part of an action.
+type Event[W any] struct {
+	// Before is what the planner saw, After what became of it.
+	Before, After *World[W]
+	// Actions are those that were carried out, at least in part.
+	Actions []podset.Action
+}
+
+// Invariant is something that every step of the controller has to respect.
+type Invariant[W any] struct {
+	Name  string
+	Check func(Event[W]) error
+}
+
+// Available is a judgement of its own, independent of the engine's: the pod runs, has been ready for minReady, is at no
+// hook, is not being updated in place and not being deleted.
+func Available(pod *corev1.Pod, minReady time.Duration) bool {
+	if !serves(pod) {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return !c.LastTransitionTime.Add(minReady).After(Now())
+		}
+	}
+	return false
+}
+
+func serves(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil &&
+		pod.Status.Phase == corev1.PodRunning &&
+		condition(pod, corev1.PodReady) == corev1.ConditionTrue &&
+		condition(pod, shared.GateInPlaceUpdateReady) != corev1.ConditionFalse &&
+		lifecycle.IsNormal(lifecycle.StateOf(pod))
+}
+
+// Bounds are what AtMostUnavailable needs to know of a workload.
+type Bounds struct {
+	// Wanted are the names of the pods that should exist; with nil, all that do.
+	Wanted []string
+	// Expected is how many pods there should be at least: missing ones are unavailable. Only used without Wanted.
+	Expected int
+	// Max is maxUnavailable.
+	Max int
+	// MinReady is how long a pod must be ready.
+	MinReady time.Duration
+}
+
+// AtMostUnavailable holds when no step takes an available pod away so that more than Max are unavailable, judged by what the
+// planner saw: pods that fail by themselves count against the next step, not against the last.
+func AtMostUnavailable[W any](bounds func(W) Bounds) Invariant[W] {
+	return Invariant[W]{Name: "never more unavailable than allowed", Check: func(e Event[W]) error {
+		b := bounds(e.Before.Set)
+		wanted := b.Wanted
+		if wanted == nil {
+			for _, pod := range e.Before.Pods {
+				wanted = append(wanted, pod.Name)
+			}
+		}
+		unavailable := max(b.Expected-len(wanted), 0)
+		var taken []string
+		for _, name := range wanted {
+			before, after := e.Before.Pod(name), e.After.Pod(name)
+			switch {
+			case before == nil || !Available(before, b.MinReady):
+				unavailable++
+			case after == nil || !Available(after, b.MinReady):
+				taken = append(taken, name)
+			}
+		}
+		if len(taken) > 0 && unavailable+len(taken) > b.Max {
+			return fmt.Errorf("%s taken away while %d were unavailable; %d are allowed", strings.Join(taken, ", "), unavailable, b.Max)
+		}
+		return nil
+	}}
+}
+
+// AtMostPods holds when no step creates a pod so that there are more than allowed, pods not counted that are being deleted or
+// that should go.
+func AtMostPods[W any](allowed func(W) int, stays func(W, *corev1.Pod) bool) Invariant[W] {
+	return Invariant[W]{Name: "never more pods than replicas and surge", Check: func(e Event[W]) error {
+		if !slices.ContainsFunc(e.Actions, func(a podset.Action) bool { return a.Verb == podset.VerbCreate }) {
+			return nil
+		}
+		count := 0
+		for _, pod := range e.After.Pods {
+			if pod.DeletionTimestamp == nil && stays(e.After.Set, pod) {
+				count++
+			}
+		}
+		if count > allowed(e.After.Set) {
+			return fmt.Errorf("%d pods, %d are allowed", count, allowed(e.After.Set))
+		}
+		return nil
+	}}
+}
+
+// OnlyWanted holds when no pod is created that the workload does not want: another ordinal than its own, or a reserved one.
+func OnlyWanted[W any](wanted func(W) []string) Invariant[W] {
+	return Invariant[W]{Name: "no pod is created that nobody wants", Check: func(e Event[W]) error {
+		for _, a := range e.Actions {
+			if a.Verb == podset.VerbCreate && !slices.Contains(wanted(e.Before.Set), a.Pod.Name) {
+				return fmt.Errorf("pod %s is created, wanted are %s", a.Pod.Name, strings.Join(wanted(e.Before.Set), ", "))
+			}
+		}
+		return nil
+	}}
+}
+
+// PartitionHolds holds when pods that should stay at the old revision are neither moved to the new one nor created at it.
+// protected are their names with the revision that they stay at.
+func PartitionHolds[W any](protected func(*World[W]) map[string]string) Invariant[W] {
+	return Invariant[W]{Name: "the partition holds", Check: func(e Event[W]) error {
+		keeps := protected(e.Before)
+		for _, a := range e.Actions {
+			if a.Pod == nil || keeps[a.Pod.Name] == "" {
+				continue
+			}
+			after := e.After.Pod(a.Pod.Name)
+			if after == nil {
+				continue
+			}
+			is, keep := after.Labels[shared.LabelControllerRevisionHash], keeps[a.Pod.Name]
+			was := a.Pod.Labels[shared.LabelControllerRevisionHash]
+			if a.Verb == podset.VerbCreate && is != keep || a.Verb == podset.VerbEdit && is != keep && is != was {
+				return fmt.Errorf("pod %s is moved to %s, it stays at %s", a.Pod.Name, is, keep)
+			}
+		}
+		return nil
+	}}
+}
+
+// NothingNeedless holds when no pod is deleted or gets another image that has no reason for it. needs says whether a pod has one:
+// it is at another revision than it should be, nobody wants it, it has failed, or its user asked for it.
+func NothingNeedless[W any](needs func(*World[W], *corev1.Pod) bool) Invariant[W] {
+	return Invariant[W]{Name: "no pod is touched that needs no change", Check: func(e Event[W]) error {
+		for _, a := range e.Actions {
+			if a.Verb == podset.VerbDelete && !needs(e.Before, e.Before.Pod(a.Pod.Name)) {
+				return fmt.Errorf("pod %s is deleted (%s) without need", a.Pod.Name, a.Reason)
+			}
+			if a.Verb == podset.VerbEdit && a.Edit.Images != nil && serves(a.Pod) && !needs(e.Before, e.Before.Pod(a.Pod.Name)) {
+				return fmt.Errorf("pod %s is changed (%s) without need", a.Pod.Name, a.Reason)
+			}
+		}
+		return nil
+	}}
+}
+
+// OneActionEach holds when a plan has at most one action for each pod.
+func OneActionEach[W any]() Invariant[W] {
+	return Invariant[W]{Name: "one action for each pod", Check: func(e Event[W]) error {
+		seen := map[string]podset.Verb{}
+		for _, a := range e.Actions {
+			if a.Verb != podset.VerbCreate && a.Verb != podset.VerbDelete && a.Verb != podset.VerbEdit {
+				continue
+			}
+			if verb, twice := seen[a.Pod.Name]; twice {
+				return fmt.Errorf("%s and %s for pod %s", verb, a.Verb, a.Pod.Name)
+			}
+			seen[a.Pod.Name] = a.Verb
+		}
+		return nil
+	}}
+}
+
+// HooksHold holds when no pod is changed or deleted that its user holds at a hook.
+func HooksHold[W any](hooks *shared.Lifecycle) Invariant[W] {
+	return Invariant[W]{Name: "hooks hold", Check: func(e Event[W]) error {
+		if hooks == nil {
+			return nil
+		}
+		for _, a := range e.Actions {
+			switch {
+			case a.Verb == podset.VerbDelete && lifecycle.Hooked(hooks.PreDelete, e.Before.Pod(a.Pod.Name)):
+				return fmt.Errorf("pod %s is deleted, its preDelete hook is not released", a.Pod.Name)
+			// In the midst of an update the hook has been released once; a user who puts it back early does not stop it.
+			case a.Verb == podset.VerbEdit && a.Edit.Images != nil && lifecycle.StateOf(a.Pod) != shared.StateUpdating &&
+				lifecycle.Hooked(hooks.InPlaceUpdate, e.Before.Pod(a.Pod.Name)):
+				return fmt.Errorf("pod %s is changed, its inPlaceUpdate hook is not released", a.Pod.Name)
+			}
+		}
+		return nil
+	}}
+}
+
+// Runs says whether a pod is what a template at a revision asks for: label, images in the spec, and images that really run.
+func Runs(pod *corev1.Pod, revision string, template *corev1.PodTemplateSpec) bool {
+	if pod.Labels[shared.LabelControllerRevisionHash] != revision {
+		return false
+	}
+	for i := range template.Spec.Containers {
+		want := &template.Spec.Containers[i]
+		j := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == want.Name })
+		status := statusOf(pod, want.Name)
+		if j < 0 || pod.Spec.Containers[j].Image != want.Image || status == nil || status.Image != want.Image {
+			return false
+		}
+	}
+	return true
+}

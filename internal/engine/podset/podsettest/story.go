@@ -1,0 +1,268 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsettest
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Story is one rollout, or some other course of events, told from beginning to end.
+type Story[W comparable] struct {
+	// Name says what happens, in a few words; the golden file is called after it.
+	Name string
+	// Start is the world at the beginning.
+	Start *World[W]
+	// Step is the planner under test.
+	Step Step[W]
+	// Cluster is what happens around it.
+	Cluster Cluster
+	// Acts happen one after the other, each when the world has come to rest after the one before.
+	Acts []Act[W]
+	// Always holds in every step of the controller.
+	Always []Invariant[W]
+	// End says what is wrong with the world when it rests after the last act; nil if it is as it should be.
+	End func(*World[W]) error
+}
+
+// Act is something that happens from outside.
+type Act[W any] struct {
+	Name string
+	// Do changes the world. Do, SetLabel and the like help.
+	Do func(*World[W]) error
+}
+
+// Run tells the story in fixed order and compares it with testdata/<name>.golden (written with the flag -update), and then in
+// seeds random orders, of which only invariants and the end are checked.
+func Run[W comparable](t *testing.T, story Story[W], seeds int) {
+	t.Helper()
+	text, err := story.tell()
+	if err != nil {
+		t.Errorf("%s\n%v", text, err)
+	}
+	compareGolden(t, story.Name, text)
+	for seed := range seeds {
+		if err := story.wander(rand.New(rand.NewSource(int64(seed)))); err != nil { //nolint:gosec // an order that can be repeated
+			t.Errorf("in random order, seed %d: %v", seed, err)
+			return
+		}
+	}
+}
+
+//nolint:gochecknoglobals // a flag of a test has to be there before the arguments are read
+var update = flag.Bool("update", false, "write the golden files of stories")
+
+// patience is how many steps a story may take between two acts.
+const patience = 2000
+
+var errRestless = errors.New("the world does not come to rest")
+
+// tell tells the story in fixed order: a pass of the controller, then one move on each pod, and so on. Time passes only when
+// nothing else happens and the controller asked to look again.
+func (s Story[W]) tell() (string, error) {
+	var text strings.Builder
+	w := s.normalized()
+	fmt.Fprintf(&text, "# %s\n\n%s\n", s.Name, indent(w.String()))
+	last := ""
+	rest := func() error {
+		for range patience {
+			plan, err := s.pass(w)
+			if now := describePlan(plan); len(plan.Actions) > 0 || now != last && now != "nothing" {
+				fmt.Fprintf(&text, "plan    %s\n", now)
+				last = now
+			}
+			if err != nil {
+				return err
+			}
+			moved := s.tick(w, &text)
+			if !moved && len(plan.Actions) == 0 {
+				if plan.RecheckAfter == 0 || !s.waitAll(w, Elapse, &text) {
+					return nil
+				}
+			}
+		}
+		return errRestless
+	}
+	if err := rest(); err != nil {
+		return text.String(), err
+	}
+	for _, act := range s.Acts {
+		fmt.Fprintf(&text, "\n## %s\n\n", act.Name)
+		last = ""
+		if err := act.Do(w); err != nil {
+			return text.String(), fmt.Errorf("%s: %w", act.Name, err)
+		}
+		if err := rest(); err != nil {
+			return text.String(), err
+		}
+	}
+	fmt.Fprintf(&text, "\nrests\n%s\n", indent(w.String()))
+	return text.String(), s.End(w)
+}
+
+func (s Story[W]) normalized() *World[W] {
+	return Exploration[W]{Cluster: s.Cluster}.normalized(s.Start)
+}
+
+// pass plans and carries out the whole plan.
+func (s Story[W]) pass(w *World[W]) (podset.Plan, error) {
+	plan, after := s.Step(w)
+	return plan, s.apply(w, plan.Actions, &after)
+}
+
+// apply carries out actions and checks the invariants. after is the workload with its new status; nil leaves it.
+func (s Story[W]) apply(w *World[W], actions []podset.Action, after *W) error {
+	before := w.clone()
+	for _, action := range actions {
+		if err := Apply(w, action); err != nil {
+			return err
+		}
+	}
+	for i, p := range w.Pods {
+		if before.Pod(p.Name) != p {
+			w.Pods[i] = s.Cluster.normalize(p)
+		}
+	}
+	if after != nil {
+		w.Set = *after
+	}
+	if len(actions) == 0 {
+		return nil
+	}
+	for _, invariant := range s.Always {
+		if err := invariant.Check(Event[W]{Before: before, After: w, Actions: actions}); err != nil {
+			return fmt.Errorf("%s: %w", invariant.Name, err)
+		}
+	}
+	return nil
+}
+
+// tick lets one thing happen to every pod.
+func (s Story[W]) tick(w *World[W], text *strings.Builder) bool {
+	moved := false
+	for _, pod := range slices.Clone(w.Pods) {
+		for _, move := range slices.Sorted(maps.Keys(s.Cluster.moves(pod))) {
+			if move.harmful() || move == Elapse {
+				continue
+			}
+			if err := Do(w, s.Cluster, pod.Name, move); err != nil {
+				continue
+			}
+			moved = true
+			fmt.Fprintf(text, "        %s %s\n", pod.Name, move)
+			break
+		}
+	}
+	for _, claim := range slices.Clone(w.Claims) {
+		if orphaned(w, claim) {
+			w.Claims = slices.DeleteFunc(w.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c == claim })
+			moved = true
+			fmt.Fprintf(text, "        claim %s is collected\n", claim.Name)
+		}
+	}
+	return moved
+}
+
+// waitAll makes one move happen to all pods.
+func (s Story[W]) waitAll(w *World[W], move Move, text *strings.Builder) bool {
+	moved := false
+	for _, pod := range slices.Clone(w.Pods) {
+		moved = Do(w, s.Cluster, pod.Name, move) == nil || moved
+	}
+	if moved {
+		fmt.Fprintf(text, "        time passes\n")
+	}
+	return moved
+}
+
+// wander lets everything happen in random order: passes, single actions of a plan, and moves.
+func (s Story[W]) wander(random *rand.Rand) error {
+	w := s.normalized()
+	rest := func() error {
+		for range patience {
+			plan, after := s.Step(w)
+			type option func() error
+			var options []option
+			if len(plan.Actions) > 0 || after != w.Set {
+				options = append(options, func() error { return s.apply(w, plan.Actions, &after) })
+			}
+			for _, action := range plan.Actions {
+				options = append(options, func() error { return s.apply(w, []podset.Action{action}, nil) })
+			}
+			for _, pod := range w.Pods {
+				for _, move := range slices.Sorted(maps.Keys(s.Cluster.moves(pod))) {
+					if !move.harmful() && (move != Elapse || plan.RecheckAfter > 0) {
+						options = append(options, func() error { return Do(w, s.Cluster, pod.Name, move) })
+					}
+				}
+			}
+			for _, claim := range w.Claims {
+				if orphaned(w, claim) {
+					options = append(options, func() error {
+						w.Claims = slices.DeleteFunc(w.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c == claim })
+						return nil
+					})
+				}
+			}
+			if len(options) == 0 {
+				return nil
+			}
+			if err := options[random.Intn(len(options))](); err != nil {
+				return fmt.Errorf("%w\nin\n%s", err, indent(w.String()))
+			}
+		}
+		return fmt.Errorf("%w:\n%s", errRestless, indent(w.String()))
+	}
+	if err := rest(); err != nil {
+		return err
+	}
+	for _, act := range s.Acts {
+		if err := act.Do(w); err != nil {
+			return fmt.Errorf("%s: %w", act.Name, err)
+		}
+		if err := rest(); err != nil {
+			return fmt.Errorf("after %s: %w", act.Name, err)
+		}
+	}
+	if err := s.End(w); err != nil {
+		return fmt.Errorf("%w\nin\n%s", err, indent(w.String()))
+	}
+	return nil
+}
+
+// compareGolden compares with the golden file, or writes it when the test runs with -update.
+func compareGolden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "-")+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil { //nolint:gosec // test data is public
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil { //nolint:gosec // test data is public
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Errorf("%v\nrun the test with -update to write it. The story is:\n%s", err, got)
+		return
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("the story is told differently than in %s (-golden +now; -update accepts it):\n%s", file, diff)
+	}
+}

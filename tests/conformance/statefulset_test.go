@@ -1,0 +1,354 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appspub "github.com/openkruise/kruise-api/apps/pub"
+	appsv1alpha1 "github.com/openkruise/kruise-api/apps/v1alpha1"
+	appsv1beta1 "github.com/openkruise/kruise-api/apps/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+)
+
+const patience = 30 * time.Second
+
+// The sets have no replicas, so that a running operator has no pods to make, and every other field has a value that is neither
+// its zero nor its default.
+func spec() appsv1beta1.StatefulSetSpec {
+	labels := map[string]string{"app": "conformance"}
+	return appsv1beta1.StatefulSetSpec{
+		Replicas: ptr.To[int32](0),
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{
+				ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "InPlaceUpdateReady"}},
+				Containers:     []corev1.Container{{Name: "main", Image: "example/web:v1"}},
+			},
+		},
+		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
+			ObjectMeta: metav1.ObjectMeta{Name: "data"},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+				},
+			},
+		}},
+		VolumeClaimUpdateStrategy: appsv1beta1.VolumeClaimUpdateStrategy{Type: appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType},
+		ServiceName:               "conformance",
+		PodManagementPolicy:       appsv1.ParallelPodManagement,
+		UpdateStrategy: appsv1beta1.StatefulSetUpdateStrategy{
+			Type: appsv1.RollingUpdateStatefulSetStrategyType,
+			RollingUpdate: &appsv1beta1.RollingUpdateStatefulSetStrategy{
+				Partition:       ptr.To[int32](2),
+				MaxUnavailable:  ptr.To(intstr.FromString("40%")),
+				PodUpdatePolicy: appsv1beta1.InPlaceIfPossiblePodUpdateStrategyType,
+				Paused:          true,
+				UnorderedUpdate: &appsv1beta1.UnorderedUpdateStrategy{PriorityStrategy: &appspub.UpdatePriorityStrategy{
+					WeightPriority: []appspub.UpdatePriorityWeightTerm{{Weight: 7, MatchSelector: metav1.LabelSelector{MatchLabels: labels}}},
+				}},
+				InPlaceUpdateStrategy: &appspub.InPlaceUpdateStrategy{GracePeriodSeconds: 3},
+				MinReadySeconds:       ptr.To[int32](4),
+			},
+		},
+		RevisionHistoryLimit: ptr.To[int32](5),
+		ReserveOrdinals:      []intstr.IntOrString{intstr.FromInt32(1), intstr.FromString("3-7")},
+		Lifecycle: &appspub.Lifecycle{
+			PreNormal:     &appspub.LifecycleHook{LabelsHandler: map[string]string{"example.io/warm": "true"}},
+			PreDelete:     &appspub.LifecycleHook{FinalizersHandler: []string{"example.io/drain"}, MarkPodNotReady: true},
+			InPlaceUpdate: &appspub.LifecycleHook{FinalizersHandler: []string{"example.io/drain"}},
+		},
+		ScaleStrategy: &appsv1beta1.StatefulSetScaleStrategy{MaxUnavailable: ptr.To(intstr.FromInt32(3))},
+		PersistentVolumeClaimRetentionPolicy: &appsv1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+			WhenDeleted: appsv1beta1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1beta1.DeletePersistentVolumeClaimRetentionPolicyType,
+		},
+		Ordinals: &appsv1beta1.StatefulSetOrdinals{Start: 2},
+	}
+}
+
+func oldSpec() appsv1alpha1.StatefulSetSpec {
+	s := spec()
+	rolling := s.UpdateStrategy.RollingUpdate
+	return appsv1alpha1.StatefulSetSpec{
+		Replicas: s.Replicas, Selector: s.Selector, Template: s.Template, VolumeClaimTemplates: s.VolumeClaimTemplates,
+		ServiceName: s.ServiceName, PodManagementPolicy: s.PodManagementPolicy, RevisionHistoryLimit: s.RevisionHistoryLimit,
+		UpdateStrategy: appsv1alpha1.StatefulSetUpdateStrategy{
+			Type: s.UpdateStrategy.Type,
+			RollingUpdate: &appsv1alpha1.RollingUpdateStatefulSetStrategy{
+				Partition: rolling.Partition, MaxUnavailable: rolling.MaxUnavailable,
+				PodUpdatePolicy: appsv1alpha1.PodUpdateStrategyType(rolling.PodUpdatePolicy), Paused: rolling.Paused,
+				UnorderedUpdate:       &appsv1alpha1.UnorderedUpdateStrategy{PriorityStrategy: rolling.UnorderedUpdate.PriorityStrategy},
+				InPlaceUpdateStrategy: rolling.InPlaceUpdateStrategy, MinReadySeconds: rolling.MinReadySeconds,
+			},
+		},
+	}
+}
+
+func status() appsv1beta1.StatefulSetStatus {
+	return appsv1beta1.StatefulSetStatus{
+		ObservedGeneration: 1, Replicas: 2, ReadyReplicas: 3, AvailableReplicas: 4, CurrentReplicas: 5, UpdatedReplicas: 6,
+		UpdatedReadyReplicas: 7, UpdatedAvailableReplicas: 8, CurrentRevision: "a", UpdateRevision: "b", CollisionCount: ptr.To[int32](9),
+		Conditions: []appsv1.StatefulSetCondition{{
+			Type: "FailedCreatePod", Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(1_700_000_000, 0), Reason: "r", Message: "m",
+		}},
+		LabelSelector: "app=conformance",
+		VolumeClaims:  []appsv1beta1.VolumeClaimStatus{{VolumeClaimName: "data", CompatibleReplicas: 1, CompatibleReadyReplicas: 2}},
+	}
+}
+
+// TestEveryFieldIsSet keeps the other tests honest when the client learns new fields.
+func TestEveryFieldIsSet(t *testing.T) {
+	full := spec()
+	full.Replicas = ptr.To[int32](1) // its zero is meant
+	full.UpdateStrategy.RollingUpdate.UnorderedUpdate.PriorityStrategy.OrderPriority = []appspub.UpdatePriorityOrderTerm{{OrderedKey: "either of the two"}}
+	old := oldSpec()
+	old.Replicas, old.UpdateStrategy.RollingUpdate.UnorderedUpdate = full.Replicas, nil
+	for name, value := range map[string]any{"v1beta1": full, "v1beta1 status": status(), "v1alpha1": old} {
+		got := unset(reflect.ValueOf(value), "")
+		got = slices.DeleteFunc(got, func(path string) bool {
+			return path == ".UpdateStrategy.RollingUpdate.UnorderedUpdate" && name == "v1alpha1" ||
+				strings.HasPrefix(path, ".Lifecycle.") || strings.HasSuffix(path, ".MatchExpressions") ||
+				strings.HasPrefix(path, ".UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy.ImagePreDownload")
+		})
+		if len(got) > 0 {
+			t.Errorf("%s: fields that the tests do not set: %v", name, got)
+		}
+	}
+}
+
+// unset names the fields of our own types that have no value. Types of Kubernetes itself are not looked into.
+func unset(v reflect.Value, path string) []string {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return []string{path}
+		}
+		return unset(v.Elem(), path)
+	case reflect.Slice:
+		if v.Len() == 0 {
+			return []string{path}
+		}
+		return unset(v.Index(0), path)
+	case reflect.Struct:
+		if !strings.Contains(v.Type().PkgPath(), "kruise-api") {
+			return nil
+		}
+		var names []string
+		for i := range v.NumField() {
+			names = append(names, unset(v.Field(i), path+"."+v.Type().Field(i).Name)...)
+		}
+		return names
+	default:
+		if v.IsZero() {
+			return []string{path}
+		}
+		return nil
+	}
+}
+
+func TestStatefulSetV1beta1(t *testing.T) {
+	c, ns := connect(t)
+	sets := c.AppsV1beta1().StatefulSets(ns)
+	watcher, err := sets.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+
+	set, err := sets.Create(t.Context(), &appsv1beta1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "full", Labels: map[string]string{"a": "b"}}, Spec: spec(),
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the created spec", spec(), set.Spec)
+	seen(t, watcher, watch.Added, "full", func(o *appsv1beta1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, spec()) })
+
+	set, err = sets.Get(t.Context(), "full", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the spec that is read", spec(), set.Spec)
+
+	// A running operator writes status too; what counts is what this write returns.
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if set, err = sets.Get(t.Context(), "full", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		set.Status = status()
+		set, err = sets.UpdateStatus(t.Context(), set, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the status", status(), set.Status)
+	same(t, "the spec after the status was written", spec(), set.Spec)
+
+	want := spec()
+	want.UpdateStrategy.RollingUpdate.Paused = false
+	want.Template.Spec.Containers[0].Image = "example/web:v2"
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if set, err = sets.Get(t.Context(), "full", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		set.Spec = want
+		set, err = sets.Update(t.Context(), set, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the updated spec", want, set.Spec)
+	seen(t, watcher, watch.Modified, "full", func(o *appsv1beta1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, want) })
+
+	set, err = sets.Patch(t.Context(), "full", types.MergePatchType, []byte(`{"spec":{"reserveOrdinals":["8-9"]}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.ReserveOrdinals = []intstr.IntOrString{intstr.FromString("8-9")}
+	same(t, "the patched spec", want, set.Spec)
+
+	list, err := sets.List(t.Context(), metav1.ListOptions{LabelSelector: "a=b"})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d sets listed, want 1: %v", len(list.Items), err)
+	}
+	same(t, "the listed spec", want, list.Items[0].Spec)
+
+	if err := sets.Delete(t.Context(), "full", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	seen(t, watcher, watch.Deleted, "full", func(*appsv1beta1.StatefulSet) bool { return true })
+}
+
+func TestStatefulSetV1alpha1(t *testing.T) {
+	c, ns := connect(t)
+	sets := c.AppsV1alpha1().StatefulSets(ns)
+	watcher, err := sets.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+
+	set, err := sets.Create(t.Context(), &appsv1alpha1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: oldSpec()}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the created spec", oldSpec(), set.Spec)
+	seen(t, watcher, watch.Added, "old", func(o *appsv1alpha1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, oldSpec()) })
+
+	want := oldSpec()
+	want.Template.Spec.Containers[0].Image = "example/web:v2"
+	want.UpdateStrategy.RollingUpdate.Partition = ptr.To[int32](0)
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if set, err = sets.Get(t.Context(), "old", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		set.Spec = want
+		set, err = sets.Update(t.Context(), set, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the updated spec", want, set.Spec)
+	seen(t, watcher, watch.Modified, "old", func(o *appsv1alpha1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, want) })
+
+	if err := sets.Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	seen(t, watcher, watch.Deleted, "old", func(*appsv1alpha1.StatefulSet) bool { return true })
+}
+
+// A client of v1alpha1 decodes a set into types without the newer fields and writes it back whole.
+func TestOlderClientsLoseNothing(t *testing.T) {
+	c, ns := connect(t)
+	if _, err := c.AppsV1beta1().StatefulSets(ns).Create(t.Context(), &appsv1beta1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "both"}, Spec: spec(),
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	old := c.AppsV1alpha1().StatefulSets(ns)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		set, err := old.Get(t.Context(), "both", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		set.Annotations = map[string]string{"touched": "by an older client"}
+		set.Spec.Template.Spec.Containers[0].Image = "example/web:v2"
+		_, err = old.Update(t.Context(), set, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		scale, err := old.GetScale(t.Context(), "both", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		scale.Spec.Replicas = 1
+		_, err = old.UpdateScale(t.Context(), "both", scale, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := c.AppsV1beta1().StatefulSets(ns).Get(t.Context(), "both", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := spec()
+	want.Replicas = ptr.To[int32](1)
+	want.Template.Spec.Containers[0].Image = "example/web:v2"
+	same(t, "the spec", want, set.Spec)
+	if !maps.Equal(set.Annotations, map[string]string{"touched": "by an older client"}) {
+		t.Errorf("annotations: %v", set.Annotations)
+	}
+}
+
+func same[T any](t *testing.T, what string, want, got T) {
+	t.Helper()
+	if !equality.Semantic.DeepEqual(want, got) {
+		t.Errorf("%s (-want +got):\n%s", what, cmp.Diff(want, got))
+	}
+}
+
+// seen waits for an event about an object that the test accepts.
+func seen[T metav1.Object](t *testing.T, watcher watch.Interface, kind watch.EventType, name string, accept func(T) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		select {
+		case event, open := <-watcher.ResultChan():
+			if !open {
+				t.Fatalf("the watch ended before %s of %s", kind, name)
+			}
+			if object, ok := event.Object.(T); ok && event.Type == kind && object.GetName() == name && accept(object) {
+				return
+			}
+		case <-ctx.Done():
+			t.Fatalf("no event %s of %s as expected within %v", kind, name, patience)
+		}
+	}
+}
