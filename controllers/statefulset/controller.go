@@ -106,14 +106,14 @@ type Reconciler struct {
 	pacer    *pacing.Pacer
 
 	controller controller.Controller
-	// claims guards the start of the claim watch.
+	// claims guards the start of the claim watch; claimInformer is nil before.
 	claims        sync.Mutex
-	watchesClaims bool
+	claimInformer cache.Informer
 }
 
 // New returns a Reconciler that watches nothing yet.
 func New(d Dependencies) *Reconciler {
-	tracker := freshness.New(freshness.Options{Live: d.Live, Clock: d.Clock})
+	tracker := freshness.New(freshness.Options{Live: d.Live, Clock: d.Clock, Timeout: d.WriteTimeout})
 	return &Reconciler{
 		Dependencies: d,
 		tracker:      tracker,
@@ -199,8 +199,8 @@ func decode(stored *unstructured.Unstructured) (*appsv1beta1.StatefulSet, error)
 func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured, set *appsv1beta1.StatefulSet) (ctrl.Result, error) {
 	began := r.Clock.Now()
 	seen, err := r.observe(ctx, set)
-	if errors.Is(err, errViewChanged) {
-		return ctrl.Result{RequeueAfter: busy / 5}, nil
+	if errors.Is(err, errViewChanged) || errors.Is(err, errNotSynced) {
+		return ctrl.Result{RequeueAfter: busy}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("observing: %w", err)
