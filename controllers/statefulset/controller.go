@@ -4,7 +4,9 @@
 package statefulset
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +15,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -105,14 +106,14 @@ type Reconciler struct {
 	pacer    *pacing.Pacer
 
 	controller controller.Controller
-	// claims guards the start of the claim watch.
+	// claims guards the start of the claim watch; claimInformer is nil before.
 	claims        sync.Mutex
-	watchesClaims bool
+	claimInformer cache.Informer
 }
 
 // New returns a Reconciler that watches nothing yet.
 func New(d Dependencies) *Reconciler {
-	tracker := freshness.New(freshness.Options{Live: d.Live, Clock: d.Clock})
+	tracker := freshness.New(freshness.Options{Live: d.Live, Clock: d.Clock, Timeout: d.WriteTimeout})
 	return &Reconciler{
 		Dependencies: d,
 		tracker:      tracker,
@@ -173,19 +174,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 
-	set := &appsv1beta1.StatefulSet{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, set); err != nil {
+	set, err := decode(stored)
+	if err != nil {
 		return r.reportUndecodable(ctx, stored, err)
 	}
 	return r.pass(ctx, stored, set)
+}
+
+// decode reads a set as it is stored. The error names the field that does not fit.
+func decode(stored *unstructured.Unstructured) (*appsv1beta1.StatefulSet, error) {
+	set := &appsv1beta1.StatefulSet{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, set)
+	if err == nil {
+		return set, nil
+	}
+	// The converter is the faster one, but only JSON says where.
+	if body, marshalErr := json.Marshal(stored.Object); marshalErr == nil {
+		err = cmp.Or(json.Unmarshal(body, &appsv1beta1.StatefulSet{}), err)
+	}
+	return nil, err
 }
 
 // pass is one pass over a set: observe, plan, apply, report.
 func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured, set *appsv1beta1.StatefulSet) (ctrl.Result, error) {
 	began := r.Clock.Now()
 	seen, err := r.observe(ctx, set)
-	if errors.Is(err, errViewChanged) {
-		return ctrl.Result{RequeueAfter: busy / 5}, nil
+	if errors.Is(err, errViewChanged) || errors.Is(err, errNotSynced) {
+		return ctrl.Result{RequeueAfter: busy}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("observing: %w", err)
@@ -212,14 +227,16 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 	return ctrl.Result{RequeueAfter: earliest(plan.RecheckAfter, outcome.RecheckAfter, statusWait)}, nil
 }
 
-// urgent says whether a changed status is more than moving counters.
+// urgent says whether a changed status is more than moving counters, in fields or in the messages of conditions.
 func urgent(before, after appsv1beta1.StatefulSetStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration ||
 		before.CurrentRevision != after.CurrentRevision ||
 		before.UpdateRevision != after.UpdateRevision ||
 		before.LabelSelector != after.LabelSelector ||
-		!equality.Semantic.DeepEqual(before.CollisionCount, after.CollisionCount) ||
-		!equality.Semantic.DeepEqual(before.Conditions, after.Conditions)
+		ptr.Deref(before.CollisionCount, 0) != ptr.Deref(after.CollisionCount, 0) ||
+		!slices.EqualFunc(before.Conditions, after.Conditions, func(a, b appsv1.StatefulSetCondition) bool {
+			return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
+		})
 }
 
 // trim deletes revisions that nothing needs, beyond the limit.

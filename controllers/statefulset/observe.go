@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -32,6 +33,9 @@ import (
 
 // errViewChanged says that objects changed hands: the set has to be looked at again before it is planned.
 var errViewChanged = errors.New("objects were adopted or released")
+
+// errNotSynced says that the cache does not hold yet what the set needs.
+var errNotSynced = errors.New("the cache is being filled")
 
 // observation is what was read of a set.
 type observation struct {
@@ -218,6 +222,13 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.StatefulSe
 
 // readStorageClasses says which storage classes let claims grow. They are watched only from the first set whose claims grow.
 func (r *Reconciler) readStorageClasses(ctx context.Context) (map[string]bool, error) {
+	informer, err := r.Cache.GetInformer(ctx, &storagev1.StorageClass{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watching storage classes: %w", err)
+	}
+	if !informer.HasSynced() {
+		return nil, errNotSynced
+	}
 	var classes storagev1.StorageClassList
 	if err := r.Client.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing storage classes: %w", err)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -34,49 +35,52 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 func (r *Reconciler) watch(ctx context.Context) error {
 	set := &unstructured.Unstructured{}
 	set.SetGroupVersionKind(Kind())
-	for object, kind := range map[client.Object]source.Source{
+	for object, events := range map[client.Object]source.Source{
 		set:                          source.Kind(r.Cache, client.Object(set), &handler.EnqueueRequestForObject{}, predicate.Funcs{UpdateFunc: asksForSomething}),
 		&corev1.Pod{}:                source.Kind(r.Cache, client.Object(&corev1.Pod{}), r.mapping(r.setOfPod)),
 		&appsv1.ControllerRevision{}: source.Kind(r.Cache, client.Object(&appsv1.ControllerRevision{}), r.mapping(r.setOfRevision)),
 	} {
-		if err := r.follow(ctx, object); err != nil {
+		if _, err := r.follow(ctx, object); err != nil {
 			return err
 		}
-		if err := r.controller.Watch(kind); err != nil {
+		if err := r.controller.Watch(events); err != nil {
 			return fmt.Errorf("watching %T: %w", object, err)
 		}
 	}
 	return nil
 }
 
-// follow tells the tracker where writes of this kind will show.
-func (r *Reconciler) follow(ctx context.Context, object client.Object) error {
-	informer, err := r.Cache.GetInformer(ctx, object)
+// follow tells the tracker where writes of this kind will show. It does not wait until the cache holds them.
+func (r *Reconciler) follow(ctx context.Context, object client.Object) (cache.Informer, error) {
+	informer, err := r.Cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 	if err != nil {
-		return fmt.Errorf("getting the informer of %T: %w", object, err)
+		return nil, fmt.Errorf("getting the informer of %T: %w", object, err)
 	}
 	kind, err := r.Client.GroupVersionKindFor(object)
 	if err != nil {
-		return fmt.Errorf("naming the kind of %T: %w", object, err)
+		return nil, fmt.Errorf("naming the kind of %T: %w", object, err)
 	}
-	return r.tracker.Watch(kind, informer)
+	return informer, r.tracker.Watch(kind, informer)
 }
 
-// watchClaims starts the watch of claims, once, and returns when the cache holds them.
+// watchClaims starts the watch of claims, once. Until the cache holds them it fails with errNotSynced, so that no worker waits.
 func (r *Reconciler) watchClaims(ctx context.Context) error {
 	r.claims.Lock()
 	defer r.claims.Unlock()
-	if r.watchesClaims {
-		return nil
+	if r.claimInformer == nil {
+		informer, err := r.follow(ctx, &corev1.PersistentVolumeClaim{})
+		if err != nil {
+			return err
+		}
+		claim := client.Object(&corev1.PersistentVolumeClaim{})
+		if err := r.controller.Watch(source.Kind(r.Cache, claim, r.mapping(r.setOfClaim))); err != nil {
+			return fmt.Errorf("watching claims: %w", err)
+		}
+		r.claimInformer = informer
 	}
-	if err := r.follow(ctx, &corev1.PersistentVolumeClaim{}); err != nil {
-		return err
+	if !r.claimInformer.HasSynced() {
+		return errNotSynced
 	}
-	claim := client.Object(&corev1.PersistentVolumeClaim{})
-	if err := r.controller.Watch(source.Kind(r.Cache, claim, r.mapping(r.setOfClaim))); err != nil {
-		return fmt.Errorf("watching claims: %w", err)
-	}
-	r.watchesClaims = true
 	return nil
 }
 
@@ -120,7 +124,7 @@ func sameController(a, b client.Object) bool {
 }
 
 // slotName splits the name of a slot's pod.
-var slotName = regexp.MustCompile(`^(.+)-[0-9]+$`) //nolint:gochecknoglobals // compiled once, never changed
+var slotName = regexp.MustCompile(`^(.+)-[0-9]+$`)
 
 // setOfPod is the set that controls a pod or, for one that nothing controls, the set whose slot it is named after.
 func (r *Reconciler) setOfPod(_ context.Context, pod client.Object) (types.NamespacedName, bool) {

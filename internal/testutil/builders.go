@@ -71,6 +71,12 @@ func (b Set) MaxUnavailable(limit string) Set {
 	return b
 }
 
+// OnDelete leaves updates to whoever deletes pods.
+func (b Set) OnDelete() Set {
+	b.set.Spec.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: "OnDelete"}
+	return b
+}
+
 // Deleting marks the set as being deleted.
 func (b Set) Deleting(at time.Time) Set {
 	b.set.DeletionTimestamp = ptr.To(metav1.NewTime(at))

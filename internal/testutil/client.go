@@ -42,8 +42,31 @@ type Client struct {
 // NewClient returns a Client that holds objects and knows the types of scheme. Statuses are subresources of the kinds of objects
 // in withStatus.
 func NewClient(scheme *runtime.Scheme, withStatus []client.Object, objects ...client.Object) *Client {
+	return newClient(fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(withStatus...).WithObjects(objects...))
+}
+
+// NewIndexedClient is NewClient with indexes; addIndexes adds them as it does to a manager's cache.
+func NewIndexedClient(scheme *runtime.Scheme, withStatus []client.Object, addIndexes func(client.FieldIndexer) error,
+	objects ...client.Object,
+) (*Client, error) {
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(withStatus...).WithObjects(objects...)
+	if err := addIndexes(indexer{builder}); err != nil {
+		return nil, err
+	}
+	return newClient(builder), nil
+}
+
+// indexer adds indexes to a fake server.
+type indexer struct{ builder *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.builder.WithIndex(object, field, extract)
+	return nil
+}
+
+func newClient(builder *fake.ClientBuilder) *Client {
 	c := &Client{}
-	base := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(withStatus...).WithObjects(objects...).Build()
+	base := builder.Build()
 	c.WithWatch = interceptor.NewClient(base, interceptor.Funcs{
 		Create: func(ctx context.Context, to client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 			return c.send(ctx, Write{Verb: "create", Object: object}, func() error { return to.Create(ctx, object, opts...) })

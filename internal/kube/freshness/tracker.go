@@ -44,6 +44,8 @@ import (
 const (
 	// DefaultPatience is how long a record may hold its owner back.
 	DefaultPatience = 5 * time.Minute
+	// DefaultTimeout is the deadline of one live read.
+	DefaultTimeout = 15 * time.Second
 	// lookAgain is how long a deleted pod may look whole in the cache before it is looked up live, and how long until the next time.
 	lookAgain = 5 * time.Second
 	// shortestWait and longestWait bound what Ready asks to wait; it doubles from the first to the second.
@@ -104,6 +106,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Patience is how long a record may hold its owner back. Zero is DefaultPatience.
 	Patience time.Duration
+	// Timeout is the deadline of one live read. Zero is DefaultTimeout.
+	Timeout time.Duration
 }
 
 // Tracker remembers what was written and may not have been seen yet. It is safe for concurrent use.
@@ -151,6 +155,9 @@ func New(options Options) *Tracker {
 	}
 	if options.Patience == 0 {
 		options.Patience = DefaultPatience
+	}
+	if options.Timeout == 0 {
+		options.Timeout = DefaultTimeout
 	}
 	return &Tracker{
 		options: options,
@@ -310,22 +317,30 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 
 	var failed error
 	for ref, d := range doubts {
-		found := &metav1.PartialObjectMetadata{}
-		found.SetGroupVersionKind(ref.Kind)
-		err := t.options.Live.Get(ctx, types.NamespacedName{Namespace: o.Namespace, Name: ref.Name}, found)
-		if err != nil && !apierrors.IsNotFound(err) {
-			if now.Sub(d.at) <= t.options.Patience {
-				failed = fmt.Errorf("looking up %s %s, whose last write is in doubt: %w", ref.Kind.Kind, ref.Name, err)
-				continue
+		found, err := t.look(ctx, o, ref)
+		if err != nil && now.Sub(d.at) <= t.options.Patience {
+			failed = fmt.Errorf("looking up %s %s, whose last write is in doubt: %w", ref.Kind.Kind, ref.Name, err)
+			if Judge(err) == InDoubt {
+				break // The server is not there; the others would only take as long.
 			}
-			// Given up. What the write did will show in the cache sooner or later.
-			found = nil
-		} else if err != nil {
-			found = nil
+			continue
 		}
+		// After an error this gives up. What the write did will show in the cache sooner or later.
 		t.settle(o, ref, d.op, found)
 	}
 	return failed
+}
+
+// look reads an object's metadata live; nil when there is no such object.
+func (t *Tracker) look(ctx context.Context, o Owner, ref Ref) (*metav1.PartialObjectMetadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.options.Timeout)
+	defer cancel()
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(ref.Kind)
+	if err := t.options.Live.Get(ctx, types.NamespacedName{Namespace: o.Namespace, Name: ref.Name}, found); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return found, nil
 }
 
 // settle ends a doubt with what was found live; nil when there is no such object.
@@ -386,11 +401,11 @@ func reached(have, want string) bool {
 type Outcome string
 
 const (
-	// Done: there is no error.
+	// Done says that there is no error.
 	Done Outcome = "Done"
-	// Refused: the server answered that it did not do it.
+	// Refused says that the server answered it did not do it.
 	Refused Outcome = "Refused"
-	// InDoubt: it may have happened all the same.
+	// InDoubt says that it may have happened all the same.
 	InDoubt Outcome = "InDoubt"
 )
 

@@ -4,7 +4,6 @@
 package index
 
 import (
-	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
@@ -93,11 +92,12 @@ func TestIndexesFindOursAndOrphans(t *testing.T) {
 	ours.ManagedFields, native.ManagedFields = nil, nil
 	orphan := testutil.Pod("web-2").Obj()
 	elsewhere := testutil.Pod("web-3").Namespace("elsewhere").Obj()
-	builder := fake.NewClientBuilder().WithObjects(ours, native, orphan, elsewhere)
-	if err := Add(t.Context(), indexer{builder}, kinds()); err != nil {
+	reader, err := testutil.NewIndexedClient(clientgoscheme.Scheme, nil, func(indexer client.FieldIndexer) error {
+		return Add(t.Context(), indexer, kinds())
+	}, ours, native, orphan, elsewhere)
+	if err != nil {
 		t.Fatal(err)
 	}
-	reader := builder.Build()
 
 	var controlled, orphans corev1.PodList
 	if err := Controlled(t.Context(), reader, &controlled, testutil.Namespace, "set"); err != nil {
@@ -120,12 +120,4 @@ func names(list corev1.PodList) []string {
 		all = append(all, pod.Name)
 	}
 	return all
-}
-
-// indexer adds indexes to a fake server.
-type indexer struct{ *fake.ClientBuilder }
-
-func (i indexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.WithIndex(object, field, extract)
-	return nil
 }

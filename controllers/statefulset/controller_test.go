@@ -1,0 +1,431 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package statefulset
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
+	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+)
+
+// limit is when a test that waits for something gives up.
+const limit = 30 * time.Second
+
+// shell is a Reconciler on a fake server whose cache is never behind.
+type shell struct {
+	*Reconciler
+	server *testutil.Client
+	events *events.FakeRecorder
+}
+
+// view is the cache: what the server holds.
+type view struct {
+	*informertest.FakeInformers
+	client.Reader
+}
+
+func (v view) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return v.Reader.Get(ctx, key, o, opts...)
+}
+
+func (v view) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	return v.Reader.List(ctx, l, opts...)
+}
+
+func newShell(t *testing.T, objects ...client.Object) *shell {
+	t.Helper()
+	known, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := metrics.New(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := testutil.NewIndexedClient(known, []client.Object{&corev1.Pod{}, &appsv1beta1.StatefulSet{}}, func(i client.FieldIndexer) error {
+		return index.Add(t.Context(), i, sets.New(Kind().GroupKind()))
+	}, objects...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := events.NewFakeRecorder(10000)
+	return &shell{
+		server: server, events: recorder,
+		Reconciler: New(Dependencies{
+			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
+			Metrics: m, Pool: executor.NewPool(executor.DefaultWrites, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
+			WriteTimeout: limit, ReconcileTimeout: 2 * limit,
+		}),
+	}
+}
+
+func key(object client.Object) ctrl.Request {
+	return ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+}
+
+// settle reconciles until done says so and nothing is left to come back for.
+func (s *shell) settle(t *testing.T, set client.Object, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for {
+		result, err := s.Reconcile(ctx, key(set))
+		if err != nil {
+			t.Fatalf("reconciling: %v", err)
+		}
+		if result.RequeueAfter == 0 && done() {
+			return
+		}
+		select {
+		case <-time.After(min(max(result.RequeueAfter, time.Millisecond), 50*time.Millisecond)):
+		case <-ctx.Done():
+			t.Fatal("the set does not get there")
+		}
+	}
+}
+
+func (s *shell) pods(t *testing.T) map[string]*corev1.Pod {
+	t.Helper()
+	var list corev1.PodList
+	if err := s.server.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	pods := map[string]*corev1.Pod{}
+	for i := range list.Items {
+		pods[list.Items[i].Name] = &list.Items[i]
+	}
+	return pods
+}
+
+func (s *shell) stored(t *testing.T, set client.Object) *appsv1beta1.StatefulSet {
+	t.Helper()
+	got := &appsv1beta1.StatefulSet{}
+	if err := s.server.Get(t.Context(), client.ObjectKeyFromObject(set), got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func controlled(pod *corev1.Pod, set *appsv1beta1.StatefulSet) bool {
+	return metav1.IsControlledBy(pod, set)
+}
+
+func TestReconcileCreatesPodsAndReports(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Replicas(5).Obj()
+	s := newShell(t, set)
+	before := -1
+	s.settle(t, set, func() bool {
+		rests := len(s.server.Writes()) == before
+		before = len(s.server.Writes())
+		return rests
+	})
+	if got := len(s.pods(t)); got != 5 {
+		t.Errorf("%d pods, want 5", got)
+	}
+	status := s.stored(t, set).Status
+	if status.UpdateRevision != status.CurrentRevision {
+		t.Errorf("revisions %q and %q", status.CurrentRevision, status.UpdateRevision)
+	}
+	for name, pod := range s.pods(t) {
+		if !controlled(pod, set) || pod.Labels["controller-revision-hash"] != status.UpdateRevision {
+			t.Errorf("pod %s has owners %v and labels %v", name, pod.OwnerReferences, pod.Labels)
+		}
+	}
+	// At rest nothing is written.
+	writes := len(s.server.Writes())
+	for range 3 {
+		s.pacer.Forget(key(set).NamespacedName)
+		if _, err := s.Reconcile(t.Context(), key(set)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.server.Writes()[writes:]; len(got) != 0 {
+		t.Errorf("writes at rest: %+v", got)
+	}
+}
+
+func TestReconcileReportsFailedCreate(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Replicas(2).Obj()
+	s := newShell(t, set)
+	s.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Object.GetName() == "web-1" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-1", fmt.Errorf("exceeded quota"))
+		}
+		return forward()
+	})
+	find := func() *appsv1.StatefulSetCondition {
+		for _, c := range s.stored(t, set).Status.Conditions {
+			if c.Type == "FailedCreatePod" {
+				return &c
+			}
+		}
+		return nil
+	}
+	for find() == nil {
+		if _, err := s.Reconcile(t.Context(), key(set)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := find(); !strings.Contains(c.Message, "exceeded quota") {
+		t.Errorf("condition %+v", c)
+	}
+	if _, ok := s.pods(t)["web-0"]; !ok {
+		t.Error("one pod that is refused holds back another")
+	}
+}
+
+func TestReconcileAdoptsAndReleases(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Replicas(2).OnDelete().Obj()
+	labels := map[string]string{"app": "web"}
+	older := testutil.Pod("web-1").UID("b").Labels(labels).ControlledBy(set).Obj()
+	older.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1"
+	s := newShell(t, set,
+		testutil.Pod("web-0").UID("a").Labels(labels).Obj(), older,
+		testutil.Pod("web-7").UID("c").Labels(map[string]string{"app": "debugged"}).ControlledBy(set).Obj(),
+		testutil.Pod("web-8").UID("d").Labels(map[string]string{"app": "other"}).Obj(),
+		testutil.Pod("website-0").UID("e").Labels(labels).Obj(),
+	)
+	s.settle(t, set, func() bool {
+		pods := s.pods(t)
+		return controlled(pods["web-0"], set) && !controlled(pods["web-7"], set) && s.stored(t, set).Status.UpdateRevision != ""
+	})
+	pods := s.pods(t)
+	for name, want := range map[string]bool{"web-0": true, "web-1": true, "web-7": false, "web-8": false, "website-0": false} {
+		if pods[name] == nil || controlled(pods[name], set) != want {
+			t.Errorf("pod %s is controlled: %v, want %v", name, !want, want)
+		}
+	}
+}
+
+func TestReconcileOnlyReportsASetThatIsBeingDeleted(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Replicas(3).Deleting(time.Unix(1e9, 0)).Obj()
+	orphan := testutil.Pod("web-0").UID("a").Labels(map[string]string{"app": "web"}).Obj()
+	s := newShell(t, set, orphan)
+	s.settle(t, set, func() bool { return len(s.stored(t, set).Status.Conditions) > 0 })
+	for _, w := range s.server.Writes() {
+		if _, ok := w.Object.(*metav1.PartialObjectMetadata); !ok || w.Object.GetName() != "web" || w.Subresource != "status" {
+			t.Errorf("wrote %s %s/%s", w.Verb, w.Object.GetName(), w.Subresource)
+		}
+	}
+}
+
+func TestReconcileLeavesAnUndecodableSetAlone(t *testing.T) {
+	broken := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet",
+		"metadata": map[string]any{"namespace": testutil.Namespace, "name": "broken", "uid": "broken"},
+		"spec":     map[string]any{"replicas": int64(3), "template": map[string]any{"spec": map[string]any{"containers": "none"}}},
+	}}
+	s := newShell(t)
+	// The typed fake server cannot hold it: only reads of the cache return it, as a real cache of stored objects does.
+	cache := brokenView{s.Cache.(view), broken}
+	s.Cache = cache
+	var bodies []string
+	s.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error {
+		bodies = append(bodies, w.Patch)
+		return nil
+	})
+	if _, err := s.Reconcile(t.Context(), key(broken)); err != nil {
+		t.Fatal(err)
+	}
+	if len(bodies) != 1 || !strings.Contains(bodies[0], `"type":"Stalled"`) || !strings.Contains(bodies[0], "containers") {
+		t.Fatalf("patches %q, want one with the condition Stalled that names the field", bodies)
+	}
+	if got := len(s.events.Events); got != 1 {
+		t.Errorf("%d events, want 1", got)
+	}
+
+	// Once said, it is not said again.
+	message := strings.SplitN(strings.SplitN(bodies[0], `"message":"`, 2)[1], `"`, 2)[0]
+	broken.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+		"type": "Stalled", "status": "True", "reason": reasonUndecodable, "message": message,
+	}}}
+	if _, err := s.Reconcile(t.Context(), key(broken)); err != nil {
+		t.Fatal(err)
+	}
+	if len(bodies) != 1 || len(s.events.Events) != 1 {
+		t.Errorf("%d patches and %d events after the second pass, want one of each", len(bodies), len(s.events.Events))
+	}
+}
+
+// brokenView is a cache that holds one set that cannot be decoded.
+type brokenView struct {
+	view
+	set *unstructured.Unstructured
+}
+
+func (v brokenView) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	v.set.DeepCopyInto(o.(*unstructured.Unstructured))
+	return nil
+}
+
+func TestReconcileForgetsASetThatIsGone(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Obj()
+	s := newShell(t, set)
+	s.settle(t, set, func() bool { return len(s.pods(t)) == 1 })
+	if err := s.server.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := s.Reconcile(t.Context(), key(set)); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("result %+v, error %v", result, err)
+	}
+	if wait := s.pacer.Wait(key(set).NamespacedName); wait != 0 {
+		t.Errorf("its pace is remembered: %v", wait)
+	}
+}
+
+// TestHangingSetsDoNotDelayAnotherNamespace hangs more sets than there are workers.
+func TestHangingSetsDoNotDelayAnotherNamespace(t *testing.T) {
+	var objects []client.Object
+	for i := range 20 {
+		objects = append(objects, testutil.StatefulSet(fmt.Sprintf("a%d", i)).Namespace("hanging").UID(types.UID(fmt.Sprint(i))).Replicas(5).Obj())
+	}
+	healthy := testutil.StatefulSet("b").Namespace("healthy").UID("b").Replicas(5).Obj()
+	s := newShell(t, append(objects, healthy)...)
+	release := make(chan struct{})
+	hung := make(chan struct{}, 1000)
+	s.server.SetFault(func(ctx context.Context, w testutil.Write, forward func() error) error {
+		if _, pod := w.Object.(*corev1.Pod); !pod || w.Object.GetNamespace() != "hanging" {
+			return forward()
+		}
+		hung <- struct{}{}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return context.DeadlineExceeded
+	})
+
+	// As the controller does: so many workers on one queue, and whoever has to wait comes back later.
+	ctx, cancel := context.WithCancel(t.Context())
+	queue := make(chan client.Object, 1000)
+	var workers sync.WaitGroup
+	for range s.Workers {
+		workers.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case object := <-queue:
+					result, err := s.Reconcile(ctx, key(object))
+					if wait := max(result.RequeueAfter, 10*time.Millisecond); err != nil || result.RequeueAfter > 0 {
+						time.AfterFunc(wait, func() { queue <- object })
+					}
+				}
+			}
+		})
+	}
+	defer workers.Wait()
+	defer cancel()
+	defer close(release)
+	for _, object := range objects {
+		queue <- object
+	}
+	select {
+	case <-hung:
+	case <-time.After(limit):
+		t.Fatal("nothing hangs")
+	}
+	began := time.Now()
+	queue <- healthy
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C {
+		count := 0
+		for _, pod := range s.pods(t) {
+			if pod.Namespace == "healthy" {
+				count++
+			}
+		}
+		if count == 5 {
+			break
+		}
+		if time.Since(began) > limit/2 {
+			t.Fatalf("%d of 5 pods of the healthy set after %v", count, time.Since(began))
+		}
+	}
+}
+
+func TestSetOfPod(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Obj()
+	older := testutil.Pod("any").ControlledBy(set).Obj()
+	older.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1"
+	native := testutil.Pod("web-0").ControlledBy(set).Obj()
+	native.OwnerReferences[0].APIVersion = "apps/v1"
+	cases := map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"controlled":                       {testutil.Pod("any").ControlledBy(set).Obj(), "web"},
+		"controlled, in the older version": {older, "web"},
+		"an orphan named after a slot":     {testutil.Pod("my-web-12").Obj(), "my-web"},
+		"an orphan with another name":      {testutil.Pod("web").Obj(), ""},
+		"controlled by a native set":       {native, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, _ := (&Reconciler{}).setOfPod(t.Context(), tc.pod)
+			if got.Name != tc.want {
+				t.Errorf("wakes %q, want %q", got.Name, tc.want)
+			}
+		})
+	}
+}
+
+func TestSetOfClaim(t *testing.T) {
+	withClaims := func(name string, templates ...string) *appsv1beta1.StatefulSet {
+		set := testutil.StatefulSet(name).UID(types.UID(name)).Obj()
+		for _, template := range templates {
+			set.Spec.VolumeClaimTemplates = append(set.Spec.VolumeClaimTemplates,
+				corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: template}})
+		}
+		return set
+	}
+	s := newShell(t, withClaims("web", "data", "web-logs"), withClaims("my-web", "data"), withClaims("plain"))
+	got := map[string]string{}
+	for _, name := range []string{"data-web-0", "web-logs-web-3", "data-my-web-1", "data-plain-0", "data-web", "logs-web-0"} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: name}}
+		if set, ok := s.setOfClaim(t.Context(), claim); ok {
+			got[name] = set.Name
+		}
+	}
+	want := map[string]string{"data-web-0": "web", "web-logs-web-3": "web", "data-my-web-1": "my-web"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("claims wake (-want +got):\n%s", diff)
+	}
+}
+
+func TestEarliest(t *testing.T) {
+	if got := earliest(0, 3*time.Second, 0, time.Second); got != time.Second {
+		t.Errorf("got %v, want 1s", got)
+	}
+	if got := earliest(0, 0); got != 0 {
+		t.Errorf("got %v, want 0", got)
+	}
+}
