@@ -101,6 +101,8 @@ func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *ex
 			AutoDeletePVC: gates.Enabled(features.StatefulSetAutoDeletePVC),
 			AutoResizePVC: gates.Enabled(features.StatefulSetAutoResizePVC),
 			PodIndexLabel: gates.Enabled(features.PodIndexLabel),
+
+			PreDownloadImages: gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
 			InPlace: inplace.Options{
 				Resources: gates.Enabled(features.InPlaceWorkloadVerticalScaling),
 				// EnvFromMetadata needs a node daemon that restarts containers; there is none.

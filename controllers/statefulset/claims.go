@@ -45,6 +45,9 @@ func (p *planner) keepClaims() {
 			continue
 		}
 		for _, claim := range p.missingClaims(pod.Object.Name) {
+			if !claims.Mounts(&pod.Object.Spec, claim.Name) {
+				continue // Its template is younger than the pod, which does not wait for it.
+			}
 			p.pass.Act(podset.Action{
 				Verb: podset.VerbCreateClaim, Slot: pod.Slot, Pod: pod.Object, Reason: reasonClaimMissing,
 				Claims:  []*corev1.PersistentVolumeClaim{claim},
@@ -133,13 +136,13 @@ func (p *planner) fixOwnersOf(slot podset.Slot, pod *corev1.Pod, condemned bool)
 		}
 		changing = true
 		patch, err := claims.OwnersPatch(claim, owners)
-		p.editClaim(slot, pod.Name, claim, patch, err, reasonClaimOwners, "SuccessfulUpdate", "FailedUpdate")
+		p.editClaim(slot, pod.Name, claim, patch, err, reasonClaimOwners, "update", "SuccessfulUpdate", "FailedUpdate")
 	})
 	return changing
 }
 
 // editClaim plans one patch of a claim; the first one of a pass wins.
-func (p *planner) editClaim(slot podset.Slot, pod string, claim *corev1.PersistentVolumeClaim, patch []byte, err error, why, success, failure string) {
+func (p *planner) editClaim(slot podset.Slot, pod string, claim *corev1.PersistentVolumeClaim, patch []byte, err error, why, verb, success, failure string) {
 	if p.touched[claim.Name] {
 		return
 	}
@@ -150,8 +153,8 @@ func (p *planner) editClaim(slot podset.Slot, pod string, claim *corev1.Persiste
 	}
 	p.pass.Act(podset.Action{
 		Verb: podset.VerbEditClaim, Slot: slot, Claim: claim, ClaimPatch: patch, Reason: why,
-		Success: podset.Event{Reason: success, Message: p.claimMessage("update", claim.Name, pod, "success")},
-		Failure: podset.Event{Warning: true, Reason: failure, Message: p.claimMessage("update", claim.Name, pod, "failed error")},
+		Success: podset.Event{Reason: success, Message: p.claimMessage(verb, claim.Name, pod, "success")},
+		Failure: podset.Event{Warning: true, Reason: failure, Message: p.claimMessage(verb, claim.Name, pod, "failed error")},
 	})
 }
 
@@ -164,11 +167,11 @@ func (p *planner) grows(pod *podset.Pod) bool {
 	return grows
 }
 
-// growing says that a claim of the pod does not have the capacity it requests yet.
+// growing says that a claim that the pod mounts does not have the capacity it requests yet.
 func (p *planner) growing(pod *podset.Pod) bool {
 	growing := false
 	p.existing(pod.Object.Name, func(_, claim *corev1.PersistentVolumeClaim) {
-		growing = growing || !claims.Grown(claim)
+		growing = growing || claims.Mounts(&pod.Object.Spec, claim.Name) && !claims.Grown(claim)
 	})
 	return growing
 }
@@ -200,10 +203,10 @@ func (p *planner) growClaims(pod *podset.Pod) bool {
 		if claims.Compare(claim, template) == claims.Grows {
 			waits = true
 			patch, err := claims.GrowPatch(claim, template, p.set.Name)
-			p.editClaim(pod.Slot, pod.Object.Name, claim, patch, err, reasonClaimGrow, "SuccessfulResize", "FailedResize")
+			p.editClaim(pod.Slot, pod.Object.Name, claim, patch, err, reasonClaimGrow, "resize", "SuccessfulResize", "FailedResize")
 			return
 		}
-		waits = waits || !claims.Grown(claim)
+		waits = waits || claims.Mounts(&pod.Object.Spec, claim.Name) && !claims.Grown(claim)
 	})
 	if waits {
 		p.pass.Keep(pod)

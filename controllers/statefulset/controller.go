@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,6 +105,8 @@ type Reconciler struct {
 	claimer  *ownership.Claimer
 	status   *statuspatch.Writer
 	pacer    *pacing.Pacer
+	// templates remembers what the server said of templates.
+	templates verdicts
 
 	controller controller.Controller
 	// claims guards the start of the claim watch; claimInformer is nil before.
@@ -203,7 +206,7 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 		return ctrl.Result{RequeueAfter: busy}, nil
 	}
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("observing: %w", err)
+		return ctrl.Result{}, errors.Join(fmt.Errorf("observing: %w", err), r.reportRefused(ctx, stored, err))
 	}
 	var plan podset.Plan
 	if set.DeletionTimestamp == nil {
@@ -215,9 +218,12 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 	outcome := r.executor.Apply(ctx, set, plan)
 
 	began = r.Clock.Now()
-	status := Status(set, seen.snapshot, plan, outcome, r.Options)
-	status.CollisionCount = seen.collisionCount
+	status := Status(set, seen.snapshot, plan, outcome, r.Options, r.templateConditions(ctx, set, seen.snapshot.Update.Name, outcome)...)
+	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
 	statusWait, statusErr := r.status.Write(ctx, stored, status, urgent(set.Status, status))
+	if statusWait == 0 && statusErr == nil {
+		r.announce(set, status)
+	}
 	trimErr := r.trim(ctx, set, seen, status)
 	r.pacer.Passed(client.ObjectKeyFromObject(set), set.Generation, cost+r.Clock.Since(began))
 
@@ -225,6 +231,15 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: earliest(plan.RecheckAfter, outcome.RecheckAfter, statusWait)}, nil
+}
+
+// announce emits the events about a status that has just been written.
+func (r *Reconciler) announce(set *appsv1beta1.StatefulSet, status appsv1beta1.StatefulSetStatus) {
+	const longest = 1000 // The server takes 1024 bytes.
+	for _, event := range announcements(set, status) {
+		note := strings.ToValidUTF8(event.Message[:min(len(event.Message), longest)], "")
+		r.Recorder.Eventf(set, nil, corev1.EventTypeWarning, event.Reason, "Update", "%s", note)
+	}
 }
 
 // urgent says whether a changed status is more than moving counters, in fields or in the messages of conditions.
@@ -261,6 +276,37 @@ func (r *Reconciler) reportUndecodable(ctx context.Context, stored *unstructured
 		Message:            fmt.Sprintf("the stored object cannot be decoded, so nothing is done for it: %v", cause),
 		LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 	}
+	written, wait, err := r.addCondition(ctx, stored, condition)
+	if written {
+		ctrl.LoggerFrom(ctx).Info("Set cannot be decoded", "err", cause.Error())
+		r.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, reasonUndecodable, "Decode", "%s", condition.Message)
+	}
+	return ctrl.Result{RequeueAfter: wait}, err
+}
+
+// reportRefused tells the user that the server refuses what has to exist before the set can be planned: the revision of its template.
+// Other failures to observe pass by themselves.
+func (r *Reconciler) reportRefused(ctx context.Context, stored *unstructured.Unstructured, cause error) error {
+	if freshness.Judge(cause) != freshness.Refused || apierrors.IsConflict(cause) || apierrors.IsNotFound(cause) {
+		return nil
+	}
+	condition := appsv1.StatefulSetCondition{
+		Type:               appsv1beta1.StatefulSetFailedCreatePod,
+		Status:             corev1.ConditionTrue,
+		Reason:             appsv1beta1.ReasonRequestFailed,
+		Message:            cause.Error(),
+		LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+	}
+	written, _, err := r.addCondition(ctx, stored, condition)
+	if written {
+		r.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s", condition.Message)
+	}
+	return err
+}
+
+// addCondition writes one condition and leaves the rest of the stored status as it is. Written is false when it was there already
+// and when the write has to be tried again after wait.
+func (r *Reconciler) addCondition(ctx context.Context, stored *unstructured.Unstructured, condition appsv1.StatefulSetCondition) (written bool, wait time.Duration, err error) {
 	status, _, _ := unstructured.NestedMap(stored.Object, "status")
 	if status == nil {
 		status = map[string]any{}
@@ -271,7 +317,7 @@ func (r *Reconciler) reportUndecodable(ctx context.Context, stored *unstructured
 			old, ok := entry.(map[string]any)
 			if ok && old["type"] == string(condition.Type) {
 				if old["status"] == string(condition.Status) && old["reason"] == condition.Reason && old["message"] == condition.Message {
-					return ctrl.Result{}, nil
+					return false, 0, nil
 				}
 				continue
 			}
@@ -279,13 +325,8 @@ func (r *Reconciler) reportUndecodable(ctx context.Context, stored *unstructured
 		}
 	}
 	status["conditions"] = append(kept, condition)
-	wait, err := r.status.Write(ctx, stored, status, true)
-	if err != nil || wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, err
-	}
-	ctrl.LoggerFrom(ctx).Info("Set cannot be decoded", "err", cause.Error())
-	r.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, reasonUndecodable, "Decode", "%s", condition.Message)
-	return ctrl.Result{}, nil
+	wait, err = r.status.Write(ctx, stored, status, true)
+	return wait == 0 && err == nil, wait, err
 }
 
 // forget drops all state of a set that is gone.
@@ -294,6 +335,7 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	r.executor.Forget(name)
 	r.status.Forget(name)
 	r.pacer.Forget(name)
+	r.templates.forget(name)
 }
 
 // earliest returns the shortest of the waits that are above zero.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
@@ -51,10 +51,8 @@ type observation struct {
 // observe reads the pods, revisions and claims of a set. It makes sure that the set controls those that are its own and that its
 // template has a revision, unless the set is being deleted: then it changes nothing.
 func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) (observation, error) {
-	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
-	if err != nil {
-		return observation{}, reconcile.TerminalError(fmt.Errorf("reading spec.selector: %w", err))
-	}
+	// Without a selector nothing changes hands. What cannot be read of the spec is the planner's to report.
+	selector, unreadable := selectorOf(set)
 	owner := freshness.OwnerOf(set)
 	var seen observation
 
@@ -66,7 +64,7 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 	if err != nil {
 		return observation{}, err
 	}
-	if set.DeletionTimestamp == nil {
+	if set.DeletionTimestamp == nil && unreadable == nil {
 		changed := 0
 		for _, changes := range []ownership.Changes{podChanges, revisionChanges} {
 			if changes.IsZero() {
@@ -111,7 +109,7 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 			pod.Terminating, pod.Available, pod.AvailableIn = true, false, 0
 		}
 	}
-	// What cannot be read of the spec is the planner's to report; the pods' claims are found all the same.
+	// Of a spec that cannot be read, the claims of the pods there are are found all the same.
 	w, _ := read(set, r.Options)
 	if seen.snapshot.Claims, err = r.readClaims(ctx, set, w, pods); err != nil {
 		return observation{}, err
@@ -124,7 +122,8 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 	return seen, nil
 }
 
-// listPods returns the pods that the set controls, without those to be released, and what should change hands.
+// listPods returns the pods that the set controls, without those to be released, and what should change hands. Without a selector
+// nothing should.
 func (r *Reconciler) listPods(ctx context.Context, set *appsv1beta1.StatefulSet, selector labels.Selector) ([]*corev1.Pod, ownership.Changes, error) {
 	changes := ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod")}
 	var owned, orphans corev1.PodList
@@ -134,11 +133,14 @@ func (r *Reconciler) listPods(ctx context.Context, set *appsv1beta1.StatefulSet,
 	pods := make([]*corev1.Pod, 0, len(owned.Items))
 	for i := range owned.Items {
 		pod := &owned.Items[i]
-		if !selector.Matches(labels.Set(pod.Labels)) {
+		if selector != nil && !selector.Matches(labels.Set(pod.Labels)) {
 			changes.Release = append(changes.Release, pod)
 			continue
 		}
 		pods = append(pods, pod)
+	}
+	if selector == nil {
+		return pods, changes, nil
 	}
 	if err := index.Orphans(ctx, r.Client, &orphans, set.Namespace); err != nil {
 		return nil, changes, fmt.Errorf("listing pods without a controller: %w", err)
@@ -155,6 +157,9 @@ func (r *Reconciler) listPods(ctx context.Context, set *appsv1beta1.StatefulSet,
 
 func (r *Reconciler) orphanRevisions(ctx context.Context, set *appsv1beta1.StatefulSet, selector labels.Selector) (ownership.Changes, error) {
 	changes := ownership.Changes{Kind: history.Kind()}
+	if selector == nil {
+		return changes, nil
+	}
 	var orphans appsv1.ControllerRevisionList
 	if err := index.Orphans(ctx, r.Client, &orphans, set.Namespace); err != nil {
 		return changes, fmt.Errorf("listing revisions without a controller: %w", err)
@@ -212,12 +217,33 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.StatefulSe
 			return nil, err
 		}
 	}
-	for o := range w.ordinals.Iterate() {
-		if err := read(ordinal.PodName(set.Name, o)); err != nil {
+	for name := range missingPods(set.Name, w, pods) {
+		if err := read(name); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// missingPods yields the names of the pods that a plan may create: those of the lowest ordinals that lack one.
+func missingPods(set string, w wanted, pods []*corev1.Pod) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		exist := make(map[string]bool, len(pods))
+		for _, pod := range pods {
+			exist[pod.Name] = true
+		}
+		yielded := 0
+		for o := range w.ordinals.Iterate() {
+			name := ordinal.PodName(set, o)
+			if exist[name] {
+				continue
+			}
+			if yielded == creationsAtOnce || !yield(name) {
+				return
+			}
+			yielded++
+		}
+	}
 }
 
 // readStorageClasses says which storage classes let claims grow. They are watched only from the first set whose claims grow.

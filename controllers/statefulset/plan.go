@@ -51,7 +51,8 @@ const (
 	noteInvalidSpec         = "InvalidSpec"
 )
 
-// creationsAtOnce bounds the memory of one plan. What is left is planned when the first of these pods show.
+// creationsAtOnce bounds the memory of one plan: it creates pods for so many of the lowest ordinals that lack one, and the claims
+// of no others are read. What is left is planned when the first of these pods show.
 const creationsAtOnce = 5000
 
 // namedSlots is how many slots a note about missing pods names at most.
@@ -262,7 +263,7 @@ func (p *planner) replicasAtOnce() {
 		left--
 		name := ordinal.PodName(p.set.Name, o)
 		switch {
-		case limit.Room() && created < creationsAtOnce:
+		case limit.Room() && created+len(going) < creationsAtOnce:
 			if p.claimsGoing(name) {
 				going = append(going, name)
 				continue
@@ -277,7 +278,7 @@ func (p *planner) replicasAtOnce() {
 			break
 		}
 	}
-	if held := missing - created - len(going); held > 0 && created < creationsAtOnce {
+	if held := missing - created - len(going); held > 0 && created+len(going) < creationsAtOnce {
 		p.pass.Hold(limit.Note(noteScaleMaxUnavailable, held, waiting))
 	}
 	p.holdForClaims(going)

@@ -4,6 +4,8 @@
 package statefulset
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -129,6 +131,36 @@ func TestPlan(t *testing.T) {
 		},
 		"a set that is being deleted plans nothing": {
 			replicas: 3, steps: []func(*world){func(w *world) { w.set.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) }},
+		},
+
+		"a selector that is missing stops everything": {
+			replicas: 3, steps: []func(*world){running, func(w *world) { w.set.Spec.Selector = nil }, replicas(5)},
+			held: []string{"InvalidSpec"},
+		},
+		"a selector that selects everything stops everything": {
+			replicas: 3, steps: []func(*world){func(w *world) { w.set.Spec.Selector = &metav1.LabelSelector{} }},
+			held: []string{"InvalidSpec"},
+		},
+		"a negative first ordinal stops everything": {
+			replicas: 3, steps: []func(*world){func(w *world) {
+				w.o.StartOrdinal = true
+				w.set.Spec.Ordinals = &appsv1beta1.StatefulSetOrdinals{Start: -1}
+			}},
+			held: []string{"InvalidSpec"},
+		},
+		"a range that begins after it ends stops everything": {
+			replicas: 3, steps: []func(*world){reserve("7-3")},
+			held: []string{"InvalidSpec"},
+		},
+		"a strategy that is left out is a rolling update of one pod at a time": {
+			replicas: 3, steps: []func(*world){func(w *world) { w.set.Spec.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{} }, running, image("2")},
+			want: []string{"Delete web-2 Outdated"}, held: []string{"MaxUnavailable"},
+		},
+		"everything optional left out is one pod": {
+			steps: []func(*world){func(w *world) {
+				w.set.Spec = appsv1beta1.StatefulSetSpec{Selector: w.set.Spec.Selector, Template: w.set.Spec.Template}
+			}},
+			want: []string{"Create web-0 ScaleOut web-1"},
 		},
 
 		// The revision of a created pod.
@@ -345,6 +377,19 @@ func TestPlan(t *testing.T) {
 			replicas: 1, steps: []func(*world){storage("1Gi"), func(w *world) { w.pass(); clear(w.claims) }},
 			want: []string{"CreateClaim web-0 ClaimMissing"},
 		},
+		"a claim whose template is younger than the pending pod is not made for it": {
+			replicas: 1, steps: []func(*world){func(w *world) { w.pass() }, storage("1Gi")},
+		},
+		"a claim that the pod does not mount does not use up the limit while it has no capacity": {
+			replicas: 2, steps: []func(*world){running, storage("1Gi"), image("2"), func(w *world) {
+				w.o.AutoResizePVC = true
+				w.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+				claim := w.set.Spec.VolumeClaimTemplates[0].DeepCopy()
+				claim.Name = "data-web-0"
+				w.claims[claim.Name] = claim
+			}},
+			want: []string{"Delete web-1 Outdated"}, held: []string{"MaxUnavailable"},
+		},
 		"owners of claims follow a changed policy": {
 			replicas: 1, steps: []func(*world){storage("1Gi"), running, retention("Retain", "Delete")},
 			want: []string{"EditClaim data-web-0 ClaimOwners"},
@@ -367,6 +412,34 @@ func TestPlan(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.held, w.held(), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("notes (-want +got):\n%s\n%s", diff, w.log.String())
+			}
+		})
+	}
+}
+
+// As many replicas as the field can hold must neither hang a pass nor fill the memory.
+func TestPlanOfTooManyReplicas(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy appsv1.PodManagementPolicyType
+		want   int
+	}{
+		"Parallel":     {appsv1.ParallelPodManagement, creationsAtOnce},
+		"OrderedReady": {appsv1.OrderedReadyPodManagement, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, math.MaxInt32, storage("1Gi"), func(w *world) { w.set.Spec.PodManagementPolicy = tc.policy })
+			s := w.snapshot()
+			if got := len(Plan(w.set, s, w.o).Actions); got != tc.want {
+				t.Errorf("%d actions, want %d", got, tc.want)
+			}
+			wanted, err := read(w.set, w.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pods := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}}}
+			names := slices.Collect(missingPods("web", wanted, pods))
+			if len(names) != creationsAtOnce || names[0] != "web-0" || names[1] != "web-2" {
+				t.Errorf("the claims of %d pods are read, beginning with %v", len(names), names[:2])
 			}
 		})
 	}

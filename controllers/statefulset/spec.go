@@ -4,10 +4,13 @@
 package statefulset
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -29,6 +32,8 @@ type Options struct {
 	AutoResizePVC bool
 	// PodIndexLabel gives new pods their ordinal as a label (PodIndexLabel).
 	PodIndexLabel bool
+	// PreDownloadImages asks for images to be pulled ahead of updates (PreDownloadImageForInPlaceUpdate), which is not done yet.
+	PreDownloadImages bool
 	// InPlace says what may change in place.
 	InPlace inplace.Options
 }
@@ -75,9 +80,14 @@ func read(set *appsv1beta1.StatefulSet, o Options) (wanted, error) {
 		w.claims.Labels = spec.Selector.MatchLabels
 	}
 
+	if _, err := selectorOf(set); err != nil {
+		return w, err
+	}
 	var start int32
 	if o.StartOrdinal && spec.Ordinals != nil {
-		start = spec.Ordinals.Start
+		if start = spec.Ordinals.Start; start < 0 {
+			return w, fmt.Errorf("spec.ordinals.start: %d is negative", start)
+		}
 	}
 	var err error
 	if w.ordinals, err = ordinal.New(start, replicas, spec.ReserveOrdinals); err != nil {
@@ -108,6 +118,19 @@ func read(set *appsv1beta1.StatefulSet, o Options) (wanted, error) {
 		return w, fmt.Errorf("spec.updateStrategy.rollingUpdate.%w", err)
 	}
 	return w, nil
+}
+
+// selectorOf reads the selector. One that is missing or empty is an error: taken literally, the first would let go of all pods, and
+// the second would adopt whatever has a fitting name.
+func selectorOf(set *appsv1beta1.StatefulSet) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	case set.Spec.Selector == nil || selector.Empty():
+		return nil, errors.New("spec.selector: must not be empty")
+	}
+	return selector, nil
 }
 
 // atLeastOne is a limit in pods, percentages rounded down. A limit of none would stop the set for ever.

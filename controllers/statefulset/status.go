@@ -12,7 +12,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -37,7 +39,7 @@ func Status(set *appsv1beta1.StatefulSet, s podset.Snapshot, plan podset.Plan, o
 		UpdatedAvailableReplicas: counts.UpdatedAvailable,
 		CurrentRevision:          s.Current.Name,
 		UpdateRevision:           s.Update.Name,
-		CollisionCount:           set.Status.CollisionCount,
+		CollisionCount:           ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
 		LabelSelector:            metav1.FormatLabelSelector(set.Spec.Selector),
 		VolumeClaims:             set.Status.VolumeClaims,
 	}
@@ -61,10 +63,10 @@ func Status(set *appsv1beta1.StatefulSet, s podset.Snapshot, plan podset.Plan, o
 	return status
 }
 
-// rolledOut says that the whole fleet is on the update revision and ready. That all replicas exist is part of it: a fleet whose
+// rolledOut says that the whole fleet is on the update revision and ready, with no update in place under way. That all replicas exist is part of it: a fleet whose
 // pods are all gone for a moment must not forget the revision that a partition keeps.
 func rolledOut(counts podset.Counts, replicas int) bool {
-	return counts.Updated == counts.Replicas && counts.Ready == counts.Replicas && int(counts.Replicas) == replicas
+	return counts.Updated == counts.Replicas && counts.UpdatedReady == counts.Replicas && int(counts.Replicas) == replicas
 }
 
 func volumeClaims(w wanted, s *podset.Snapshot) []appsv1beta1.VolumeClaimStatus {
@@ -80,6 +82,34 @@ func volumeClaims(w wanted, s *podset.Snapshot) []appsv1beta1.VolumeClaimStatus 
 	return w.claims.Status(names, s.Claims)
 }
 
+// announcements are the events about what a status says for the first time, or about another spec than before: pods or claims that
+// cannot follow their template, and a spec that cannot be read. What requests failed has its events from whoever sent them.
+func announcements(set *appsv1beta1.StatefulSet, after appsv1beta1.StatefulSetStatus) []podset.Event {
+	var events []podset.Event
+	for _, condition := range after.Conditions {
+		var event string
+		switch {
+		case condition.Status != corev1.ConditionTrue:
+		case condition.Type == appsv1beta1.StatefulSetStalled && condition.Reason == appsv1beta1.ReasonInvalidSpec:
+			event = appsv1beta1.ReasonInvalidSpec
+		case condition.Type == appsv1beta1.StatefulSetTemplateInvalid:
+			event = appsv1beta1.ReasonInvalidTemplate
+		case condition.Type != appsv1beta1.StatefulSetFailedUpdatePod:
+		case condition.Reason == appsv1beta1.ReasonClaimsCannotFollow:
+			event = "FailedUpdatePVC"
+		case condition.Reason == appsv1beta1.ReasonInPlaceBlocked, condition.Reason == appsv1beta1.ReasonInPlaceImpossible:
+			event = "FailedUpdatePodInPlace"
+		}
+		known := slices.ContainsFunc(set.Status.Conditions, func(old appsv1.StatefulSetCondition) bool {
+			return old.Type == condition.Type && old.Status == condition.Status && old.Reason == condition.Reason
+		})
+		if event != "" && (!known || set.Status.ObservedGeneration != after.ObservedGeneration) {
+			events = append(events, podset.Event{Warning: true, Reason: event, Message: condition.Message})
+		}
+	}
+	return events
+}
+
 // progress is what the set is at, in one word and one sentence.
 type progress struct {
 	reconciling, stalled bool
@@ -92,7 +122,7 @@ type progress struct {
 //  2. the spec cannot be read: stalled;
 //  3. pods are missing or surplus;
 //  4. pods are being moved;
-//  5. pods cannot be moved at all: stalled;
+//  5. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
 //  6. pods are where they should be, but not available;
 //  7. nothing is left that may move now: paused, OnDelete, the partition;
 //  8. everything is done.
@@ -114,12 +144,22 @@ func progressOf(set *appsv1beta1.StatefulSet, w wanted, invalid error, s *podset
 		if pod.Doom == podset.DoomSurplus {
 			surplus++
 		}
-		moving = moving || pod.Update.Progress != inplace.None && pod.Update.Progress != inplace.Done
+		switch pod.Update.Progress {
+		case inplace.Grace, inplace.Running:
+			moving = true
+		case inplace.Blocked:
+			// Room on the node may come by itself. Everything else that blocks an update needs the user.
+			moving = moving || pod.Update.Reason == inplace.ReasonResizeDeferred
+		}
 	}
 	for _, action := range plan.Actions {
 		moving = moving || slices.Contains(movingReasons(), action.Reason)
 	}
-	if _, ok := heldFor(plan, noteMaxUnavailable, noteClaimGrowing); ok {
+	blocked, isBlocked := heldFor(plan, podset.ReasonInPlaceBlocked)
+	if _, ok := heldFor(plan, noteClaimGrowing); ok {
+		moving = true
+	}
+	if _, ok := heldFor(plan, noteMaxUnavailable); ok && !isBlocked {
 		moving = true
 	}
 	waits := heldMessages(plan)
@@ -130,6 +170,9 @@ func progressOf(set *appsv1beta1.StatefulSet, w wanted, invalid error, s *podset
 	case moving:
 		return progress{reconciling: true, reason: appsv1beta1.ReasonRollingOut,
 			message: orElse(waits, fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+	}
+	if isBlocked {
+		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceBlocked, message: blocked.Message}
 	}
 	if note, ok := heldFor(plan, podset.ReasonInPlaceImpossible); ok {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceImpossible, message: note.Message}
@@ -231,6 +274,8 @@ func (c *conditions) failures(plan podset.Plan, outcome podset.Outcome) {
 	}
 	if failure, ok := outcome.Failed(podset.VerbEdit, podset.VerbDelete, podset.VerbEditClaim); ok {
 		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonRequestFailed, failureMessage("changing", failure))
+	} else if note, ok := heldFor(plan, podset.ReasonInPlaceBlocked); ok {
+		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonInPlaceBlocked, note.Message)
 	} else if note, ok := heldFor(plan, podset.ReasonInPlaceImpossible); ok {
 		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonInPlaceImpossible, note.Message)
 	} else if note, ok := heldFor(plan, noteClaimDiffers, noteClaimNotExpandable); ok {
@@ -259,9 +304,36 @@ func (c *conditions) ignoredFields(set *appsv1beta1.StatefulSet, o Options) {
 	if !o.AutoResizePVC && spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType {
 		ignore("spec.volumeClaimUpdateStrategy.type", "StatefulSetAutoResizePVCGate")
 	}
-	if len(ignored) > 0 {
-		c.add(appsv1beta1.StatefulSetFieldsIgnored, true, appsv1beta1.ReasonFeatureGateOff, strings.Join(ignored, "; "))
+	reason := appsv1beta1.ReasonFeatureGateOff
+	for _, field := range preDownloadFields(set) {
+		if !o.PreDownloadImages {
+			ignore(field, "PreDownloadImageForInPlaceUpdate")
+			continue
+		}
+		reason = appsv1beta1.ReasonNotSupported
+		ignored = append(ignored, field+" is ignored because this version does not pull images ahead of an update")
 	}
+	if len(ignored) > 0 {
+		c.add(appsv1beta1.StatefulSetFieldsIgnored, true, reason, strings.Join(ignored, "; "))
+	}
+}
+
+// preDownloadFields names what the set says about pulling images ahead of an update.
+func preDownloadFields(set *appsv1beta1.StatefulSet) []string {
+	var fields []string
+	for _, key := range []string{
+		shared.AnnotationPreDownloadParallelism, shared.AnnotationPreDownloadTimeoutSeconds, shared.AnnotationPreDownloadMinUpdatedReadyPods,
+	} {
+		if _, ok := set.Annotations[key]; ok {
+			fields = append(fields, "annotation "+key)
+		}
+	}
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.InPlaceUpdateStrategy != nil {
+		if s := rolling.InPlaceUpdateStrategy; s.ImagePreDownloadParallelism != nil || s.ImagePreDownloadTimeoutSeconds != nil || s.ImagePreDownloadMinUpdatedReadyPods != nil {
+			fields = append(fields, "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownload*")
+		}
+	}
+	return fields
 }
 
 // progress sets Progressing, Reconciling and Stalled. The last two are never True at the same time: tools believe the first

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -122,6 +123,48 @@ func TestStatusConditions(t *testing.T) {
 			}, retention("Delete", "Retain")},
 			want: []string{"FieldsIgnored=True/FeatureGateOff", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
 		},
+		"what is said about pulling images ahead": {
+			replicas: 0, steps: []func(*world){func(w *world) {
+				w.o.PreDownloadImages = true
+				w.set.Annotations = map[string]string{shared.AnnotationPreDownloadParallelism: "3"}
+			}},
+			want: []string{"FieldsIgnored=True/NotSupported", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"a resize that the node refuses, and pods behind it": {
+			replicas: 3, steps: []func(*world){running, infeasible(2)},
+			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=False/InPlaceBlocked", "Reconciling=False/InPlaceBlocked", "Stalled=True/InPlaceBlocked", "Available=True/EnoughPodsAvailable"},
+		},
+		"a resize that the node has no room for yet": {
+			replicas: 3, steps: []func(*world){running, infeasible(2), func(w *world) {
+				w.pod(2).Status.Conditions[len(w.pod(2).Status.Conditions)-1].Reason = corev1.PodReasonDeferred
+			}},
+			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=True/RollingOut", "Reconciling=True/RollingOut", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"a blocked pod does not hide that others move": {
+			replicas: 3, steps: []func(*world){maxUnavailable(2), running, infeasible(2), image("2")},
+			want: []string{"Progressing=True/RollingOut", "Reconciling=True/RollingOut", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"an update of another manager that needs the node daemon": {
+			replicas: 2, steps: []func(*world){running, func(w *world) {
+				pod := w.pod(1)
+				pod.Labels[shared.LabelLifecycleState] = string(shared.StateUpdating)
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "V", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['v']"}}}}
+				pod.Annotations[shared.AnnotationInPlaceState] = `{"revision":"web-1","updateTimestamp":"2026-01-02T03:04:05Z","lastContainerStatuses":null,"updateEnvFromMetadata":true}`
+				setCondition(pod, shared.GateInPlaceUpdateReady, false, w.now)
+			}},
+			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=False/InPlaceBlocked", "Reconciling=False/InPlaceBlocked", "Stalled=True/InPlaceBlocked", "Available=True/EnoughPodsAvailable"},
+		},
+		"an annotation that cannot be read": {
+			replicas: 2, steps: []func(*world){running, func(w *world) {
+				w.pod(1).Labels[shared.LabelLifecycleState] = string(shared.StateUpdating)
+				w.pod(1).Annotations[shared.AnnotationInPlaceState] = "{"
+			}},
+			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=False/InPlaceBlocked", "Reconciling=False/InPlaceBlocked", "Stalled=True/InPlaceBlocked", "Available=True/EnoughPodsAvailable"},
+		},
+		"no selector": {
+			replicas: 2, steps: []func(*world){running, func(w *world) { w.set.Spec.Selector = nil }},
+			want: []string{"Progressing=False/InvalidSpec", "Reconciling=False/InvalidSpec", "Stalled=True/InvalidSpec", "Available=True/EnoughPodsAvailable"},
+		},
 		"being deleted": {
 			replicas: 1, steps: []func(*world){running, func(w *world) { w.set.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) }},
 			want: []string{"Progressing=True/Deleting", "Reconciling=True/Deleting", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
@@ -145,6 +188,63 @@ func TestStatusConditions(t *testing.T) {
 	}
 }
 
+// infeasible is a resize under way that the node says it can never make.
+func infeasible(ordinal int) func(*world) {
+	return func(w *world) {
+		w.o.InPlace.Resources = true
+		pod := w.pod(ordinal)
+		pod.Labels[shared.LabelLifecycleState] = string(shared.StateUpdating)
+		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+		pod.Annotations[shared.AnnotationInPlaceState] = `{"revision":"web-1","updateTimestamp":"2026-01-02T03:04:05Z","lastContainerStatuses":null,"updateResources":true}`
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, Message: "the node has 2 cpus",
+		})
+	}
+}
+
+func TestAnnouncements(t *testing.T) {
+	claims := func(w *world) {
+		w.o.AutoResizePVC = true
+		w.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+		w.expandable = nil
+	}
+	cases := map[string]struct {
+		steps []func(*world)
+		want  []string
+	}{
+		"a set at rest says nothing":        {steps: []func(*world){running}},
+		"claims that cannot grow":           {steps: []func(*world){storage("1Gi"), claims, running, storage("2Gi")}, want: []string{"FailedUpdatePVC"}},
+		"a change that InPlaceOnly forbids": {steps: []func(*world){func(w *world) { w.rolling().PodUpdatePolicy = shared.InPlaceOnly }, running, env}, want: []string{"FailedUpdatePodInPlace"}},
+		"a resize that the node refuses":    {steps: []func(*world){running, infeasible(0)}, want: []string{"FailedUpdatePodInPlace"}},
+		"a spec that cannot be read":        {steps: []func(*world){running, reserve("x")}, want: []string{"InvalidSpec"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2, tc.steps...)
+			reasons := func() (all []string) {
+				for _, event := range announcements(w.set, w.report(podset.Outcome{})) {
+					if !event.Warning || event.Message == "" {
+						t.Errorf("event %+v", event)
+					}
+					all = append(all, event.Reason)
+				}
+				return all
+			}
+			if diff := cmp.Diff(tc.want, reasons()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			w.set.Status = w.report(podset.Outcome{})
+			if again := reasons(); len(again) > 0 {
+				t.Errorf("said again: %v", again)
+			}
+			w.set.Generation++
+			if diff := cmp.Diff(tc.want, reasons()); diff != "" {
+				t.Errorf("events about another spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestStatusCounters(t *testing.T) {
 	w := newWorld(t, 4, inPlace, partition(2), running, image("2"), running, terminating(3), unready(0), replicas(3))
 	got := w.report(podset.Outcome{})
@@ -153,7 +253,7 @@ func TestStatusCounters(t *testing.T) {
 		ObservedGeneration: 2,
 		Replicas:           4, ReadyReplicas: 3, AvailableReplicas: 2,
 		CurrentReplicas: 2, UpdatedReplicas: 1, UpdatedReadyReplicas: 1, UpdatedAvailableReplicas: 1,
-		CurrentRevision: "web-1", UpdateRevision: "web-2", LabelSelector: "app=web",
+		CurrentRevision: "web-1", UpdateRevision: "web-2", LabelSelector: "app=web", CollisionCount: ptr.To[int32](0),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)

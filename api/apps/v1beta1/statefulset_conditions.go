@@ -7,9 +7,10 @@ import appsv1 "k8s.io/api/apps/v1"
 
 // Condition types of a StatefulSet.
 const (
-	// StatefulSetFailedCreatePod is present and True while the server refuses to create a pod or a volume claim.
+	// StatefulSetFailedCreatePod is present and True while the server refuses to create a pod, a volume claim or the revision of the
+	// template.
 	StatefulSetFailedCreatePod appsv1.StatefulSetConditionType = "FailedCreatePod"
-	// StatefulSetFailedUpdatePod is present and True while a pod or a volume claim cannot be changed or deleted.
+	// StatefulSetFailedUpdatePod is present and True while a pod or a volume claim cannot be changed or deleted, also by its node.
 	StatefulSetFailedUpdatePod appsv1.StatefulSetConditionType = "FailedUpdatePod"
 	// StatefulSetAvailable is True while no more pods are unavailable than updateStrategy.rollingUpdate.maxUnavailable allows, and
 	// at least one is available.
@@ -21,7 +22,11 @@ const (
 	StatefulSetReconciling appsv1.StatefulSetConditionType = "Reconciling"
 	// StatefulSetStalled is True when nothing can move until the user changes something.
 	StatefulSetStalled appsv1.StatefulSetConditionType = "Stalled"
-	// StatefulSetFieldsIgnored is present and True while the spec has fields whose feature gate is off.
+	// StatefulSetTemplateInvalid is present and True while the server finds faults in the pod template; the message lists them. It is
+	// asked when the template changes. Pods can be created all the same only if something corrects them at admission.
+	StatefulSetTemplateInvalid appsv1.StatefulSetConditionType = "TemplateInvalid"
+	// StatefulSetFieldsIgnored is present and True while the set asks for something that has no effect: its feature gate is off, or
+	// this version cannot do it.
 	StatefulSetFieldsIgnored appsv1.StatefulSetConditionType = "FieldsIgnored"
 )
 
@@ -47,6 +52,10 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonInPlaceImpossible: podUpdatePolicy is InPlaceOnly, and the update cannot be made in place.
 	ReasonInPlaceImpossible = "InPlaceImpossible"
+	// ReasonInPlaceBlocked: updates in place have begun and cannot go on by themselves; the message says what they wait for.
+	ReasonInPlaceBlocked = "InPlaceBlocked"
+	// ReasonInvalidTemplate: the server finds faults in the pod template. The set is Stalled when it refuses pods for them, too.
+	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonClaimsCannotFollow: volume claims differ from their template in a way that no update can change.
 	ReasonClaimsCannotFollow = "ClaimsCannotFollow"
 	// ReasonNotStalled: nothing needs the user.
@@ -59,4 +68,6 @@ const (
 	ReasonRequestFailed = "RequestFailed"
 	// ReasonFeatureGateOff: the message names the fields and their gates.
 	ReasonFeatureGateOff = "FeatureGateOff"
+	// ReasonNotSupported: the message names the fields that this version does not act upon, beside those whose gates are off.
+	ReasonNotSupported = "NotSupported"
 )

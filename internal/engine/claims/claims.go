@@ -77,18 +77,12 @@ func (t Template) Mount(spec *corev1.PodSpec, pod string) {
 	spec.Volumes = volumes
 }
 
-// Mounted says whether the spec has the volumes of the pod's claims. It is false for a pod that was created before a claim
-// template was added; the pod has to be replaced to get it.
-func (t Template) Mounted(spec *corev1.PodSpec, pod string) bool {
-	for i := range t.Claims {
-		name := t.Claims[i].Name
-		if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
-			return v.Name == name && v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == Name(name, pod)
-		}) {
-			return false
-		}
-	}
-	return true
+// Mounts says whether one of the spec's volumes is the claim. Volumes of a pod never change: one that was created before a claim
+// template was added gets its claim when it is replaced.
+func Mounts(spec *corev1.PodSpec, claim string) bool {
+	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+	})
 }
 
 // Retention says when claims are deleted; a false field keeps them.

@@ -69,14 +69,14 @@ func TestWantedIsWhatOpenKruiseCreated(t *testing.T) {
 		}
 		var wantedPods []string
 		for _, pod := range fixtures.All[corev1.Pod](t, objects, "v1", "Pod") {
-			if !tmpl.Mounted(&pod.Spec, pod.Name) {
-				t.Errorf("%s: the claims of %s are not mounted", name, pod.Name)
-			}
 			if pod.Name != "log-1" { // its ordinal is not wanted any more
 				wantedPods = append(wantedPods, pod.Name)
 			}
 			for _, want := range tmpl.Wanted(pod.Name) {
 				tested++
+				if !Mounts(&pod.Spec, want.Name) {
+					t.Errorf("%s: pod %s does not mount %s", name, pod.Name, want.Name)
+				}
 				got := stored[want.Name]
 				if got == nil {
 					t.Errorf("%s: no claim %s is stored", name, want.Name)
@@ -105,7 +105,7 @@ func TestMount(t *testing.T) {
 		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 	}}
-	if tmpl.Mounted(&spec, "web-0") {
+	if Mounts(&spec, "data-web-0") {
 		t.Error("a volume with the name of a claim counts as the claim")
 	}
 	tmpl.Mount(&spec, "web-0")
@@ -120,7 +120,7 @@ func TestMount(t *testing.T) {
 	if diff := cmp.Diff([]string{"data=data-web-0", "logs=logs-web-0", "tmp"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if !tmpl.Mounted(&spec, "web-0") || tmpl.Mounted(&spec, "web-1") {
+	if !Mounts(&spec, "data-web-0") || !Mounts(&spec, "logs-web-0") || Mounts(&spec, "data-web-1") {
 		t.Error("the spec has the claims of web-0 and of nobody else")
 	}
 }

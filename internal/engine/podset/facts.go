@@ -75,7 +75,8 @@ type Counts struct {
 	Ready, Available int32
 	// Current and Updated are the pods at either revision that are not terminating.
 	Current, Updated int32
-	// UpdatedReady and UpdatedAvailable are those of the updated ones that are.
+	// UpdatedReady and UpdatedAvailable are those of the updated ones that are. A pod that carries the update revision's label while
+	// its update in place is not over, for example in its grace period, is neither: without the gate it goes on being ready.
 	UpdatedReady, UpdatedAvailable int32
 }
 
@@ -96,7 +97,7 @@ func Tally(s *Snapshot) Counts {
 		c.Current += one(pod.Revision == s.Current.Name)
 		if pod.Revision == s.Update.Name {
 			c.Updated++
-			c.UpdatedReady += one(pod.Ready)
+			c.UpdatedReady += one(pod.Ready && (pod.Update.Progress == inplace.None || pod.Update.Progress == inplace.Done))
 			c.UpdatedAvailable += one(pod.Available)
 		}
 	}

@@ -98,10 +98,14 @@ func TestTally(t *testing.T) {
 			observe("d", "new", state(shared.StatePreparingDelete)),
 			observe("e", "new", notReady),
 			observe("f", "other"),
+			observe("in its grace period, without the gate", "new", state(shared.StateUpdating), func(pod *corev1.Pod) {
+				pod.Spec.ReadinessGates = nil
+				pod.Annotations = map[string]string{shared.AnnotationInPlaceGrace: `{"revision":"new","graceSeconds":10}`}
+			}),
 			observe("never stored", "new", func(pod *corev1.Pod) { pod.Status.Phase = "" }),
 		},
 	}
-	want := Counts{Replicas: 6, Ready: 5, Available: 3, Current: 1, Updated: 3, UpdatedReady: 2, UpdatedAvailable: 1}
+	want := Counts{Replicas: 7, Ready: 6, Available: 3, Current: 1, Updated: 4, UpdatedReady: 2, UpdatedAvailable: 1}
 	if diff := cmp.Diff(want, Tally(&s)); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}

@@ -37,8 +37,10 @@ type backoff struct {
 }
 
 type refusals struct {
-	uid   types.UID
-	steps map[step]refusal
+	uid types.UID
+	// generation is that of the spec whose steps were refused.
+	generation int64
+	steps      map[step]refusal
 }
 
 type refusal struct {
@@ -59,13 +61,24 @@ func (b *backoff) of(owner freshness.Owner, s step) (last refusal, wait time.Dur
 	return last, max(last.until.Sub(b.clock.Now()), 0)
 }
 
+// begin forgets all refusals when the owner's spec is another one than theirs: its user may have repaired what was refused, and
+// waits for it now.
+func (b *backoff) begin(owner freshness.Owner, generation int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r, ok := b.owners[owner.NamespacedName]
+	if ok && (r.uid != owner.UID || r.generation != generation) {
+		delete(b.owners, owner.NamespacedName)
+	}
+}
+
 // refused lengthens the step's delay and returns it.
-func (b *backoff) refused(owner freshness.Owner, s step, message string, longest time.Duration) time.Duration {
+func (b *backoff) refused(owner freshness.Owner, generation int64, s step, message string, longest time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r, ok := b.owners[owner.NamespacedName]
 	if !ok || r.uid != owner.UID {
-		r = &refusals{uid: owner.UID, steps: map[step]refusal{}}
+		r = &refusals{uid: owner.UID, generation: generation, steps: map[step]refusal{}}
 		b.owners[owner.NamespacedName] = r
 	}
 	last := r.steps[s]

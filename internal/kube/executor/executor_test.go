@@ -331,6 +331,22 @@ func TestApplyBacksOffPerSlot(t *testing.T) {
 	}
 }
 
+// A user who repaired the template waits for no delay that the broken one has earned.
+func TestApplyTriesAtOnceAfterTheSpecChanged(t *testing.T) {
+	f := newFixture(t, nil)
+	f.set.Generation = 1
+	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
+	f.apply(t, creates(f.set, 5)...)
+	f.server.SetFault(nil)
+	if outcome := f.apply(t, creates(f.set, 5)...); outcome.Done != 0 || len(outcome.Failures) == 0 {
+		t.Errorf("outcome %+v within the delay, want nothing done", outcome)
+	}
+	f.set.Generation = 2
+	if outcome := f.apply(t, creates(f.set, 5)...); outcome.Done != 5 || len(outcome.Failures) != 0 {
+		t.Errorf("outcome %+v after the spec changed, want all done", outcome)
+	}
+}
+
 func TestApplyStopsAVerbThatIsAlwaysRefused(t *testing.T) {
 	victim := testutil.Pod("web-99").UID("victim").Obj()
 	f := newFixture(t, nil, victim)
@@ -362,18 +378,21 @@ func TestApplyTakesAPodThatIsItsOwnForASuccess(t *testing.T) {
 		testutil.Pod("web-0").UID("a").ControlledBy(set).Obj(),
 		testutil.Pod("web-1").UID("b").ControlledBy(set).Deleting(time.Unix(1e9, 0)).Obj(),
 		testutil.Pod("web-2").UID("c").ControlledBy(stranger).Obj(),
+		testutil.Pod("web-3").UID("d").ControlledBy(stranger).Deleting(time.Unix(1e9, 0)).Obj(),
+		testutil.Pod("web-4").UID("e").ControlledBy(testutil.StatefulSet("web").UID("earlier").Obj()).Obj(),
 	)
-	outcome := f.apply(t, creates(f.set, 3)...)
+	outcome := f.apply(t, creates(f.set, 5)...)
 	if outcome.Done != 1 || len(outcome.Failures) != 1 || outcome.Failures[0].Slot != "2" {
-		t.Errorf("outcome %+v; want web-0 done, web-1 ordinary, web-2 refused", outcome)
+		t.Errorf("outcome %+v; want web-0 done, web-2 refused, the others ordinary", outcome)
 	}
-	for _, e := range f.emitted() {
-		if !strings.Contains(e, "web-2") {
-			t.Errorf("event %q", e)
-		}
+	if outcome.RecheckAfter > ordinary {
+		t.Errorf("looks again after %v, want %v at most: the pods in the way are about to go", outcome.RecheckAfter, ordinary)
 	}
-	if got := f.count(t, podset.VerbCreate, verdictConflict); got != 1 {
-		t.Errorf("%v conflicts counted, want 1", got)
+	if emitted := f.emitted(); len(emitted) != 0 {
+		t.Errorf("events %q", emitted)
+	}
+	if got := f.count(t, podset.VerbCreate, verdictConflict); got != 3 {
+		t.Errorf("%v conflicts counted, want 3", got)
 	}
 }
 
@@ -527,6 +546,13 @@ func TestApplyCreatesClaimsFirst(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"web-0"}, f.names(t)); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+	wantEvents := []string{
+		"Normal SuccessfulCreate create Claim data-web-0 Pod web-0 in StatefulSet web success",
+		"Normal SuccessfulCreate create Pod web-0 in StatefulSet web successful",
+	}
+	if diff := cmp.Diff(wantEvents, f.emitted()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	var claims corev1.PersistentVolumeClaimList
 	if err := f.server.List(t.Context(), &claims); err != nil {

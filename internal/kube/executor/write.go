@@ -48,9 +48,13 @@ func (e *Executor) do(ctx context.Context, owner client.Object, of freshness.Own
 		related = a.Claim
 		err = w.patchClaim(ctx, a)
 	case podset.VerbCreateClaim:
+		quiet = true
 		for _, claim := range a.Claims {
+			var made bool
 			related = claim
-			if err = w.createClaim(ctx, claim); err != nil {
+			made, err = w.createClaim(ctx, claim)
+			quiet = quiet && !made && err == nil
+			if err != nil {
 				break
 			}
 		}
@@ -79,8 +83,12 @@ type writer struct {
 // create makes the claims, then the pod, then writes the first edit to it. Quiet says that the pod was there already.
 func (w *writer) create(ctx context.Context, a podset.Action) (related runtime.Object, quiet bool, err error) {
 	for _, claim := range a.Claims {
-		if err := w.createClaim(ctx, claim); err != nil {
+		made, err := w.createClaim(ctx, claim)
+		if err != nil {
 			return a.Pod, false, err
+		}
+		if !made {
+			continue
 		}
 		w.emit(w.owner, claim, string(podset.VerbCreateClaim), podset.Event{
 			Reason:  a.Success.Reason,
@@ -109,7 +117,8 @@ func (w *writer) create(ctx context.Context, a podset.Action) (related runtime.O
 }
 
 // adoptAnswer decides what it means that a pod to be created exists: an earlier try of ours that the cache does not show yet is a
-// success, one that is being deleted will be over soon, and somebody else's pod is in the way.
+// success; one that is being deleted, whoever's it is, and one of an earlier workload of the same name, which the garbage collector
+// deletes, will be gone soon; and somebody else's pod is in the way.
 func (w *writer) adoptAnswer(ctx context.Context, name string) error {
 	found, err := w.look(ctx, kindPod(), name)
 	if err != nil {
@@ -117,41 +126,44 @@ func (w *writer) adoptAnswer(ctx context.Context, name string) error {
 	}
 	w.Tracker.Wrote(w.of, kindPod(), found.ResourceVersion)
 	switch owner := metav1.GetControllerOf(found); {
-	case owner == nil || owner.UID != w.of.UID:
+	case found.DeletionTimestamp != nil:
+		return fmt.Errorf("pod %s is still being deleted: %w", name, errBusy)
+	case owner != nil && owner.UID == w.of.UID:
+		return nil
+	case owner != nil && owner.Kind == w.Kind && owner.Name == w.of.Name:
+		return fmt.Errorf("pod %s belongs to an earlier %s %s and goes with it: %w", name, owner.Kind, owner.Name, errBusy)
+	default:
 		holder := "nobody"
 		if owner != nil {
 			holder = owner.Kind + " " + owner.Name
 		}
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name,
 			fmt.Errorf("a pod with this name exists and is controlled by %s", holder))
-	case found.DeletionTimestamp != nil:
-		return fmt.Errorf("pod %s is still being deleted: %w", name, errBusy)
-	default:
-		return nil
 	}
 }
 
-func (w *writer) createClaim(ctx context.Context, wanted *corev1.PersistentVolumeClaim) error {
+// createClaim makes sure that a claim exists. Made says that it did not before.
+func (w *writer) createClaim(ctx context.Context, wanted *corev1.PersistentVolumeClaim) (made bool, err error) {
 	claim := wanted.DeepCopy()
-	err := w.send(ctx, freshness.Create, freshness.Ref{Kind: kindClaim(), Name: claim.Name}, func(ctx context.Context) (string, error) {
+	err = w.send(ctx, freshness.Create, freshness.Ref{Kind: kindClaim(), Name: claim.Name}, func(ctx context.Context) (string, error) {
 		err := w.Client.Create(ctx, claim, client.FieldOwner(shared.FieldManager))
 		return claim.ResourceVersion, err
 	})
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
-			return fmt.Errorf("creating claim %s: %w", wanted.Name, err)
+			return false, fmt.Errorf("creating claim %s: %w", wanted.Name, err)
 		}
-		return nil
+		return true, nil
 	}
 	found, err := w.look(ctx, kindClaim(), wanted.Name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	w.Tracker.Wrote(w.of, kindClaim(), found.ResourceVersion)
 	if found.DeletionTimestamp != nil {
-		return fmt.Errorf("claim %s is still being deleted: %w", wanted.Name, errBusy)
+		return false, fmt.Errorf("claim %s is still being deleted: %w", wanted.Name, errBusy)
 	}
-	return nil
+	return false, nil
 }
 
 // edit sends the requests of an edit in order, each with the resourceVersion that the one before returned.

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package statefulset
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+)
+
+// newReconciler is one whose server has the objects, and which is called by its parts.
+func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *testutil.Client, *events.FakeRecorder) {
+	t.Helper()
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := testutil.NewClient(types, []client.Object{&appsv1beta1.StatefulSet{}}, objects...)
+	recorder := events.NewFakeRecorder(100)
+	return New(Dependencies{
+		Client: server, Live: server, Recorder: recorder, Clock: clocktesting.NewFakePassiveClock(began()), WriteTimeout: time.Minute,
+	}), server, recorder
+}
+
+func stored(t *testing.T, server client.Client, set *appsv1beta1.StatefulSet) (*unstructured.Unstructured, *appsv1beta1.StatefulSet) {
+	t.Helper()
+	raw := &unstructured.Unstructured{}
+	raw.SetGroupVersionKind(Kind())
+	if err := server.Get(t.Context(), client.ObjectKeyFromObject(set), raw); err != nil {
+		t.Fatal(err)
+	}
+	typed := &appsv1beta1.StatefulSet{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, typed); err != nil {
+		t.Fatal(err)
+	}
+	return raw, typed
+}
+
+// A quota on revisions stops a set before it is planned: its status is the only place where its user would look.
+func TestRefusedObservationIsReportedOnce(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Obj()
+	set.Status.ReadyReplicas = 2
+	set.Status.Conditions = []appsv1.StatefulSetCondition{{Type: appsv1beta1.StatefulSetAvailable, Status: corev1.ConditionTrue}}
+	r, server, recorder := newReconciler(t, set)
+	cause := apierrors.NewForbidden(schema.GroupResource{Resource: "controllerrevisions"}, "web-1", context.DeadlineExceeded)
+	for range 2 {
+		raw, _ := stored(t, server, set)
+		if err := r.reportRefused(t.Context(), raw, cause); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, after := stored(t, server, set)
+	if diff := cmp.Diff([]string{"Available=True/", "FailedCreatePod=True/RequestFailed"}, brief(after.Status.Conditions)); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if after.Status.ReadyReplicas != 2 {
+		t.Errorf("the counters changed: %+v", after.Status)
+	}
+	if len(recorder.Events) != 1 {
+		t.Errorf("%d events, want 1", len(recorder.Events))
+	}
+	raw, _ := stored(t, server, set)
+	if err := r.reportRefused(t.Context(), raw, apierrors.NewConflict(schema.GroupResource{}, "web-1", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if len(recorder.Events) != 1 {
+		t.Error("a conflict is reported")
+	}
+}
+
+func TestTemplateIsCheckedOncePerChange(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Obj()
+	set.Generation = 1
+	r, server, _ := newReconciler(t, set)
+	asked := 0
+	var answer error
+	server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error {
+		if w.Verb != "create" {
+			t.Errorf("%s of %T", w.Verb, w.Object)
+		}
+		asked++
+		return answer
+	})
+	check := func(step string, outcome podset.Outcome, wantAsked int, want ...string) {
+		t.Helper()
+		asked = 0
+		got := brief(r.templateConditions(t.Context(), set, "web-1", outcome))
+		if diff := cmp.Diff(want, got, cmp.Transformer("nil", func(s []string) []string { return append([]string{}, s...) })); diff != "" {
+			t.Errorf("%s: conditions (-want +got):\n%s", step, diff)
+		}
+		if asked != wantAsked {
+			t.Errorf("%s: asked %d times, want %d", step, asked, wantAsked)
+		}
+	}
+	faulty := apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "x", field.ErrorList{
+		field.Required(field.NewPath("template", "spec", "containers"), ""),
+	})
+
+	answer = apierrors.NewForbidden(schema.GroupResource{Resource: "podtemplates"}, "x", nil)
+	check("no answer", podset.Outcome{}, 1)
+	answer = faulty
+	check("a faulty template", podset.Outcome{}, 1, "TemplateInvalid=True/InvalidTemplate")
+	check("the next pass", podset.Outcome{}, 0, "TemplateInvalid=True/InvalidTemplate")
+	refused := podset.Outcome{Failures: []podset.Failure{{Verb: podset.VerbCreate, Slot: "0"}}}
+	check("and the server refuses a pod", refused, 0, "TemplateInvalid=True/InvalidTemplate", "Stalled=True/InvalidTemplate")
+
+	set.Status.UpdateRevision = "web-1"
+	set.Status.Conditions = []appsv1.StatefulSetCondition{{Type: appsv1beta1.StatefulSetTemplateInvalid, Status: corev1.ConditionTrue}}
+	r.templates.forget(client.ObjectKeyFromObject(set))
+	check("after a restart", podset.Outcome{}, 1, "TemplateInvalid=True/InvalidTemplate")
+	answer = nil
+	check("nothing has changed", podset.Outcome{}, 0, "TemplateInvalid=True/InvalidTemplate")
+	set.Generation = 2
+	check("a claim template repairs it", podset.Outcome{}, 1)
+	set.Status.Conditions = nil
+	check("at rest", podset.Outcome{}, 0)
+	r.templates.forget(client.ObjectKeyFromObject(set))
+	check("a restart at rest", podset.Outcome{}, 0)
+}
