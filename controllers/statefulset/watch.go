@@ -120,7 +120,7 @@ func sameController(a, b client.Object) bool {
 }
 
 // slotName splits the name of a slot's pod.
-var slotName = regexp.MustCompile(`^(.+)-[0-9]+$`) //nolint:gochecknoglobals // compiled once, never changed
+var slotName = regexp.MustCompile(`^(.+)-[0-9]+$`)
 
 // setOfPod is the set that controls a pod or, for one that nothing controls, the set whose slot it is named after.
 func (r *Reconciler) setOfPod(_ context.Context, pod client.Object) (types.NamespacedName, bool) {

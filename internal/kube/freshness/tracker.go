@@ -386,11 +386,11 @@ func reached(have, want string) bool {
 type Outcome string
 
 const (
-	// Done: there is no error.
+	// Done means that it happened: there is no error.
 	Done Outcome = "Done"
-	// Refused: the server answered that it did not do it.
+	// Refused means that the server answered that it did not do it.
 	Refused Outcome = "Refused"
-	// InDoubt: it may have happened all the same.
+	// InDoubt means that it may have happened all the same.
 	InDoubt Outcome = "InDoubt"
 )
 

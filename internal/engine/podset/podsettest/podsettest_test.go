@@ -25,7 +25,6 @@ type toy struct{ version, replicas, edits int8 }
 type toyPlanner struct {
 	takesAll, waitsForBroken, spins, scribbles, deletesTwice, createsTooMany, neverRechecks, forgetsConditions, movesTwice bool
 	minReady                                                                                                               time.Duration
-	passes                                                                                                                 int
 }
 
 func toyPod(i, version int8) *corev1.Pod {
