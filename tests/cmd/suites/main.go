@@ -126,7 +126,8 @@ func runAll(ctx context.Context, suites []suite, format string) error {
 	var results []result
 	for _, s := range suites {
 		if ctx.Err() != nil {
-			break
+			results = append(results, result{suite: s, err: context.Cause(ctx)}) // not run: not passed
+			continue
 		}
 		fmt.Printf("\n== %s: %s\n", s.name, s.about)
 		results = append(results, run(ctx, s, format))
