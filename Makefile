@@ -8,12 +8,11 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-VERSION ?= 0.1.0
+VERSION ?= v0.1.0
 
 CONTROLLER_GEN := go tool -modfile=tools/sdk/go.mod controller-gen
 KUSTOMIZE      := go tool -modfile=tools/sdk/go.mod kustomize
 GOLANGCI_LINT  := go tool -modfile=tools/lint/go.mod golangci-lint
-GOTESTSUM      := go tool -modfile=tools/test/go.mod gotestsum
 
 export CGO_ENABLED ?= 0
 
@@ -86,7 +85,7 @@ fmt: ## Format the code.
 
 .PHONY: build
 build: ## Build the manager into bin/.
-	go build -trimpath -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.version=$(VERSION)" -o bin/kruise-operator .
+	go build -trimpath -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.release=$(VERSION)" -o bin/kruise-operator .
 
 .PHONY: install
 install: ## Install CRDs, RBAC and webhooks (by WEBHOOK_URL) into the cluster that KUBECONFIG names.

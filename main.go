@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -178,6 +179,9 @@ func webhookServer(ctx context.Context, c *config.Config, direct client.Client) 
 	}
 	certificate := &certs.Source{Client: direct, Secret: install.CertificateSecret(), Hosts: hosts, Clock: clock.RealClock{}}
 	if _, err := certificate.Load(ctx); err != nil {
+		if apierrors.IsNotFound(err) { // the namespace
+			return nil, nil, fmt.Errorf("the operator is not installed in this cluster; run `install` first: %w", err)
+		}
 		return nil, nil, err
 	}
 	options.TLSOpts = []func(*tls.Config){certificate.TLS}

@@ -4,14 +4,22 @@
 package main
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/platform/install"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
@@ -47,20 +55,52 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewRegistry()
-	own, err := metrics.New(registry)
-	if err != nil {
+	registered := &collectors{}
+	if _, err := metrics.New(registered); err != nil {
 		t.Fatal(err)
 	}
+	if len(registered.all) == 0 {
+		t.Fatal("no metric was registered")
+	}
 	descriptions := make(chan *prometheus.Desc, 100)
-	own.Actions.Describe(descriptions)
-	own.StaleViews.Describe(descriptions)
+	for _, collector := range registered.all {
+		collector.Describe(descriptions)
+	}
 	close(descriptions)
 	for description := range descriptions {
 		_, rest, _ := strings.Cut(description.String(), `fqName: "`)
 		name, _, _ := strings.Cut(rest, `"`)
 		if !strings.Contains(string(page), "`"+name+"`") {
 			t.Errorf("docs/operations/metrics.md does not name %s", name)
+		}
+	}
+}
+
+// collectors is a registry that keeps what is registered.
+type collectors struct {
+	prometheus.Registerer
+	all []prometheus.Collector
+}
+
+func (c *collectors) Register(collector prometheus.Collector) error {
+	c.all = append(c.all, collector)
+	return nil
+}
+
+func TestRunBeforeInstallSaysSo(t *testing.T) {
+	empty := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, install.Namespace)
+		},
+	})
+	c := &config.Config{WebhookPort: 9443, WebhookURL: "https://127.0.0.1:9443"}
+	_, _, err := webhookServer(t.Context(), c, empty)
+	if err == nil {
+		t.Fatal("a cluster without the operator's namespace is taken")
+	}
+	for _, part := range []string{`namespaces "kruise-system" not found`, "run `install` first"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q: %v", part, err)
 		}
 	}
 }

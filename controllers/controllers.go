@@ -33,7 +33,7 @@ type Deps struct {
 	Log     logr.Logger
 }
 
-// Kinds are the workloads that may control pods, whether they are looked after or not. The cache keeps their pods whole.
+// Kinds are the enabled workloads that control pods. The cache keeps their pods whole.
 func Kinds(c *config.Config) index.Kinds {
 	kinds := sets.New[schema.GroupKind]()
 	for _, kind := range []schema.GroupVersionKind{statefulset.Kind()} {

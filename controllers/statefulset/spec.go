@@ -11,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -93,10 +92,12 @@ func read(set *appsv1beta1.StatefulSet, o Options) (wanted, error) {
 	if w.ordinals, err = ordinal.New(start, replicas, spec.ReserveOrdinals); err != nil {
 		return w, fmt.Errorf("spec.reserveOrdinals: %w", err)
 	}
-	if scale := spec.ScaleStrategy; scale != nil && scale.MaxUnavailable != nil {
-		if w.scaleMaxUnavailable, err = atLeastOne(scale.MaxUnavailable, replicas); err != nil {
-			return w, fmt.Errorf("spec.scaleStrategy.%w", err)
+	if scale := spec.ScaleStrategy; scale != nil {
+		limit, err := budget.StatefulSetScaleMaxUnavailable(scale.MaxUnavailable, replicas)
+		if err != nil {
+			return w, fmt.Errorf("spec.%w", err)
 		}
+		w.scaleMaxUnavailable = int(limit)
 	}
 	rolling := spec.UpdateStrategy.RollingUpdate
 	if rolling == nil {
@@ -114,9 +115,11 @@ func read(set *appsv1beta1.StatefulSet, o Options) (wanted, error) {
 	if rolling.UnorderedUpdate != nil {
 		w.unordered, w.priority = true, rolling.UnorderedUpdate.PriorityStrategy
 	}
-	if w.maxUnavailable, err = atLeastOne(rolling.MaxUnavailable, replicas); err != nil {
+	limit, err := budget.StatefulSetMaxUnavailable(rolling.MaxUnavailable, replicas)
+	if err != nil {
 		return w, fmt.Errorf("spec.updateStrategy.rollingUpdate.%w", err)
 	}
+	w.maxUnavailable = int(limit)
 	return w, nil
 }
 
@@ -131,12 +134,6 @@ func selectorOf(set *appsv1beta1.StatefulSet) (labels.Selector, error) {
 		return nil, errors.New("spec.selector: must not be empty")
 	}
 	return selector, nil
-}
-
-// atLeastOne is a limit in pods, percentages rounded down. A limit of none would stop the set for ever.
-func atLeastOne(v *intstr.IntOrString, replicas int32) (int, error) {
-	n, err := budget.MaxUnavailable(v, replicas, intstr.FromInt32(1), budget.Down)
-	return int(max(n, 1)), err
 }
 
 // staysOld says whether the ordinal is one of the lowest that the partition keeps at the current revision.

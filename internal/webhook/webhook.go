@@ -57,7 +57,7 @@ func Reach(ctx context.Context, server webhook.Server, deps Deps, url string) er
 		return errors.Join(err, <-ended)
 	case err := <-ended:
 		stop()
-		_ = <-checked // it was cut off, and says nothing about the server
+		<-checked // it was cut off, and says nothing about the server
 		return fmt.Errorf("serving webhooks: %w", err)
 	}
 }

@@ -34,7 +34,6 @@ type options struct {
 	idle        time.Duration
 	unavailable int // percent
 	json        string
-	only        []string
 }
 
 func main() {
@@ -74,13 +73,14 @@ type figure struct {
 	RawExistSeconds float64 `json:"rawExistSeconds,omitempty"`
 	Ratio           float64 `json:"ratio,omitempty"`
 	// Writes are the operator's, counted at the server, Events and the lease left out.
-	Writes       int            `json:"writes"`
-	WritesPerPod float64        `json:"writesPerPod"`
-	Conflicts    int            `json:"conflicts"`
-	CPUMillisPod float64        `json:"cpuMillisecondsPerPod"`
-	PeakRSSMiB   float64        `json:"peakRSSMiB"`
-	Requests     map[string]int `json:"requests"`
-	Note         string         `json:"note,omitempty"`
+	Writes       int     `json:"writes"`
+	WritesPerPod float64 `json:"writesPerPod"`
+	Conflicts    int     `json:"conflicts"`
+	CPUMillisPod float64 `json:"cpuMillisecondsPerPod"`
+	// PeakRSSMiB is the highest resident set size of the process so far.
+	PeakRSSMiB float64        `json:"peakRSSMiB"`
+	Requests   map[string]int `json:"requests"`
+	Note       string         `json:"note,omitempty"`
 }
 
 func bench(ctx context.Context, o options) error {
@@ -100,7 +100,7 @@ func bench(ctx context.Context, o options) error {
 		return err
 	}
 	b := &run{options: o, cluster: c, operator: op}
-	if err := b.connect(ctx); err != nil {
+	if err := b.connect(); err != nil {
 		return err
 	}
 	figures, err := b.all(ctx)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // rawWorkers is how many requests the bare client has in flight, as many as the operator.
@@ -269,15 +270,7 @@ func parallel(ctx context.Context, names []string, f func(context.Context, strin
 }
 
 func isReady(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil {
-		return false
-	}
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == corev1.PodReady {
-			return pod.Status.Conditions[i].Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return pod.DeletionTimestamp == nil && podstate.Ready(pod)
 }
 
 // countReady counts ready pods; with an image, only those whose first container has it in spec.

@@ -18,15 +18,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
@@ -42,16 +41,14 @@ type run struct {
 	log      *audit.Log
 }
 
-func (b *run) connect(context.Context) error {
+func (b *run) connect() error {
 	var err error
 	if b.core, err = kubernetes.NewForConfig(b.cluster.Config()); err != nil {
 		return err
 	}
-	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1beta1.AddToScheme} {
-		if err := add(types); err != nil {
-			return err
-		}
+	types, err := scheme.New()
+	if err != nil {
+		return err
 	}
 	if b.client, err = client.New(b.cluster.Config(), client.Options{Scheme: types}); err != nil {
 		return err
@@ -214,24 +211,27 @@ func (b *run) measure(ctx context.Context, name string, do func() (exist, done t
 	if err != nil {
 		return figure{}, err
 	}
+	f, err := b.requests(figure{Scenario: name, Seconds: done.Seconds(), ExistSeconds: exist.Seconds()})
+	f.CPUMillisPod = float64((after.CPU - before.CPU).Milliseconds()) / float64(b.options.pods)
+	f.PeakRSSMiB = float64(after.PeakRSS) / (1 << 20)
+	return f, err
+}
+
+// requests adds to a figure what the operator asked of the server since it was last asked.
+func (b *run) requests(f figure) (figure, error) {
 	events, err := b.log.Next(audit.ByUser(operator.ServiceAccountUser))
 	if err != nil {
 		return figure{}, err
 	}
 	counts := audit.Count(events)
-	requests := map[string]int{}
+	f.Pods, f.Runs = b.options.pods, 1
+	f.Writes, f.Conflicts = counts.Writes(), counts.Conflicts()
+	f.WritesPerPod = float64(f.Writes) / float64(f.Pods)
+	f.Requests = make(map[string]int, len(counts))
 	for r, n := range counts {
-		requests[fmt.Sprintf("%s %s %d", r.Verb, r.Resource, r.Code)] = n
+		f.Requests[fmt.Sprintf("%s %s %d", r.Verb, r.Resource, r.Code)] = n
 	}
-	pods := float64(b.options.pods)
-	return figure{
-		Scenario: name, Pods: b.options.pods, Runs: 1,
-		Seconds: done.Seconds(), ExistSeconds: exist.Seconds(),
-		Writes: counts.Writes(), WritesPerPod: float64(counts.Writes()) / pods, Conflicts: counts.Conflicts(),
-		CPUMillisPod: float64((after.CPU - before.CPU).Milliseconds()) / pods,
-		PeakRSSMiB:   float64(after.PeakRSS) / (1 << 20),
-		Requests:     requests,
-	}, nil
+	return f, nil
 }
 
 // settled waits until the set's status says that all pods are available at the update revision.
@@ -269,63 +269,50 @@ func (b *run) restart(ctx context.Context) (figure, error) {
 	if err != nil {
 		return figure{}, err
 	}
-	f, err := func() (figure, error) {
-		b.operator = standby
-		return b.measure(ctx, "graceful restart", func() (exist, done time.Duration, err error) {
-			if err := old.Stop(); err != nil {
+	b.operator = standby
+	f, err := b.measure(ctx, "graceful restart", func() (exist, done time.Duration, err error) {
+		if err := old.Stop(); err != nil {
+			return 0, 0, err
+		}
+		began := time.Now()
+		none := int64(0)
+		if err := b.core.CoreV1().Pods(namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{GracePeriodSeconds: &none}); err != nil {
+			return 0, 0, err
+		}
+		for {
+			pod, err := b.core.CoreV1().Pods(namespace).Get(ctx, victim.Name, metav1.GetOptions{})
+			if err == nil && pod.UID != victim.UID {
+				return 0, time.Since(began), nil
+			}
+			if err != nil && !apierrors.IsNotFound(err) {
 				return 0, 0, err
 			}
-			began := time.Now()
-			none := int64(0)
-			if err := b.core.CoreV1().Pods(namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{GracePeriodSeconds: &none}); err != nil {
-				return 0, 0, err
+			select {
+			case <-ctx.Done():
+				return 0, 0, context.Cause(ctx)
+			case <-time.After(10 * time.Millisecond):
 			}
-			for {
-				pod, err := b.core.CoreV1().Pods(namespace).Get(ctx, victim.Name, metav1.GetOptions{})
-				if err == nil && pod.UID != victim.UID {
-					return 0, time.Since(began), nil
-				}
-				if err != nil && !apierrors.IsNotFound(err) {
-					return 0, 0, err
-				}
-				select {
-				case <-ctx.Done():
-					return 0, 0, context.Cause(ctx)
-				case <-time.After(10 * time.Millisecond):
-				}
-			}
-		}, nil)
-	}()
+		}
+	}, nil)
 	f.Note = "seconds until a pod deleted right after the stop is back; the writes are for that pod and the set's status"
 	return f, err
 }
 
-// idle watches the operator while there is nothing to do.
+// idle watches a new process of the operator while there is nothing to do: what is counted includes all that a start costs.
 func (b *run) idle(ctx context.Context) (figure, error) {
 	set := &v1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("bench-set-%d", b.options.runs-1), Name: "bench"}}
 	if err := b.settled(ctx, set); err != nil {
 		return figure{}, err
 	}
-	// A restart of its own, so that what is counted includes all a new process does with 1000 pods at rest.
 	if err := b.operator.Stop(); err != nil {
 		return figure{}, err
 	}
-	return b.measureIdle(ctx)
-}
-
-func (b *run) measureIdle(ctx context.Context) (figure, error) {
 	if _, err := b.log.Next(audit.ByUser(operator.ServiceAccountUser)); err != nil {
 		return figure{}, err
 	}
 	if err := b.operator.Run(ctx); err != nil {
 		return figure{}, err
 	}
-	f, err := b.measureKeepingLog(ctx)
-	f.Note = fmt.Sprintf("a new process with these pods, watched for %s", b.options.idle)
-	return f, err
-}
-
-func (b *run) measureKeepingLog(ctx context.Context) (figure, error) {
 	select {
 	case <-time.After(b.options.idle):
 	case <-ctx.Done():
@@ -335,20 +322,10 @@ func (b *run) measureKeepingLog(ctx context.Context) (figure, error) {
 	if err != nil {
 		return figure{}, err
 	}
-	events, err := b.log.Next(audit.ByUser(operator.ServiceAccountUser))
-	if err != nil {
-		return figure{}, err
-	}
-	counts := audit.Count(events)
-	requests := map[string]int{}
-	for r, n := range counts {
-		requests[fmt.Sprintf("%s %s %d", r.Verb, r.Resource, r.Code)] = n
-	}
-	return figure{
-		Scenario: "restart, then idle", Pods: b.options.pods, Runs: 1, Seconds: b.options.idle.Seconds(),
-		Writes: counts.Writes(), WritesPerPod: float64(counts.Writes()) / float64(b.options.pods), Conflicts: counts.Conflicts(),
-		PeakRSSMiB: float64(usage.RSS) / (1 << 20), Requests: requests,
-	}, nil
+	f, err := b.requests(figure{Scenario: "restart, then idle", Seconds: b.options.idle.Seconds()})
+	f.PeakRSSMiB = float64(usage.RSS) / (1 << 20)
+	f.Note = fmt.Sprintf("a new process with these pods, watched for %s; RSS at the end, not the peak", b.options.idle)
+	return f, err
 }
 
 func (b *run) namespace(ctx context.Context, name string) (string, error) {

@@ -110,13 +110,6 @@ func TestStatefulSet(t *testing.T) {
 			}
 		})
 	}
-	five := int32(5)
-	if got := StatefulSetPartition(&five, 3); got != 3 {
-		t.Errorf("a partition above replicas is %d, want 3", got)
-	}
-	if got := StatefulSetPartition(nil, 3); got != 0 {
-		t.Errorf("an omitted partition is %d", got)
-	}
 }
 
 func TestCloneSetPartition(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// StatefulSetMaxUnavailable is rounded down, and at least 1. When omitted, it is 1.
+// StatefulSetMaxUnavailable is rounded down, and at least 1: a limit of none would stop the set for ever. When omitted, it is 1.
 func StatefulSetMaxUnavailable(v *intstr.IntOrString, replicas int32) (int32, error) {
 	count, err := MaxUnavailable(v, replicas, intstr.FromInt32(1), Down)
 	return max(count, 1), err
@@ -25,14 +25,6 @@ func StatefulSetScaleMaxUnavailable(v *intstr.IntOrString, replicas int32) (int3
 		return 0, fmt.Errorf("scaleStrategy.maxUnavailable: %w", err)
 	}
 	return max(count, 1), nil
-}
-
-// StatefulSetPartition is how many pods stay at the old revision: from 0 to replicas. When omitted, it is 0.
-func StatefulSetPartition(v *int32, replicas int32) int32 {
-	if v == nil {
-		return 0
-	}
-	return min(max(*v, 0), max(replicas, 0))
 }
 
 // CloneSetPartition is rounded up and from 0 to replicas. A percentage that comes to all of several replicas keeps one less, unless

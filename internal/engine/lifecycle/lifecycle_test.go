@@ -88,8 +88,8 @@ func TestTransition(t *testing.T) {
 		"waiting for deletion takes the pod out of service":               {hooks, "Normal", "PreparingDelete", "", deleteHeld, false},
 		"deletion in the middle of an update swaps the holds in one step": {hooks, "PreparingUpdate", "PreparingDelete", updateHeld, deleteHeld, false},
 		"the hold stays while the pod waits for deletion":                 {hooks, "PreparingDelete", "PreparingDelete", deleteHeld, deleteHeld, false},
-		"a cancelled deletion puts the pod back":                          {hooks, "PreparingDelete", "PreparingNormal", deleteHeld, "[]", false},
-		"a cancelled deletion puts it back without hooks too":             {nil, "PreparingDelete", "Normal", deleteHeld, "[]", false},
+		"a canceled deletion puts the pod back":                           {hooks, "PreparingDelete", "PreparingNormal", deleteHeld, "[]", false},
+		"a canceled deletion puts it back without hooks too":              {nil, "PreparingDelete", "Normal", deleteHeld, "[]", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

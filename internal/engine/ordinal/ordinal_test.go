@@ -36,7 +36,7 @@ func TestSet(t *testing.T) {
 		"skips ranges and numbers":                     {replicas: 4, reserve: reserve("0", "2-3"), want: []int{1, 4, 5, 6}},
 		"skips the end of the window":                  {replicas: 4, reserve: reserve("0", "2-3", "5"), want: []int{1, 4, 6, 7}},
 		"takes overlaps and repetitions":               {replicas: 2, reserve: reserve("2-5", "0-3", "4", "4", "3-4"), want: []int{6, 7}},
-		"takes neighbours as one":                      {replicas: 2, reserve: reserve("0-1", "2-3"), want: []int{4, 5}},
+		"takes neighbors as one":                       {replicas: 2, reserve: reserve("0-1", "2-3"), want: []int{4, 5}},
 		"takes any order":                              {replicas: 3, reserve: reserve("5-6", "0-1"), want: []int{2, 3, 4}},
 		"ignores what is above the window":             {replicas: 2, reserve: reserve("7", "100-200"), want: []int{0, 1}},
 		"ignores what is below the first one":          {start: 5, replicas: 2, reserve: reserve("0-2"), want: []int{5, 6}},

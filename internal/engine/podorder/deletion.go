@@ -18,7 +18,7 @@ import (
 type Victim struct {
 	// Object is the pod. Two values for the same pod have the same Object.
 	Object *corev1.Pod
-	// Ready and Available are the workload's own judgement.
+	// Ready and Available are the workload's own judgment.
 	Ready, Available bool
 }
 

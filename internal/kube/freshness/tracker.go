@@ -401,11 +401,11 @@ func reached(have, want string) bool {
 type Outcome string
 
 const (
-	// Done says that there is no error.
+	// Done means that it happened: there is no error.
 	Done Outcome = "Done"
-	// Refused says that the server answered it did not do it.
+	// Refused means that the server answered that it did not do it.
 	Refused Outcome = "Refused"
-	// InDoubt says that it may have happened all the same.
+	// InDoubt means that it may have happened all the same.
 	InDoubt Outcome = "InDoubt"
 )
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package features holds the feature gates: behaviour that users switch on or off for the whole operator. Names and defaults are
+// Package features holds the feature gates: behavior that users switch on or off for the whole operator. Names and defaults are
 // those that OpenKruise's users know, so that a cluster can bring its gates along.
 //
 // The gates are one immutable value, made when the process starts. The engine never sees it: whoever wires a workload passes plain
@@ -121,13 +121,13 @@ func Known() []Info {
 		{Name: PreparingUpdateAsUpdate, Effect: "pods that wait for their update hook count as updated when a CloneSet scales"},
 		{Name: RecreatePodWhenChangeVCTInCloneSet, Effect: "changed claim templates of a CloneSet forbid updates in place"},
 		{Name: ResourceDistribution, Effect: "ResourceDistribution works"},
-		{Name: ResourcesDeletionProtection, Effect: "the delete-protection label is honoured"},
+		{Name: ResourcesDeletionProtection, Effect: "the delete-protection label is honored"},
 		{Name: RolloutHistory, Effect: "finished rollouts are recorded"},
 		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata that no rule allows"},
 		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Needs: []Gate{KruiseDaemon}},
-		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honoured"},
-		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honoured"},
-		{Name: StatefulSetStartOrdinal, Effect: "ordinals.start is honoured"},
+		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honored"},
+		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honored"},
+		{Name: StatefulSetStartOrdinal, Effect: "ordinals.start is honored"},
 		{Name: TemplateNoDefaults, Effect: "no defaults are written into pod and claim templates", Ignored: always},
 		{Name: WorkloadSpread, Default: true, Effect: "WorkloadSpread works"},
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 )
 
@@ -45,7 +46,7 @@ type Options struct {
 	WebhookURL string
 	// Now is the time, for the certificate.
 	Now time.Time
-	// Report is told of every object once it is applied or deleted, such as "customresourcedefinition/x applied". It may be nil.
+	// Report is told of every object once it is applied or deleted, such as "customresourcedefinition x applied". It may be nil.
 	Report func(string)
 }
 
@@ -85,7 +86,7 @@ func Install(ctx context.Context, c client.Client, o Options) error {
 				return err
 			}
 		}
-		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership); err != nil {
 			return fmt.Errorf("applying %s: %w", title(object), err)
 		}
 		o.report(object, "applied")

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package install puts into a cluster what an operator that runs outside of it needs there: CRDs, the rights of its service
-// account and the webhook configurations that lead to it. It is what `make install` and `make uninstall` do. Installs inside a
-// cluster are made from the same manifests by kustomize or by the Operator Lifecycle Manager.
+// account and the webhook configurations that lead to it. It is what `make install` and `make uninstall` do.
 package install
 
 import (
@@ -22,14 +21,10 @@ import (
 // Namespace is where the operator lives, or keeps its lease and certificate when it runs outside.
 const Namespace = "kruise-system"
 
-// FieldManager owns what is installed.
-const FieldManager = "kruise-operator"
+// base is the kustomization of what is installed.
+const base = "local"
 
-// base is the kustomization of a whole install.
-const base = "default"
-
-// render returns the objects of a whole install, without those that run the operator inside the cluster, in the order in which
-// they can be applied.
+// render returns the objects to install, in the order in which they can be applied.
 func render() ([]*unstructured.Unstructured, error) {
 	files := filesys.MakeFsInMemory()
 	err := fs.WalkDir(config.Files, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -59,9 +54,7 @@ func render() ([]*unstructured.Unstructured, error) {
 		if err := object.UnmarshalJSON(content); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", resource.CurId(), err)
 		}
-		if kind := object.GetKind(); kind != "Deployment" && kind != "Service" {
-			objects = append(objects, object)
-		}
+		objects = append(objects, object)
 	}
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return stage(a) - stage(b) })
 	return objects, nil

@@ -16,11 +16,11 @@ import (
 
 // Options are the feature gates that admission of a StatefulSet depends on.
 type Options struct {
-	// StartOrdinal is the gate StatefulSetStartOrdinal: ordinals.start is honoured.
+	// StartOrdinal is the gate StatefulSetStartOrdinal: ordinals.start is honored.
 	StartOrdinal bool
-	// AutoDeletePVC is the gate StatefulSetAutoDeletePVC: persistentVolumeClaimRetentionPolicy is honoured.
+	// AutoDeletePVC is the gate StatefulSetAutoDeletePVC: persistentVolumeClaimRetentionPolicy is honored.
 	AutoDeletePVC bool
-	// AutoResizePVC is the gate StatefulSetAutoResizePVCGate: volumeClaimUpdateStrategy is honoured.
+	// AutoResizePVC is the gate StatefulSetAutoResizePVCGate: volumeClaimUpdateStrategy is honored.
 	AutoResizePVC bool
 }
 

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // shown is how many pods the live table has: those that something happens to, first.
@@ -78,7 +79,7 @@ func progressOf(pods []*corev1.Pod, image string) progress {
 		if pod.Spec.Containers[0].Image == image {
 			p.updated++
 		}
-		if isReady(pod) {
+		if podstate.Ready(pod) {
 			p.ready++
 		}
 		p.restarts += restarts(pod)
@@ -97,7 +98,7 @@ func restarts(pod *corev1.Pod) int {
 // repaint replaces the last table on the terminal by a new one and returns how many lines it has.
 func repaint(w io.Writer, previous int, headline string, pods []*corev1.Pod) int {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		if x, y := isReady(a), isReady(b); x != y {
+		if x, y := podstate.Ready(a), podstate.Ready(b); x != y {
 			if x {
 				return 1
 			}
@@ -112,7 +113,7 @@ func repaint(w io.Writer, previous int, headline string, pods []*corev1.Pod) int
 		revision := pod.Labels[shared.LabelControllerRevisionHash]
 		t.AppendRow(table.Row{
 			pod.Name, revision[strings.LastIndex(revision, "-")+1:], pod.Spec.Containers[0].Image, restarts(pod),
-			isReady(pod), pod.Labels[shared.LabelLifecycleState], pod.Status.PodIP,
+			podstate.Ready(pod), pod.Labels[shared.LabelLifecycleState], pod.Status.PodIP,
 		})
 	}
 	if more := len(pods) - shown; more > 0 {

@@ -76,7 +76,7 @@ func main() {
 	var format string
 	cmd := &cobra.Command{
 		Use:           "suites [name...]",
-		Short:         "Run test suites and summarise them",
+		Short:         "Run test suites and summarize them",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -126,12 +126,13 @@ func runAll(ctx context.Context, suites []suite, format string) error {
 	var results []result
 	for _, s := range suites {
 		if ctx.Err() != nil {
-			break
+			results = append(results, result{suite: s, err: context.Cause(ctx)}) // not run: not passed
+			continue
 		}
 		fmt.Printf("\n== %s: %s\n", s.name, s.about)
 		results = append(results, run(ctx, s, format))
 	}
-	return summarise(results)
+	return summarize(results)
 }
 
 func run(ctx context.Context, s suite, format string) result {
@@ -186,7 +187,7 @@ func (printer) Err(text string) error {
 	return nil
 }
 
-func summarise(results []result) error {
+func summarize(results []result) error {
 	passed, failed, skipped := 0, 0, 0
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,9 @@ func main() {
 
 // steps are the make targets that write generated files, in order.
 func steps() []string { return []string{"generate", "manifests"} }
+
+// modules are the folders of the modules that hold our own code. Those under tools/ only pin programs.
+func modules() []string { return []string{".", "tests/conformance"} }
 
 func verify(ctx context.Context) error {
 	root, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
@@ -53,8 +57,10 @@ func verify(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := output(ctx, scratch, "go", "mod", "tidy"); err != nil {
-		return err
+	for _, module := range modules() {
+		if _, err := output(ctx, filepath.Join(scratch, module), "go", "mod", "tidy"); err != nil {
+			return err
+		}
 	}
 	if _, err := output(ctx, scratch, "git", "add", "-A", "-N"); err != nil {
 		return err
@@ -65,7 +71,7 @@ func verify(ctx context.Context) error {
 	}
 	if diff != "" {
 		fmt.Println(diff)
-		return errors.New("generated files are not current: run `make generate manifests` and `go mod tidy`, and commit what they change")
+		return errors.New("generated files are not current: run `make generate manifests`, and `go mod tidy` here and in tests/conformance, and commit what they change")
 	}
 	return nil
 }
@@ -100,9 +106,18 @@ func copyTree(ctx context.Context, from, to string) error {
 	return nil
 }
 
+// hookVariables name a repository. A git hook has them in its environment; git must look for the repository of its folder.
+func hookVariables() []string {
+	return []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}
+}
+
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(hookVariables(), name)
+	})
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

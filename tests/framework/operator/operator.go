@@ -45,7 +45,6 @@ type Operator struct {
 	cluster  *cluster.Cluster
 	options  Options
 	program  string
-	args     []string
 	ports    ports
 	process  *cluster.Process
 	starts   int

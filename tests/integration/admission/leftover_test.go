@@ -107,7 +107,7 @@ func testSchemaAlone(t *testing.T, e *env) {
 		// The set has a range that is too wide and a template that cannot be read.
 		got := e.send(t, http.MethodPatch, "v1beta1", ns, "bad", `{metadata: {labels: {a: b}}}`, nil)
 		if got.err != nil {
-			t.Errorf("labelling: %v", got.err)
+			t.Errorf("labeling: %v", got.err)
 		}
 		cmd := e.cluster.Kubectl(t.Context(), "scale", "--namespace="+ns, "asts/bad", "--replicas=2")
 		if out, err := cmd.CombinedOutput(); err != nil {

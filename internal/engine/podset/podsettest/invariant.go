@@ -30,7 +30,7 @@ type Invariant[W any] struct {
 	Check func(Event[W]) error
 }
 
-// Available is a judgement of its own, independent of the engine's: the pod runs, has been ready for minReady, is at no
+// Available is a judgment of its own, independent of the engine's: the pod runs, has been ready for minReady, is at no
 // hook, is not being updated in place and not being deleted.
 func Available(pod *corev1.Pod, minReady time.Duration) bool {
 	if !serves(pod) {
