@@ -249,6 +249,16 @@ func assertReplacedOnce(t *testing.T, was, is *corev1.Pod, name string) {
 	}
 }
 
+// assertNotReadyWithOld checks the states of a pod after it went out of service: it is not ready before its container is another one.
+func assertNotReadyWithOld(t *testing.T, states []moment, was *corev1.Pod) {
+	t.Helper()
+	for _, m := range states {
+		if environment.IsReady(m.pod) && status(m.pod, "web").ContainerID == status(was, "web").ContainerID {
+			t.Errorf("pod %s was ready with the container that is to be replaced, in resource version %s", was.Name, m.pod.ResourceVersion)
+		}
+	}
+}
+
 func status(pod *corev1.Pod, name string) corev1.ContainerStatus {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == name {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
@@ -59,16 +60,18 @@ func TestImageUpdateKeepsPod(t *testing.T) {
 	if out.pod.Spec.Containers[0].Image != repository+":v1" {
 		t.Error("the image changed before the pod was out of service")
 	}
+	assertNotReadyWithOld(t, rest, &was)
 	edited, rest := first(t, rest, "the image is changed", func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image == repository+":v2" })
 	assertEdited(t, &was, edited.pod, set)
-	for _, m := range rest {
-		if environment.IsReady(m.pod) && status(m.pod, "web").ContainerID == status(&was, "web").ContainerID {
-			t.Errorf("pod was ready with the old container, in resource version %s", m.pod.ResourceVersion)
-		}
-	}
+	seen, rest := first(t, rest, "the kubelet has seen the edit", func(pod *corev1.Pod) bool { return pod.Status.ObservedGeneration >= edited.pod.Generation })
+	replaced, rest := first(t, append([]moment{seen}, rest...), "the new container runs", func(pod *corev1.Pod) bool {
+		is := status(pod, "web")
+		return is.ContainerID != status(&was, "web").ContainerID && is.State.Running != nil
+	})
 	back, _ := first(t, rest, "the pod is ready again", environment.IsReady)
-	t.Logf("measured: image update of one pod in place, with a pull: available after %s, out of service for %s",
-		seconds(took), seconds(back.at.Sub(out.at)))
+	t.Logf("measured: image update of one pod in place, with a pull: available after %s; out of service for %s: edited after %s, "+
+		"seen by the kubelet after %s, new container after %s", seconds(took), seconds(back.at.Sub(out.at)),
+		seconds(edited.at.Sub(out.at)), seconds(seen.at.Sub(out.at)), seconds(replaced.at.Sub(out.at)))
 }
 
 // assertEdited checks the state of the pod in which its image has just been changed.
@@ -176,6 +179,83 @@ func TestMetadataChangeRestartsNothing(t *testing.T) {
 	for _, m := range states.of(n, is) {
 		if !environment.IsReady(m.pod) {
 			t.Errorf("new labels took the pod out of service, in resource version %s", m.pod.ResourceVersion)
+		}
+	}
+}
+
+// TestNodeProgramsRestartDuringUpdate takes the kubelet or the runtime away in the middle of an update: nothing may count as updated
+// that is not, and the update ends right when they are back. It is the last test, since the node may be called not ready for some
+// seconds after it.
+func TestNodeProgramsRestartDuringUpdate(t *testing.T) {
+	n := onNode(t)
+	was := start(t, n, guestbook(2))
+	// Whatever happens, the next test finds a whole node.
+	away := map[string]bool{}
+	stop := func(program string) {
+		t.Helper()
+		if err := theNode().StopProgram(t.Context(), program); err != nil {
+			t.Fatal(err)
+		}
+		away[program] = true
+	}
+	startAgain := func(ctx context.Context) error {
+		for _, program := range []string{realnode.Containerd, realnode.Kubelet} {
+			if away[program] {
+				if err := theNode().StartProgram(ctx, program); err != nil {
+					return err
+				}
+				delete(away, program)
+			}
+		}
+		return nil
+	}
+	t.Cleanup(func() {
+		if err := startAgain(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+
+	rounds := []struct {
+		name, version string
+		gone          []string
+	}{
+		{"without a kubelet", "v2", []string{realnode.Kubelet}},
+		{"without a runtime", "v1", []string{realnode.Containerd}},
+		{"without either", "v2", []string{realnode.Kubelet, realnode.Containerd}},
+	}
+	for i, round := range rounds {
+		for _, program := range round.gone {
+			stop(program)
+		}
+		n.SetImage("web", repository+":"+round.version)
+		n.Eventually("the first pod is edited", func(context.Context) error {
+			if image := n.Pod("web-1").Spec.Containers[0].Image; image != repository+":"+round.version {
+				return fmt.Errorf("its image is %s", image)
+			}
+			return nil
+		})
+		n.Consistently(2*time.Second, "no pod counts as updated", func(context.Context) error {
+			// The other pod may be edited as well, once its node is not ready and neither is the pod.
+			for _, pod := range n.Pods() {
+				edited := pod.Spec.Containers[0].Image == repository+":"+round.version
+				if c := condition(&pod, shared.GateInPlaceUpdateReady); edited && (c.Status != corev1.ConditionFalse || environment.IsReady(&pod)) {
+					return fmt.Errorf("%s pod %s counts as updated: %+v", round.name, pod.Name, pod.Status.Conditions)
+				}
+			}
+			return nil
+		})
+		began := time.Now()
+		if err := startAgain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.Settled("web")
+		t.Logf("measured: update %s: both pods available %s after it was back", round.name, seconds(time.Since(began)))
+		for j, is := range n.Pods() {
+			assertSamePod(t, &was[j], &is)
+			assertVersion(t, &is, round.version)
+			if restarts := status(&is, "web").RestartCount; int(restarts) != i+1 {
+				t.Errorf("%s: pod %s has %d restarts, want %d", round.name, is.Name, restarts, i+1)
+			}
 		}
 	}
 }
