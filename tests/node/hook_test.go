@@ -40,6 +40,7 @@ func TestUpdateHook(t *testing.T) {
 		}
 	}
 
+	states := follow(t, n)
 	n.SetImage("web", repository+":v2")
 	n.Eventually("the pod waits at the hook", inState(shared.StatePreparingUpdate, false))
 	n.Consistently(2*time.Second, "it waits, out of service", inState(shared.StatePreparingUpdate, false))
@@ -62,6 +63,10 @@ func TestUpdateHook(t *testing.T) {
 	updated := n.Pod("web-0")
 	assertSamePod(t, &was, updated)
 	assertReplacedOnce(t, &was, updated, "web")
+	_, rest := first(t, states.of(n, updated), "the pod is held", func(pod *corev1.Pod) bool {
+		return condition(pod, shared.GateKruisePodReady).Status == corev1.ConditionFalse
+	})
+	assertNotReadyWithOld(t, rest, &was)
 	assertVersion(t, updated, "v2")
 	if c := condition(updated, shared.GateKruisePodReady); c.Status != corev1.ConditionTrue || c.Message != "[]" {
 		t.Errorf("after the update the condition is %+v", c)
