@@ -1,0 +1,335 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package node_test shows the operator on a real kubelet and container runtime: what simulated nodes can only claim. Pods keep their
+// sandbox while a container is replaced, no request goes to a pod that is about to restart, resources change in the control group,
+// and an update survives that the kubelet or the runtime is away.
+//
+// It needs Linux, root and the packages that realnode.DebianPackages lists; elsewhere every test is skipped and says why.
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/images"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+)
+
+const repository = "openkruise/guestbook"
+
+var (
+	// env is shared by all tests; nil when unavailable says why this machine cannot have it.
+	env         *environment.Environment
+	unavailable error
+	pushed      = sync.OnceValue(pushImages)
+)
+
+func TestMain(m *testing.M) {
+	if unavailable = realnode.Check(); unavailable != nil {
+		os.Exit(m.Run())
+	}
+	environment.Main(m, environment.Options{
+		Cluster:  cluster.Options{RealNodes: 1},
+		Operator: operator.Options{Args: []string{"--feature-gates=InPlaceWorkloadVerticalScaling=true"}},
+	}, func(e *environment.Environment) { env = e })
+}
+
+// onNode gives a test its namespace, or skips it where no node can run. Where results count, root on Linux has to be able to.
+func onNode(t *testing.T) *environment.Namespace {
+	t.Helper()
+	if unavailable != nil {
+		if os.Getenv(cluster.RequireVariable) != "" && runtime.GOOS == "linux" && os.Geteuid() == 0 {
+			t.Fatal(unavailable)
+		}
+		t.Skipf("skipped, %v", unavailable)
+	}
+	if err := pushed(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Cluster.Exited(); err != nil {
+			t.Errorf("a component of the cluster failed: %v", err)
+		}
+		if err := theNode().Exited(); err != nil {
+			t.Error(err)
+		}
+	})
+	return env.Namespace(t)
+}
+
+func theNode() *realnode.Node { return env.Cluster.RealNodes()[0] }
+
+// pushImages pushes v1, v2 and, as the same image as v1, v1-again.
+func pushImages() error {
+	ctx := context.Background()
+	network, err := env.Cluster.NodeNetwork(ctx)
+	if err != nil {
+		return err
+	}
+	for tag, version := range map[string]string{"v1": "v1", "v1-again": "v1", "v2": "v2"} {
+		image, err := images.Build(ctx, images.Guestbook(version))
+		if err != nil {
+			return err
+		}
+		if err := network.Push(ctx, repository+":"+tag, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guestbook is a set "web" that updates in place, of pods with a probed container "web" that always pulls and one that nobody
+// changes.
+func guestbook(replicas int32) *v1beta1.StatefulSet {
+	labels := map[string]string{"app": "web"}
+	server := func(name string, port int32) corev1.Container {
+		return corev1.Container{
+			Name: name, Image: repository + ":v1", ImagePullPolicy: corev1.PullAlways,
+			Args: []string{fmt.Sprintf("-listen=:%d", port)},
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+			},
+			ReadinessProbe: &corev1.Probe{
+				PeriodSeconds: 1,
+				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(port)}},
+			},
+		}
+	}
+	return &v1beta1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: v1beta1.StatefulSetSpec{
+			Replicas: &replicas, ServiceName: "web", PodManagementPolicy: "Parallel",
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			UpdateStrategy: v1beta1.StatefulSetUpdateStrategy{
+				Type:          "RollingUpdate",
+				RollingUpdate: &v1beta1.RollingUpdateStatefulSetStrategy{PodUpdatePolicy: shared.InPlaceIfPossible},
+			},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					ReadinessGates:                []corev1.PodReadinessGate{{ConditionType: shared.GateInPlaceUpdateReady}},
+					TerminationGracePeriodSeconds: new(int64(5)),
+					Containers:                    []corev1.Container{server("web", 3000), server("other", 3001)},
+				},
+			},
+		},
+	}
+}
+
+// start creates the set and waits until its pods are available.
+func start(t *testing.T, n *environment.Namespace, set *v1beta1.StatefulSet) []corev1.Pod {
+	t.Helper()
+	set.Namespace = n.Name
+	if err := n.Client.Create(t.Context(), set); err != nil {
+		t.Fatalf("creating the set: %v", err)
+	}
+	n.Settled(set.Name)
+	return n.Pods()
+}
+
+// history is every state of every pod of a namespace, in the order in which the API server had them.
+type history struct {
+	mutex   sync.Mutex
+	moments []moment
+}
+
+// moment is one state of a pod and when it was learned.
+type moment struct {
+	at  time.Time
+	pod *corev1.Pod
+}
+
+// follow records the pods of the namespace until the test ends.
+func follow(t *testing.T, n *environment.Namespace) *history {
+	t.Helper()
+	watcher, err := n.Client.Watch(t.Context(), &corev1.PodList{}, client.InNamespace(n.Name))
+	if err != nil {
+		t.Fatalf("watching pods: %v", err)
+	}
+	h := &history{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for event := range watcher.ResultChan() {
+			if pod, is := event.Object.(*corev1.Pod); is {
+				h.mutex.Lock()
+				h.moments = append(h.moments, moment{time.Now(), pod})
+				h.mutex.Unlock()
+			}
+		}
+	}()
+	t.Cleanup(func() { watcher.Stop(); <-done })
+	return h
+}
+
+// of returns the states of a pod up to the one that was read.
+func (h *history) of(n *environment.Namespace, pod *corev1.Pod) []moment {
+	var states []moment
+	n.Eventually("the watch has seen pod "+pod.Name, func(context.Context) error {
+		h.mutex.Lock()
+		defer h.mutex.Unlock()
+		states = nil
+		for _, m := range h.moments {
+			if m.pod.Name != pod.Name {
+				continue
+			}
+			states = append(states, m)
+			if m.pod.UID == pod.UID && m.pod.ResourceVersion == pod.ResourceVersion {
+				return nil
+			}
+		}
+		return fmt.Errorf("resource version %s is not among the %d seen", pod.ResourceVersion, len(states))
+	})
+	return states
+}
+
+// first returns the first state that the check accepts, and those after it.
+func first(t *testing.T, states []moment, what string, check func(*corev1.Pod) bool) (moment, []moment) {
+	t.Helper()
+	i := slices.IndexFunc(states, func(m moment) bool { return check(m.pod) })
+	if i < 0 {
+		t.Fatalf("no state of the pod in which %s, among %d", what, len(states))
+	}
+	return states[i], states[i+1:]
+}
+
+// assertSamePod checks that a pod has kept all that only a new pod gets anew, and the container that nobody changed.
+func assertSamePod(t *testing.T, was, is *corev1.Pod) {
+	t.Helper()
+	if is == nil {
+		t.Fatalf("pod %s is gone", was.Name)
+	}
+	if was.UID != is.UID || was.Status.PodIP != is.Status.PodIP || was.Status.PodIP == "" || was.Spec.NodeName != is.Spec.NodeName {
+		t.Errorf("pod %s: UID %s, IP %s, node %s became UID %s, IP %s, node %s", was.Name,
+			was.UID, was.Status.PodIP, was.Spec.NodeName, is.UID, is.Status.PodIP, is.Spec.NodeName)
+	}
+	assertSameContainer(t, was, is, "other")
+}
+
+func assertSameContainer(t *testing.T, was, is *corev1.Pod, name string) {
+	t.Helper()
+	before, after := status(was, name), status(is, name)
+	if before.ContainerID != after.ContainerID || before.RestartCount != after.RestartCount || before.ContainerID == "" {
+		t.Errorf("pod %s: container %s %s (%d restarts) became %s (%d restarts)", was.Name, name,
+			before.ContainerID, before.RestartCount, after.ContainerID, after.RestartCount)
+	}
+}
+
+// assertReplacedOnce checks that the container was replaced by another one, once.
+func assertReplacedOnce(t *testing.T, was, is *corev1.Pod, name string) {
+	t.Helper()
+	before, after := status(was, name), status(is, name)
+	if before.ContainerID == after.ContainerID || after.RestartCount != before.RestartCount+1 {
+		t.Errorf("pod %s: container %s %s (%d restarts) became %s (%d restarts), want one restart", was.Name, name,
+			before.ContainerID, before.RestartCount, after.ContainerID, after.RestartCount)
+	}
+}
+
+// assertNotReadyWithOld checks the states of a pod after it went out of service: it is not ready before its container is another one.
+func assertNotReadyWithOld(t *testing.T, states []moment, was *corev1.Pod) {
+	t.Helper()
+	for _, m := range states {
+		if environment.IsReady(m.pod) && status(m.pod, "web").ContainerID == status(was, "web").ContainerID {
+			t.Errorf("pod %s was ready with the container that is to be replaced, in resource version %s", was.Name, m.pod.ResourceVersion)
+		}
+	}
+}
+
+func status(pod *corev1.Pod, name string) corev1.ContainerStatus {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == name {
+			return status
+		}
+	}
+	return corev1.ContainerStatus{}
+}
+
+func condition(pod *corev1.Pod, name corev1.PodConditionType) corev1.PodCondition {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == name {
+			return condition
+		}
+	}
+	return corev1.PodCondition{}
+}
+
+// assertVersion asks the pod itself what it runs.
+func assertVersion(t *testing.T, pod *corev1.Pod, want string) {
+	t.Helper()
+	if got := get(t, "http://"+pod.Status.PodIP+":3000/version"); got != want+"\n" {
+		t.Errorf("pod %s answers %q, want %s", pod.Name, got, want)
+	}
+}
+
+// newHTTPClient returns a client that makes a connection for each request and uses no proxy, which would not know the addresses
+// of pods.
+func newHTTPClient() *http.Client {
+	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+func get(t *testing.T, address string) string {
+	t.Helper()
+	content, err := ask(t.Context(), newHTTPClient(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func ask(ctx context.Context, c *http.Client, address string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s", address, response.Status)
+	}
+	return string(content), nil
+}
+
+// sandbox asks the runtime for the sandbox of a pod.
+func sandbox(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	filter := fmt.Sprintf(`labels."io.kubernetes.pod.uid"==%s,labels."io.cri-containerd.kind"==sandbox`, pod.UID)
+	output, err := theNode().Command(t.Context(), "ctr", "--namespace=k8s.io", "containers", "list", "--quiet", filter).Output()
+	id := strings.TrimSpace(string(output))
+	if err != nil || id == "" || strings.Contains(id, "\n") {
+		t.Fatalf("asking for the sandbox of pod %s: %q (%v)", pod.Name, id, err)
+	}
+	return id
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
