@@ -37,14 +37,25 @@ type backoff struct {
 }
 
 type refusals struct {
-	uid   types.UID
-	steps map[step]refusal
+	uid types.UID
+	// generation is that of the spec whose steps were refused.
+	generation int64
+	steps      map[step]refusal
 }
 
 type refusal struct {
 	count   int
 	until   time.Time
 	message string
+}
+
+// begin forgets what was refused for another spec: its user may just have mended what the server objected to.
+func (b *backoff) begin(owner freshness.Owner, generation int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r, ok := b.owners[owner.NamespacedName]; ok && r.generation != generation {
+		delete(b.owners, owner.NamespacedName)
+	}
 }
 
 // of returns what is remembered of a step and how long it has yet to wait.
@@ -60,12 +71,12 @@ func (b *backoff) of(owner freshness.Owner, s step) (last refusal, wait time.Dur
 }
 
 // refused lengthens the step's delay and returns it.
-func (b *backoff) refused(owner freshness.Owner, s step, message string, longest time.Duration) time.Duration {
+func (b *backoff) refused(owner freshness.Owner, generation int64, s step, message string, longest time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r, ok := b.owners[owner.NamespacedName]
 	if !ok || r.uid != owner.UID {
-		r = &refusals{uid: owner.UID, steps: map[step]refusal{}}
+		r = &refusals{uid: owner.UID, generation: generation, steps: map[step]refusal{}}
 		b.owners[owner.NamespacedName] = r
 	}
 	last := r.steps[s]

@@ -106,6 +106,7 @@ func (e *Executor) Apply(ctx context.Context, owner client.Object, plan podset.P
 		results:  make(chan result, len(plan.Actions)),
 		failures: map[int]podset.Failure{},
 	}
+	e.backoff.begin(p.of, owner.GetGeneration())
 	p.run(ctx, plan.Actions)
 	return p.outcome
 }
@@ -234,9 +235,9 @@ func (p *pass) conclude(r result, actions []podset.Action) {
 		p.refused[a.Verb]++
 		message := oneLine(r.err.Error(), longestMessage)
 		p.failures[r.index] = podset.Failure{Verb: a.Verb, Slot: a.Slot, Message: message}
-		p.recheck(e.backoff.refused(p.of, stepOf(a), message, longestDelay))
+		p.recheck(e.backoff.refused(p.of, p.owner.GetGeneration(), stepOf(a), message, longestDelay))
 		if p.refused[a.Verb] == enough {
-			p.recheck(e.backoff.refused(p.of, step{verb: a.Verb}, "", longestPause))
+			p.recheck(e.backoff.refused(p.of, p.owner.GetGeneration(), step{verb: a.Verb}, "", longestPause))
 		}
 	}
 }

@@ -305,6 +305,20 @@ func TestApplyBacksOffPerSlot(t *testing.T) {
 	}
 }
 
+func TestApplyTriesAtOnceWhenTheSpecChanged(t *testing.T) {
+	f := newFixture(t, nil)
+	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
+	f.apply(t, creates(f.set, 4)...)
+	f.server.SetFault(nil)
+	if outcome := f.apply(t, creates(f.set, 4)...); outcome.Done != 0 || outcome.RecheckAfter == 0 {
+		t.Fatalf("outcome %+v: refused steps are not held back", outcome)
+	}
+	f.set.Generation++
+	if outcome := f.apply(t, creates(f.set, 4)...); outcome.Done != 4 {
+		t.Errorf("outcome %+v with a new spec, want 4 done", outcome)
+	}
+}
+
 func TestApplyStopsAVerbThatIsAlwaysRefused(t *testing.T) {
 	victim := testutil.Pod("web-99").UID("victim").Obj()
 	f := newFixture(t, nil, victim)
