@@ -58,13 +58,16 @@ type Operator struct {
 
 type ports struct{ webhook, metrics, probes int }
 
-// Build compiles the operator from this tree and returns the program's path. Go's build cache makes every call but the first quick.
+// Build compiles the operator from this tree, once for each cluster, and returns the program's path.
 func Build(ctx context.Context, c *cluster.Cluster) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
 	}
 	program := filepath.Join(c.Dir(), "kruise-operator")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
