@@ -319,6 +319,27 @@ func TestApplyTriesAtOnceWhenTheSpecChanged(t *testing.T) {
 	}
 }
 
+func TestApplyIsSoonBackAfterTroubleOfTheServer(t *testing.T) {
+	f := newFixture(t, nil)
+	f.server.SetFault(func(_ context.Context, _ testutil.Write, _ func() error) error {
+		return apierrors.NewInternalError(errors.New("etcd is away"))
+	})
+	// Two steps: three failures in a row would make the verb pause.
+	for range 10 {
+		f.apply(t, creates(f.set, 2)...)
+		f.clock.SetTime(f.clock.Now().Add(longestPause))
+	}
+	f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Object.GetName() == "web-0" {
+			return apierrors.NewInternalError(errors.New("etcd is away"))
+		}
+		return forward()
+	})
+	if outcome := f.apply(t, creates(f.set, 2)...); outcome.Done != 1 || outcome.RecheckAfter > longestDoubt {
+		t.Errorf("outcome %+v, want the failed step tried again within %v", outcome, longestDoubt)
+	}
+}
+
 func TestApplyStopsAVerbThatIsAlwaysRefused(t *testing.T) {
 	victim := testutil.Pod("web-99").UID("victim").Obj()
 	f := newFixture(t, nil, victim)
