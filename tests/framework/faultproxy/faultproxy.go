@@ -13,6 +13,8 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -90,6 +92,7 @@ func Start(c *cluster.Cluster, seed uint64) (*Proxy, error) {
 			Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 			Transport:      transport,
 			FlushInterval:  -1,
+			ErrorLog:       log.New(io.Discard, "", 0), // broken connections are what it is for
 			ModifyResponse: p.slowDown,
 			// The API server is away: whoever asked finds the connection broken, as without a proxy.
 			ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
@@ -140,12 +143,16 @@ func Start(c *cluster.Cluster, seed uint64) (*Proxy, error) {
 // Kubeconfig is the path of a kubeconfig that leads through the proxy. Requests that carry no token have the administrator's rights.
 func (p *Proxy) Kubeconfig() string { return p.kubeconfig }
 
-// Set replaces the faults. Requests that are under way keep theirs, except that watches end, so that they begin again under the
-// new faults.
+// Set replaces the faults. Requests that are under way keep theirs, except that watches end when the new faults are different for
+// them. A client waits the longer for its next watch the more often that happens.
 func (p *Proxy) Set(faults Faults) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
+	before := p.faults
 	p.faults = faults
+	if before.WatchDelay == faults.WatchDelay && before.WatchLife == faults.WatchLife {
+		return
+	}
 	p.endWatches()
 	p.watches, p.endWatches = context.WithCancel(context.Background())
 }

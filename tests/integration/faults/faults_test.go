@@ -14,6 +14,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -34,9 +35,9 @@ func TestRolloutUnderFaults(t *testing.T) {
 	}{
 		{"no faults", faultproxy.Faults{}},
 		{"conflicts", faultproxy.Faults{Refuse: 0.2, Codes: []int{http.StatusConflict}}},
-		{"too many requests", faultproxy.Faults{Refuse: 0.2, Codes: []int{http.StatusTooManyRequests}}},
-		{"internal errors", faultproxy.Faults{Refuse: 0.2, Codes: []int{http.StatusInternalServerError}}},
-		{"lost answers", faultproxy.Faults{Lose: 0.2}},
+		{"too many requests", faultproxy.Faults{Refuse: 0.05, Codes: []int{http.StatusTooManyRequests}}},
+		{"internal errors", faultproxy.Faults{Refuse: 0.1, Codes: []int{http.StatusInternalServerError}}},
+		{"lost answers", faultproxy.Faults{Lose: 0.1}},
 		{"slow watches", faultproxy.Faults{WatchDelay: time.Second}},
 		{"watches that end", faultproxy.Faults{WatchLife: time.Second}},
 		{"everything at once", faultproxy.Faults{
@@ -126,9 +127,16 @@ func TestFailingWritesMakeNoBusyLoop(t *testing.T) {
 	for _, code := range []int{http.StatusInternalServerError, http.StatusForbidden, http.StatusConflict} {
 		t.Run(http.StatusText(code), func(t *testing.T) {
 			n := env.Namespace(t)
+			name := func(i int) string { return fmt.Sprintf("web-%c", 'a'+i) }
+			for i := range sets {
+				n.Apply(manifest(name(i), 0, "2"))
+			}
+			for i := range sets {
+				n.Settled(name(i))
+			}
 			faulty(t, faultproxy.Faults{Refuse: 1, Codes: []int{code}})
 			for i := range sets {
-				n.Apply(manifest(fmt.Sprintf("web-%c", 'a'+i), 20, "2"))
+				n.Change(name(i), func(set *v1beta1.StatefulSet) { set.Spec.Replicas = ptr.To[int32](20) })
 			}
 			n.Eventually("writes fail", func(context.Context) error {
 				if proxy.Counts().Refused == 0 {
@@ -157,7 +165,7 @@ func TestFailingWritesMakeNoBusyLoop(t *testing.T) {
 			proxy.Set(faultproxy.Faults{})
 			began := time.Now()
 			for i := range sets {
-				n.Settled(fmt.Sprintf("web-%c", 'a'+i))
+				n.Settled(name(i))
 			}
 			t.Logf("measured: all %d pods are available %s after the faults ended", sets*20, time.Since(began).Round(10*time.Millisecond))
 		})
