@@ -221,10 +221,11 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 	status := Status(set, seen.snapshot, plan, outcome, r.Options, r.templateConditions(ctx, set, seen.snapshot.Update.Name, outcome)...)
 	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
 	statusWait, statusErr := r.status.Write(ctx, stored, status, urgent(set.Status, status))
-	if statusWait == 0 && statusErr == nil {
+	var trimErr error
+	if statusErr == nil && statusWait == 0 {
 		r.announce(set, status)
+		trimErr = r.trim(ctx, set, seen, status)
 	}
-	trimErr := r.trim(ctx, set, seen, status)
 	r.pacer.Passed(client.ObjectKeyFromObject(set), set.Generation, cost+r.Clock.Since(began))
 
 	if err := errors.Join(seen.failed, statusErr, trimErr); err != nil {
@@ -254,13 +255,13 @@ func urgent(before, after appsv1beta1.StatefulSetStatus) bool {
 		})
 }
 
-// trim deletes revisions that nothing needs, beyond the limit.
+// trim deletes revisions that nothing needs, beyond the limit. The status must have been written: what it named before may go.
 func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.StatefulSet, seen observation, status appsv1beta1.StatefulSetStatus) error {
 	limit := int(ptr.Deref(set.Spec.RevisionHistoryLimit, historyLimit))
 	if set.DeletionTimestamp != nil || len(seen.revisions) <= limit {
 		return nil
 	}
-	live := sets.New(status.CurrentRevision, status.UpdateRevision, seen.snapshot.Current.Name, seen.snapshot.Update.Name)
+	live := sets.New(status.CurrentRevision, status.UpdateRevision)
 	for i := range seen.snapshot.Pods {
 		live.Insert(seen.snapshot.Pods[i].Revision)
 	}

@@ -18,6 +18,9 @@ const (
 	// firstDelay, doubled with every refusal in a row up to longestDelay, is how long a refused step waits for its next try.
 	firstDelay   = time.Second
 	longestDelay = 15 * time.Minute
+	// longestDoubt bounds it for a step that was not refused: the server or the way to it was in trouble, which tells nothing about
+	// the step and may be over at any time. The pause of the whole verb spares a server that stays in trouble.
+	longestDoubt = 8 * time.Second
 	// longestPause bounds how long a workload waits whose steps were all refused.
 	longestPause = time.Minute
 )

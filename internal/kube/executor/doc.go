@@ -15,6 +15,7 @@
 //   - Namespaces do not wait for each other: one in which requests hang leaves most of the pool to the others.
 //   - Every write is reported to the freshness tracker before it can matter: its resourceVersion, that it is in doubt, or, for a
 //     deletion, that it is about to happen.
-//   - A slot whose action is refused is tried again after 1 s, doubling to 15 min. Restarting forgets this; then the next try is earlier.
+//   - A slot whose action is refused is tried again after 1 s, doubling to 15 min, or to 8 s when the server failed
+//     instead of refusing. A changed spec and a restart forget this; then the next try comes at once.
 //   - Conflicts, and objects that are gone, are ordinary: no event, no error; the next pass sees the newer state.
 package executor

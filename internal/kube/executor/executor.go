@@ -243,7 +243,11 @@ func (p *pass) conclude(r result, actions []podset.Action) {
 		p.refused[a.Verb]++
 		message := oneLine(r.err.Error(), longestMessage)
 		p.failures[r.index] = podset.Failure{Verb: a.Verb, Slot: a.Slot, Message: message}
-		p.recheck(e.backoff.refused(p.of, p.owner.GetGeneration(), stepOf(a), message, longestDelay))
+		longest := longestDelay
+		if verdict == verdictDoubt {
+			longest = longestDoubt
+		}
+		p.recheck(e.backoff.refused(p.of, p.owner.GetGeneration(), stepOf(a), message, longest))
 		if p.refused[a.Verb] == enough {
 			p.recheck(e.backoff.refused(p.of, p.owner.GetGeneration(), step{verb: a.Verb}, "", longestPause))
 		}

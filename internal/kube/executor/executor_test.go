@@ -331,19 +331,38 @@ func TestApplyBacksOffPerSlot(t *testing.T) {
 	}
 }
 
-// A user who repaired the template waits for no delay that the broken one has earned.
-func TestApplyTriesAtOnceAfterTheSpecChanged(t *testing.T) {
+func TestApplyTriesAtOnceWhenTheSpecChanged(t *testing.T) {
 	f := newFixture(t, nil)
-	f.set.Generation = 1
 	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
-	f.apply(t, creates(f.set, 5)...)
+	f.apply(t, creates(f.set, 4)...)
 	f.server.SetFault(nil)
-	if outcome := f.apply(t, creates(f.set, 5)...); outcome.Done != 0 || len(outcome.Failures) == 0 {
-		t.Errorf("outcome %+v within the delay, want nothing done", outcome)
+	if outcome := f.apply(t, creates(f.set, 4)...); outcome.Done != 0 || outcome.RecheckAfter == 0 {
+		t.Fatalf("outcome %+v: refused steps are not held back", outcome)
 	}
-	f.set.Generation = 2
-	if outcome := f.apply(t, creates(f.set, 5)...); outcome.Done != 5 || len(outcome.Failures) != 0 {
-		t.Errorf("outcome %+v after the spec changed, want all done", outcome)
+	f.set.Generation++
+	if outcome := f.apply(t, creates(f.set, 4)...); outcome.Done != 4 {
+		t.Errorf("outcome %+v with a new spec, want 4 done", outcome)
+	}
+}
+
+func TestApplyIsSoonBackAfterTroubleOfTheServer(t *testing.T) {
+	f := newFixture(t, nil)
+	f.server.SetFault(func(_ context.Context, _ testutil.Write, _ func() error) error {
+		return apierrors.NewInternalError(errors.New("etcd is away"))
+	})
+	// Two steps: three failures in a row would make the verb pause.
+	for range 10 {
+		f.apply(t, creates(f.set, 2)...)
+		f.clock.SetTime(f.clock.Now().Add(longestPause))
+	}
+	f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Object.GetName() == "web-0" {
+			return apierrors.NewInternalError(errors.New("etcd is away"))
+		}
+		return forward()
+	})
+	if outcome := f.apply(t, creates(f.set, 2)...); outcome.Done != 1 || outcome.RecheckAfter > longestDoubt {
+		t.Errorf("outcome %+v, want the failed step tried again within %v", outcome, longestDoubt)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -81,8 +82,10 @@ func Start(ctx context.Context, options Options) (*Environment, error) {
 }
 
 func (e *Environment) start(ctx context.Context, options Options) error {
+	config := e.Cluster.Config()
+	config.WarningHandlerWithContext = rest.NoWarnings{} // a test that is about a warning asks for it itself
 	var err error
-	if e.Client, err = client.NewWithWatch(e.Cluster.Config(), client.Options{Scheme: Scheme()}); err != nil {
+	if e.Client, err = client.NewWithWatch(config, client.Options{Scheme: Scheme()}); err != nil {
 		return err
 	}
 	if options.Nodes != nil {

@@ -8,6 +8,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type Options struct {
 	LeaderElect bool
 	// NoWait returns as soon as the process runs, for standbys and for operators that shall not become ready.
 	NoWait bool
+	// Kubeconfig is how `run` reaches the API server, for a proxy in between. When empty, it is the cluster's administrator.
+	Kubeconfig string
 }
 
 // Operator is one running process.
@@ -54,13 +57,16 @@ type Operator struct {
 
 type ports struct{ webhook, metrics, probes int }
 
-// Build compiles the operator from this tree and returns the program's path. Go's build cache makes every call but the first quick.
+// Build compiles the operator from this tree, once for each cluster, and returns the program's path.
 func Build(ctx context.Context, c *cluster.Cluster) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
 	}
 	program := filepath.Join(c.Dir(), "kruise-operator")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -123,7 +129,7 @@ func (o *Operator) Run(ctx context.Context) error {
 		"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(o.ports.probes),
 		"--leader-elect=" + strconv.FormatBool(o.options.LeaderElect),
 	}, o.options.Args...)
-	process, err := o.cluster.StartProcess(o.options.Name, o.program, args, []string{"KUBECONFIG=" + o.cluster.AdminKubeconfig()})
+	process, err := o.cluster.StartProcess(o.options.Name, o.program, args, []string{"KUBECONFIG=" + cmp.Or(o.options.Kubeconfig, o.cluster.AdminKubeconfig())})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+)
+
+// stored reads a set as it is stored, whether it fits its type or not.
+func stored(ctx context.Context, n *environment.Namespace, name string) (*unstructured.Unstructured, error) {
+	set := &unstructured.Unstructured{}
+	set.SetGroupVersionKind(v1beta1.GroupVersion().WithKind("StatefulSet"))
+	return set, n.Client.Get(ctx, types.NamespacedName{Namespace: n.Name, Name: name}, set)
+}
+
+func TestSetThatCannotBeDecodedIsContained(t *testing.T) {
+	n := env.Namespace(t)
+	for _, config := range []client.Object{
+		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-mutating"}},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-validating"}},
+	} {
+		if err := n.Client.Delete(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The API server goes on calling a webhook for a moment after its configuration is gone.
+	broken := manifest("broken", 2, "      containers:\n      - name: main\n        image: example/web:v1\n", "      containers: none\n")
+	n.Eventually("the API server stores a template that cannot be decoded", func(ctx context.Context) error {
+		cmd := n.Cluster.Kubectl(ctx, "apply", "--namespace="+n.Name, "-f", "-")
+		cmd.Stdin = strings.NewReader(broken)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	if err := n.Operator.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.Eventually("the set is stalled and says why", func(ctx context.Context) error {
+		set, err := stored(ctx, n, "broken")
+		if err != nil {
+			return err
+		}
+		conditions, _, _ := unstructured.NestedSlice(set.Object, "status", "conditions")
+		for _, entry := range conditions {
+			c, _ := entry.(map[string]any)
+			message, _ := c["message"].(string)
+			if c["type"] == "Stalled" && c["status"] == "True" && c["reason"] == "Undecodable" && strings.Contains(message, "cannot be decoded") {
+				return nil
+			}
+		}
+		return fmt.Errorf("the conditions are %v", conditions)
+	})
+	n.Eventually("one event says so too", func(context.Context) error {
+		found := events(t, n, "broken", "Undecodable")
+		if len(found) != 1 || found[0].Type != corev1.EventTypeWarning || found[0].Series != nil {
+			return fmt.Errorf("there are %d: %+v", len(found), found)
+		}
+		return nil
+	})
+
+	n.Apply(manifest("fine", 2))
+	n.Settled("fine")
+	n.SetImage("fine", "example/web:v2")
+	n.Settled("fine")
+	if got := environment.Names(n.Pods()); !slices.Equal(got, []string{"fine-0", "fine-1"}) {
+		t.Errorf("the pods are %v, want those of the other set", got)
+	}
+
+	// Mending the template is all it takes.
+	set, err := stored(t.Context(), n, "broken")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/web:v1"}]}}}}`
+	if err := n.Client.Patch(t.Context(), set, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+	mended := n.Settled("broken")
+	if !is(mended, v1beta1.StatefulSetStalled, corev1.ConditionFalse) {
+		t.Errorf("after mending the conditions are %+v", mended.Status.Conditions)
+	}
+}
+
+func TestFieldWhoseGateIsOffIsKeptAndNamed(t *testing.T) {
+	n := env.Namespace(t)
+	n.Apply(manifest("web", 2, "  serviceName: web\n", "  serviceName: web\n  ordinals: {start: 5}\n"))
+	set := n.Settled("web")
+	if got := environment.Names(n.Pods()); !slices.Equal(got, []string{"web-0", "web-1"}) {
+		t.Errorf("the pods are %v, want web-0 and web-1", got)
+	}
+	if set.Spec.Ordinals == nil || set.Spec.Ordinals.Start != 5 {
+		t.Errorf("spec.ordinals is %+v, want it kept", set.Spec.Ordinals)
+	}
+	n.Eventually("a condition names field and gate", func(context.Context) error {
+		c := condition(n.StatefulSet("web"), v1beta1.StatefulSetFieldsIgnored)
+		if c == nil || c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "spec.ordinals.start") || !strings.Contains(c.Message, "StatefulSetStartOrdinal") {
+			return fmt.Errorf("FieldsIgnored is %+v", c)
+		}
+		return nil
+	})
+}
+
+func TestImageThatCannotBePulledStopsTheRollout(t *testing.T) {
+	n := env.Namespace(t)
+	n.Apply(manifest("web", 6, "maxUnavailable: 1", "maxUnavailable: 2"))
+	n.Settled("web")
+	before := uids(n.Pods())
+	n.SetImage("web", "example/unpullable:v2")
+	unavailable := func() int {
+		count := 0
+		for _, p := range n.Pods() {
+			if !environment.IsReady(&p) {
+				count++
+			}
+		}
+		return count
+	}
+	n.Eventually("two pods wait for their image, and the status names the limit", func(context.Context) error {
+		c := condition(n.StatefulSet("web"), v1beta1.StatefulSetProgressing)
+		if unavailable() != 2 || c == nil || !strings.Contains(c.Message, "maxUnavailable") {
+			return fmt.Errorf("%d are unavailable, Progressing is %+v", unavailable(), c)
+		}
+		return nil
+	})
+	n.Consistently(2*time.Second, "no third pod is taken", func(context.Context) error {
+		if got := unavailable(); got != 2 {
+			return fmt.Errorf("%d are unavailable", got)
+		}
+		return nil
+	})
+	n.SetImage("web", "example/web:v3")
+	n.Settled("web")
+	if got := uids(n.Pods()); fmt.Sprint(got) != fmt.Sprint(before) {
+		t.Errorf("the pods are %v, were %v: the fix was not made in place", got, before)
+	}
+}
+
+func TestTemplateThatTheServerRefuses(t *testing.T) {
+	n := env.Namespace(t)
+	refused := manifest("web", 10, "        image: example/web:v1\n", "        image: example/web:v1\n        ports: [{containerPort: 70000}]\n")
+	cmd := n.Cluster.Kubectl(t.Context(), "apply", "--namespace="+n.Name, "-f", "-")
+	cmd.Stdin = strings.NewReader(refused)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Warning:") || !strings.Contains(string(out), "containerPort") {
+		t.Fatalf("applying such a template: %v: %s; want it taken with a warning", err, out)
+	}
+	n.Eventually("the condition carries the server's words", func(context.Context) error {
+		c := condition(n.StatefulSet("web"), v1beta1.StatefulSetFailedCreatePod)
+		if c == nil || c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "containerPort") {
+			return fmt.Errorf("FailedCreatePod is %+v", c)
+		}
+		return nil
+	})
+	if found := events(t, n, "web", "FailedCreate"); len(found) == 0 || found[0].Type != corev1.EventTypeWarning {
+		n.Eventually("a warning says so", func(context.Context) error {
+			if len(events(t, n, "web", "FailedCreate")) == 0 {
+				return errors.New("there is none")
+			}
+			return nil
+		})
+	}
+
+	log := openLog(t)
+	const period = 10 * time.Second
+	n.Consistently(period, "the set stays without pods", func(context.Context) error {
+		if pods := n.Pods(); len(pods) > 0 {
+			return fmt.Errorf("there are pods %v", environment.Names(pods))
+		}
+		return nil
+	})
+	requests, err := log.Next(func(e *auditv1.Event) bool {
+		return audit.ByUser(operator.ServiceAccountUser)(e) && e.ObjectRef != nil && e.ObjectRef.Namespace == n.Name
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := audit.Count(requests)
+	t.Logf("measured: %d requests in %s for 10 pods that the server refuses", len(requests), period)
+	if len(requests) > 60 {
+		t.Errorf("%d requests in %s, want at most 60:\n%s", len(requests), period, counts)
+	}
+
+	began := time.Now()
+	n.Change("web", func(set *v1beta1.StatefulSet) { set.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = 7000 })
+	set := n.Settled("web")
+	t.Logf("measured: %s from the mended template to 10 pods", time.Since(began).Round(time.Millisecond))
+	if waited := time.Since(began); waited > 5*time.Second {
+		t.Errorf("a mended template waited %s for its pods, want it tried at once", waited)
+	}
+	if c := condition(set, v1beta1.StatefulSetFailedCreatePod); c != nil {
+		t.Errorf("FailedCreatePod is still %+v", c)
+	}
+}
+
+// A kind that is off costs the API server nothing, and nobody looks after its sets.
+func TestKindThatIsOff(t *testing.T) {
+	if err := env.Operator.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		if err := errors.Join(env.Operator.Install(ctx), env.Operator.Run(ctx)); err != nil {
+			t.Errorf("starting the operator again: %v", err)
+		}
+	})
+	log := openLog(t)
+	off, err := operator.Start(t.Context(), env.Cluster, operator.Options{Name: "off", Args: []string{"--kinds="}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := env.Namespace(t)
+	n.Apply(manifest("web", 2))
+	n.Consistently(2*time.Second, "the set is left alone", func(context.Context) error {
+		if set := n.StatefulSet("web"); set.Status.ObservedGeneration != 0 || len(n.Pods()) > 0 {
+			return fmt.Errorf("the status is %+v and there are %d pods", set.Status, len(n.Pods()))
+		}
+		return nil
+	})
+	// The log has a watch when it ends.
+	if err := off.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	requests, err := log.Next(func(e *auditv1.Event) bool {
+		return audit.ByUser(operator.ServiceAccountUser)(e) && e.ObjectRef != nil &&
+			slices.Contains([]string{"statefulsets", "pods", "controllerrevisions", "persistentvolumeclaims"}, e.ObjectRef.Resource)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(requests) > 0 {
+		t.Errorf("an operator whose kinds are off made these requests:\n%s", audit.Count(requests))
+	}
+}
