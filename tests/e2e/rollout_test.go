@@ -93,8 +93,9 @@ func TestCanaryThenRelease(t *testing.T) {
 		t.Errorf("the condition Progressing is %+v", progressing)
 	}
 	// A pod that is lost comes back at the revision that the partition keeps for it.
+	pods := s.ByOrdinal()
 	s.Delete(1)
-	delete(before, "web-1")
+	s.Await("pod 1 is replaced", replaced(pods, 1))
 	s.AwaitReady(upTo(5)...)
 	s.AwaitImage(V2, 4)
 	before["web-1"] = s.Identities()["web-1"]

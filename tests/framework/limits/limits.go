@@ -156,7 +156,7 @@ func (j *judge) observePod(e Event) {
 	j.pods[name] = after
 	if old := j.taken[name]; old != nil && j.available(after) {
 		delete(j.taken, name)
-		if !j.rules.Regret && old.UID == after.UID && revision(old) == revision(after) {
+		if !j.rules.Regret && old.UID == after.UID && old.Generation == after.Generation && revision(old) == revision(after) {
 			j.violation(after, "was taken out of service and put back unchanged")
 		}
 	}
