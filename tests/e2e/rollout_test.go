@@ -403,12 +403,19 @@ func TestSameImageUnderTwoTags(t *testing.T) {
 	s.Kept(before, 1)
 }
 
+// launchPriority is what a container with a launch priority carries.
+func launchPriority(n int) []corev1.EnvVar {
+	return []corev1.EnvVar{{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "barrier"}, Key: fmt.Sprintf("p_%d", n), Optional: ptr.To(true),
+	}}}}
+}
+
 func TestLaunchPriorities(t *testing.T) {
 	t.Parallel()
 	s := Start(t, env, 2, limits.Rules{}, Held, func(set *v1beta1.StatefulSet) {
 		set.Spec.Template.Spec.Containers = []corev1.Container{
-			{Name: "api", Image: "example/api:v1", Env: []corev1.EnvVar{{Name: "KRUISE_CONTAINER_PRIORITY", Value: "10"}}},
-			{Name: "mesh", Image: "example/mesh:v1", Env: []corev1.EnvVar{{Name: "KRUISE_CONTAINER_PRIORITY", Value: "30"}}},
+			{Name: "api", Image: "example/api:v1", Env: launchPriority(10)},
+			{Name: "mesh", Image: "example/mesh:v1", Env: launchPriority(30)},
 		}
 	})
 	s.Done()

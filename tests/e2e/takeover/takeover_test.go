@@ -9,6 +9,7 @@ package takeover_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -31,6 +32,23 @@ import (
 
 // quiet is how long the operator runs after it has seen every set.
 const quiet = 5 * time.Second
+
+// persistentPodStates is a kind of which only the name matters here.
+const persistentPodStates = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: persistentpodstates.apps.kruise.io
+spec:
+  group: apps.kruise.io
+  names: {kind: PersistentPodState, plural: persistentpodstates, singular: persistentpodstate, listKind: PersistentPodStateList}
+  scope: Namespaced
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
 
 // world is what the operator must leave as it is.
 type world struct {
@@ -69,16 +87,22 @@ func TestTakeover(t *testing.T) {
 	if err != nil || len(crds) == 0 {
 		t.Fatalf("no CRDs: %v", err)
 	}
-	if err := c.InstallCRDs(t.Context(), crds...); err != nil {
+	// OpenKruise's own kinds stay in the cluster, also those that nobody looks after any more.
+	foreign := filepath.Join(t.TempDir(), "crd.yaml")
+	if err := os.WriteFile(foreign, []byte(persistentPodStates), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.InstallCRDs(t.Context(), append(crds, foreign)...); err != nil {
 		t.Fatal(err)
 	}
 	direct, err := client.New(c.Config(), client.Options{Scheme: environment.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fixtures.Restore(t.Context(), t, direct, "cluster/state.yaml", "statefulset-v1alpha1/state.yaml", "statefulset-midway/state.yaml", "statefulset-pvc-policy/state.yaml")
+	fixtures.Restore(t.Context(), t, direct, "cluster/state.yaml", "statefulset-v1alpha1/state.yaml", "statefulset-midway/state.yaml",
+		"statefulset-pvc-policy/state.yaml", "persistentpodstate/state.yaml")
 	before := read(t, direct)
-	if len(before.sets) < 3 || len(before.pods) < 12 || len(before.claims) < 8 || len(before.revisions) < 5 {
+	if len(before.sets) < 5 || len(before.pods) < 17 || len(before.claims) < 8 || len(before.revisions) < 5 {
 		t.Fatalf("restored are %d sets, %d pods, %d claims and %d revisions", len(before.sets), len(before.pods), len(before.claims), len(before.revisions))
 	}
 	log, err := audit.Open(c.AuditLog())
