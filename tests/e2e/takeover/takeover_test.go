@@ -43,7 +43,7 @@ spec:
   names: {kind: PersistentPodState, plural: persistentpodstates, singular: persistentpodstate, listKind: PersistentPodStateList}
   scope: Namespaced
   versions:
-  - name: v1alpha1
+  - name: v1beta1
     served: true
     storage: true
     subresources: {status: {}}
