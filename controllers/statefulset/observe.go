@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -107,6 +108,10 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 		}
 	}
 	seen.snapshot.Claims, err = r.readClaims(ctx, set, pods)
+	if err != nil {
+		return observation{}, err
+	}
+	seen.snapshot.Expandable, err = r.readExpandable(ctx, set, seen.snapshot.Claims)
 	if err != nil {
 		return observation{}, err
 	}
@@ -215,6 +220,41 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.StatefulSe
 		}
 	}
 	return found, nil
+}
+
+// readExpandable says of the storage classes whose claims are to grow whether they allow that. It reads past the cache: sizes change
+// rarely, and most clusters that never change one should not pay for a watch.
+func (r *Reconciler) readExpandable(ctx context.Context, set *appsv1beta1.StatefulSet, found map[string]*corev1.PersistentVolumeClaim) (map[string]bool, error) {
+	if !r.Options.AutoResizePVC || set.Spec.VolumeClaimUpdateStrategy.Type != appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType {
+		return nil, nil
+	}
+	expandable := map[string]bool{}
+	for name, claim := range found {
+		if claim.Spec.StorageClassName == nil || !grows(set, name, claim) {
+			continue
+		}
+		class := &storagev1.StorageClass{}
+		if _, known := expandable[*claim.Spec.StorageClassName]; known {
+			continue
+		}
+		err := r.Live.Get(ctx, types.NamespacedName{Name: *claim.Spec.StorageClassName}, class)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading storage class %s: %w", *claim.Spec.StorageClassName, err)
+		}
+		expandable[*claim.Spec.StorageClassName] = err == nil && ptr.Deref(class.AllowVolumeExpansion, false)
+	}
+	return expandable, nil
+}
+
+// grows says that the claim of this name is smaller than its template.
+func grows(set *appsv1beta1.StatefulSet, name string, claim *corev1.PersistentVolumeClaim) bool {
+	for i := range set.Spec.VolumeClaimTemplates {
+		template := &set.Spec.VolumeClaimTemplates[i]
+		if _, from := ordinal.OfPod(claims.Name(template.Name, set.Name), name); from && claims.Compare(claim, template) == claims.Grows {
+			return true
+		}
+	}
+	return false
 }
 
 // controllerReference is what objects of the set carry.
