@@ -353,19 +353,25 @@ func TestClaimPolicies(t *testing.T) {
 // TestNodeDown loses a node: its pods count as unavailable, and the rollout goes on with what is left of the limit. It does not run
 // beside other tests, whose pods may be on that node.
 func TestNodeDown(t *testing.T) {
-	const replicas, node = 12, "sim-0"
-	s := Start(t, env, replicas, limits.Rules{}, MaxUnavailable("50%"), Sim(simnode.RestartDelay, "30ms"))
+	const replicas = 6
+	s := Start(t, env, replicas, limits.Rules{}, MaxUnavailable("3"), Sim(simnode.RestartDelay, "30ms"), func(set *v1beta1.StatefulSet) {
+		set.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: set.Spec.Selector,
+		}}
+	})
 	s.Done()
 	before := s.Identities()
+	pods := s.ByOrdinal()
+	node := pods[0].Spec.NodeName
 	var lost, others []int
-	for o, p := range s.ByOrdinal() {
+	for o, p := range pods {
 		if p.Spec.NodeName == node {
 			lost = append(lost, o)
 		} else {
 			others = append(others, o)
 		}
 	}
-	if len(lost) == 0 || len(lost) > 5 {
+	if len(lost) != 1 {
 		t.Fatalf("%d pods are on %s", len(lost), node)
 	}
 	if err := env.Nodes.SetDown(t.Context(), node, true); err != nil {

@@ -23,6 +23,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -162,8 +163,11 @@ func (j *judge) observePod(e Event) {
 	}
 }
 
-// created judges a new pod.
+// created judges a new pod. One without a controller was created by somebody else.
 func (j *judge) created(pod *corev1.Pod) {
+	if metav1.GetControllerOf(pod) == nil {
+		return
+	}
 	j.unlessAllowed(pod, func(set *v1beta1.StatefulSet) string {
 		names := j.wanted(set)
 		rank := slices.Index(names, pod.Name)

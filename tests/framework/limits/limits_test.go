@@ -34,6 +34,7 @@ func aSet(generation, observed int64, update string, change ...func(*v1beta1.Sta
 
 func aPod(name, revision string, change ...func(*corev1.Pod)) Event {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{shared.LabelControllerRevisionHash: revision}}}
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "web", Controller: ptr.To(true)}}
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Minute))}}
 	for _, c := range change {

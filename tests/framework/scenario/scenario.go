@@ -57,6 +57,7 @@ func Start(t testing.TB, e *environment.Environment, replicas int32, rules limit
 	t.Helper()
 	s := &Scenario{Namespace: e.Namespace(t), t: t}
 	s.Limits = limits.Watch(t, e.Client, s.Name(), Name, rules)
+	t.Cleanup(func() { s.explain() })
 	set := Set(replicas, changes...)
 	set.Namespace = s.Name()
 	if err := e.Client.Create(t.Context(), set); err != nil {
@@ -65,21 +66,37 @@ func Start(t testing.TB, e *environment.Environment, replicas int32, rules limit
 	return s
 }
 
+// explain says of a failed test what the set says of itself.
+func (s *Scenario) explain() {
+	if !s.t.Failed() {
+		return
+	}
+	set := &v1beta1.StatefulSet{}
+	err := s.Client.Get(context.WithoutCancel(s.t.Context()), client.ObjectKey{Namespace: s.Name(), Name: Name}, set)
+	if err != nil {
+		s.t.Logf("reading the set of the failed test: %v", err)
+		return
+	}
+	for _, c := range set.Status.Conditions {
+		s.t.Logf("%s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	}
+}
+
 // Name is the namespace.
 func (s *Scenario) Name() string { return s.Namespace.Name }
 
 // Set builds the set that Start creates.
 func Set(replicas int32, changes ...Change) *v1beta1.StatefulSet {
-	labels := map[string]string{"app": Name}
+	labels := func() map[string]string { return map[string]string{"app": Name} } // two maps, which changes do not share
 	set := &v1beta1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: Name},
 		Spec: v1beta1.StatefulSetSpec{
 			Replicas:            &replicas,
-			Selector:            &metav1.LabelSelector{MatchLabels: labels},
+			Selector:            &metav1.LabelSelector{MatchLabels: labels()},
 			ServiceName:         Name,
 			PodManagementPolicy: appsv1.ParallelPodManagement,
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				ObjectMeta: metav1.ObjectMeta{Labels: labels()},
 				Spec: corev1.PodSpec{
 					ReadinessGates:                []corev1.PodReadinessGate{{ConditionType: shared.GateInPlaceUpdateReady}},
 					TerminationGracePeriodSeconds: ptr.To[int64](5),
@@ -319,7 +336,14 @@ func (s *Scenario) AwaitImage(image string, ordinals ...int) {
 func (s *Scenario) AwaitState(state shared.LifecycleState, ordinals ...int) {
 	s.t.Helper()
 	s.Await(fmt.Sprintf("%v are %s", ordinals, state), func(pods map[int]corev1.Pod) error {
-		return same(string(state), ordinals, pods, func(p *corev1.Pod) bool { return p.Labels[shared.LabelLifecycleState] == string(state) })
+		err := same(string(state), ordinals, pods, func(p *corev1.Pod) bool { return p.Labels[shared.LabelLifecycleState] == string(state) })
+		if err != nil {
+			for _, o := range slices.Sorted(maps.Keys(pods)) {
+				p := pods[o]
+				err = fmt.Errorf("%w; pod %d has labels %v and finalizers %v", err, o, p.Labels, p.Finalizers)
+			}
+		}
+		return err
 	})
 }
 
