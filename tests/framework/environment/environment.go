@@ -181,15 +181,19 @@ func (n *Namespace) EventuallyWithin(limit time.Duration, what string, check fun
 	defer cancel()
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil || last == nil { // an answer that the deadline cut off tells less than the one before
+			last = err
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			n.t.Fatalf("not within %s: %s: %v", limit, what, err)
+			n.t.Fatalf("not within %s: %s: %v", limit, what, last)
 		}
 	}
 }

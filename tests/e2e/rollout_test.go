@@ -1,0 +1,464 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
+	. "github.com/kruise-operator/kruise-operator/tests/framework/scenario" //nolint:revive // the words that flows are told in
+)
+
+// quiet is how long a test looks on to see that nothing happens.
+const quiet = 700 * time.Millisecond
+
+// stays fails the test when the statement stops to hold within a moment.
+func stays(t *testing.T, s *Scenario, what string, check func(map[int]corev1.Pod) error) {
+	t.Helper()
+	s.Consistently(quiet, what, func(context.Context) error { return check(s.ByOrdinal()) })
+}
+
+func TestOrderedReady(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 3, limits.Rules{}, OrderedReady, Sim(simnode.ReadyDelay, "never"), Held)
+	for o := range 3 {
+		s.AwaitOrdinals(upTo(o + 1)...)
+		s.Await(fmt.Sprintf("pod %d runs", o), func(pods map[int]corev1.Pod) error {
+			if p := pods[o]; p.Status.Phase != corev1.PodRunning {
+				return fmt.Errorf("it is %s", p.Status.Phase)
+			}
+			return nil
+		})
+		stays(t, s, "nothing is created above a pod that is not ready", func(pods map[int]corev1.Pod) error {
+			if len(pods) != o+1 {
+				return fmt.Errorf("there are %d pods", len(pods))
+			}
+			return nil
+		})
+		s.Annotate(simnode.ReadyDelay, "0s", o)
+	}
+	s.Done()
+	before := s.Identities()
+	s.Update(Image(V2))
+	for _, o := range []int{2, 1, 0} {
+		s.AwaitUpdating(V2, o)
+		s.Release(o)
+	}
+	s.Done()
+	s.Kept(before, 1)
+	s.Annotate(simnode.HangTerminate, "true", 2)
+	s.Update(Replicas(1))
+	s.Await("pod 2 is going", func(pods map[int]corev1.Pod) error {
+		if p := pods[2]; p.DeletionTimestamp == nil {
+			return fmt.Errorf("pod 2 stays")
+		}
+		return nil
+	})
+	stays(t, s, "pod 1 waits for pod 2 to be gone", func(pods map[int]corev1.Pod) error {
+		if p, found := pods[1]; !found || p.DeletionTimestamp != nil {
+			return fmt.Errorf("pod 1 is going")
+		}
+		return nil
+	})
+	s.Unannotate(simnode.HangTerminate, 2)
+	s.AwaitOrdinals(0)
+}
+
+func TestCanaryThenRelease(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 5, limits.Rules{}, MaxUnavailable("2"))
+	s.Done()
+	before := s.Identities()
+	s.Update(Image(V2), Partition(4))
+	s.AwaitImage(V2, 4)
+	s.AwaitReady(upTo(5)...)
+	progressing := s.AwaitCondition(v1beta1.StatefulSetProgressing, corev1.ConditionFalse)
+	if progressing.Reason != v1beta1.ReasonPartitionReached {
+		t.Errorf("the condition Progressing is %+v", progressing)
+	}
+	// A pod that is lost comes back at the revision that the partition keeps for it.
+	pods := s.ByOrdinal()
+	s.Delete(1)
+	s.Await("pod 1 is replaced", replaced(pods, 1))
+	s.AwaitReady(upTo(5)...)
+	s.AwaitImage(V2, 4)
+	before["web-1"] = s.Identities()["web-1"]
+	s.Update(Partition(0))
+	s.Done()
+	s.Kept(before, 1)
+}
+
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 4, limits.Rules{}, Held)
+	s.Done()
+	s.Update(Image(V2))
+	s.AwaitUpdating(V2, 3)
+	s.Update(paused(true))
+	s.Revision()
+	s.Release(3) // what is under way goes on
+	s.AwaitReady(upTo(4)...)
+	stays(t, s, "no other pod is updated", func(pods map[int]corev1.Pod) error {
+		for o := range 3 {
+			if p := pods[o]; p.Spec.Containers[0].Image != V1 {
+				return fmt.Errorf("pod %d is", o)
+			}
+		}
+		return nil
+	})
+	s.Update(Replicas(5)) // scaling goes on, too
+	s.AwaitReady(upTo(5)...)
+	s.Update(paused(false))
+	s.Release(upTo(4)...)
+	s.Done()
+}
+
+func TestRollBackHalfWay(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 6, limits.Rules{}, MaxUnavailable("2"), Held)
+	s.Done()
+	first := s.Revision()
+	before := s.Identities()
+	s.Update(Image(V2))
+	s.AwaitUpdating(V2, 4, 5)
+	s.Release(5)
+	s.AwaitUpdating(V2, 3, 4)
+	s.Update(Image(V1))
+	s.Release(upTo(6)...)
+	set := s.Done()
+	if set.Status.UpdateRevision != first {
+		t.Errorf("the update revision is %s, want the first one, %s", set.Status.UpdateRevision, first)
+	}
+	s.AwaitImage(V1, upTo(6)...)
+	after := s.Identities()
+	for _, name := range []string{"web-0", "web-1", "web-2"} {
+		if before[name] != after[name] {
+			t.Errorf("pod %s was not to be touched: it was %+v and is %+v", name, before[name], after[name])
+		}
+	}
+	for name, id := range after {
+		if id.UID != before[name].UID {
+			t.Errorf("pod %s was replaced", name)
+		}
+	}
+}
+
+func TestSeveralTemplatesInARow(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 8, limits.Rules{}, MaxUnavailable("3"), Sim(simnode.RestartDelay, "50ms"))
+	s.Done()
+	before := s.Identities()
+	for i := range 12 {
+		s.Update(Image(fmt.Sprintf("example/web:v%d", i+2)))
+	}
+	s.Done()
+	s.AwaitImage("example/web:v13", upTo(8)...)
+	for name, id := range s.Identities() {
+		if id.UID != before[name].UID || id.IP != before[name].IP || id.Node != before[name].Node {
+			t.Errorf("pod %s was %+v and is %+v", name, before[name], id)
+		}
+	}
+	revisions := &appsv1.ControllerRevisionList{}
+	if err := s.Client.List(t.Context(), revisions); err != nil {
+		t.Fatal(err)
+	}
+	for i := range revisions.Items {
+		for j := range i {
+			a, b := &revisions.Items[i], &revisions.Items[j]
+			if a.Namespace == s.Name() && b.Namespace == s.Name() && a.Revision == b.Revision {
+				t.Errorf("revisions %s and %s have the number %d", a.Name, b.Name, a.Revision)
+			}
+		}
+	}
+}
+
+func TestOnDelete(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 3, limits.Rules{}, func(set *v1beta1.StatefulSet) {
+		set.Spec.UpdateStrategy = v1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+	})
+	s.Done()
+	before := s.ByOrdinal()
+	s.Update(Image(V2))
+	s.Revision()
+	stays(t, s, "no pod moves by itself", kept(before, 0, 1, 2))
+	s.Delete(1)
+	s.Await("pod 1 is replaced", replaced(before, 1))
+	s.AwaitReady(0, 1, 2)
+	s.AwaitImage(V2, 1)
+	if got := s.AwaitCondition(v1beta1.StatefulSetProgressing, corev1.ConditionFalse); got.Reason != v1beta1.ReasonOnDelete {
+		t.Errorf("the condition Progressing is %+v", got)
+	}
+}
+
+func env1(value string) Change {
+	return func(set *v1beta1.StatefulSet) {
+		set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "MODE", Value: value}}
+	}
+}
+
+func TestInPlaceOnlyRefuses(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 3, limits.Rules{})
+	s.Done()
+	before := s.Identities()
+	// Admission refuses a template that InPlaceOnly could not bring to the pods; changing the policy together with it does not help.
+	s.Update(env1("a"), paused(true))
+	s.Update(Policy(shared.InPlaceOnly), paused(false))
+	failed := s.AwaitCondition(v1beta1.StatefulSetFailedUpdatePod, corev1.ConditionTrue)
+	if !strings.Contains(failed.Message, "env") && !strings.Contains(failed.Message, "in place") {
+		t.Errorf("the condition does not say why: %+v", failed)
+	}
+	stalled := s.AwaitCondition(v1beta1.StatefulSetStalled, corev1.ConditionTrue)
+	if stalled.Reason != v1beta1.ReasonInPlaceImpossible {
+		t.Errorf("the condition Stalled is %+v", stalled)
+	}
+	s.Consistently(quiet, "nothing is replaced", func(context.Context) error {
+		for name, id := range s.Identities() {
+			if id != before[name] {
+				return fmt.Errorf("pod %s is %+v, was %+v", name, id, before[name])
+			}
+		}
+		return nil
+	})
+	s.Update(Policy(shared.InPlaceIfPossible))
+	s.Done()
+	for name, id := range s.Identities() {
+		if id.UID == before[name].UID {
+			t.Errorf("pod %s was not replaced after the policy allowed it", name)
+		}
+	}
+}
+
+func TestRecreateWhenNeeded(t *testing.T) {
+	t.Parallel()
+	class := storageClass(t)
+	s := Start(t, env, 4, limits.Rules{}, MaxUnavailable("2"), Claims(class, "1Gi"))
+	s.Done()
+	before := s.ByOrdinal()
+	claim := s.Claim("data-web-3")
+	s.Update(env1("a"), Image(V2))
+	s.Done()
+	s.Await("all are replaced", replaced(before, upTo(4)...))
+	if now := s.Claim("data-web-3"); now == nil || now.UID != claim.UID {
+		t.Errorf("the claim was not kept: %+v", now)
+	}
+}
+
+func TestMetadataOnly(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 4, limits.Rules{}, MaxUnavailable("2"))
+	s.Done()
+	before := s.Identities()
+	s.Label("mine", "kept", 2)
+	s.Update(Sim("example.io/build", "77"), func(set *v1beta1.StatefulSet) {
+		metav1.SetMetaDataLabel(&set.Spec.Template.ObjectMeta, "tier", "front")
+	})
+	s.Done()
+	s.Kept(before, 0)
+	for o, p := range s.ByOrdinal() {
+		if p.Annotations["example.io/build"] != "77" || p.Labels["tier"] != "front" || o == 2 && p.Labels["mine"] != "kept" {
+			t.Errorf("pod %d has labels %v and annotations %v", o, p.Labels, p.Annotations)
+		}
+	}
+}
+
+func TestGracePeriod(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 2, limits.Rules{}, func(set *v1beta1.StatefulSet) {
+		set.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &shared.InPlaceUpdateStrategy{GracePeriodSeconds: 3}
+	})
+	s.Done()
+	before := s.Identities()
+	s.Update(Image(V2))
+	revision := s.Revision()
+	s.Await("pod 1 is out of service with the old image and the new revision", func(pods map[int]corev1.Pod) error {
+		p := pods[1]
+		if GateOpen(&p) || p.Spec.Containers[0].Image != V1 || p.Labels[shared.LabelControllerRevisionHash] != revision || p.Annotations[shared.AnnotationInPlaceGrace] == "" {
+			return fmt.Errorf("gate %t, image %s, labels %v", GateOpen(&p), p.Spec.Containers[0].Image, p.Labels)
+		}
+		return nil
+	})
+	began := time.Now()
+	s.Await("pod 1 is changed", func(pods map[int]corev1.Pod) error {
+		if p := pods[1]; p.Spec.Containers[0].Image != V2 {
+			return fmt.Errorf("the image is %s", p.Spec.Containers[0].Image)
+		}
+		return nil
+	})
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("the grace period of 3 s was over after %s", took)
+	}
+	s.Done()
+	s.Kept(before, 1)
+}
+
+func TestMinReadySeconds(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 3, limits.Rules{}, func(set *v1beta1.StatefulSet) {
+		set.Spec.UpdateStrategy.RollingUpdate.MinReadySeconds = ptr.To[int32](2)
+	})
+	s.AwaitReady(0, 1, 2)
+	if got := s.Set().Status.AvailableReplicas; got != 0 {
+		t.Errorf("%d pods are available as soon as they are ready", got)
+	}
+	s.Done()
+	before, began := s.Identities(), time.Now()
+	s.Update(Image(V2))
+	s.Done()
+	if took := time.Since(began); took < 4*time.Second {
+		t.Errorf("three pods, one at a time, were available for 2 s each after %s", took)
+	}
+	s.Kept(before, 1)
+}
+
+func TestUnorderedByPriority(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 5, limits.Rules{}, Held, Partition(1), func(set *v1beta1.StatefulSet) {
+		set.Spec.UpdateStrategy.RollingUpdate.UnorderedUpdate = &v1beta1.UnorderedUpdateStrategy{PriorityStrategy: &shared.UpdatePriorityStrategy{
+			WeightPriority: []shared.UpdatePriorityWeightTerm{
+				{Weight: 50, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}},
+				{Weight: 20, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"zone": "a"}}},
+			},
+		}}
+	})
+	s.Done()
+	before := s.Identities()
+	s.Label("canary", "true", 1)
+	s.Label("zone", "a", 0)
+	s.Update(Image(V2))
+	for _, next := range []int{1, 0, 4, 3} {
+		s.AwaitUpdating(V2, next)
+		s.Release(next)
+	}
+	s.AwaitReady(upTo(5)...)
+	s.AwaitImage(V1, 2)
+	s.Release(2)
+	s.Update(Partition(0))
+	s.Done()
+	s.Kept(before, 1)
+}
+
+func TestImageThatCannotBePulled(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 5, limits.Rules{}, MaxUnavailable("2"))
+	s.Done()
+	before := s.Identities()
+	s.Update(Image("example/unpullable:v2"))
+	s.AwaitUpdating("example/unpullable:v2", 3, 4)
+	stays(t, s, "the others go on serving", kept(s.ByOrdinal(), 0, 1, 2))
+	s.AwaitReady(0, 1, 2)
+	s.Update(Image(V3))
+	s.Done()
+	for name, id := range s.Identities() {
+		if id.UID != before[name].UID {
+			t.Errorf("pod %s was replaced", name)
+		}
+	}
+}
+
+func TestCrashingPodsTakeTheFix(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"Parallel", "OrderedReady"} {
+		t.Run(strings.ToLower(policy), func(t *testing.T) {
+			t.Parallel()
+			s := Start(t, env, 4, limits.Rules{}, Held, func(set *v1beta1.StatefulSet) {
+				set.Spec.PodManagementPolicy = appsv1.PodManagementPolicyType(policy)
+			})
+			s.Done()
+			s.Annotate(simnode.CrashLoop, "true", 0)
+			s.AwaitReady(1, 2, 3)
+			s.Update(Image(V2))
+			s.AwaitUpdating(V2, 0)
+			s.Unannotate(simnode.CrashLoop, 0)
+			s.Release(upTo(4)...)
+			s.Done()
+		})
+	}
+}
+
+func TestSameImageUnderTwoTags(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 3, limits.Rules{}, Sim(simnode.ImageID, "sha256:5f1b9f8c1e0f4c0e9d8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e"), Sim(simnode.StatusImage, V1))
+	s.Done()
+	before := s.Identities()
+	s.Update(Image(V2))
+	s.Done()
+	s.Kept(before, 1)
+}
+
+// launchPriority is what a container with a launch priority carries.
+func launchPriority(n int) []corev1.EnvVar {
+	return []corev1.EnvVar{{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "barrier"}, Key: fmt.Sprintf("p_%d", n), Optional: ptr.To(true),
+	}}}}
+}
+
+func TestLaunchPriorities(t *testing.T) {
+	t.Parallel()
+	s := Start(t, env, 2, limits.Rules{}, Held, func(set *v1beta1.StatefulSet) {
+		set.Spec.Template.Spec.Containers = []corev1.Container{
+			{Name: "api", Image: "example/api:v1", Env: launchPriority(10)},
+			{Name: "mesh", Image: "example/mesh:v1", Env: launchPriority(30)},
+		}
+	})
+	s.Done()
+	before := s.Identities()
+	s.Update(func(set *v1beta1.StatefulSet) {
+		set.Spec.Template.Spec.Containers[0].Image = "example/api:v2"
+		set.Spec.Template.Spec.Containers[1].Image = "example/mesh:v2"
+	})
+	images := func(ordinal int, want ...string) func(map[int]corev1.Pod) error {
+		return func(pods map[int]corev1.Pod) error {
+			p := pods[ordinal]
+			if got := []string{p.Spec.Containers[0].Image, p.Spec.Containers[1].Image}; got[0] != want[0] || got[1] != want[1] {
+				return fmt.Errorf("the images are %v, want %v", got, want)
+			}
+			return nil
+		}
+	}
+	s.Await("mesh goes first", images(1, "example/api:v1", "example/mesh:v2"))
+	stays(t, s, "api waits for mesh", images(1, "example/api:v1", "example/mesh:v2"))
+	s.Annotate(simnode.RestartDelay, "mesh=0s,api=never", 1)
+	s.Await("api follows", images(1, "example/api:v2", "example/mesh:v2"))
+	stays(t, s, "the next pod waits", images(0, "example/api:v1", "example/mesh:v1"))
+	s.Release(0, 1)
+	s.Done()
+	s.Kept(before, 2) // both containers
+}
+
+// TestPodsAreKilled deletes pods at random while a set is updated in place.
+func TestPodsAreKilled(t *testing.T) {
+	t.Parallel()
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewSource(seed))
+	s := Start(t, env, 20, limits.Rules{Foreign: true}, MaxUnavailable("25%"), Sim(simnode.RestartDelay, "100ms"), Sim(simnode.TerminateDelay, "50ms"))
+	s.Done()
+	for _, image := range []string{V2, V3, V1} {
+		s.Update(Image(image))
+		for range 8 {
+			victim, before := random.Intn(20), s.ByOrdinal()
+			s.Delete(victim)
+			s.Await("it is replaced", replaced(before, victim))
+		}
+		s.Done()
+		s.AwaitImage(image, upTo(20)...)
+	}
+}

@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package limits
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// shown is how many violations a failing test prints.
+const shown = 20
+
+// Watcher records what happens to a set and its pods.
+type Watcher struct {
+	t         testing.TB
+	client    client.WithWatch
+	namespace string
+	set       string
+	rules     Rules
+	ours      *regexp.Regexp
+
+	mutex   sync.Mutex
+	events  []Event
+	seen    map[types.UID]uint64
+	foreign map[types.UID]bool
+	err     error
+}
+
+// Watch begins to record. The set need not exist yet. When the test ends, everything recorded is judged, and the test fails when
+// a rule was broken.
+func Watch(t testing.TB, c client.WithWatch, namespace, set string, rules Rules) *Watcher {
+	t.Helper()
+	w := &Watcher{
+		t: t, client: c, namespace: namespace, set: set, rules: rules,
+		ours: regexp.MustCompile("^" + regexp.QuoteMeta(set) + "-[0-9]+$"),
+		seen: map[types.UID]uint64{}, foreign: map[types.UID]bool{},
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		w.Verify()
+		cancel()
+		running.Wait()
+	})
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &v1beta1.StatefulSetList{}} {
+		stream, err := w.start(ctx, list)
+		if err != nil {
+			t.Fatalf("watching StatefulSet %s: %v", set, err)
+		}
+		running.Go(func() { w.follow(ctx, stream) })
+	}
+	return w
+}
+
+// Foreign tells that the pods with these UIDs are deleted by another hand than the operator's. Call it before deleting.
+func (w *Watcher) Foreign(uids ...types.UID) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for _, uid := range uids {
+		w.foreign[uid] = true
+	}
+}
+
+// Verify judges everything that has happened up to now and fails the test when a rule was broken.
+func (w *Watcher) Verify() Verdict {
+	w.t.Helper()
+	if err := w.catchUp(); err != nil {
+		w.t.Errorf("watching StatefulSet %s: %v", w.set, err)
+	}
+	w.mutex.Lock()
+	events, foreign := w.events, maps.Clone(w.foreign)
+	w.mutex.Unlock()
+	verdict := Judge(events, w.rules, foreign)
+	if n := len(verdict.Violations); n > 0 {
+		w.t.Errorf("StatefulSet %s: %d times a limit was broken:\n%s", w.set, n, strings.Join(verdict.Violations[:min(n, shown)], "\n"))
+	}
+	return verdict
+}
+
+func (w *Watcher) start(ctx context.Context, list client.ObjectList) (watch.Interface, error) {
+	if err := w.client.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
+		return nil, fmt.Errorf("listing: %w", err)
+	}
+	switch l := list.(type) {
+	case *corev1.PodList:
+		for i := range l.Items {
+			w.record(&l.Items[i], true, false)
+		}
+	case *v1beta1.StatefulSetList:
+		for i := range l.Items {
+			w.record(&l.Items[i], true, false)
+		}
+	}
+	from := &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}
+	return w.client.Watch(ctx, list, &client.ListOptions{Namespace: w.namespace, Raw: from})
+}
+
+func (w *Watcher) follow(ctx context.Context, stream watch.Interface) {
+	defer stream.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event, open := <-stream.ResultChan():
+			object, isObject := event.Object.(client.Object)
+			if !open || event.Type == watch.Error || !isObject {
+				if ctx.Err() == nil {
+					w.mutex.Lock()
+					w.err = fmt.Errorf("the watch ended: %s %v", event.Type, event.Object)
+					w.mutex.Unlock()
+				}
+				return
+			}
+			w.record(object, false, event.Type == watch.Deleted)
+		}
+	}
+}
+
+func (w *Watcher) record(object client.Object, initial, deleted bool) {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if err != nil {
+		w.err = fmt.Errorf("the resource version of %s: %w", object.GetName(), err)
+		return
+	}
+	e := Event{Version: version, At: time.Now(), Initial: initial, Deleted: deleted}
+	switch o := object.(type) {
+	case *corev1.Pod:
+		if !w.ours.MatchString(o.Name) {
+			return
+		}
+		e.Pod = o
+	case *v1beta1.StatefulSet:
+		if o.Name != w.set {
+			return
+		}
+		e.Set = o
+	default:
+		return
+	}
+	w.events = append(w.events, e)
+	w.seen[object.GetUID()] = version
+}
+
+// catchUp waits until everything that the server has now was recorded.
+func (w *Watcher) catchUp() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	wanted, err := w.present(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		w.mutex.Lock()
+		err := w.err
+		missing := 0
+		for uid, version := range wanted {
+			if w.seen[uid] < version {
+				missing++
+			}
+		}
+		w.mutex.Unlock()
+		if err != nil || missing == 0 {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d changes were not reported: %w", missing, ctx.Err())
+		}
+	}
+}
+
+func (w *Watcher) present(ctx context.Context) (map[types.UID]uint64, error) {
+	pods, sets := &corev1.PodList{}, &v1beta1.StatefulSetList{}
+	for _, list := range []client.ObjectList{pods, sets} {
+		if err := w.client.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
+			return nil, fmt.Errorf("listing: %w", err)
+		}
+	}
+	var objects []client.Object
+	for i := range pods.Items {
+		if w.ours.MatchString(pods.Items[i].Name) {
+			objects = append(objects, &pods.Items[i])
+		}
+	}
+	for i := range sets.Items {
+		if sets.Items[i].Name == w.set {
+			objects = append(objects, &sets.Items[i])
+		}
+	}
+	versions := map[types.UID]uint64{}
+	for _, o := range objects {
+		version, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("the resource version of %s: %w", o.GetName(), err)
+		}
+		versions[o.GetUID()] = version
+	}
+	return versions, nil
+}
