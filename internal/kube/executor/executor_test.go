@@ -37,7 +37,7 @@ import (
 )
 
 // deadline is when a test that waits for something gives up.
-const deadline = 20 * time.Second
+const deadline = time.Minute
 
 type fixture struct {
 	*Executor
@@ -586,7 +586,7 @@ func TestApplyCreatesClaimsFirst(t *testing.T) {
 }
 
 func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Slice = 30 * time.Millisecond; o.Pool = NewPool(2, clock.RealClock{}) })
+	f := newFixture(t, func(o *Options) { o.Slice = 500 * time.Millisecond; o.Pool = NewPool(2, clock.RealClock{}) })
 	f.server.SetFault(func(ctx context.Context, _ testutil.Write, forward func() error) error {
 		timer := time.NewTimer(20 * time.Millisecond)
 		defer timer.Stop()
@@ -621,7 +621,11 @@ func TestApplyEndsARequestAtItsDeadline(t *testing.T) {
 }
 
 func TestHangingNamespaceDoesNotDelayAnother(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Slice = deadline; o.WriteTimeout = deadline })
+	// The pool's clock stands still: nothing that hangs ever counts as slow, so what others get is theirs from the start.
+	still := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	f := newFixture(t, func(o *Options) {
+		o.Pool, o.Slice, o.WriteTimeout = NewPool(DefaultWrites, still), 2*deadline, 2*deadline
+	})
 	hung := make(chan struct{}, 10000)
 	release := make(chan struct{})
 	f.server.SetFault(func(ctx context.Context, w testutil.Write, forward func() error) error {
@@ -652,12 +656,11 @@ func TestHangingNamespaceDoesNotDelayAnother(t *testing.T) {
 	}
 	done := make(chan podset.Outcome, 1)
 	set := testutil.StatefulSet("b").Namespace("healthy").Obj()
-	began := time.Now()
 	wg.Go(func() { done <- f.Apply(t.Context(), set, podset.Plan{Actions: creates(set, 10)}) })
 	select {
 	case outcome := <-done:
-		if took := time.Since(began); outcome.Done != 10 || took > slow {
-			t.Errorf("%d of 10 pods after %v; want all, before the hanging writes count as slow", outcome.Done, took)
+		if outcome.Done != 10 {
+			t.Errorf("outcome %+v, want 10 pods", outcome)
 		}
 	case <-time.After(deadline):
 		t.Fatal("a namespace waits for another one's hanging writes")
