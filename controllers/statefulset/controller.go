@@ -201,9 +201,10 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := r.executor.Apply(ctx, set, plan)
+	found := r.templateConditions(ctx, set, seen.snapshot.Update.Name, outcome)
 
 	began = r.Clock.Now()
-	status := Status(set, seen.snapshot, plan, outcome, r.Options, r.templateConditions(ctx, set, seen.snapshot.Update.Name, outcome)...)
+	status := Status(set, seen.snapshot, plan, outcome, r.Options, found...)
 	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
 	statusWait, statusErr := r.status.Write(ctx, stored, status, urgent(set.Status, status))
 	if statusWait == 0 && statusErr == nil {

@@ -566,6 +566,20 @@ func TestApplyCreatesClaimsFirst(t *testing.T) {
 	}
 }
 
+func TestApplyNamesTheRefusedClaim(t *testing.T) {
+	f := newFixture(t, nil)
+	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
+	action := create(f.set, 0)
+	action.Claims = []*corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: "data-web-0"}}}
+	if outcome := f.apply(t, action); len(outcome.Failures) != 1 {
+		t.Errorf("outcome %+v, want a failure", outcome)
+	}
+	emitted := f.emitted()
+	if len(emitted) != 1 || !strings.HasPrefix(emitted[0], "Warning FailedCreate create Claim data-web-0 Pod web-0 in StatefulSet web failed error: ") {
+		t.Errorf("events %q", emitted)
+	}
+}
+
 func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Slice = 30 * time.Millisecond; o.Pool = NewPool(2, clock.RealClock{}) })
 	f.server.SetFault(func(ctx context.Context, _ testutil.Write, forward func() error) error {
