@@ -16,5 +16,8 @@
 //   - Every write is reported to the freshness tracker before it can matter: its resourceVersion, that it is in doubt, or, for a
 //     deletion, that it is about to happen.
 //   - A slot whose action is refused is tried again after 1 s, doubling to 15 min. Restarting forgets this; then the next try is earlier.
+//     So does a change of the spec, which may be the cure.
+//   - A pod that has failed is deleted at once the first time. If its slot's next ones fail too, each waits twice as long, from 1 s to
+//     15 min, until ten minutes go well or the spec changes.
 //   - Conflicts, and objects that are gone, are ordinary: no event, no error; the next pass sees the newer state.
 package executor
