@@ -66,7 +66,6 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/status;pods/resize,verbs=patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -217,9 +216,10 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := r.executor.Apply(ctx, set, plan)
+	found := r.templateConditions(ctx, set, seen.snapshot.Update.Name, outcome)
 
 	began = r.Clock.Now()
-	status := Status(set, seen.snapshot, plan, outcome, r.Options, r.templateConditions(ctx, set, seen.snapshot.Update.Name, outcome)...)
+	status := Status(set, seen.snapshot, plan, outcome, r.Options, found...)
 	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
 	statusWait, statusErr := r.status.Write(ctx, stored, status, urgent(set.Status, status))
 	var trimErr error
@@ -272,13 +272,16 @@ func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.StatefulSet, see
 // reportUndecodable tells the user, once, that nothing is done for a set because it cannot be read.
 func (r *Reconciler) reportUndecodable(ctx context.Context, stored *unstructured.Unstructured, cause error) (ctrl.Result, error) {
 	condition := appsv1.StatefulSetCondition{
-		Type:               appsv1beta1.StatefulSetStalled,
-		Status:             corev1.ConditionTrue,
-		Reason:             reasonUndecodable,
-		Message:            fmt.Sprintf("the stored object cannot be decoded, so nothing is done for it: %v", cause),
-		LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+		Type:    appsv1beta1.StatefulSetStalled,
+		Status:  corev1.ConditionTrue,
+		Reason:  reasonUndecodable,
+		Message: fmt.Sprintf("the stored object cannot be decoded, so nothing is done for it: %v", cause),
 	}
-	written, wait, err := r.addCondition(ctx, stored, condition)
+	// Tools believe the first of Reconciling and Stalled that is True.
+	progressing, reconciling := condition, condition
+	progressing.Type, progressing.Status = appsv1beta1.StatefulSetProgressing, corev1.ConditionFalse
+	reconciling.Type, reconciling.Status = appsv1beta1.StatefulSetReconciling, corev1.ConditionFalse
+	written, wait, err := r.addConditions(ctx, stored, progressing, reconciling, condition)
 	if written {
 		ctrl.LoggerFrom(ctx).Info("Set cannot be decoded", "err", cause.Error())
 		r.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, reasonUndecodable, "Decode", "%s", condition.Message)
@@ -293,40 +296,48 @@ func (r *Reconciler) reportRefused(ctx context.Context, stored *unstructured.Uns
 		return nil
 	}
 	condition := appsv1.StatefulSetCondition{
-		Type:               appsv1beta1.StatefulSetFailedCreatePod,
-		Status:             corev1.ConditionTrue,
-		Reason:             appsv1beta1.ReasonRequestFailed,
-		Message:            cause.Error(),
-		LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+		Type:    appsv1beta1.StatefulSetFailedCreatePod,
+		Status:  corev1.ConditionTrue,
+		Reason:  appsv1beta1.ReasonRequestFailed,
+		Message: cause.Error(),
 	}
-	written, _, err := r.addCondition(ctx, stored, condition)
+	written, _, err := r.addConditions(ctx, stored, condition)
 	if written {
 		r.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s", condition.Message)
 	}
 	return err
 }
 
-// addCondition writes one condition and leaves the rest of the stored status as it is. Written is false when it was there already
-// and when the write has to be tried again after wait.
-func (r *Reconciler) addCondition(ctx context.Context, stored *unstructured.Unstructured, condition appsv1.StatefulSetCondition) (written bool, wait time.Duration, err error) {
+// addConditions writes conditions and leaves the rest of the stored status as it is. Written is false when they were there already and
+// when the write has to be tried again after wait.
+func (r *Reconciler) addConditions(ctx context.Context, stored *unstructured.Unstructured, conditions ...appsv1.StatefulSetCondition) (written bool, wait time.Duration, err error) {
 	status, _, _ := unstructured.NestedMap(stored.Object, "status")
 	if status == nil {
 		status = map[string]any{}
 	}
-	var kept []any
-	if conditions, ok := status["conditions"].([]any); ok {
-		for _, entry := range conditions {
+	list, _ := status["conditions"].([]any)
+	known := 0
+	for _, condition := range conditions {
+		at := slices.IndexFunc(list, func(entry any) bool {
 			old, ok := entry.(map[string]any)
-			if ok && old["type"] == string(condition.Type) {
-				if old["status"] == string(condition.Status) && old["reason"] == condition.Reason && old["message"] == condition.Message {
-					return false, 0, nil
-				}
-				continue
-			}
-			kept = append(kept, entry)
+			return ok && old["type"] == string(condition.Type)
+		})
+		condition.LastTransitionTime = metav1.NewTime(r.Clock.Now().UTC().Truncate(time.Second))
+		if at < 0 {
+			list = append(list, condition)
+			continue
 		}
+		old, _ := list[at].(map[string]any)
+		if old["status"] == string(condition.Status) && old["reason"] == condition.Reason && old["message"] == condition.Message {
+			known++
+			continue
+		}
+		list[at] = condition
 	}
-	status["conditions"] = append(kept, condition)
+	if known == len(conditions) {
+		return false, 0, nil
+	}
+	status["conditions"] = list
 	wait, err = r.status.Write(ctx, stored, status, true)
 	return wait == 0 && err == nil, wait, err
 }

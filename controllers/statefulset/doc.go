@@ -17,7 +17,8 @@
 // reference was written with.
 //
 // What it never touches: pods of other controllers, pods whose names are not those of a slot, and the spec of the set. Claims are
-// created, given owners and grown, but never deleted.
+// created, given owners and grown, but never deleted. A pod keeps the volumes it was created with, because the server lets nobody
+// change them: a claim template that is added later concerns a pod from its next replacement on.
 //
 // plan.go decides and status.go reports; both are pure. observe.go reads, controller.go puts them together, watch.go says what
 // wakes whom.

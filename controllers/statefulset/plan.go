@@ -30,8 +30,6 @@ const (
 	reasonScaleOut = "ScaleOut"
 	// reasonScaleIn removes a pod whose ordinal is not wanted.
 	reasonScaleIn = "ScaleIn"
-	// reasonFinished replaces a pod that has failed or succeeded.
-	reasonFinished = "Finished"
 	// reasonSpecifiedDelete replaces a pod because its user asked for it.
 	reasonSpecifiedDelete = "SpecifiedDelete"
 	// reasonOutdated replaces a pod that is at another revision.
@@ -241,7 +239,7 @@ func (p *planner) keepWanted() {
 func (p *planner) replicasAtOnce() {
 	for _, pod := range p.pods {
 		if pod.Doom == podset.DoomFinished {
-			p.pass.Remove(pod.Pod, reasonFinished)
+			p.pass.Remove(pod.Pod, podset.ReasonFinished)
 		}
 	}
 
@@ -305,7 +303,7 @@ func (p *planner) replicasInOrder() bool {
 			p.holdFor(pod, noteTerminating, "is terminating")
 			return false
 		case pod.Doom == podset.DoomFinished:
-			p.pass.Remove(pod, reasonFinished)
+			p.pass.Remove(pod, podset.ReasonFinished)
 			return false
 		case !pod.Available:
 			p.holdFor(pod, notePodNotReady, "is not available yet")

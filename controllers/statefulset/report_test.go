@@ -5,6 +5,7 @@ package statefulset
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -83,6 +84,29 @@ func TestRefusedObservationIsReportedOnce(t *testing.T) {
 	}
 	if len(recorder.Events) != 1 {
 		t.Error("a conflict is reported")
+	}
+}
+
+func TestUndecodableSetIsStalledAndNotReconciling(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Obj()
+	set.Status.Conditions = []appsv1.StatefulSetCondition{
+		{Type: appsv1beta1.StatefulSetReconciling, Status: corev1.ConditionTrue, Reason: "RollingOut"},
+		{Type: appsv1beta1.StatefulSetAvailable, Status: corev1.ConditionTrue},
+	}
+	r, server, recorder := newReconciler(t, set)
+	for range 2 {
+		raw, _ := stored(t, server, set)
+		if result, err := r.reportUndecodable(t.Context(), raw, errors.New("spec.replicas: is a string")); err != nil || !result.IsZero() {
+			t.Fatalf("result %+v, %v", result, err)
+		}
+	}
+	_, after := stored(t, server, set)
+	want := []string{"Reconciling=False/Undecodable", "Available=True/", "Progressing=False/Undecodable", "Stalled=True/Undecodable"}
+	if diff := cmp.Diff(want, brief(after.Status.Conditions)); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if len(recorder.Events) != 1 {
+		t.Errorf("%d events, want 1", len(recorder.Events))
 	}
 }
 

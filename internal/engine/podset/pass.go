@@ -20,6 +20,9 @@ import (
 
 // Reasons of actions and notes that the shared stages use.
 const (
+	// ReasonFinished deletes a pod that has failed or succeeded, so that another one takes its place. The executor slows this down where
+	// it happens again and again.
+	ReasonFinished = "Finished"
 	// ReasonInPlaceUpdate is the first edit of an update in place.
 	ReasonInPlaceUpdate = "InPlaceUpdate"
 	// ReasonInPlaceContinue is a later edit of it: the grace period is over, or the next batch begins.

@@ -17,5 +17,7 @@
 //     deletion, that it is about to happen.
 //   - A slot whose action is refused is tried again after 1 s, doubling to 15 min, or to 8 s when the server failed
 //     instead of refusing. A changed spec and a restart forget this; then the next try comes at once.
+//   - A pod that has failed is deleted at once the first time. If its slot's next ones fail too, each waits twice as long, from 1 s to
+//     15 min, until ten minutes go well or the spec changes.
 //   - Conflicts, and objects that are gone, are ordinary: no event, no error; the next pass sees the newer state.
 package executor

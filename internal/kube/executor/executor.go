@@ -69,6 +69,7 @@ type Options struct {
 type Executor struct {
 	Options
 	backoff *backoff
+	churn   *churn
 	ramps   *ramps
 }
 
@@ -86,6 +87,7 @@ func New(options Options) *Executor {
 	return &Executor{
 		Options: options,
 		backoff: &backoff{clock: options.Clock, owners: map[types.NamespacedName]*refusals{}},
+		churn:   &churn{clock: options.Clock, owners: map[types.NamespacedName]*replacements{}},
 		ramps:   &ramps{clock: options.Clock, owners: map[types.NamespacedName]ramp{}},
 	}
 }
@@ -93,6 +95,7 @@ func New(options Options) *Executor {
 // Forget drops what is remembered of an owner that is gone.
 func (e *Executor) Forget(owner types.NamespacedName) {
 	e.backoff.forget(owner)
+	e.churn.forget(owner)
 	e.ramps.forget(owner)
 }
 
@@ -190,14 +193,18 @@ func (p *pass) order(actions []podset.Action) []int {
 	return order
 }
 
-// waits says whether the action has to wait because it, or its verb, was refused lately, and notes it.
+// waits says whether the action has to wait, because it, or its verb, was refused lately, or because it replaces the slot's pod once
+// more, and notes it.
 func (p *pass) waits(i int, a podset.Action) bool {
 	last, wait := p.executor.backoff.of(p.of, stepOf(a))
 	_, pause := p.executor.backoff.of(p.of, step{verb: a.Verb})
 	if last.count > 0 && max(wait, pause) > 0 {
 		p.failures[i] = podset.Failure{Verb: a.Verb, Slot: a.Slot, Message: last.message}
 	}
-	if wait = max(wait, pause); wait == 0 {
+	if wait = max(wait, pause); wait == 0 && replaces(a) {
+		wait = p.executor.churn.wait(p.of, p.owner.GetGeneration(), a.Slot)
+	}
+	if wait == 0 {
 		return false
 	}
 	if last.count == 0 {
@@ -236,6 +243,9 @@ func (p *pass) conclude(r result, actions []podset.Action) {
 		p.outcome.Done++
 		e.backoff.succeeded(p.of.NamespacedName, stepOf(a))
 		e.backoff.succeeded(p.of.NamespacedName, step{verb: a.Verb})
+		if replaces(a) {
+			e.churn.replaced(p.of, p.owner.GetGeneration(), a.Slot)
+		}
 	case verdictConflict, verdictGone:
 		p.recheck(ordinary)
 	case verdictRefused, verdictDoubt:

@@ -585,6 +585,70 @@ func TestApplyCreatesClaimsFirst(t *testing.T) {
 	}
 }
 
+// A node that refuses every pod must not be sent a new one many times a second.
+func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
+	f := newFixture(t, nil)
+	f.set.Generation = 1
+	fails := func() podset.Outcome {
+		t.Helper()
+		pod := testutil.Pod("web-0").UID("a").Obj()
+		if err := f.server.Create(t.Context(), pod); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
+		}
+		if err := f.server.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			t.Fatal(err)
+		}
+		action := remove(pod)
+		action.Slot, action.Reason = "0", podset.ReasonFinished
+		return f.apply(t, action)
+	}
+	if outcome := fails(); outcome.Done != 1 {
+		t.Fatalf("outcome %+v, want the first one replaced at once", outcome)
+	}
+	var delays []time.Duration
+	for range 12 {
+		outcome := fails()
+		if outcome.Done != 0 || outcome.Left != 1 || len(outcome.Failures) != 0 {
+			t.Fatalf("outcome %+v, want it left", outcome)
+		}
+		delays = append(delays, outcome.RecheckAfter)
+		f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
+		if outcome := fails(); outcome.Done != 1 {
+			t.Fatalf("outcome %+v after the delay, want it replaced", outcome)
+		}
+	}
+	if delays[0] != time.Second || delays[1] != 2*time.Second || delays[11] != longestDelay {
+		t.Errorf("delays %v, want 1s doubling to %v", delays, longestDelay)
+	}
+	f.clock.SetTime(f.clock.Now().Add(longestDelay + steady + time.Second))
+	fails()
+	if outcome := fails(); outcome.RecheckAfter != time.Second {
+		t.Errorf("waits %v after a steady time, want a second again", outcome.RecheckAfter)
+	}
+	f.set.Generation = 2
+	if outcome := fails(); outcome.Done != 1 {
+		t.Errorf("outcome %+v after the spec changed, want it replaced at once", outcome)
+	}
+	f.Forget(f.owner().NamespacedName)
+	if len(f.churn.owners) != 0 {
+		t.Errorf("still remembers %v", f.churn.owners)
+	}
+}
+
+func TestApplyNamesTheRefusedClaim(t *testing.T) {
+	f := newFixture(t, nil)
+	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
+	action := create(f.set, 0)
+	action.Claims = []*corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: "data-web-0"}}}
+	if outcome := f.apply(t, action); len(outcome.Failures) != 1 {
+		t.Errorf("outcome %+v, want a failure", outcome)
+	}
+	emitted := f.emitted()
+	if len(emitted) != 1 || !strings.HasPrefix(emitted[0], "Warning FailedCreate create Claim data-web-0 Pod web-0 in StatefulSet web failed error: ") {
+		t.Errorf("events %q", emitted)
+	}
+}
+
 func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Slice = 500 * time.Millisecond; o.Pool = NewPool(2, clock.RealClock{}) })
 	f.server.SetFault(func(ctx context.Context, _ testutil.Write, forward func() error) error {

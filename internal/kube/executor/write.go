@@ -80,12 +80,17 @@ type writer struct {
 	of    freshness.Owner
 }
 
-// create makes the claims, then the pod, then writes the first edit to it. Quiet says that the pod was there already.
+// create makes the claims, then the pod, then writes the first edit to it. Quiet says that the event of the action would be wrong:
+// the pod was there already, or a claim was refused, which has an event of its own.
 func (w *writer) create(ctx context.Context, a podset.Action) (related runtime.Object, quiet bool, err error) {
 	for _, claim := range a.Claims {
 		made, err := w.createClaim(ctx, claim)
 		if err != nil {
-			return a.Pod, false, err
+			w.report(ctx, w.owner, claim, podset.Action{Verb: podset.VerbCreateClaim, Failure: podset.Event{
+				Warning: true, Reason: a.Failure.Reason,
+				Message: fmt.Sprintf("create Claim %s Pod %s in %s %s failed error", claim.Name, a.Pod.Name, w.Kind, w.of.Name),
+			}}, err)
+			return claim, true, err
 		}
 		if !made {
 			continue
