@@ -42,7 +42,7 @@ test-unit: ## Tables, stories and the exhaustive exploration of planners; needs 
 	@go run ./tests/cmd/suites unit exploration
 
 .PHONY: test-integration
-test-integration: ## Admission, conversion, status, ownership, watches and the public typed client against a real API server.
+test-integration: ## Admission, status, ownership, watches and the public typed client against a real API server.
 	@go run ./tests/cmd/suites framework integration
 
 .PHONY: test-e2e

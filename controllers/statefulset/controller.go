@@ -52,9 +52,6 @@ const (
 	busy = 100 * time.Millisecond
 	// historyLimit is revisionHistoryLimit when it is omitted.
 	historyLimit = 10
-
-	// reasonUndecodable is a set whose stored form does not fit its type.
-	reasonUndecodable = "Undecodable"
 )
 
 // Kind is the kind that is reconciled, in the version that is stored.
@@ -274,7 +271,7 @@ func (r *Reconciler) reportUndecodable(ctx context.Context, stored *unstructured
 	condition := appsv1.StatefulSetCondition{
 		Type:    appsv1beta1.StatefulSetStalled,
 		Status:  corev1.ConditionTrue,
-		Reason:  reasonUndecodable,
+		Reason:  appsv1beta1.ReasonUndecodable,
 		Message: fmt.Sprintf("the stored object cannot be decoded, so nothing is done for it: %v", cause),
 	}
 	// Tools believe the first of Reconciling and Stalled that is True.
@@ -284,7 +281,7 @@ func (r *Reconciler) reportUndecodable(ctx context.Context, stored *unstructured
 	written, wait, err := r.addConditions(ctx, stored, progressing, reconciling, condition)
 	if written {
 		ctrl.LoggerFrom(ctx).Info("Set cannot be decoded", "err", cause.Error())
-		r.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, reasonUndecodable, "Decode", "%s", condition.Message)
+		r.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, appsv1beta1.ReasonUndecodable, "Decode", "%s", condition.Message)
 	}
 	return ctrl.Result{RequeueAfter: wait}, err
 }

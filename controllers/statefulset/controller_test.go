@@ -80,7 +80,7 @@ func newShell(t *testing.T, objects ...client.Object) *shell {
 		server: server, events: recorder,
 		Reconciler: New(Dependencies{
 			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
-			Metrics: m, Pool: executor.NewPool(executor.DefaultWrites, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
+			Metrics: m, Pool: executor.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
 			WriteTimeout: limit, ReconcileTimeout: 2 * limit,
 		}),
 	}
@@ -264,7 +264,7 @@ func TestReconcileLeavesAnUndecodableSetAlone(t *testing.T) {
 	// Once said, it is not said again.
 	message := strings.SplitN(strings.SplitN(bodies[0], `"message":"`, 2)[1], `"`, 2)[0]
 	broken.Object["status"] = map[string]any{"conditions": []any{map[string]any{
-		"type": "Stalled", "status": "True", "reason": reasonUndecodable, "message": message,
+		"type": "Stalled", "status": "True", "reason": appsv1beta1.ReasonUndecodable, "message": message,
 	}}}
 	if _, err := s.Reconcile(t.Context(), key(broken)); err != nil {
 		t.Fatal(err)

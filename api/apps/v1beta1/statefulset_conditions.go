@@ -56,11 +56,13 @@ const (
 	ReasonInPlaceBlocked = "InPlaceBlocked"
 	// ReasonInvalidTemplate: the server finds faults in the pod template. The set is Stalled when it refuses pods for them, too.
 	ReasonInvalidTemplate = "InvalidTemplate"
+	// ReasonUndecodable: the stored object does not fit its type, so nothing is done.
+	ReasonUndecodable = "Undecodable"
 	// ReasonClaimsCannotFollow: volume claims differ from their template in a way that no update can change.
 	ReasonClaimsCannotFollow = "ClaimsCannotFollow"
 	// ReasonNotStalled: nothing needs the user.
 	ReasonNotStalled = "NotStalled"
-	// ReasonEnoughAvailable and ReasonTooFewAvailable are those of Available.
+	// ReasonEnoughAvailable: no more pods are unavailable than an update may take away.
 	ReasonEnoughAvailable = "EnoughPodsAvailable"
 	// ReasonTooFewAvailable: more pods are unavailable than an update may take away.
 	ReasonTooFewAvailable = "TooFewPodsAvailable"

@@ -39,6 +39,9 @@ import (
 // deadline is when a test that waits for something gives up.
 const deadline = time.Minute
 
+// defaultWrites is the size of the pool without flags.
+const defaultWrites = 32
+
 type fixture struct {
 	*Executor
 	server  *testutil.Client
@@ -69,7 +72,7 @@ func newFixture(t *testing.T, change func(*Options), objects ...client.Object) *
 	}
 	f.tracker = freshness.New(freshness.Options{Live: f.server, Clock: f.clock})
 	options := Options{
-		Kind: "StatefulSet", Client: f.server, Live: f.server, Tracker: f.tracker, Pool: NewPool(DefaultWrites, clock.RealClock{}),
+		Kind: "StatefulSet", Client: f.server, Live: f.server, Tracker: f.tracker, Pool: NewPool(defaultWrites, clock.RealClock{}),
 		Recorder: f.events, Metrics: m, Clock: f.clock, Slice: time.Minute,
 	}
 	if change != nil {
@@ -221,8 +224,8 @@ func TestApplyStartsSmallAndInOrder(t *testing.T) {
 		return forward()
 	})
 	f.apply(t, creates(f.set, 60)...)
-	if most[0] != 1 || slices.Max(most) > DefaultWrites {
-		t.Errorf("in flight over time: %v, want a start with 1 and at most %d", most, DefaultWrites)
+	if most[0] != 1 || slices.Max(most) > defaultWrites {
+		t.Errorf("in flight over time: %v, want a start with 1 and at most %d", most, defaultWrites)
 	}
 	var first []string
 	for _, w := range f.server.Writes() {
@@ -245,8 +248,8 @@ func TestApplyStartsSmallOncePerRollout(t *testing.T) {
 	}
 	f.apply(t)
 	f.apply(t, actions[7:]...)
-	if got := window(); got != DefaultWrites {
-		t.Errorf("after 60 successes %d at once, want %d", got, DefaultWrites)
+	if got := window(); got != defaultWrites {
+		t.Errorf("after 60 successes %d at once, want %d", got, defaultWrites)
 	}
 	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
 	f.apply(t, create(f.set, 99))
@@ -688,7 +691,7 @@ func TestHangingNamespaceDoesNotDelayAnother(t *testing.T) {
 	// The pool's clock stands still: nothing that hangs ever counts as slow, so what others get is theirs from the start.
 	still := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	f := newFixture(t, func(o *Options) {
-		o.Pool, o.Slice, o.WriteTimeout = NewPool(DefaultWrites, still), 2*deadline, 2*deadline
+		o.Pool, o.Slice, o.WriteTimeout = NewPool(32, still), 2*deadline, 2*deadline
 	})
 	hung := make(chan struct{}, 10000)
 	release := make(chan struct{})
@@ -707,11 +710,11 @@ func TestHangingNamespaceDoesNotDelayAnother(t *testing.T) {
 	defer wg.Wait()
 	defer close(release)
 	// Each set begins with one creation at a time: more sets than the pool has room for.
-	for i := range 2 * DefaultWrites {
+	for i := range 2 * defaultWrites {
 		set := testutil.StatefulSet(fmt.Sprintf("a%d", i)).Namespace("hanging").Obj()
 		wg.Go(func() { f.Apply(t.Context(), set, podset.Plan{Actions: creates(set, 5)}) })
 	}
-	for range DefaultWrites * 3 / 4 {
+	for range defaultWrites * 3 / 4 {
 		select {
 		case <-hung:
 		case <-time.After(deadline):

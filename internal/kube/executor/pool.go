@@ -11,12 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-const (
-	// DefaultWrites is how many actions are under way at the same time, over all workloads of a manager.
-	DefaultWrites = 32
-	// slow is how long a write may take before its namespace counts as slow.
-	slow = 2 * time.Second
-)
+// slow is how long a write may take before its namespace counts as slow.
+const slow = 2 * time.Second
 
 // Pool shares out what namespaces compete for: writes in flight, and the workers of a controller. It is safe for concurrent use.
 //

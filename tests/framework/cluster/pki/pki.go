@@ -17,8 +17,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -116,19 +114,6 @@ func NewKey() (private, public []byte, err error) {
 		return nil, nil, fmt.Errorf("encoding a public key: %w", err)
 	}
 	return private, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil
-}
-
-// Write stores the pair as <name>.crt and <name>.key in dir, readable by the owner only, and returns both paths.
-func (p Pair) Write(dir, name string) (certFile, keyFile string, err error) {
-	certFile = filepath.Join(dir, name+".crt")
-	keyFile = filepath.Join(dir, name+".key")
-	if err := os.WriteFile(certFile, p.Cert, 0o600); err != nil {
-		return "", "", fmt.Errorf("writing a certificate: %w", err)
-	}
-	if err := os.WriteFile(keyFile, p.Key, 0o600); err != nil {
-		return "", "", fmt.Errorf("writing a private key: %w", err)
-	}
-	return certFile, keyFile, nil
 }
 
 func (a *Authority) issue(template *x509.Certificate) (Pair, error) {

@@ -97,9 +97,6 @@ func (n *Network) Push(ctx context.Context, reference string, image v1.Image) er
 	return n.registry.Push(ctx, reference, image)
 }
 
-// Host is the address of this machine in the network.
-func (n *Network) Host() netip.Addr { return n.plan.host() }
-
 // Close ends the network. Its nodes have to be stopped before.
 func (n *Network) Close() error {
 	var failures []error

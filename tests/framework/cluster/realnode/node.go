@@ -364,11 +364,6 @@ func (n *Node) PodRange() netip.Prefix { return n.network.plan.pods(n.number) }
 // Log is the path of the log of [Kubelet] or [Containerd].
 func (n *Node) Log(program string) string { return n.log[program] }
 
-// RuntimeSocket is the path, on this machine, of the socket at which containerd serves CRI.
-func (n *Node) RuntimeSocket() string {
-	return filepath.Join(n.state.sub("run"), strings.TrimPrefix(containerdSocket, "/run"))
-}
-
 // Command prepares a command that runs inside the node, where it sees what the kubelet sees.
 func (n *Node) Command(ctx context.Context, args ...string) *exec.Cmd {
 	enter := []string{"--target", strconv.Itoa(n.command.Process.Pid), "--mount", "--net", "--pid", "--uts", "--ipc", "--"}
