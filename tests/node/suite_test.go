@@ -249,7 +249,7 @@ func assertReplacedOnce(t *testing.T, was, is *corev1.Pod, name string) {
 	}
 }
 
-// assertNotReadyWithOld checks the states of a pod after it went out of service: it is not ready before its container is another one.
+// assertNotReadyWithOld checks that in none of the states the pod is ready with the container that is to be replaced.
 func assertNotReadyWithOld(t *testing.T, states []moment, was *corev1.Pod) {
 	t.Helper()
 	for _, m := range states {

@@ -29,7 +29,8 @@ import (
 // TestNoRequestIsLost rolls three pods behind a Service while a client sends requests all the time. Like a proxy, the client knows
 // nothing but the EndpointSlices.
 func TestNoRequestIsLost(t *testing.T) {
-	const grace, replicas = 2 * time.Second, 3
+	// Longer than a kubelet can go on writing the readiness of before, which is about two seconds.
+	const grace, replicas = 4 * time.Second, 3
 	n := onNode(t)
 	set := guestbook(replicas)
 	set.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &shared.InPlaceUpdateStrategy{GracePeriodSeconds: int32(grace / time.Second)}
@@ -77,8 +78,8 @@ func TestNoRequestIsLost(t *testing.T) {
 		assertReplacedOnce(t, &was[i], &is, "web")
 		history := states.of(n, &is)
 		out, rest := first(t, history, "the pod is not ready", func(pod *corev1.Pod) bool { return !environment.IsReady(pod) })
-		assertNotReadyWithOld(t, rest, &was[i])
-		edited, _ := first(t, rest, "the image is changed", func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image == repository+":v2" })
+		edited, rest := first(t, rest, "the image is changed", func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image == repository+":v2" })
+		assertNotReadyWithOld(t, append([]moment{edited}, rest...), &was[i])
 		// The watch may have told the first of the two a little late.
 		if drained := edited.at.Sub(out.at); drained < grace*3/4 {
 			t.Errorf("pod %s was edited %s after it left the Service, want %s", is.Name, drained, grace)

@@ -60,11 +60,13 @@ func TestImageUpdateKeepsPod(t *testing.T) {
 	if out.pod.Spec.Containers[0].Image != repository+":v1" {
 		t.Error("the image changed before the pod was out of service")
 	}
-	assertNotReadyWithOld(t, rest, &was)
 	edited, rest := first(t, rest, "the image is changed", func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image == repository+":v2" })
 	assertEdited(t, &was, edited.pod, set)
 	seen, rest := first(t, rest, "the kubelet has seen the edit", func(pod *corev1.Pod) bool { return pod.Status.ObservedGeneration >= edited.pod.Generation })
-	replaced, rest := first(t, append([]moment{seen}, rest...), "the new container runs", func(pod *corev1.Pod) bool {
+	rest = append([]moment{seen}, rest...)
+	// Until then the kubelet may still write the readiness of before.
+	assertNotReadyWithOld(t, rest, &was)
+	replaced, rest := first(t, rest, "the new container runs", func(pod *corev1.Pod) bool {
 		is := status(pod, "web")
 		return is.ContainerID != status(&was, "web").ContainerID && is.State.Running != nil
 	})
@@ -80,8 +82,8 @@ func assertEdited(t *testing.T, was, pod *corev1.Pod, set *v1beta1.StatefulSet) 
 	if pod.Labels[shared.LabelControllerRevisionHash] != set.Status.UpdateRevision || pod.Labels[shared.LabelLifecycleState] != string(shared.StateUpdating) {
 		t.Errorf("labels at the edit: %v", pod.Labels)
 	}
-	if environment.IsReady(pod) {
-		t.Error("the pod was ready when its image changed")
+	if c := condition(pod, shared.GateInPlaceUpdateReady); c.Status != corev1.ConditionFalse {
+		t.Errorf("the condition was %+v when the image changed", c)
 	}
 	var state shared.InPlaceUpdateState
 	if err := json.Unmarshal([]byte(pod.Annotations[shared.AnnotationInPlaceState]), &state); err != nil {
