@@ -22,7 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
-	. "github.com/kruise-operator/kruise-operator/tests/framework/scenario" //nolint:revive // the words that flows are told in
+	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
 func upTo(n int) []int {
@@ -37,7 +37,7 @@ func upTo(n int) []int {
 func TestParallelStart(t *testing.T) {
 	t.Parallel()
 	// Pods start when the test says so, so that the test sees all of them before any is ready.
-	s := Start(t, env, 40, limits.Rules{}, Sim(simnode.StartDelay, "never"))
+	s := scenario.Start(t, env, 40, limits.Rules{}, scenario.Sim(simnode.StartDelay, "never"))
 	s.AwaitOrdinals(upTo(40)...)
 	s.Annotate(simnode.CrashLoop, "true", 17)
 	s.Annotate(simnode.StartDelay, "0s", upTo(40)...)
@@ -52,13 +52,13 @@ func TestParallelStart(t *testing.T) {
 // 2. maxUnavailable is a sliding window from the highest ordinal down.
 func TestInPlaceWindow(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 9, limits.Rules{}, MaxUnavailable("3"), Held)
+	s := scenario.Start(t, env, 9, limits.Rules{}, scenario.MaxUnavailable("3"), scenario.Held)
 	s.Done()
 	before := s.Identities()
-	s.Update(Image(V2))
-	s.AwaitUpdating(V2, 6, 7, 8)
+	s.Update(scenario.Image(scenario.V2))
+	s.AwaitUpdating(scenario.V2, 6, 7, 8)
 	s.Release(7)
-	s.AwaitUpdating(V2, 5, 6, 8)
+	s.AwaitUpdating(scenario.V2, 5, 6, 8)
 	s.Release(upTo(9)...)
 	set := s.Done()
 	s.Kept(before, 1)
@@ -79,36 +79,36 @@ func TestForeignOutage(t *testing.T) {
 	t.Parallel()
 	t.Run("two", func(t *testing.T) {
 		t.Parallel()
-		s := Start(t, env, 6, limits.Rules{}, MaxUnavailable("2"), Partition(1), Held)
+		s := scenario.Start(t, env, 6, limits.Rules{}, scenario.MaxUnavailable("2"), scenario.Partition(1), scenario.Held)
 		s.Done()
 		s.Annotate(simnode.CrashLoop, "true", 1)
 		s.AwaitReady(0, 2, 3, 4, 5)
-		s.Update(Image(V2))
-		s.AwaitUpdating(V2, 1, 5)
+		s.Update(scenario.Image(scenario.V2))
+		s.AwaitUpdating(scenario.V2, 1, 5)
 		s.Release(1)
 		s.Unannotate(simnode.CrashLoop, 1)
-		s.AwaitUpdating(V2, 4, 5)
+		s.AwaitUpdating(scenario.V2, 4, 5)
 		s.Release(2, 3, 4, 5)
-		s.AwaitImage(V2, 1, 2, 3, 4, 5)
+		s.AwaitImage(scenario.V2, 1, 2, 3, 4, 5)
 		s.AwaitReady(upTo(6)...)
-		s.AwaitImage(V1, 0)
+		s.AwaitImage(scenario.V1, 0)
 	})
 	t.Run("one", func(t *testing.T) {
 		t.Parallel()
-		s := Start(t, env, 6, limits.Rules{}, Partition(1), Held)
+		s := scenario.Start(t, env, 6, limits.Rules{}, scenario.Partition(1), scenario.Held)
 		s.Done()
 		s.Annotate(simnode.CrashLoop, "true", 1)
 		s.AwaitReady(0, 2, 3, 4, 5)
-		s.Update(Image(V2))
-		s.AwaitUpdating(V2, 1)
+		s.Update(scenario.Image(scenario.V2))
+		s.AwaitUpdating(scenario.V2, 1)
 		s.Release(1)
 		s.Unannotate(simnode.CrashLoop, 1)
 		for _, next := range []int{5, 4, 3, 2} {
-			s.AwaitUpdating(V2, next)
+			s.AwaitUpdating(scenario.V2, next)
 			s.Release(next)
 		}
 		s.AwaitReady(upTo(6)...)
-		s.AwaitImage(V1, 0)
+		s.AwaitImage(scenario.V1, 0)
 		if verdict := s.Limits.Verify(); verdict.Peak != 1 {
 			t.Errorf("at most %d pods were out of service at once, want 1", verdict.Peak)
 		}
@@ -120,30 +120,30 @@ func TestReservedOrdinals(t *testing.T) {
 	t.Parallel()
 	t.Run("parallel", func(t *testing.T) {
 		t.Parallel()
-		s := Start(t, env, 4, limits.Rules{}, Reserve("0", "2-3"), Partition(1), Held)
+		s := scenario.Start(t, env, 4, limits.Rules{}, scenario.Reserve("0", "2-3"), scenario.Partition(1), scenario.Held)
 		s.Done()
 		s.AwaitOrdinals(1, 4, 5, 6)
-		s.Update(Image(V2))
+		s.Update(scenario.Image(scenario.V2))
 		for _, next := range []int{6, 5, 4} {
-			s.AwaitUpdating(V2, next)
+			s.AwaitUpdating(scenario.V2, next)
 			s.Release(next)
 		}
 		s.AwaitReady(1, 4, 5, 6)
-		s.AwaitImage(V1, 1)
-		s.Update(Reserve("0", "2-3", "5"))
+		s.AwaitImage(scenario.V1, 1)
+		s.Update(scenario.Reserve("0", "2-3", "5"))
 		s.AwaitOrdinals(1, 4, 6, 7)
 		s.AwaitReady(1, 4, 6, 7)
-		s.AwaitImage(V1, 1)
+		s.AwaitImage(scenario.V1, 1)
 	})
 	t.Run("in order", func(t *testing.T) {
 		t.Parallel()
-		s := Start(t, env, 4, limits.Rules{}, OrderedReady, Reserve("0", "2-3"), Sim(simnode.ReadyDelay, "never"))
+		s := scenario.Start(t, env, 4, limits.Rules{}, scenario.OrderedReady, scenario.Reserve("0", "2-3"), scenario.Sim(simnode.ReadyDelay, "never"))
 		for _, next := range []int{1, 4, 5, 6} {
 			s.Await(fmt.Sprintf("pod %d exists", next), exists(next))
 			s.Annotate(simnode.ReadyDelay, "0s", next)
 		}
 		s.Done()
-		s.Update(Reserve("0", "2-3", "5"))
+		s.Update(scenario.Reserve("0", "2-3", "5"))
 		s.Await("pod 7 exists", exists(7))
 		s.AwaitOrdinals(1, 4, 5, 6, 7) // 5 stays until 7 is available
 		s.Annotate(simnode.ReadyDelay, "0s", 7)
@@ -163,7 +163,7 @@ func exists(ordinal int) func(map[int]corev1.Pod) error {
 // 6. scaleStrategy.maxUnavailable limits how many unavailable pods exist while the set grows.
 func TestRateLimitedStart(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 20, limits.Rules{}, Sim(simnode.ReadyDelay, "never"), func(set *v1beta1.StatefulSet) {
+	s := scenario.Start(t, env, 20, limits.Rules{}, scenario.Sim(simnode.ReadyDelay, "never"), func(set *v1beta1.StatefulSet) {
 		set.Spec.ScaleStrategy = &v1beta1.StatefulSetScaleStrategy{MaxUnavailable: ptr.To(intstr.FromInt32(3))}
 	})
 	s.AwaitOrdinals(0, 1, 2)
@@ -180,7 +180,7 @@ func TestRateLimitedStart(t *testing.T) {
 // 7. Pods labeled for deletion are replaced under maxUnavailable, from the highest down, broken ones at once.
 func TestSpecifiedDelete(t *testing.T) {
 	t.Parallel()
-	label := func(s *Scenario, ordinals ...int) {
+	label := func(s *scenario.Scenario, ordinals ...int) {
 		t.Helper()
 		// Both labels have to be seen at once: pause while writing them.
 		s.Update(paused(true))
@@ -190,7 +190,7 @@ func TestSpecifiedDelete(t *testing.T) {
 	}
 	t.Run("one after the other", func(t *testing.T) {
 		t.Parallel()
-		s := Start(t, env, 5, limits.Rules{}, Sim(simnode.ReadyDelay, "never"))
+		s := scenario.Start(t, env, 5, limits.Rules{}, scenario.Sim(simnode.ReadyDelay, "never"))
 		s.AwaitOrdinals(upTo(5)...)
 		s.Annotate(simnode.ReadyDelay, "0s", upTo(5)...)
 		s.Done()
@@ -206,7 +206,7 @@ func TestSpecifiedDelete(t *testing.T) {
 	})
 	t.Run("the broken one first", func(t *testing.T) {
 		t.Parallel()
-		s := Start(t, env, 5, limits.Rules{}, Sim(simnode.ReadyDelay, "never"))
+		s := scenario.Start(t, env, 5, limits.Rules{}, scenario.Sim(simnode.ReadyDelay, "never"))
 		s.AwaitOrdinals(upTo(5)...)
 		s.Annotate(simnode.ReadyDelay, "0s", upTo(5)...)
 		s.Done()
@@ -223,7 +223,7 @@ func TestSpecifiedDelete(t *testing.T) {
 	})
 }
 
-func paused(on bool) Change {
+func paused(on bool) scenario.Change {
 	return func(set *v1beta1.StatefulSet) { set.Spec.UpdateStrategy.RollingUpdate.Paused = on }
 }
 
@@ -255,7 +255,7 @@ func kept(before map[int]corev1.Pod, ordinals ...int) func(map[int]corev1.Pod) e
 func TestClaimsGoWithScaledPods(t *testing.T) {
 	t.Parallel()
 	class := storageClass(t)
-	s := Start(t, env, 3, limits.Rules{}, Claims(class, "1Gi"), retention(appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType))
+	s := scenario.Start(t, env, 3, limits.Rules{}, scenario.Claims(class, "1Gi"), retention(appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType))
 	s.Done()
 	claims := map[int]*corev1.PersistentVolumeClaim{}
 	for o := range 3 {
@@ -267,7 +267,7 @@ func TestClaimsGoWithScaledPods(t *testing.T) {
 	if err := s.Client.Update(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
-	s.Update(Replicas(1))
+	s.Update(scenario.Replicas(1))
 	s.AwaitOrdinals(0)
 	s.Eventually("the claim of pod 2 is gone and that of pod 1 going", func(context.Context) error {
 		if c := s.Claim("data-web-1"); s.Claim("data-web-2") != nil || c == nil || c.DeletionTimestamp == nil {
@@ -275,7 +275,7 @@ func TestClaimsGoWithScaledPods(t *testing.T) {
 		}
 		return nil
 	})
-	s.Update(Replicas(3))
+	s.Update(scenario.Replicas(3))
 	s.AwaitReady(0, 2)
 	s.AwaitOrdinals(0, 2)
 	if now := s.Claim("data-web-0"); now == nil || now.UID != claims[0].UID || now.DeletionTimestamp != nil {
@@ -303,7 +303,7 @@ func storageClass(t *testing.T) string {
 	return "fast"
 }
 
-func retention(deleted, scaled appsv1.PersistentVolumeClaimRetentionPolicyType) Change {
+func retention(deleted, scaled appsv1.PersistentVolumeClaimRetentionPolicyType) scenario.Change {
 	return func(set *v1beta1.StatefulSet) {
 		set.Spec.PersistentVolumeClaimRetentionPolicy = &v1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: deleted, WhenScaled: scaled}
 	}

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
@@ -33,7 +36,15 @@ func TestGuestbook(t *testing.T) {
 	arrived := func(what string, want int, image string) time.Duration {
 		t.Helper()
 		began := time.Now()
-		n.EventuallyWithin(3*time.Minute, what, func(ctx context.Context) error {
+		n.EventuallyWithin(5*time.Minute, what, func(ctx context.Context) error {
+			// Listing hundreds of pods again and again would be most of the work: ask the set first.
+			is := &v1beta1.StatefulSet{}
+			if err := n.Client.Get(ctx, types.NamespacedName{Namespace: n.Name, Name: set}, is); err != nil {
+				return err
+			}
+			if s := is.Status; s.ObservedGeneration != is.Generation || int(s.UpdatedAvailableReplicas) != want || int(s.Replicas) != want {
+				return fmt.Errorf("the status is %+v", s)
+			}
 			pods, err := n.ListPods(ctx)
 			if err != nil {
 				return err

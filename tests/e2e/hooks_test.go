@@ -22,7 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
-	. "github.com/kruise-operator/kruise-operator/tests/framework/scenario" //nolint:revive // the words that flows are told in
+	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
 const hook = "example.io/hook"
@@ -32,7 +32,7 @@ type handler struct {
 	name string
 	hook func() *shared.LifecycleHook
 	// template puts the hook on new pods.
-	template Change
+	template scenario.Change
 	// set and clear put the hook on a pod and take it away.
 	set, clear func(*corev1.Pod)
 }
@@ -79,7 +79,7 @@ func forHandlers(t *testing.T, test func(*testing.T, handler)) {
 }
 
 // edit changes pods, again after a conflict. A pod that is gone is left out.
-func edit(t *testing.T, s *Scenario, change func(*corev1.Pod), ordinals ...int) {
+func edit(t *testing.T, s *scenario.Scenario, change func(*corev1.Pod), ordinals ...int) {
 	t.Helper()
 	for _, o := range ordinals {
 		for {
@@ -99,7 +99,7 @@ func edit(t *testing.T, s *Scenario, change func(*corev1.Pod), ordinals ...int) 
 	}
 }
 
-func lifecycle(change func(*shared.Lifecycle)) Change {
+func lifecycle(change func(*shared.Lifecycle)) scenario.Change {
 	return func(set *v1beta1.StatefulSet) {
 		if set.Spec.Lifecycle == nil {
 			set.Spec.Lifecycle = &shared.Lifecycle{}
@@ -114,13 +114,13 @@ func TestPreDelete(t *testing.T) {
 		for _, policy := range []appsv1.PodManagementPolicyType{appsv1.ParallelPodManagement, appsv1.OrderedReadyPodManagement} {
 			t.Run(string(policy[:1]), func(t *testing.T) {
 				t.Parallel()
-				s := Start(t, env, 4, limits.Rules{Regret: true}, h.template, lifecycle(func(l *shared.Lifecycle) { l.PreDelete = h.hook() }),
+				s := scenario.Start(t, env, 4, limits.Rules{Regret: true}, h.template, lifecycle(func(l *shared.Lifecycle) { l.PreDelete = h.hook() }),
 					func(set *v1beta1.StatefulSet) { set.Spec.PodManagementPolicy = policy })
 				s.Done()
 				before := s.ByOrdinal()
 
 				// Scaled in: the pods wait at the hook. Both with Parallel, one after the other in order.
-				s.Update(Replicas(2))
+				s.Update(scenario.Replicas(2))
 				waiting := []int{2, 3}
 				if policy == appsv1.OrderedReadyPodManagement {
 					waiting = []int{3}
@@ -130,13 +130,13 @@ func TestPreDelete(t *testing.T) {
 				stays(t, s, "they wait", kept(before, upTo(4)...))
 
 				// Regretted: they go back.
-				s.Update(Replicas(4))
+				s.Update(scenario.Replicas(4))
 				s.AwaitState(shared.StatePreparingDelete)
 				s.AwaitReady(upTo(4)...)
 				s.Await("nobody was replaced", kept(before, upTo(4)...))
 
 				// Released: they go.
-				s.Update(Replicas(2))
+				s.Update(scenario.Replicas(2))
 				s.AwaitState(shared.StatePreparingDelete, waiting...)
 				edit(t, s, h.clear, waiting...)
 				if policy == appsv1.OrderedReadyPodManagement {
@@ -182,21 +182,21 @@ func serving(h handler, n int, waiting []int) []int {
 func TestInPlaceUpdateHook(t *testing.T) {
 	t.Parallel()
 	forHandlers(t, func(t *testing.T, h handler) {
-		s := Start(t, env, 3, limits.Rules{Regret: true}, h.template, lifecycle(func(l *shared.Lifecycle) { l.InPlaceUpdate = h.hook() }))
+		s := scenario.Start(t, env, 3, limits.Rules{Regret: true}, h.template, lifecycle(func(l *shared.Lifecycle) { l.InPlaceUpdate = h.hook() }))
 		s.Done()
 		before := s.Identities()
 
 		// Regretted while waiting: the pod goes back without a restart.
-		s.Update(Image(V2))
+		s.Update(scenario.Image(scenario.V2))
 		s.AwaitState(shared.StatePreparingUpdate, 2)
-		s.AwaitImage(V1, 0, 1, 2)
-		s.Update(Image(V1))
+		s.AwaitImage(scenario.V1, 0, 1, 2)
+		s.Update(scenario.Image(scenario.V1))
 		s.AwaitState(shared.StatePreparingUpdate)
 		s.Done()
 		s.Kept(before, 0)
 
-		for i, image := range []string{V2, V3} {
-			s.Update(Image(image))
+		for i, image := range []string{scenario.V2, scenario.V3} {
+			s.Update(scenario.Image(image))
 			for _, o := range []int{2, 1, 0} {
 				s.AwaitState(shared.StatePreparingUpdate, o)
 				edit(t, s, h.clear, o)
@@ -218,7 +218,7 @@ func TestInPlaceUpdateHook(t *testing.T) {
 func TestPreNormal(t *testing.T) {
 	t.Parallel()
 	forHandlers(t, func(t *testing.T, h handler) {
-		s := Start(t, env, 2, limits.Rules{}, OrderedReady, lifecycle(func(l *shared.Lifecycle) { l.PreNormal = h.hook() }))
+		s := scenario.Start(t, env, 2, limits.Rules{}, scenario.OrderedReady, lifecycle(func(l *shared.Lifecycle) { l.PreNormal = h.hook() }))
 		for o := range 2 {
 			s.AwaitState(shared.StatePreparingNormal, o)
 			s.AwaitOrdinals(upTo(o + 1)...)
@@ -243,11 +243,11 @@ func TestPreNormal(t *testing.T) {
 func TestSetIsDeleted(t *testing.T) {
 	t.Parallel()
 	class := storageClass(t)
-	s := Start(t, env, 4, limits.Rules{}, Held, MaxUnavailable("2"), Claims(class, "1Gi"),
+	s := scenario.Start(t, env, 4, limits.Rules{}, scenario.Held, scenario.MaxUnavailable("2"), scenario.Claims(class, "1Gi"),
 		retention(appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.RetainPersistentVolumeClaimRetentionPolicyType))
 	s.Done()
-	s.Update(Image(V2))
-	s.AwaitUpdating(V2, 2, 3)
+	s.Update(scenario.Image(scenario.V2))
+	s.AwaitUpdating(scenario.V2, 2, 3)
 	if err := s.Client.Delete(t.Context(), s.Set(), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestSetIsDeleted(t *testing.T) {
 // TestOrphans leaves the pods of a deleted set, and a new set adopts them without touching them.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 3, limits.Rules{})
+	s := scenario.Start(t, env, 3, limits.Rules{})
 	s.Done()
 	before := s.Identities()
 	old := s.Set()
@@ -282,14 +282,14 @@ func TestOrphans(t *testing.T) {
 		}
 		return nil
 	})
-	again := Set(3)
+	again := scenario.Set(3)
 	again.Namespace = s.Name()
 	if err := s.Client.Create(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
 	s.Done()
 	s.Kept(before, 0)
-	s.Update(Image(V2))
+	s.Update(scenario.Image(scenario.V2))
 	s.Done()
 	s.Kept(before, 1)
 }
@@ -309,7 +309,7 @@ func TestClaimPolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Start(t, env, 2, limits.Rules{}, Claims(class, "1Gi"), retention(tc.deleted, tc.scaled))
+			s := scenario.Start(t, env, 2, limits.Rules{}, scenario.Claims(class, "1Gi"), retention(tc.deleted, tc.scaled))
 			s.Done()
 			// A pod that is lost keeps its claim.
 			claim, before := s.Claim("data-web-1"), s.ByOrdinal()
@@ -336,7 +336,7 @@ func TestClaimPolicies(t *testing.T) {
 					return nil
 				}
 			}
-			s.Update(Replicas(1))
+			s.Update(scenario.Replicas(1))
 			s.AwaitOrdinals(0)
 			s.Eventually("claims after scaling in", claims(tc.afterScale))
 			s.Consistently(quiet, "claims after scaling in", claims(tc.afterScale))
@@ -354,7 +354,7 @@ func TestClaimPolicies(t *testing.T) {
 // beside other tests, whose pods may be on that node.
 func TestNodeDown(t *testing.T) {
 	const replicas = 6
-	s := Start(t, env, replicas, limits.Rules{}, MaxUnavailable("3"), Sim(simnode.RestartDelay, "30ms"), func(set *v1beta1.StatefulSet) {
+	s := scenario.Start(t, env, replicas, limits.Rules{}, scenario.MaxUnavailable("3"), scenario.Sim(simnode.RestartDelay, "30ms"), func(set *v1beta1.StatefulSet) {
 		set.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: set.Spec.Selector,
 		}}
@@ -390,8 +390,8 @@ func TestNodeDown(t *testing.T) {
 		}
 		return nil
 	})
-	s.Update(Image(V2))
-	s.AwaitImage(V2, upTo(replicas)...)
+	s.Update(scenario.Image(scenario.V2))
+	s.AwaitImage(scenario.V2, upTo(replicas)...)
 	s.AwaitReady(others...)
 	if err := up(); err != nil {
 		t.Fatal(err)

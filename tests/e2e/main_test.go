@@ -13,7 +13,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-var env *environment.Environment //nolint:gochecknoglobals // TestMain has no other way to hand something to the tests
+var env *environment.Environment // TestMain has no other way to hand something to the tests
 
 func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{Nodes: &simnode.Options{Nodes: 6, Provisioner: true}}, func(e *environment.Environment) { env = e })

@@ -22,21 +22,21 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
-	. "github.com/kruise-operator/kruise-operator/tests/framework/scenario" //nolint:revive // the words that flows are told in
+	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
 // quiet is how long a test looks on to see that nothing happens.
 const quiet = 700 * time.Millisecond
 
 // stays fails the test when the statement stops to hold within a moment.
-func stays(t *testing.T, s *Scenario, what string, check func(map[int]corev1.Pod) error) {
+func stays(t *testing.T, s *scenario.Scenario, what string, check func(map[int]corev1.Pod) error) {
 	t.Helper()
 	s.Consistently(quiet, what, func(context.Context) error { return check(s.ByOrdinal()) })
 }
 
 func TestOrderedReady(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 3, limits.Rules{}, OrderedReady, Sim(simnode.ReadyDelay, "never"), Held)
+	s := scenario.Start(t, env, 3, limits.Rules{}, scenario.OrderedReady, scenario.Sim(simnode.ReadyDelay, "never"), scenario.Held)
 	for o := range 3 {
 		s.AwaitOrdinals(upTo(o + 1)...)
 		s.Await(fmt.Sprintf("pod %d runs", o), func(pods map[int]corev1.Pod) error {
@@ -55,15 +55,15 @@ func TestOrderedReady(t *testing.T) {
 	}
 	s.Done()
 	before := s.Identities()
-	s.Update(Image(V2))
+	s.Update(scenario.Image(scenario.V2))
 	for _, o := range []int{2, 1, 0} {
-		s.AwaitUpdating(V2, o)
+		s.AwaitUpdating(scenario.V2, o)
 		s.Release(o)
 	}
 	s.Done()
 	s.Kept(before, 1)
 	s.Annotate(simnode.HangTerminate, "true", 2)
-	s.Update(Replicas(1))
+	s.Update(scenario.Replicas(1))
 	s.Await("pod 2 is going", func(pods map[int]corev1.Pod) error {
 		if p := pods[2]; p.DeletionTimestamp == nil {
 			return fmt.Errorf("pod 2 stays")
@@ -82,11 +82,11 @@ func TestOrderedReady(t *testing.T) {
 
 func TestCanaryThenRelease(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 5, limits.Rules{}, MaxUnavailable("2"))
+	s := scenario.Start(t, env, 5, limits.Rules{}, scenario.MaxUnavailable("2"))
 	s.Done()
 	before := s.Identities()
-	s.Update(Image(V2), Partition(4))
-	s.AwaitImage(V2, 4)
+	s.Update(scenario.Image(scenario.V2), scenario.Partition(4))
+	s.AwaitImage(scenario.V2, 4)
 	s.AwaitReady(upTo(5)...)
 	progressing := s.AwaitCondition(v1beta1.StatefulSetProgressing, corev1.ConditionFalse)
 	if progressing.Reason != v1beta1.ReasonPartitionReached {
@@ -97,32 +97,32 @@ func TestCanaryThenRelease(t *testing.T) {
 	s.Delete(1)
 	s.Await("pod 1 is replaced", replaced(pods, 1))
 	s.AwaitReady(upTo(5)...)
-	s.AwaitImage(V2, 4)
+	s.AwaitImage(scenario.V2, 4)
 	before["web-1"] = s.Identities()["web-1"]
-	s.Update(Partition(0))
+	s.Update(scenario.Partition(0))
 	s.Done()
 	s.Kept(before, 1)
 }
 
 func TestPaused(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 4, limits.Rules{}, Held)
+	s := scenario.Start(t, env, 4, limits.Rules{}, scenario.Held)
 	s.Done()
-	s.Update(Image(V2))
-	s.AwaitUpdating(V2, 3)
+	s.Update(scenario.Image(scenario.V2))
+	s.AwaitUpdating(scenario.V2, 3)
 	s.Update(paused(true))
 	s.Revision()
 	s.Release(3) // what is under way goes on
 	s.AwaitReady(upTo(4)...)
 	stays(t, s, "no other pod is updated", func(pods map[int]corev1.Pod) error {
 		for o := range 3 {
-			if p := pods[o]; p.Spec.Containers[0].Image != V1 {
+			if p := pods[o]; p.Spec.Containers[0].Image != scenario.V1 {
 				return fmt.Errorf("pod %d is", o)
 			}
 		}
 		return nil
 	})
-	s.Update(Replicas(5)) // scaling goes on, too
+	s.Update(scenario.Replicas(5)) // scaling goes on, too
 	s.AwaitReady(upTo(5)...)
 	s.Update(paused(false))
 	s.Release(upTo(4)...)
@@ -131,21 +131,21 @@ func TestPaused(t *testing.T) {
 
 func TestRollBackHalfWay(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 6, limits.Rules{}, MaxUnavailable("2"), Held)
+	s := scenario.Start(t, env, 6, limits.Rules{}, scenario.MaxUnavailable("2"), scenario.Held)
 	s.Done()
 	first := s.Revision()
 	before := s.Identities()
-	s.Update(Image(V2))
-	s.AwaitUpdating(V2, 4, 5)
+	s.Update(scenario.Image(scenario.V2))
+	s.AwaitUpdating(scenario.V2, 4, 5)
 	s.Release(5)
-	s.AwaitUpdating(V2, 3, 4)
-	s.Update(Image(V1))
+	s.AwaitUpdating(scenario.V2, 3, 4)
+	s.Update(scenario.Image(scenario.V1))
 	s.Release(upTo(6)...)
 	set := s.Done()
 	if set.Status.UpdateRevision != first {
 		t.Errorf("the update revision is %s, want the first one, %s", set.Status.UpdateRevision, first)
 	}
-	s.AwaitImage(V1, upTo(6)...)
+	s.AwaitImage(scenario.V1, upTo(6)...)
 	after := s.Identities()
 	for _, name := range []string{"web-0", "web-1", "web-2"} {
 		if before[name] != after[name] {
@@ -161,11 +161,11 @@ func TestRollBackHalfWay(t *testing.T) {
 
 func TestSeveralTemplatesInARow(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 8, limits.Rules{}, MaxUnavailable("3"), Sim(simnode.RestartDelay, "50ms"))
+	s := scenario.Start(t, env, 8, limits.Rules{}, scenario.MaxUnavailable("3"), scenario.Sim(simnode.RestartDelay, "50ms"))
 	s.Done()
 	before := s.Identities()
 	for i := range 12 {
-		s.Update(Image(fmt.Sprintf("example/web:v%d", i+2)))
+		s.Update(scenario.Image(fmt.Sprintf("example/web:v%d", i+2)))
 	}
 	s.Done()
 	s.AwaitImage("example/web:v13", upTo(8)...)
@@ -190,24 +190,24 @@ func TestSeveralTemplatesInARow(t *testing.T) {
 
 func TestOnDelete(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 3, limits.Rules{}, func(set *v1beta1.StatefulSet) {
+	s := scenario.Start(t, env, 3, limits.Rules{}, func(set *v1beta1.StatefulSet) {
 		set.Spec.UpdateStrategy = v1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 	})
 	s.Done()
 	before := s.ByOrdinal()
-	s.Update(Image(V2))
+	s.Update(scenario.Image(scenario.V2))
 	s.Revision()
 	stays(t, s, "no pod moves by itself", kept(before, 0, 1, 2))
 	s.Delete(1)
 	s.Await("pod 1 is replaced", replaced(before, 1))
 	s.AwaitReady(0, 1, 2)
-	s.AwaitImage(V2, 1)
+	s.AwaitImage(scenario.V2, 1)
 	if got := s.AwaitCondition(v1beta1.StatefulSetProgressing, corev1.ConditionFalse); got.Reason != v1beta1.ReasonOnDelete {
 		t.Errorf("the condition Progressing is %+v", got)
 	}
 }
 
-func env1(value string) Change {
+func env1(value string) scenario.Change {
 	return func(set *v1beta1.StatefulSet) {
 		set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "MODE", Value: value}}
 	}
@@ -215,12 +215,12 @@ func env1(value string) Change {
 
 func TestInPlaceOnlyRefuses(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 3, limits.Rules{})
+	s := scenario.Start(t, env, 3, limits.Rules{})
 	s.Done()
 	before := s.Identities()
 	// Admission refuses a template that InPlaceOnly could not bring to the pods; changing the policy together with it does not help.
 	s.Update(env1("a"), paused(true))
-	s.Update(Policy(shared.InPlaceOnly), paused(false))
+	s.Update(scenario.Policy(shared.InPlaceOnly), paused(false))
 	failed := s.AwaitCondition(v1beta1.StatefulSetFailedUpdatePod, corev1.ConditionTrue)
 	if !strings.Contains(failed.Message, "env") && !strings.Contains(failed.Message, "in place") {
 		t.Errorf("the condition does not say why: %+v", failed)
@@ -237,7 +237,7 @@ func TestInPlaceOnlyRefuses(t *testing.T) {
 		}
 		return nil
 	})
-	s.Update(Policy(shared.InPlaceIfPossible))
+	s.Update(scenario.Policy(shared.InPlaceIfPossible))
 	s.Done()
 	for name, id := range s.Identities() {
 		if id.UID == before[name].UID {
@@ -249,11 +249,11 @@ func TestInPlaceOnlyRefuses(t *testing.T) {
 func TestRecreateWhenNeeded(t *testing.T) {
 	t.Parallel()
 	class := storageClass(t)
-	s := Start(t, env, 4, limits.Rules{}, MaxUnavailable("2"), Claims(class, "1Gi"))
+	s := scenario.Start(t, env, 4, limits.Rules{}, scenario.MaxUnavailable("2"), scenario.Claims(class, "1Gi"))
 	s.Done()
 	before := s.ByOrdinal()
 	claim := s.Claim("data-web-3")
-	s.Update(env1("a"), Image(V2))
+	s.Update(env1("a"), scenario.Image(scenario.V2))
 	s.Done()
 	s.Await("all are replaced", replaced(before, upTo(4)...))
 	if now := s.Claim("data-web-3"); now == nil || now.UID != claim.UID {
@@ -263,11 +263,11 @@ func TestRecreateWhenNeeded(t *testing.T) {
 
 func TestMetadataOnly(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 4, limits.Rules{}, MaxUnavailable("2"))
+	s := scenario.Start(t, env, 4, limits.Rules{}, scenario.MaxUnavailable("2"))
 	s.Done()
 	before := s.Identities()
 	s.Label("mine", "kept", 2)
-	s.Update(Sim("example.io/build", "77"), func(set *v1beta1.StatefulSet) {
+	s.Update(scenario.Sim("example.io/build", "77"), func(set *v1beta1.StatefulSet) {
 		metav1.SetMetaDataLabel(&set.Spec.Template.ObjectMeta, "tier", "front")
 	})
 	s.Done()
@@ -281,23 +281,23 @@ func TestMetadataOnly(t *testing.T) {
 
 func TestGracePeriod(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 2, limits.Rules{}, func(set *v1beta1.StatefulSet) {
+	s := scenario.Start(t, env, 2, limits.Rules{}, func(set *v1beta1.StatefulSet) {
 		set.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &shared.InPlaceUpdateStrategy{GracePeriodSeconds: 3}
 	})
 	s.Done()
 	before := s.Identities()
-	s.Update(Image(V2))
+	s.Update(scenario.Image(scenario.V2))
 	revision := s.Revision()
 	s.Await("pod 1 is out of service with the old image and the new revision", func(pods map[int]corev1.Pod) error {
 		p := pods[1]
-		if GateOpen(&p) || p.Spec.Containers[0].Image != V1 || p.Labels[shared.LabelControllerRevisionHash] != revision || p.Annotations[shared.AnnotationInPlaceGrace] == "" {
-			return fmt.Errorf("gate %t, image %s, labels %v", GateOpen(&p), p.Spec.Containers[0].Image, p.Labels)
+		if scenario.GateOpen(&p) || p.Spec.Containers[0].Image != scenario.V1 || p.Labels[shared.LabelControllerRevisionHash] != revision || p.Annotations[shared.AnnotationInPlaceGrace] == "" {
+			return fmt.Errorf("gate %t, image %s, labels %v", scenario.GateOpen(&p), p.Spec.Containers[0].Image, p.Labels)
 		}
 		return nil
 	})
 	began := time.Now()
 	s.Await("pod 1 is changed", func(pods map[int]corev1.Pod) error {
-		if p := pods[1]; p.Spec.Containers[0].Image != V2 {
+		if p := pods[1]; p.Spec.Containers[0].Image != scenario.V2 {
 			return fmt.Errorf("the image is %s", p.Spec.Containers[0].Image)
 		}
 		return nil
@@ -311,7 +311,7 @@ func TestGracePeriod(t *testing.T) {
 
 func TestMinReadySeconds(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 3, limits.Rules{}, func(set *v1beta1.StatefulSet) {
+	s := scenario.Start(t, env, 3, limits.Rules{}, func(set *v1beta1.StatefulSet) {
 		set.Spec.UpdateStrategy.RollingUpdate.MinReadySeconds = ptr.To[int32](2)
 	})
 	s.AwaitReady(0, 1, 2)
@@ -320,7 +320,7 @@ func TestMinReadySeconds(t *testing.T) {
 	}
 	s.Done()
 	before, began := s.Identities(), time.Now()
-	s.Update(Image(V2))
+	s.Update(scenario.Image(scenario.V2))
 	s.Done()
 	if took := time.Since(began); took < 4*time.Second {
 		t.Errorf("three pods, one at a time, were available for 2 s each after %s", took)
@@ -330,7 +330,7 @@ func TestMinReadySeconds(t *testing.T) {
 
 func TestUnorderedByPriority(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 5, limits.Rules{}, Held, Partition(1), func(set *v1beta1.StatefulSet) {
+	s := scenario.Start(t, env, 5, limits.Rules{}, scenario.Held, scenario.Partition(1), func(set *v1beta1.StatefulSet) {
 		set.Spec.UpdateStrategy.RollingUpdate.UnorderedUpdate = &v1beta1.UnorderedUpdateStrategy{PriorityStrategy: &shared.UpdatePriorityStrategy{
 			WeightPriority: []shared.UpdatePriorityWeightTerm{
 				{Weight: 50, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}},
@@ -342,29 +342,29 @@ func TestUnorderedByPriority(t *testing.T) {
 	before := s.Identities()
 	s.Label("canary", "true", 1)
 	s.Label("zone", "a", 0)
-	s.Update(Image(V2))
+	s.Update(scenario.Image(scenario.V2))
 	for _, next := range []int{1, 0, 4, 3} {
-		s.AwaitUpdating(V2, next)
+		s.AwaitUpdating(scenario.V2, next)
 		s.Release(next)
 	}
 	s.AwaitReady(upTo(5)...)
-	s.AwaitImage(V1, 2)
+	s.AwaitImage(scenario.V1, 2)
 	s.Release(2)
-	s.Update(Partition(0))
+	s.Update(scenario.Partition(0))
 	s.Done()
 	s.Kept(before, 1)
 }
 
 func TestImageThatCannotBePulled(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 5, limits.Rules{}, MaxUnavailable("2"))
+	s := scenario.Start(t, env, 5, limits.Rules{}, scenario.MaxUnavailable("2"))
 	s.Done()
 	before := s.Identities()
-	s.Update(Image("example/unpullable:v2"))
+	s.Update(scenario.Image("example/unpullable:v2"))
 	s.AwaitUpdating("example/unpullable:v2", 3, 4)
 	stays(t, s, "the others go on serving", kept(s.ByOrdinal(), 0, 1, 2))
 	s.AwaitReady(0, 1, 2)
-	s.Update(Image(V3))
+	s.Update(scenario.Image(scenario.V3))
 	s.Done()
 	for name, id := range s.Identities() {
 		if id.UID != before[name].UID {
@@ -378,14 +378,14 @@ func TestCrashingPodsTakeTheFix(t *testing.T) {
 	for _, policy := range []string{"Parallel", "OrderedReady"} {
 		t.Run(strings.ToLower(policy), func(t *testing.T) {
 			t.Parallel()
-			s := Start(t, env, 4, limits.Rules{}, Held, func(set *v1beta1.StatefulSet) {
+			s := scenario.Start(t, env, 4, limits.Rules{}, scenario.Held, func(set *v1beta1.StatefulSet) {
 				set.Spec.PodManagementPolicy = appsv1.PodManagementPolicyType(policy)
 			})
 			s.Done()
 			s.Annotate(simnode.CrashLoop, "true", 0)
 			s.AwaitReady(1, 2, 3)
-			s.Update(Image(V2))
-			s.AwaitUpdating(V2, 0)
+			s.Update(scenario.Image(scenario.V2))
+			s.AwaitUpdating(scenario.V2, 0)
 			s.Unannotate(simnode.CrashLoop, 0)
 			s.Release(upTo(4)...)
 			s.Done()
@@ -395,10 +395,10 @@ func TestCrashingPodsTakeTheFix(t *testing.T) {
 
 func TestSameImageUnderTwoTags(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 3, limits.Rules{}, Sim(simnode.ImageID, "sha256:5f1b9f8c1e0f4c0e9d8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e"), Sim(simnode.StatusImage, V1))
+	s := scenario.Start(t, env, 3, limits.Rules{}, scenario.Sim(simnode.ImageID, "sha256:5f1b9f8c1e0f4c0e9d8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e"), scenario.Sim(simnode.StatusImage, scenario.V1))
 	s.Done()
 	before := s.Identities()
-	s.Update(Image(V2))
+	s.Update(scenario.Image(scenario.V2))
 	s.Done()
 	s.Kept(before, 1)
 }
@@ -412,7 +412,7 @@ func launchPriority(n int) []corev1.EnvVar {
 
 func TestLaunchPriorities(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 2, limits.Rules{}, Held, func(set *v1beta1.StatefulSet) {
+	s := scenario.Start(t, env, 2, limits.Rules{}, scenario.Held, func(set *v1beta1.StatefulSet) {
 		set.Spec.Template.Spec.Containers = []corev1.Container{
 			{Name: "api", Image: "example/api:v1", Env: launchPriority(10)},
 			{Name: "mesh", Image: "example/mesh:v1", Env: launchPriority(30)},
@@ -449,10 +449,10 @@ func TestPodsAreKilled(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewSource(seed))
-	s := Start(t, env, 20, limits.Rules{Foreign: true}, MaxUnavailable("25%"), Sim(simnode.RestartDelay, "100ms"), Sim(simnode.TerminateDelay, "50ms"))
+	s := scenario.Start(t, env, 20, limits.Rules{Foreign: true}, scenario.MaxUnavailable("25%"), scenario.Sim(simnode.RestartDelay, "100ms"), scenario.Sim(simnode.TerminateDelay, "50ms"))
 	s.Done()
-	for _, image := range []string{V2, V3, V1} {
-		s.Update(Image(image))
+	for _, image := range []string{scenario.V2, scenario.V3, scenario.V1} {
+		s.Update(scenario.Image(image))
 		for range 8 {
 			victim, before := random.Intn(20), s.ByOrdinal()
 			s.Delete(victim)

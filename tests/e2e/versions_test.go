@@ -17,14 +17,14 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
-	. "github.com/kruise-operator/kruise-operator/tests/framework/scenario" //nolint:revive // the words that flows are told in
+	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
 // TestOldClients scales and updates a set with reserved ordinals and hooks through v1alpha1, with kubectl and with a client that knows
 // none of the newer fields. No pod is moved to another ordinal, and the hooks stay.
 func TestOldClients(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 3, limits.Rules{}, Reserve("1"), lifecycle(func(l *shared.Lifecycle) {
+	s := scenario.Start(t, env, 3, limits.Rules{}, scenario.Reserve("1"), lifecycle(func(l *shared.Lifecycle) {
 		l.PreDelete = &shared.LifecycleHook{LabelsHandler: map[string]string{hook: "true"}}
 	}))
 	s.AwaitOrdinals(0, 2, 3)
@@ -50,7 +50,7 @@ func TestOldClients(t *testing.T) {
 		if err != nil || len(containers) != 1 {
 			t.Fatalf("%d containers: %v", len(containers), err)
 		}
-		containers[0].(map[string]any)["image"] = V2
+		containers[0].(map[string]any)["image"] = scenario.V2
 		if err := unstructured.SetNestedSlice(old.Object, containers, "spec", "template", "spec", "containers"); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestOldClients(t *testing.T) {
 	}
 	set := s.Done()
 	s.AwaitOrdinals(0, 2, 3, 4)
-	s.AwaitImage(V2, 0, 2, 3, 4)
+	s.AwaitImage(scenario.V2, 0, 2, 3, 4)
 	for name, id := range before {
 		if now := s.Identities()[name]; now.UID != id.UID || now.Restarts != id.Restarts+1 {
 			t.Errorf("pod %s was %+v and is %+v", name, id, now)
@@ -79,7 +79,7 @@ func TestOldClients(t *testing.T) {
 // TestStrangersAreLeftAlone has pods around whose names or labels look like the set's.
 func TestStrangersAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 2, limits.Rules{})
+	s := scenario.Start(t, env, 2, limits.Rules{})
 	s.Done()
 	template := s.ByOrdinal()[0]
 	strangers := map[string]metav1.ObjectMeta{
@@ -99,13 +99,13 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 		}
 		uids[p.Name] = string(p.UID)
 	}
-	s.Update(Image(V2), Replicas(3))
+	s.Update(scenario.Image(scenario.V2), scenario.Replicas(3))
 	s.Done()
-	s.Update(Replicas(1))
+	s.Update(scenario.Replicas(1))
 	s.Done()
 	for name, uid := range uids {
 		p := s.Pod(name)
-		if p == nil || string(p.UID) != uid || p.DeletionTimestamp != nil || p.Spec.Containers[0].Image != V1 || len(p.OwnerReferences) > 0 {
+		if p == nil || string(p.UID) != uid || p.DeletionTimestamp != nil || p.Spec.Containers[0].Image != scenario.V1 || len(p.OwnerReferences) > 0 {
 			t.Errorf("pod %s is %s", name, fmt.Sprint(p))
 		}
 	}

@@ -60,7 +60,8 @@ func allSuites() []suite {
 		{
 			name: "e2e", about: "flows, on a real control plane with simulated nodes",
 			packages: []string{"./tests/e2e/..."},
-			args:     serial, timeout: 30 * time.Minute,
+			// Flows mostly wait, so more of them run at once than there are cores.
+			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 30 * time.Minute,
 		},
 		{
 			name: "node", about: "what only a kubelet and a container runtime show",

@@ -24,7 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
-var env *environment.Environment //nolint:gochecknoglobals // TestMain has no other way to hand something to the tests
+var env *environment.Environment // TestMain has no other way to hand something to the tests
 
 func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{

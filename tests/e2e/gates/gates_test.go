@@ -24,10 +24,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
-	. "github.com/kruise-operator/kruise-operator/tests/framework/scenario" //nolint:revive // the words that flows are told in
+	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
-var env *environment.Environment //nolint:gochecknoglobals // TestMain has no other way to hand something to the tests
+var env *environment.Environment // TestMain has no other way to hand something to the tests
 
 func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{
@@ -41,24 +41,24 @@ func TestMain(m *testing.M) {
 // half is how long a test looks on to see that nothing happens.
 const half = 500 * time.Millisecond
 
-func start(n int32) Change {
+func start(n int32) scenario.Change {
 	return func(set *v1beta1.StatefulSet) { set.Spec.Ordinals = &v1beta1.StatefulSetOrdinals{Start: n} }
 }
 
 // 5. ordinals.start moves the whole set.
 func TestStartOrdinal(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 2, limits.Rules{StartOrdinal: true})
+	s := scenario.Start(t, env, 2, limits.Rules{StartOrdinal: true})
 	s.AwaitOrdinals(0, 1)
 	s.Done()
-	s.Update(start(4), Replicas(3))
+	s.Update(start(4), scenario.Replicas(3))
 	s.AwaitOrdinals(4, 5, 6)
 	s.Done()
 	before := s.Identities()
-	s.Update(Image(V2), Partition(1))
-	s.AwaitImage(V2, 5, 6)
+	s.Update(scenario.Image(scenario.V2), scenario.Partition(1))
+	s.AwaitImage(scenario.V2, 5, 6)
 	s.AwaitReady(4, 5, 6)
-	s.Update(Partition(0))
+	s.Update(scenario.Partition(0))
 	s.Done()
 	s.Kept(before, 1)
 }
@@ -67,14 +67,14 @@ func resizing(set *v1beta1.StatefulSet) {
 	set.Spec.VolumeClaimUpdateStrategy.Type = "OnPodRollingUpdate"
 }
 
-func size(want string) Change {
+func size(want string) scenario.Change {
 	return func(set *v1beta1.StatefulSet) {
 		set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(want)
 	}
 }
 
 // capacity says that claims have it, by ordinal.
-func capacity(s *Scenario, want map[int]string) func(context.Context) error {
+func capacity(s *scenario.Scenario, want map[int]string) func(context.Context) error {
 	return func(context.Context) error {
 		for o, size := range want {
 			claim := s.Claim(fmt.Sprintf("data-web-%d", o))
@@ -95,22 +95,22 @@ func TestClaimsGrow(t *testing.T) {
 	if err := env.Nodes.CreateStorageClass(t.Context(), "grows", storagev1.VolumeBindingImmediate, true); err != nil {
 		t.Fatal(err)
 	}
-	s := Start(t, env, 3, limits.Rules{}, Claims("grows", "10Gi"), resizing)
+	s := scenario.Start(t, env, 3, limits.Rules{}, scenario.Claims("grows", "10Gi"), resizing)
 	s.Done()
 	before := s.Identities()
 	for o := range 3 {
 		hold(t, s, o, "never")
 	}
-	s.Update(size("20Gi"), Image(V2), Partition(2))
+	s.Update(size("20Gi"), scenario.Image(scenario.V2), scenario.Partition(2))
 	s.Eventually("the claim of pod 2 is to grow", func(context.Context) error {
 		if claim := s.Claim("data-web-2"); claim.Spec.Resources.Requests.Storage().String() != "20Gi" {
 			return errors.New("not yet")
 		}
 		return nil
 	})
-	s.AwaitImage(V1, 0, 1, 2) // the pod waits for its claim
+	s.AwaitImage(scenario.V1, 0, 1, 2) // the pod waits for its claim
 	hold(t, s, 2, "0s")
-	s.AwaitImage(V2, 2)
+	s.AwaitImage(scenario.V2, 2)
 	s.AwaitReady(0, 1, 2)
 	s.Eventually("the claim of pod 2 has grown, the others have not", capacity(s, map[int]string{0: "10Gi", 1: "10Gi", 2: "20Gi"}))
 	s.Eventually("the status says so", func(context.Context) error {
@@ -123,7 +123,7 @@ func TestClaimsGrow(t *testing.T) {
 	})
 	hold(t, s, 0, "0s")
 	hold(t, s, 1, "0s")
-	s.Update(Partition(0))
+	s.Update(scenario.Partition(0))
 	s.Done()
 	s.Kept(before, 1)
 	s.Eventually("all claims have grown", capacity(s, map[int]string{0: "20Gi", 1: "20Gi", 2: "20Gi"}))
@@ -136,7 +136,7 @@ func TestClaimsGrow(t *testing.T) {
 }
 
 // hold sets how long a claim takes to grow.
-func hold(t *testing.T, s *Scenario, ordinal int, delay string) {
+func hold(t *testing.T, s *scenario.Scenario, ordinal int, delay string) {
 	t.Helper()
 	claim := s.Claim(fmt.Sprintf("data-web-%d", ordinal))
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, simnode.ExpandDelay, delay)
@@ -145,7 +145,7 @@ func hold(t *testing.T, s *Scenario, ordinal int, delay string) {
 	}
 }
 
-func resources(cpu, memory string) Change {
+func resources(cpu, memory string) scenario.Change {
 	return func(set *v1beta1.StatefulSet) {
 		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 		set.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
@@ -155,7 +155,7 @@ func resources(cpu, memory string) Change {
 // Resources change in place: no restart, under maxUnavailable all the same.
 func TestResources(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 4, limits.Rules{}, resources("100m", "64Mi"), MaxUnavailable("2"), Sim(simnode.ResizeDelay, "never"))
+	s := scenario.Start(t, env, 4, limits.Rules{}, resources("100m", "64Mi"), scenario.MaxUnavailable("2"), scenario.Sim(simnode.ResizeDelay, "never"))
 	s.Done()
 	before := s.Identities()
 	s.Update(resources("200m", "64Mi"))
@@ -181,7 +181,7 @@ func TestResources(t *testing.T) {
 	s.Kept(before, 0)
 
 	// Image and resources together.
-	s.Update(resources("300m", "128Mi"), Image(V2))
+	s.Update(resources("300m", "128Mi"), scenario.Image(scenario.V2))
 	s.Done()
 	s.Kept(before, 1)
 
@@ -197,7 +197,7 @@ func TestResources(t *testing.T) {
 
 func TestResizeIsRefused(t *testing.T) {
 	t.Parallel()
-	s := Start(t, env, 2, limits.Rules{}, resources("100m", "64Mi"))
+	s := scenario.Start(t, env, 2, limits.Rules{}, resources("100m", "64Mi"))
 	s.Done()
 	before := s.Identities()
 	s.Annotate(simnode.Resize, simnode.ResizeInfeasible, 0, 1)

@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) //nolint:gochecknoglobals // a constant that Go cannot express
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) // a constant that Go cannot express
 
 func aSet(generation, observed int64, update string, change ...func(*v1beta1.StatefulSetSpec)) Event {
 	set := &v1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: generation}}

@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -107,8 +109,12 @@ func (w *Watcher) start(ctx context.Context, list client.ObjectList) (watch.Inte
 			w.record(&l.Items[i], true, false)
 		}
 	}
-	from := &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}
-	return w.client.Watch(ctx, list, &client.ListOptions{Namespace: w.namespace, Raw: from})
+	// The server ends the watch of a client that cannot keep up for a moment. It goes on where it ended, so nothing is missed.
+	return watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return w.client.Watch(ctx, list, &client.ListOptions{Namespace: w.namespace, Raw: &options})
+		},
+	})
 }
 
 func (w *Watcher) follow(ctx context.Context, stream watch.Interface) {
