@@ -9,7 +9,7 @@
 //     the size of the pool that all workloads of a manager share; it falls back to one when the server refuses something, and
 //     when the workload had nothing to do for ten seconds.
 //   - Actions are independent: one that fails holds back no other, except that a verb is left alone for the rest of the pass after it
-//     was refused three times in a row.
+//     was refused three times in a row, or met nothing but ten conflicts.
 //   - Every request has a deadline. Actions that have not begun when the time slice of the pass is over are left for the next pass,
 //     so that a long list of creations does not hold back what became urgent meanwhile.
 //   - Namespaces do not wait for each other: one in which requests hang leaves most of the pool to the others.

@@ -34,8 +34,10 @@ const (
 	// event usually comes first.
 	soon     = 10 * time.Millisecond
 	ordinary = time.Second
-	// enough refusals of one verb in a row end the verb's turn.
-	enough = 3
+	// enough refusals of one verb in a row end the verb's turn, as do manyConflicts: one is ordinary, but when nothing else
+	// comes back the next request has no better chance.
+	enough        = 3
+	manyConflicts = 10
 	// longestNote is the limit of an event's note in bytes, longestMessage that of a failure's message.
 	longestNote    = 1024
 	longestMessage = 512
@@ -112,7 +114,7 @@ func (e *Executor) Apply(ctx context.Context, owner client.Object, plan podset.P
 		owner:    owner,
 		of:       freshness.OwnerOf(owner),
 		window:   e.ramps.resume(client.ObjectKeyFromObject(owner)),
-		refused:  map[podset.Verb]int{},
+		refused:  map[podset.Verb]int{}, conflicted: map[podset.Verb]int{},
 		results:  make(chan result, len(plan.Actions)),
 		failures: map[int]podset.Failure{},
 	}
@@ -130,8 +132,9 @@ type pass struct {
 
 	// window is how many actions may be in flight, inFlight how many are.
 	window, inFlight int
-	// refused counts the refusals of a verb since its last success.
-	refused  map[podset.Verb]int
+	// refused and conflicted count the refusals and conflicts of a verb since its last success.
+	refused, conflicted map[podset.Verb]int
+
 	results  chan result
 	failures map[int]podset.Failure
 	outcome  podset.Outcome
@@ -239,14 +242,19 @@ func (p *pass) conclude(r result, actions []podset.Action) {
 	switch verdict {
 	case verdictOK:
 		p.window = min(p.window+1, e.Pool.writes)
-		p.refused[a.Verb] = 0
+		p.refused[a.Verb], p.conflicted[a.Verb] = 0, 0
 		p.outcome.Done++
 		e.backoff.succeeded(p.of.NamespacedName, stepOf(a))
 		e.backoff.succeeded(p.of.NamespacedName, step{verb: a.Verb})
 		if replaces(a) {
 			e.churn.replaced(p.of, p.owner.GetGeneration(), a.Slot)
 		}
-	case verdictConflict, verdictGone:
+	case verdictConflict:
+		p.recheck(ordinary)
+		if p.conflicted[a.Verb]++; p.conflicted[a.Verb] == manyConflicts {
+			p.pause(a.Verb)
+		}
+	case verdictGone:
 		p.recheck(ordinary)
 	case verdictRefused, verdictDoubt:
 		p.window = 1
@@ -259,9 +267,14 @@ func (p *pass) conclude(r result, actions []podset.Action) {
 		}
 		p.recheck(e.backoff.refused(p.of, p.owner.GetGeneration(), stepOf(a), message, longest))
 		if p.refused[a.Verb] == enough {
-			p.recheck(e.backoff.refused(p.of, p.owner.GetGeneration(), step{verb: a.Verb}, "", longestPause))
+			p.pause(a.Verb)
 		}
 	}
+}
+
+// pause ends the verb's turn.
+func (p *pass) pause(verb podset.Verb) {
+	p.recheck(p.executor.backoff.refused(p.of, p.owner.GetGeneration(), step{verb: verb}, "", longestPause))
 }
 
 func (p *pass) recheck(after time.Duration) {

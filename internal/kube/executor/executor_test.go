@@ -504,6 +504,22 @@ func TestApplyTakesConflictsForOrdinary(t *testing.T) {
 	}
 }
 
+func TestApplyStopsAVerbThatMeetsOnlyConflicts(t *testing.T) {
+	f := newFixture(t, nil)
+	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, w.Object.GetName(), errors.New("quota"))
+	})
+	outcome := f.apply(t, creates(f.set, 50)...)
+	if got := len(f.server.Writes()); got != manyConflicts || len(outcome.Failures) != 0 || outcome.RecheckAfter == 0 {
+		t.Errorf("%d writes and outcome %+v, want %d writes and nothing but another pass", got, outcome, manyConflicts)
+	}
+	f.server.SetFault(nil)
+	f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
+	if outcome := f.apply(t, creates(f.set, 50)...); outcome.Done != 50 {
+		t.Errorf("outcome %+v after the conflicts, want 50 done", outcome)
+	}
+}
+
 func TestApplyDeletesOnlyWhatWasSeen(t *testing.T) {
 	f := newFixture(t, nil, testutil.Pod("web-0").UID("a").Obj(), testutil.Pod("web-1").UID("b").Obj())
 	exact := remove(testutil.Pod("web-0").UID("a").Obj())
