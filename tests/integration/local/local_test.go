@@ -94,6 +94,9 @@ func TestRunRefusesAWebhookURLThatLeadsElsewhere(t *testing.T) {
 		_ = o.Stop()
 		t.Fatal("the operator runs although the API server cannot call its webhooks")
 	}
+	if o == nil {
+		t.Fatal(err)
+	}
 	for _, part := range []string{"the operator ended", "cannot reach the webhooks of this process", o.WebhookURL(), "WEBHOOK_URL", "run `install` again"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error does not say %q: %v", part, err)
