@@ -28,7 +28,7 @@ import (
 )
 
 // env is what all tests of this package share; every test has a namespace of its own.
-var env *environment.Environment //nolint:gochecknoglobals // set once, before the tests run
+var env *environment.Environment
 
 func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{

@@ -32,8 +32,8 @@ const seed = 20260101
 
 // env and proxy are what all tests of this package share; every test has a namespace of its own.
 var (
-	env   *environment.Environment //nolint:gochecknoglobals // set once, before the tests run
-	proxy *faultproxy.Proxy        //nolint:gochecknoglobals // set once, before the tests run
+	env   *environment.Environment
+	proxy *faultproxy.Proxy
 )
 
 func TestMain(m *testing.M) {

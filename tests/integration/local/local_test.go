@@ -35,7 +35,7 @@ import (
 )
 
 // env is what all tests of this package share. Each test runs the operators it needs and stops them.
-var env *environment.Environment //nolint:gochecknoglobals // set once, before the tests run
+var env *environment.Environment
 
 func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{
@@ -177,7 +177,7 @@ func TestUninstallRefusesWhileSetsExist(t *testing.T) {
 }
 
 // reconciles matches the counter of passes that ended without an error.
-var reconciles = regexp.MustCompile(`(?m)^controller_runtime_reconcile_total\{controller="statefulset-controller",result="(success|requeue|requeue_after)"\} (\d+)$`) //nolint:gochecknoglobals // compiled once
+var reconciles = regexp.MustCompile(`(?m)^controller_runtime_reconcile_total\{controller="statefulset-controller",result="(success|requeue|requeue_after)"\} (\d+)$`)
 
 func passes(ctx context.Context, o *operator.Operator) (int, error) {
 	text, err := o.Metrics(ctx)
