@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,14 +51,15 @@ func Reach(ctx context.Context, server webhook.Server, deps Deps, url string) er
 	ended := make(chan error, 1)
 	go func() { ended <- server.Start(serving) }()
 	checked := make(chan error, 1)
-	go func() { checked <- deps.Reached.Check(serving, deps.Client, url) }()
+	var checking sync.WaitGroup
+	checking.Go(func() { checked <- deps.Reached.Check(serving, deps.Client, url) })
 	select {
 	case err := <-checked:
 		stop()
 		return errors.Join(err, <-ended)
 	case err := <-ended:
 		stop()
-		<-checked // it was cut off, and says nothing about the server
+		checking.Wait() // it was cut off, and says nothing about the server
 		return fmt.Errorf("serving webhooks: %w", err)
 	}
 }

@@ -101,7 +101,7 @@ func Hash(data []byte, collisionCount *int32) string {
 	// Writing to a hash never fails.
 	_, _ = sum.Write(data)
 	_, _ = sum.Write([]byte(strconv.FormatInt(collisions, 10)))
-	return rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10)) //nolint:forbidigo // an encoding, nothing random
+	return rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10))
 }
 
 // Name is the name of the owner's revision with this hash.
