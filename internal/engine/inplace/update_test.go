@@ -287,6 +287,34 @@ func TestTheGracePeriodIsNeverShorterThanAsked(t *testing.T) {
 	}
 }
 
+// Seen with a real kubelet: a status of its own that was under way wrote Ready=True over ours, and only its next one took it back.
+func TestTheGracePeriodWaitsForAPodThatIsReadyInSpiteOfItsGate(t *testing.T) {
+	from := rev("shop-a")
+	begin := func() *world {
+		w := start(t, from)
+		w.begin(from, rev("shop-b", image(0, "web:5")), time.Second)
+		w.condition(corev1.PodReady, corev1.ConditionTrue)
+		w.pass(2 * time.Second)
+		if w.advance() {
+			t.Error("the pod is still sent requests")
+		}
+		return w
+	}
+	noticed := begin()
+	noticed.condition(corev1.PodReady, corev1.ConditionFalse)
+	if !noticed.advance() {
+		t.Error("the period is over and the pod out of service")
+	}
+	never := begin()
+	if s := never.want(Grace, ReasonGracePeriod); s.RecheckAfter != 9*time.Second {
+		t.Errorf("recheck after %s", s.RecheckAfter)
+	}
+	never.pass(9 * time.Second)
+	if !never.advance() {
+		t.Error("the wait has no end")
+	}
+}
+
 func TestGraceIsDroppedWhenTheLabelNamesAnotherRevision(t *testing.T) {
 	from := rev("shop-a")
 	w := start(t, from)
