@@ -66,6 +66,7 @@ func TestStatusCountsEveryPod(t *testing.T) {
 	statusBecomes(n, "web", "everything is done", v1beta1.StatefulSetStatus{
 		Replicas: 6, ReadyReplicas: 6, AvailableReplicas: 6, CurrentReplicas: 6, UpdatedReplicas: 6, UpdatedReadyReplicas: 6,
 		UpdatedAvailableReplicas: 6, CurrentRevision: current, UpdateRevision: current, LabelSelector: "app=web",
+		CollisionCount: ptr.To[int32](0),
 	})
 
 	n.Change("web", func(set *v1beta1.StatefulSet) {
@@ -82,6 +83,7 @@ func TestStatusCountsEveryPod(t *testing.T) {
 	counted := v1beta1.StatefulSetStatus{
 		Replicas: 6, ReadyReplicas: 6, AvailableReplicas: 6, CurrentReplicas: 2, UpdatedReplicas: 4, UpdatedReadyReplicas: 4,
 		UpdatedAvailableReplicas: 4, CurrentRevision: current, UpdateRevision: update, LabelSelector: "app=web",
+		CollisionCount: ptr.To[int32](0),
 	}
 	set := statusBecomes(n, "web", "the partition is reached", counted)
 	if got := condition(set, v1beta1.StatefulSetProgressing); got == nil || got.Status != corev1.ConditionFalse || got.Reason != v1beta1.ReasonPartitionReached {
