@@ -176,6 +176,9 @@ func (p *planner) growing(pod *podset.Pod) bool {
 	return growing
 }
 
+// storageClassRecheck is how often a set looks again at a storage class that does not let its claims grow.
+const storageClassRecheck = time.Minute
+
 // cannotGrow says that a claim of the pod can never get to its template, and notes why.
 func (p *planner) cannotGrow(pod *podset.Pod) bool {
 	stuck := false
@@ -190,6 +193,8 @@ func (p *planner) cannotGrow(pod *podset.Pod) bool {
 			p.pass.Wait(pod, noteClaimDiffers, fmt.Sprintf("volume claims made from %q have another storage class or access mode than their template, which no update can change; delete them to have them made anew", template.Name))
 		case fit == claims.Grows && !p.s.Expandable[class]:
 			stuck = true
+			// Nothing wakes a set when a storage class changes: they change rarely, and nobody waits for it at the screen.
+			p.pass.Recheck(storageClassRecheck)
 			p.pass.Wait(pod, noteClaimNotExpandable, fmt.Sprintf("storage class %q does not exist or does not let volume claims grow", class))
 		}
 	})

@@ -202,6 +202,9 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 	if errors.Is(err, errViewChanged) || errors.Is(err, errNotSynced) {
 		return ctrl.Result{RequeueAfter: busy}, nil
 	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil // the set goes with its namespace
+	}
 	if err != nil {
 		return ctrl.Result{}, errors.Join(fmt.Errorf("observing: %w", err), r.reportRefused(ctx, stored, err))
 	}

@@ -373,3 +373,14 @@ func benchWorld(b *testing.B, replicas int32, steps ...func(*world)) *world {
 	}
 	return w
 }
+
+func TestSetLooksAgainAtAStorageClassThatLetsNothingGrow(t *testing.T) {
+	w := newWorld(t, 1, storage("1Gi"), func(w *world) {
+		w.o.AutoResizePVC = true
+		w.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+		w.expandable = nil
+	}, running, storage("2Gi"))
+	if plan := Plan(w.set, w.snapshot(), w.o); plan.RecheckAfter != time.Minute {
+		t.Errorf("recheck after %s, want a minute: nothing else would wake the set", plan.RecheckAfter)
+	}
+}
