@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -45,6 +46,11 @@ import (
 const lease = "kruise-operator-manager"
 
 func main() {
+	// The heap is mostly caches that stay. Collecting when half as much again has been allocated, instead of as much again, keeps
+	// the peak of a rollout near what is needed, for a few per cent of the CPU. GOGC still has the last word.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
 	// Exit as soon as the manager has stopped: the lease is given back by then, and another replica may lead already.
 	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)

@@ -221,13 +221,14 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 	began = r.Clock.Now()
 	status := Status(set, seen.snapshot, plan, outcome, r.Options, found...)
 	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
+	cost += r.Clock.Since(began)
 	statusWait, statusErr := r.status.Write(ctx, stored, status, urgent(set.Status, status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
 		r.announce(set, status)
 		trimErr = r.trim(ctx, set, seen, status)
 	}
-	r.pacer.Passed(client.ObjectKeyFromObject(set), set.Generation, cost+r.Clock.Since(began))
+	r.pacer.Passed(client.ObjectKeyFromObject(set), set.Generation, cost)
 
 	if err := errors.Join(seen.failed, statusErr, trimErr); err != nil {
 		return ctrl.Result{}, err

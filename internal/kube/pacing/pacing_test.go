@@ -49,3 +49,24 @@ func TestPacer(t *testing.T) {
 		})
 	}
 }
+
+func TestOneSlowPassChangesLittle(t *testing.T) {
+	web := types.NamespacedName{Namespace: "default", Name: "web"}
+	c := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	p := New(c)
+	p.Passed(web, 1, 4*time.Millisecond)
+	p.Passed(web, 1, 100*time.Millisecond)
+	if got, want := p.Wait(web), 40*time.Millisecond; got != want {
+		t.Errorf("waits %v after a slow pass, want %v", got, want)
+	}
+	p.Passed(web, 1, 4*time.Millisecond)
+	if got, want := p.Wait(web), 32*time.Millisecond; got != want {
+		t.Errorf("waits %v afterwards, want %v", got, want)
+	}
+	for range 30 {
+		p.Passed(web, 1, 100*time.Millisecond)
+	}
+	if got, want := p.Wait(web), 800*time.Millisecond; got != want {
+		t.Errorf("waits %v once all passes are slow, want %v", got, want)
+	}
+}

@@ -22,6 +22,7 @@ func TestRecorder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const burst = objectBurst
 	next := events.NewFakeRecorder(10 * burst)
 	r := New(next, m)
 	set := testutil.StatefulSet("web").Obj()
@@ -31,19 +32,25 @@ func TestRecorder(t *testing.T) {
 	if got := len(next.Events); got < burst || got >= 2*burst {
 		t.Errorf("%d events at once, want about %d", got, burst)
 	}
+	other := testutil.StatefulSet("other").UID("other").Obj()
 	before := len(next.Events)
+	r.Eventf(other, nil, "Normal", "SuccessfulCreate", "Create", "%s", "done")
+	if len(next.Events) != before+1 {
+		t.Error("the event of another set waits")
+	}
+	before = len(next.Events)
 	r.Eventf(set, nil, "Warning", "FailedCreate", "Create", "%s", "refused")
 	if len(next.Events) != before+1 {
 		t.Error("a warning waits")
 	}
 
 	// The rest follows as the limit allows.
-	r.limiter.SetLimit(rate.Inf)
+	r.rest.SetLimit(rate.Inf)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.Start(ctx) }()
 	got := map[string]int{}
-	for range 3*burst + 1 {
+	for range 3*burst + 2 {
 		select {
 		case e := <-next.Events:
 			got[strings.Fields(e)[0]]++
@@ -51,7 +58,7 @@ func TestRecorder(t *testing.T) {
 			t.Fatalf("only %v events", got)
 		}
 	}
-	if got["Normal"] != 3*burst || got["Warning"] != 1 {
+	if got["Normal"] != 3*burst+1 || got["Warning"] != 1 {
 		t.Errorf("events %v", got)
 	}
 	cancel()
