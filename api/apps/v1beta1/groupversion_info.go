@@ -20,6 +20,7 @@ func GroupVersion() schema.GroupVersion {
 // AddToScheme registers the types of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(),
+		&CloneSet{}, &CloneSetList{},
 		&StatefulSet{}, &StatefulSetList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion())

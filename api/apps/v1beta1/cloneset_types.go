@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+// CloneSetSpec is what a CloneSet should look like.
+type CloneSetSpec struct {
+	// replicas is how many pods the set has. When omitted, it is 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// selector matches the labels of the template. It cannot be changed.
+	// +required
+	Selector *metav1.LabelSelector `json:"selector"`
+
+	// template is the pod that the set runs. Changing it moves the pods to a new revision.
+	// +required
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	Template corev1.PodTemplateSpec `json:"template"`
+
+	// volumeClaimTemplates are the claims of every pod, named <template>-<set>-<instance ID>. A claim wins over a volume of the
+	// template with the same name. A change affects the claims of new pods only.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
+
+	// scaleStrategy says which pods leave first, and limits how the set grows.
+	// +optional
+	ScaleStrategy CloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
+
+	// updateStrategy says how pods move to a new revision.
+	// +optional
+	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
+
+	// revisionHistoryLimit is how many revisions that no pod uses are kept for rolling back. When omitted, it is 10.
+	// +optional
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+
+	// minReadySeconds is how long a pod must be ready to count as available, in seconds. When omitted, it is 0.
+	// +optional
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+
+	// progressDeadlineSeconds is how long a rollout may go on without progress before the condition Progressing becomes False, in
+	// seconds. It must be more than minReadySeconds. When omitted, or 2147483647, there is no deadline. Passing it stops nothing.
+	// +optional
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+
+	// lifecycle holds the hooks at which a pod waits for its user.
+	// +optional
+	Lifecycle *shared.Lifecycle `json:"lifecycle,omitempty"`
+}
+
+// CloneSetScaleStrategy says which pods leave first, and limits how the set grows.
+type CloneSetScaleStrategy struct {
+	// podsToDelete names pods of the set to delete before all others. They are replaced unless replicas shrinks by the same update.
+	// Names of pods that no longer exist are removed from the list.
+	// +optional
+	PodsToDelete []string `json:"podsToDelete,omitempty"`
+
+	// maxUnavailable is how many pods may be unavailable while new ones are created: a number, or a percentage of replicas
+	// rounded up. When omitted, there is no limit.
+	// +optional
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// enablePVCReuse keeps the claims of a pod that somebody else deleted, for the pod that replaces it under the same name. When
+	// omitted, it is false, and such claims are deleted.
+	// +optional
+	// +kubebuilder:default=false
+	EnablePVCReuse bool `json:"enablePVCReuse,omitempty"`
+
+	// excludePreparingDelete leaves pods that wait for their preDelete hook out of the count of replicas, so that they are
+	// replaced at once. When omitted, it is false.
+	// +optional
+	ExcludePreparingDelete bool `json:"excludePreparingDelete,omitempty"`
+}
+
+// CloneSetUpdateStrategyType says who starts the update of a pod.
+type CloneSetUpdateStrategyType string
+
+const (
+	// RollingUpdateCloneSetUpdateStrategyType moves pods under the limits of updateStrategy.rollingUpdate.
+	RollingUpdateCloneSetUpdateStrategyType CloneSetUpdateStrategyType = "RollingUpdate"
+	// OnDeleteCloneSetUpdateStrategyType moves a pod only when its user deletes it.
+	OnDeleteCloneSetUpdateStrategyType CloneSetUpdateStrategyType = "OnDelete"
+)
+
+// CloneSetUpdateStrategy says how pods move to a new revision.
+type CloneSetUpdateStrategy struct {
+	// type is RollingUpdate or OnDelete. With OnDelete a pod moves only when its user deletes it. When omitted, it is RollingUpdate.
+	// +optional
+	// +kubebuilder:validation:Enum="";RollingUpdate;OnDelete
+	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
+
+	// rollingUpdate configures the type RollingUpdate.
+	// +optional
+	RollingUpdate *RollingUpdateCloneSetStrategy `json:"rollingUpdate,omitempty"`
+}
+
+// RollingUpdateCloneSetStrategy configures a rolling update.
+type RollingUpdateCloneSetStrategy struct {
+	// podUpdatePolicy says whether pods are replaced or edited: ReCreate, InPlaceIfPossible or InPlaceOnly. When omitted, it is
+	// ReCreate.
+	// +optional
+	// +kubebuilder:validation:Enum="";ReCreate;InPlaceIfPossible;InPlaceOnly
+	PodUpdatePolicy shared.PodUpdatePolicy `json:"podUpdatePolicy,omitempty"`
+
+	// partition is how many pods stay at the old revision: a number, or a percentage of replicas rounded up. Of several replicas
+	// a percentage below 100% lets at least one pod move. When omitted, it is 0.
+	// +optional
+	Partition *intstr.IntOrString `json:"partition,omitempty"`
+
+	// maxUnavailable is how many pods may be unavailable while pods are updated: a number, or a percentage of replicas rounded up
+	// without maxSurge and down with it. When omitted, it is 20%.
+	// +optional
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// maxSurge is how many pods may exist above replicas while pods are updated: a number, or a percentage of replicas rounded
+	// up. It must be 0 for InPlaceOnly, and counts as 0 while paused. When omitted, it is 0.
+	// +optional
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+
+	// paused stops updates; scaling and deletions go on. When omitted, it is false.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// priorityStrategy says which pods are updated first. When omitted, they are those that serve the least.
+	// +optional
+	PriorityStrategy *shared.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
+
+	// scatterStrategy spreads pods with certain labels evenly over the order of the update.
+	// +optional
+	ScatterStrategy []shared.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
+
+	// inPlaceUpdateStrategy configures updates in place.
+	// +optional
+	InPlaceUpdateStrategy *shared.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
+}
+
+// CloneSetStatus is what was last observed of a CloneSet. Pods that are terminating or finished are not counted.
+type CloneSetStatus struct {
+	// observedGeneration is the generation of the spec that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// replicas is how many pods exist.
+	// +optional
+	Replicas int32 `json:"replicas"`
+	// readyReplicas is how many pods are ready, wherever they stand between their hooks.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// availableReplicas is how many pods have been ready for minReadySeconds and wait at no hook.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas"`
+	// updatedReplicas is how many pods run, or are being moved to, updateRevision.
+	// +optional
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// updatedReadyReplicas is how many of updatedReplicas are ready.
+	// +optional
+	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
+	// updatedAvailableReplicas is how many of updatedReplicas are available.
+	// +optional
+	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
+	// expectedUpdatedReplicas is how many pods the update reaches: replicas without those that the partition keeps.
+	// +optional
+	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
+	// updateRevision is the revision of the present template.
+	// +optional
+	UpdateRevision string `json:"updateRevision,omitempty"`
+	// currentRevision is the revision the set was last completely on.
+	// +optional
+	CurrentRevision string `json:"currentRevision,omitempty"`
+	// collisionCount is how often a new revision's name was taken by another one.
+	// +optional
+	CollisionCount *int32 `json:"collisionCount,omitempty"`
+	// conditions say what the set is doing and what stops it.
+	// +optional
+	// +listType=atomic
+	Conditions []CloneSetCondition `json:"conditions,omitempty"`
+	// labelSelector is the selector in text form, for the scale subresource.
+	// +optional
+	LabelSelector string `json:"labelSelector,omitempty"`
+}
+
+// CloneSetCondition is one statement about a CloneSet.
+type CloneSetCondition struct {
+	// type is what the condition is about.
+	Type CloneSetConditionType `json:"type"`
+	// status is True, False or Unknown.
+	Status corev1.ConditionStatus `json:"status"`
+	// lastUpdateTime is when the condition last changed in anything; for Progressing, when progress was last made.
+	// +optional
+	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitempty"`
+	// lastTransitionTime is when the status last changed.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
+	// reason says in one word why the status is what it is.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message says so in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
+// +kubebuilder:resource:path=clonesets,scope=Namespaced,shortName=clone
+// +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".spec.replicas",description="The desired number of pods."
+// +kubebuilder:printcolumn:name="UPDATED",type="integer",JSONPath=".status.updatedReplicas",description="The number of pods at the update revision."
+// +kubebuilder:printcolumn:name="UPDATED_READY",type="integer",JSONPath=".status.updatedReadyReplicas",description="The number of pods at the update revision that are ready."
+// +kubebuilder:printcolumn:name="UPDATED_AVAILABLE",type="integer",JSONPath=".status.updatedAvailableReplicas",description="The number of pods at the update revision that are available."
+// +kubebuilder:printcolumn:name="READY",type="integer",JSONPath=".status.readyReplicas",description="The number of pods that are ready."
+// +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.replicas",description="The number of pods that exist."
+// +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
+// +kubebuilder:printcolumn:name="CONTAINERS",type="string",priority=1,JSONPath=".spec.template.spec.containers[*].name",description="The containers of the template."
+// +kubebuilder:printcolumn:name="IMAGES",type="string",priority=1,JSONPath=".spec.template.spec.containers[*].image",description="The images of the template."
+// +kubebuilder:printcolumn:name="SELECTOR",type="string",priority=1,JSONPath=".status.labelSelector",description="The selector of the pods."
+
+// CloneSet runs pods that are all alike, without a ReplicaSet between itself and them. It moves them to a new revision in place
+// or by replacing them, and lets its user say which pods leave.
+type CloneSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the set should look like.
+	// +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="cannot be changed once the set exists",reason=FieldValueForbidden,fieldPath=".selector"
+	Spec CloneSetSpec `json:"spec,omitempty"`
+	// status is what was last observed of the set.
+	Status CloneSetStatus `json:"status,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+
+// CloneSetList is a list of CloneSets.
+type CloneSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CloneSet `json:"items"`
+}
