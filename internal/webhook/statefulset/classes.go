@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
 )
 
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list
@@ -30,7 +32,7 @@ type StorageClasses struct {
 // check refuses a claim template that grows although its storage class says that its volumes cannot. What cannot be found out is
 // let in; the controller reports what then happens to the claims.
 func (s StorageClasses) check(ctx context.Context, claims, old []corev1.PersistentVolumeClaim) field.ErrorList {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	ctx, cancel := context.WithTimeout(ctx, workload.LookupTimeout)
 	defer cancel()
 	var errs field.ErrorList
 	for i := range claims {

@@ -4,7 +4,6 @@
 package statefulset
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,10 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -24,7 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
 )
 
 const (
@@ -38,8 +34,7 @@ const (
 // Validate returns what is wrong with a StatefulSet that Default has filled in. old is the stored object for an update, nil for a
 // creation.
 //
-// A fault that the stored object has too, in the same words, is not held against the update: it may come from a time without
-// admission, and refusing every later change would not mend it.
+// A fault that the stored object has too is not held against the update, see workload.Introduced.
 func Validate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorList {
 	errs := validate(set)
 	if old == nil {
@@ -47,10 +42,7 @@ func Validate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorList {
 	}
 	before := old.DeepCopy()
 	Default(before, o)
-	for _, known := range validate(before) {
-		errs = slices.DeleteFunc(errs, func(e *field.Error) bool { return e.Error() == known.Error() })
-	}
-	return append(errs, validateUpdate(set, before, o)...)
+	return append(workload.Introduced(errs, validate(before)), validateUpdate(set, before, o)...)
 }
 
 // validate holds the rules for one object.
@@ -62,7 +54,7 @@ func validate(set *appsv1beta1.StatefulSet) field.ErrorList {
 	if r := spec.Replicas; r != nil && *r < 0 {
 		errs = append(errs, field.Invalid(path.Child("replicas"), *r, "must be 0 or more"))
 	}
-	errs = append(errs, oneOf(path.Child("podManagementPolicy"), spec.PodManagementPolicy,
+	errs = append(errs, workload.OneOf(path.Child("podManagementPolicy"), spec.PodManagementPolicy,
 		appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)...)
 	errs = append(errs, validateReserved(spec.ReserveOrdinals, path.Child("reserveOrdinals"))...)
 	if o := spec.Ordinals; o != nil && o.Start < 0 {
@@ -72,15 +64,15 @@ func validate(set *appsv1beta1.StatefulSet) field.ErrorList {
 		errs = append(errs, validateMaxUnavailable(*s.MaxUnavailable, parallel, path.Child("scaleStrategy", "maxUnavailable"))...)
 	}
 	errs = append(errs, validateUpdateStrategy(spec, parallel, path.Child("updateStrategy"))...)
-	errs = append(errs, validateSelector(spec, path)...)
-	errs = append(errs, validateTemplate(&spec.Template, path.Child("template"))...)
+	errs = append(errs, workload.Selector(spec.Selector, &spec.Template, path)...)
+	errs = append(errs, workload.Template("StatefulSet", &spec.Template, path.Child("template"))...)
 	if p := spec.PersistentVolumeClaimRetentionPolicy; p != nil {
 		policy := path.Child("persistentVolumeClaimRetentionPolicy")
 		retain, remove := appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-		errs = append(errs, oneOf(policy.Child("whenDeleted"), p.WhenDeleted, retain, remove, "")...)
-		errs = append(errs, oneOf(policy.Child("whenScaled"), p.WhenScaled, retain, remove, "")...)
+		errs = append(errs, workload.OneOf(policy.Child("whenDeleted"), p.WhenDeleted, retain, remove, "")...)
+		errs = append(errs, workload.OneOf(policy.Child("whenScaled"), p.WhenScaled, retain, remove, "")...)
 	}
-	errs = append(errs, oneOf(path.Child("volumeClaimUpdateStrategy", "type"), spec.VolumeClaimUpdateStrategy.Type,
+	errs = append(errs, workload.OneOf(path.Child("volumeClaimUpdateStrategy", "type"), spec.VolumeClaimUpdateStrategy.Type,
 		appsv1beta1.OnDeleteVolumeClaimUpdateStrategyType, appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType, "")...)
 	return errs
 }
@@ -106,7 +98,7 @@ func validateReserved(reserved []intstr.IntOrString, path *field.Path) field.Err
 	var errs field.ErrorList
 	for i, element := range reserved {
 		if _, err := ordinal.New(0, 0, reserved[i:i+1]); err != nil {
-			errs = append(errs, field.Invalid(path.Index(i), plain(element),
+			errs = append(errs, field.Invalid(path.Index(i), workload.Plain(element),
 				`must be a whole number from 0 to 2147483647, or a range "a-b" of two such numbers with a not above b`))
 			continue
 		}
@@ -114,7 +106,7 @@ func validateReserved(reserved []intstr.IntOrString, path *field.Path) field.Err
 		from, _ := strconv.Atoi(first)
 		to, _ := strconv.Atoi(last)
 		if width := to - from + 1; width > MaxReservedRange {
-			errs = append(errs, field.Invalid(path.Index(i), plain(element),
+			errs = append(errs, field.Invalid(path.Index(i), workload.Plain(element),
 				fmt.Sprintf("reserves %d ordinals; one range may reserve at most %d", width, MaxReservedRange)))
 		}
 	}
@@ -124,9 +116,9 @@ func validateReserved(reserved []intstr.IntOrString, path *field.Path) field.Err
 func validateMaxUnavailable(v intstr.IntOrString, parallel bool, path *field.Path) field.ErrorList {
 	switch {
 	case !parallel && v != intstr.FromInt32(1):
-		return field.ErrorList{field.Invalid(path, plain(v), "must be 1 unless podManagementPolicy is Parallel")}
+		return field.ErrorList{field.Invalid(path, workload.Plain(v), "must be 1 unless podManagementPolicy is Parallel")}
 	case v.Type == intstr.Int && v.IntVal < 1:
-		return field.ErrorList{field.Invalid(path, plain(v), `must be at least 1, or a percentage of at least "1%"`)}
+		return field.ErrorList{field.Invalid(path, workload.Plain(v), `must be at least 1, or a percentage of at least "1%"`)}
 	case v.Type == intstr.String:
 		digits, isPercent := strings.CutSuffix(v.StrVal, "%")
 		if n, err := strconv.ParseInt(digits, 10, 32); !isPercent || err != nil || n < 1 || digits[0] == '+' {
@@ -138,7 +130,7 @@ func validateMaxUnavailable(v intstr.IntOrString, parallel bool, path *field.Pat
 
 func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, path *field.Path) field.ErrorList {
 	strategy := &spec.UpdateStrategy
-	errs := oneOf(path.Child("type"), strategy.Type,
+	errs := workload.OneOf(path.Child("type"), strategy.Type,
 		appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType)
 	rolling := strategy.RollingUpdate
 	if rolling == nil {
@@ -160,7 +152,7 @@ func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, pa
 	if s := rolling.MinReadySeconds; s != nil && (*s < 0 || *s > maxMinReadySeconds) {
 		errs = append(errs, field.Invalid(path.Child("minReadySeconds"), *s, fmt.Sprintf("must be from 0 to %d", maxMinReadySeconds)))
 	}
-	errs = append(errs, oneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy,
+	errs = append(errs, workload.OneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy,
 		shared.RecreatePods, shared.InPlaceIfPossible, shared.InPlaceOnly)...)
 	if updatesInPlace(rolling) && !hasGate(&spec.Template, shared.GateInPlaceUpdateReady) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "template", "spec", "readinessGates"), gates(&spec.Template),
@@ -173,69 +165,8 @@ func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, pa
 				spec.PodManagementPolicy)))
 		}
 		if u.PriorityStrategy != nil {
-			errs = append(errs, validatePriority(u.PriorityStrategy, path.Child("priorityStrategy"))...)
+			errs = append(errs, workload.Priority(u.PriorityStrategy, path.Child("priorityStrategy"))...)
 		}
-	}
-	return errs
-}
-
-func validatePriority(p *shared.UpdatePriorityStrategy, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if len(p.OrderPriority) > 0 && len(p.WeightPriority) > 0 {
-		errs = append(errs, field.Forbidden(path, "only one of orderPriority and weightPriority may be set"))
-	}
-	for i, term := range p.OrderPriority {
-		if term.OrderedKey == "" {
-			errs = append(errs, field.Required(path.Child("orderPriority").Index(i).Child("orderedKey"), "the key of a pod label"))
-		}
-	}
-	for i, term := range p.WeightPriority {
-		path := path.Child("weightPriority").Index(i)
-		if term.Weight < 0 || term.Weight > 100 {
-			errs = append(errs, field.Invalid(path.Child("weight"), term.Weight, "must be from 0 to 100"))
-		}
-		selector := &term.MatchSelector
-		if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-			errs = append(errs, field.Required(path.Child("matchSelector"), "an empty selector would match every pod"))
-		}
-		errs = append(errs, metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{},
-			path.Child("matchSelector"))...)
-	}
-	return errs
-}
-
-func validateSelector(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
-	if spec.Selector == nil {
-		return field.ErrorList{field.Required(path.Child("selector"), "a selector that matches the labels of the template")}
-	}
-	path, template := path.Child("selector"), path.Child("template", "metadata", "labels")
-	if len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0 {
-		return field.ErrorList{field.Invalid(path, "{}", "must not be empty: it would match every pod")}
-	}
-	errs := metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{}, path)
-	if len(errs) > 0 {
-		return errs
-	}
-	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
-	if err != nil {
-		return field.ErrorList{field.Invalid(path, metav1.FormatLabelSelector(spec.Selector), err.Error())}
-	}
-	if !selector.Matches(labels.Set(spec.Template.Labels)) {
-		return field.ErrorList{field.Invalid(template, spec.Template.Labels,
-			fmt.Sprintf("must match spec.selector, which is %s", selector))}
-	}
-	return nil
-}
-
-// validateTemplate holds the few rules that stop a set for good. Everything else about the template is for the API server to say.
-func validateTemplate(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
-	errs := metav1validation.ValidateLabels(template.Labels, path.Child("metadata", "labels"))
-	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("metadata", "annotations"))...)
-	if p := template.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyAlways {
-		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
-	}
-	if template.Spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(path.Child("spec", "activeDeadlineSeconds"), "the pods of a StatefulSet have no deadline"))
 	}
 	return errs
 }
@@ -245,42 +176,21 @@ func validateUpdate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorLis
 	path := field.NewPath("spec")
 	var errs field.ErrorList
 	if !equality.Semantic.DeepEqual(set.Spec.Selector, old.Spec.Selector) {
-		errs = append(errs, fixed(path.Child("selector"), metav1.FormatLabelSelector(old.Spec.Selector)))
+		errs = append(errs, workload.Fixed(path.Child("selector"), metav1.FormatLabelSelector(old.Spec.Selector)))
 	}
 	if set.Spec.ServiceName != old.Spec.ServiceName {
-		errs = append(errs, fixed(path.Child("serviceName"), strconv.Quote(old.Spec.ServiceName)))
+		errs = append(errs, workload.Fixed(path.Child("serviceName"), strconv.Quote(old.Spec.ServiceName)))
 	}
 	if set.Spec.PodManagementPolicy != old.Spec.PodManagementPolicy {
-		errs = append(errs, fixed(path.Child("podManagementPolicy"), string(old.Spec.PodManagementPolicy)))
+		errs = append(errs, workload.Fixed(path.Child("podManagementPolicy"), string(old.Spec.PodManagementPolicy)))
 	}
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == shared.InPlaceOnly {
-		errs = append(errs, validateInPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)
+		errs = append(errs, workload.InPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)
 	}
 	if resizes(set, o) {
 		errs = append(errs, validateClaims(set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates, path.Child("volumeClaimTemplates"))...)
 	}
 	return errs
-}
-
-func fixed(path *field.Path, was string) *field.Error {
-	return field.Forbidden(path, fmt.Sprintf("cannot be changed once the set exists; it is %s", was))
-}
-
-// validateInPlaceOnly refuses a template that pods could not reach by editing the images of their containers. What the API
-// server fills in on its own is no difference.
-func validateInPlaceOnly(template, old *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
-	is, was := podtemplate.Defaulted(template), podtemplate.Defaulted(old)
-	if len(is.Spec.Containers) == len(was.Spec.Containers) {
-		for i := range is.Spec.Containers {
-			was.Spec.Containers[i].Image = is.Spec.Containers[i].Image
-		}
-	}
-	if equality.Semantic.DeepEqual(is.Spec, was.Spec) {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
-		"while podUpdatePolicy is InPlaceOnly, only containers[*].image may change; this update also changes %s",
-		strings.Join(differences(was.Spec, is.Spec), ", ")))}
 }
 
 // resizes says whether claims of existing pods follow the claim templates.
@@ -312,7 +222,7 @@ func validateClaims(claims, old []corev1.PersistentVolumeClaim, path *field.Path
 		}
 		if !equality.Semantic.DeepEqual(is, was) {
 			errs = append(errs, field.Forbidden(path.Index(i).Child("spec"),
-				fmt.Sprintf(rule+"only resources.requests.storage may change; this update also changes %s", strings.Join(differences(was, is), ", "))))
+				fmt.Sprintf(rule+"only resources.requests.storage may change; this update also changes %s", strings.Join(workload.Differences(was, is), ", "))))
 		}
 	}
 	return errs
@@ -332,22 +242,4 @@ func gates(template *corev1.PodTemplateSpec) []string {
 		names = append(names, string(g.ConditionType))
 	}
 	return names
-}
-
-// oneOf requires one of the allowed values. The empty value is allowed where it is listed, and never named in the message.
-func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
-	if slices.Contains(allowed, value) {
-		return nil
-	}
-	allowed = slices.DeleteFunc(allowed, func(v T) bool { return v == "" })
-	slices.SortFunc(allowed, cmp.Compare[T])
-	return field.ErrorList{field.NotSupported(path, value, allowed)}
-}
-
-// plain is the value as the user wrote it: messages show 3 or "3%", not the parts of our type.
-func plain(v intstr.IntOrString) any {
-	if v.Type == intstr.Int {
-		return v.IntVal
-	}
-	return v.StrVal
 }

@@ -19,16 +19,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -36,6 +29,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/wire"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
 )
 
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-statefulset,mutating=true,groups=apps.kruise.io,resources=statefulsets,verbs=create;update,versions=v1beta1,name=default.statefulsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
@@ -46,12 +40,6 @@ const (
 	MutatePath = "/mutate-apps-kruise-io-v1beta1-statefulset"
 	// ValidatePath is where the API server calls the validator.
 	ValidatePath = "/validate-apps-kruise-io-v1beta1-statefulset"
-
-	// lookupTimeout is how long one question to the API server may take. It leaves time to answer within the ten seconds that
-	// the webhook has.
-	lookupTimeout = 4 * time.Second
-	// maxWarnings is how many faults of one template are reported; the API server cuts off long lists.
-	maxWarnings = 10
 )
 
 // newerFields are the fields of the spec that clients of v1alpha1 do not know, and leave out when they write a whole object.
@@ -68,11 +56,11 @@ type Defaulter struct {
 
 // Handle fills in defaults. What cannot be read passes: the schema or the validator refuses it, and says where it is wrong.
 func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if unchanged(req) {
+	if workload.SpecUnchanged(req) {
 		return admission.Allowed("")
 	}
 	raw := req.Object.Raw
-	if req.Operation == admissionv1.Update && throughV1alpha1(req) {
+	if req.Operation == admissionv1.Update && workload.Through(req, appsv1alpha1.GroupVersion().Version) {
 		restored, err := wire.Restore(raw, req.OldObject.Raw, newerFields()...)
 		if err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
@@ -104,13 +92,13 @@ type Validator struct {
 
 // Handle refuses what cannot work and warns of what may not.
 func (v *Validator) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if unchanged(req) {
+	if workload.SpecUnchanged(req) {
 		return admission.Allowed("")
 	}
 	set := &appsv1beta1.StatefulSet{}
 	unknown, errs := wire.Decode(req.Object.Raw, set)
 	if len(errs) > 0 {
-		return invalid(req.Name, errs)
+		return workload.Refuse(kind(), req.Name, errs)
 	}
 	var old *appsv1beta1.StatefulSet
 	if req.Operation == admissionv1.Update {
@@ -122,21 +110,16 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	}
 
 	if errs := Validate(set, old, v.Options); len(errs) > 0 {
-		return invalid(req.Name, errs)
+		return workload.Refuse(kind(), req.Name, errs)
 	}
 	if old != nil && resizes(set, v.Options) {
 		if errs := v.Classes.check(ctx, set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates); len(errs) > 0 {
-			return invalid(req.Name, errs)
+			return workload.Refuse(kind(), req.Name, errs)
 		}
 	}
 
 	warnings := Warnings(set, old, v.Options)
-	for _, path := range unknown {
-		// Elsewhere the API server warns itself.
-		if within(path, "spec.template") || within(path, "spec.volumeClaimTemplates") {
-			warnings = append(warnings, fmt.Sprintf("unknown or duplicate field %q", path))
-		}
-	}
+	warnings = append(warnings, workload.UnknownFields(unknown)...)
 	warnings = append(warnings, v.checkTemplate(ctx, req.Namespace, set, old)...)
 	return admission.Allowed("").WithWarnings(warnings...)
 }
@@ -144,12 +127,10 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 // checkTemplate warns of a new template that the API server would refuse. Without an answer the set is let in: its controller
 // asks again and reports.
 func (v *Validator) checkTemplate(ctx context.Context, namespace string, set, old *appsv1beta1.StatefulSet) []string {
-	if old != nil && equality.Semantic.DeepEqual(set.Spec.Template, old.Spec.Template) &&
-		slices.EqualFunc(set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates,
-			func(a, b corev1.PersistentVolumeClaim) bool { return a.Name == b.Name }) {
+	if old != nil && workload.SameTemplates(&set.Spec.Template, &old.Spec.Template, set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	ctx, cancel := context.WithTimeout(ctx, workload.LookupTimeout)
 	defer cancel()
 	faults, err := v.Templates.Check(ctx, namespace, &set.Spec.Template, set.Spec.VolumeClaimTemplates)
 	if err != nil {
@@ -158,32 +139,14 @@ func (v *Validator) checkTemplate(ctx context.Context, namespace string, set, ol
 	}
 	var warnings []string
 	for i, fault := range faults {
-		if i == maxWarnings {
-			return append(warnings, fmt.Sprintf("spec.template: %d more faults", len(faults)-maxWarnings))
+		if i == workload.MaxFaults {
+			return append(warnings, fmt.Sprintf("spec.template: %d more faults", len(faults)-workload.MaxFaults))
 		}
 		warnings = append(warnings, fault.String()+" (pods cannot be created from this template)")
 	}
 	return warnings
 }
 
-// unchanged tells updates of metadata from those of the spec.
-func unchanged(req admission.Request) bool {
-	return req.Operation == admissionv1.Update && wire.SameSpec(req.Object.Raw, req.OldObject.Raw)
-}
-
-// throughV1alpha1 says whether the client spoke the older version. The objects of the request are converted already.
-func throughV1alpha1(req admission.Request) bool {
-	return req.RequestKind != nil && req.RequestKind.Version == appsv1alpha1.GroupVersion().Version
-}
-
-func within(path, parent string) bool {
-	rest, found := strings.CutPrefix(path, parent)
-	return found && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "["))
-}
-
-// invalid is the answer the API server itself gives for a bad object: 422 with one cause for each field.
-func invalid(name string, errs field.ErrorList) admission.Response {
-	kind := schema.GroupKind{Group: appsv1beta1.GroupVersion().Group, Kind: "StatefulSet"}
-	status := apierrors.NewInvalid(kind, name, errs).Status()
-	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: false, Result: &status}}
+func kind() schema.GroupKind {
+	return schema.GroupKind{Group: appsv1beta1.GroupVersion().Group, Kind: "StatefulSet"}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package statefulset
+package workload
 
 import (
 	"encoding/json"
@@ -12,8 +12,8 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 )
 
-// differences names the fields in which two values differ, for a message: "containers[0].imagePullPolicy".
-func differences(was, is any) []string {
+// Differences names the fields in which two values differ, for a message: "containers[0].imagePullPolicy".
+func Differences(was, is any) []string {
 	before, err := json.Marshal(was)
 	if err != nil {
 		return []string{"fields that cannot be compared"}
