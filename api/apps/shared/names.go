@@ -51,6 +51,9 @@ const (
 	AnnotationOwnedByStatefulSet = "apps.kruise.io/owned-by-asts"
 	// AnnotationPodDeletionCost says how costly deleting a pod is (int32); cheaper pods go first.
 	AnnotationPodDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
+	// AnnotationConversionData holds what the other version of an object says and this one has no words for. It is written and
+	// read by the conversion between versions alone; clients should carry it along.
+	AnnotationConversionData = "operator.kruise.io/conversion-data"
 	// AnnotationPreDownloadParallelism is how many nodes pull at once, on a workload (StatefulSet, DaemonSet, v1alpha1 CloneSet).
 	AnnotationPreDownloadParallelism = "apps.kruise.io/image-predownload-parallelism"
 	// AnnotationPreDownloadTimeoutSeconds is the timeout of one pull, on a workload.

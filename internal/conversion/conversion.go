@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conversion translates our kinds between the version that code works with, the hub, and older ones, the spokes.
+//
+// Two promises hold for every kind here:
+//
+//   - an object that is converted and converted back is the same object, in both directions;
+//   - what a client writes in one version reads back as written, and leaves alone what only the other version can say.
+//
+// The rules by which fields correspond lose something: a version has values that the other has no words for. These travel along in one
+// annotation, shared.AnnotationConversionData. On the way back they are the original onto which the client's changes are put: a
+// three-way merge of the original, what the client was shown, and what it wrote. An object that loses nothing carries no annotation.
+//
+// The functions are pure and do not change their source.
+package conversion
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+// stash is the value of the annotation: the same fields of one object in the version that it is about, and in the version of the
+// object that carries it.
+type stash[F, Shown any] struct {
+	// APIVersion is the version of Fields.
+	APIVersion string `json:"apiVersion"`
+	// Fields are the original.
+	Fields F `json:"fields"`
+	// Shown is what the conversion made of them. Where the object differs from it now, a client changed it.
+	Shown Shown `json:"shown"`
+}
+
+// put writes the fields of another version to an object. It replaces the map of annotations, which may be shared.
+func put[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion, fields F, shown Shown) error {
+	text, err := json.Marshal(stash[F, Shown]{APIVersion: version.String(), Fields: fields, Shown: shown})
+	if err != nil {
+		return fmt.Errorf("keeping fields of %s: %w", version, err)
+	}
+	annotations := maps.Clone(object.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[shared.AnnotationConversionData] = string(text)
+	object.Annotations = annotations
+	return nil
+}
+
+// take removes the annotation from an object and returns the fields of another version in it, or nil. An annotation that cannot be
+// read, or is about a version that it should not be about, comes from somebody else: there are no fields then.
+func take[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion) *stash[F, Shown] {
+	text, found := object.Annotations[shared.AnnotationConversionData]
+	if !found {
+		return nil
+	}
+	annotations := maps.Clone(object.Annotations)
+	delete(annotations, shared.AnnotationConversionData)
+	if len(annotations) == 0 {
+		annotations = nil
+	}
+	object.Annotations = annotations
+
+	kept := &stash[F, Shown]{}
+	if err := json.Unmarshal([]byte(text), kept); err != nil || kept.APIVersion != version.String() {
+		return nil
+	}
+	return kept
+}
+
+// rebase brings to original what changed from shown to written. Lists are replaced as a whole.
+func rebase[F any](original, shown, written F) (F, error) {
+	if equality.Semantic.DeepEqual(shown, written) {
+		return original, nil
+	}
+	var rebased F
+	texts := make([][]byte, 3)
+	for i, fields := range []F{original, shown, written} {
+		text, err := json.Marshal(fields)
+		if err != nil {
+			return rebased, fmt.Errorf("encoding fields: %w", err)
+		}
+		texts[i] = text
+	}
+	change, err := jsonpatch.CreateMergePatch(texts[1], texts[2])
+	if err != nil {
+		return rebased, fmt.Errorf("comparing fields: %w", err)
+	}
+	merged, err := jsonpatch.MergePatch(texts[0], change)
+	if err != nil {
+		return rebased, fmt.Errorf("merging fields: %w", err)
+	}
+	if err := json.Unmarshal(merged, &rebased); err != nil {
+		return rebased, fmt.Errorf("decoding merged fields: %w", err)
+	}
+	return rebased, nil
+}
