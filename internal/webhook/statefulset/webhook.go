@@ -67,18 +67,7 @@ func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission
 		}
 		raw = restored
 	}
-	before := &appsv1beta1.StatefulSet{}
-	if _, errs := wire.Decode(raw, before); len(errs) > 0 {
-		ctrl.LoggerFrom(ctx).V(1).Info("No defaults for an object that cannot be read", "reason", errs.ToAggregate().Error())
-		return admission.PatchResponseFromRaw(req.Object.Raw, raw)
-	}
-	after := before.DeepCopy()
-	Default(after, d.Options)
-	defaulted, err := wire.Merge(raw, before, after)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return admission.PatchResponseFromRaw(req.Object.Raw, defaulted)
+	return workload.Default(ctx, req, raw, func(set *appsv1beta1.StatefulSet) { Default(set, d.Options) })
 }
 
 // Validator is the validating webhook.

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloneset
+
+import (
+	"fmt"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
+)
+
+// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
+	var warnings []string
+	if old == nil && len(set.Name) > workload.LongestName {
+		warnings = append(warnings, workload.LongName(set.Name))
+	}
+	spec := &set.Spec
+	if v := spec.ScaleStrategy.MaxUnavailable; v != nil {
+		// 0% of anything and the number 0 are the only counts that come to no pod of very many.
+		if n, err := budget.Count(*v, budget.Unlimited, budget.Up); err == nil && n == 0 {
+			warnings = append(warnings, "spec.scaleStrategy.maxUnavailable: is 0, so no pod is ever created")
+		}
+	}
+	onDelete := spec.UpdateStrategy.Type == appsv1beta1.OnDeleteCloneSetUpdateStrategyType
+	rolling := spec.UpdateStrategy.RollingUpdate
+	if onDelete && rolling != nil {
+		warnings = append(warnings, "spec.updateStrategy.rollingUpdate: does not update pods, because updateStrategy.type is OnDelete")
+	}
+	if d := spec.ProgressDeadlineSeconds; onDelete && d != nil && *d != noDeadline {
+		warnings = append(warnings, "spec.progressDeadlineSeconds: passes unless pods are deleted in time, because updateStrategy.type is OnDelete")
+	}
+	if rolling != nil && rolling.InPlaceUpdateStrategy != nil && !o.PreDownloadImage {
+		p := rolling.InPlaceUpdateStrategy
+		for _, f := range []struct {
+			name string
+			set  bool
+		}{
+			{"imagePreDownloadParallelism", p.ImagePreDownloadParallelism != nil},
+			{"imagePreDownloadTimeoutSeconds", p.ImagePreDownloadTimeoutSeconds != nil},
+			{"imagePreDownloadMinUpdatedReadyPods", p.ImagePreDownloadMinUpdatedReadyPods != nil},
+		} {
+			if f.set {
+				warnings = append(warnings, fmt.Sprintf(
+					"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.%s: ignored, because the feature gate PreDownloadImageForInPlaceUpdate is off", f.name))
+			}
+		}
+	}
+	return warnings
+}
