@@ -47,7 +47,7 @@ func Validate(set, old *appsv1beta1.CloneSet) field.ErrorList {
 func validate(set *appsv1beta1.CloneSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 
-	errs := apivalidation.ValidateObjectMeta(&set.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := validateMetadata(&set.ObjectMeta, field.NewPath("metadata"))
 	if r := spec.Replicas; r != nil && *r < 0 {
 		errs = append(errs, field.Invalid(path.Child("replicas"), *r, "must be 0 or more"))
 	}
@@ -66,6 +66,14 @@ func validate(set *appsv1beta1.CloneSet) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// validateMetadata lets a name be missing: it is still to be generated then, or the API server asks for it.
+func validateMetadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(object, true, apivalidation.NameIsDNSSubdomain, path)
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		return object.Name == "" && e.Type == field.ErrorTypeRequired && e.Field == path.Child("name").String()
+	})
 }
 
 func validateScaleStrategy(s *appsv1beta1.CloneSetScaleStrategy, path *field.Path) field.ErrorList {
