@@ -1,0 +1,253 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloneset_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
+)
+
+const stored = `{"metadata":{"name":"web","namespace":"default","uid":"u1","finalizers":["example.com/x"]},"spec":{"replicas":3,"revisionHistoryLimit":10,
+	"selector":{"matchLabels":{"app":"web"}},"scaleStrategy":{"enablePVCReuse":false,"excludePreparingDelete":true,"podsToDelete":["gone"]},
+	"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"podUpdatePolicy":"ReCreate","partition":0,"maxUnavailable":"20%","maxSurge":0}},
+	"template":{"metadata":{"labels":{"app":"web"},"creationTimestamp":null},"spec":{"containers":[{"name":"main","image":"example/web:1","madeUp":{"n":1.50,"x":null}}]}}}}`
+
+func TestDefaulter(t *testing.T) {
+	const client = `"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"creationTimestamp":null},"spec":{"containers":[{"name":"main","madeUp":{"n":1.50,"x":null}}]}}`
+	const defaults = `"replicas":1,"revisionHistoryLimit":10,"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"podUpdatePolicy":"ReCreate","partition":0,"maxUnavailable":"20%","maxSurge":0}}`
+	cases := map[string]struct{ version, old, object, want string }{
+		"a creation gets defaults, and nothing in its template is touched": {
+			version: "v1beta1",
+			object:  `{"metadata":{"name":"web"},"spec":{` + client + `}}`,
+			want:    `{"metadata":{"name":"web"},"spec":{` + client + `,` + defaults + `}}`,
+		},
+		"an update through v1alpha1 keeps what its client cannot say": {
+			version: "v1alpha1", old: stored,
+			object: `{"metadata":{"name":"web"},"spec":{` + client + `,"scaleStrategy":{"enablePVCReuse":true}}}`,
+			want:   `{"metadata":{"name":"web"},"spec":{` + client + `,` + defaults + `,"scaleStrategy":{"enablePVCReuse":true,"excludePreparingDelete":true}}}`,
+		},
+		"an update through v1beta1 removes what it leaves out": {
+			version: "v1beta1", old: stored,
+			object: `{"metadata":{"name":"web"},"spec":{` + client + `}}`,
+			want:   `{"metadata":{"name":"web"},"spec":{` + client + `,` + defaults + `}}`,
+		},
+		"an object that cannot be read is left to the schema": {
+			version: "v1beta1",
+			object:  `{"spec":{"replicas":"three"}}`,
+			want:    `{"spec":{"replicas":"three"}}`,
+		},
+		"an update of metadata gets no defaults": {
+			version: "v1alpha1",
+			old:     `{"metadata":{"name":"web","finalizers":["x"]},"spec":{}}`,
+			object:  `{"metadata":{"name":"web"},"spec":{}}`,
+			want:    `{"metadata":{"name":"web"},"spec":{}}`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			response := (&cloneset.Defaulter{}).Handle(t.Context(), request(tc.version, tc.object, tc.old))
+			if !response.Allowed {
+				t.Fatalf("denied: %v", response.Result)
+			}
+			operations, err := json.Marshal(response.Patches)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []byte(tc.object)
+			if len(response.Patches) > 0 {
+				patch, err := jsonpatch.DecodePatch(operations)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err = patch.Apply(got); err != nil {
+					t.Fatalf("applying %s: %v", operations, err)
+				}
+			}
+			if diff := cmp.Diff(parse[any](t, tc.want), parse[any](t, string(got))); diff != "" {
+				t.Errorf("object (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestValidator(t *testing.T) {
+	edit := func(change string) string {
+		merged, err := jsonpatch.MergePatch([]byte(stored), []byte(change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(merged)
+	}
+	refusing := apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "",
+		field.ErrorList{field.Required(field.NewPath("template", "spec", "containers").Index(0).Child("image"), "")})
+	noImage := edit(`{"spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}}`)
+	asks := func(names string) string {
+		return edit(`{"spec":{"scaleStrategy":{"podsToDelete":["gone",` + names + `]}}}`)
+	}
+	const podsToDelete = "spec.scaleStrategy.podsToDelete"
+	cases := map[string]struct {
+		version, old, object string
+		templates            map[string]error // by the name of the first container
+		podsFail             bool
+		wantDenied           []string // fields
+		wantMessage          string
+		wantWarnings         []string
+	}{
+		"a good set": {object: edit(`{"spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}}`)},
+		"a template that the server would refuse": {
+			object: noImage, templates: map[string]error{"a": refusing}, wantDenied: []string{"spec.template.spec.containers[0].image"},
+			wantMessage: `CloneSet.apps.kruise.io "web" is invalid: spec.template.spec.containers[0].image: Required value`,
+		},
+		"a template whose fault is as old as the set": {
+			old: stored, object: noImage, templates: map[string]error{"a": refusing, "main": refusing},
+		},
+		"an update to a template that the server would refuse": {
+			old: stored, object: noImage, templates: map[string]error{"a": refusing}, wantDenied: []string{"spec.template.spec.containers[0].image"},
+		},
+		"an update that leaves the template alone": {
+			old: stored, object: edit(`{"spec":{"replicas":5}}`), templates: map[string]error{"main": refusing},
+			wantWarnings: []string{`unknown or duplicate field "spec.template.spec.containers[0].madeUp"`},
+		},
+		"a server that does not answer": {object: noImage, templates: map[string]error{"a": errors.New("connection refused")}},
+		"a template that cannot be read": {
+			object:     edit(`{"spec":{"template":{"spec":{"containers":[{"name":"a","ports":[{"containerPort":"http"}]}]}}}}`),
+			wantDenied: []string{"spec.template.spec.containers[0].ports[0].containerPort"},
+		},
+		"a fault, in v1beta1": {
+			version: "v1beta1", object: edit(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":"many"}}}}`), wantDenied: []string{"spec.updateStrategy.rollingUpdate.partition"},
+		},
+		"a fault, in v1alpha1": {
+			version: "v1alpha1", object: edit(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":"many"}}}}`), wantDenied: []string{"spec.updateStrategy.partition"},
+		},
+		"an update of metadata passes unseen": {
+			old:    `{"metadata":{"name":"web","finalizers":["x"]},"spec":{"replicas":-1}}`,
+			object: `{"metadata":{"name":"web"},"spec":{"replicas":-1}}`,
+		},
+
+		"to delete: a pod of the set": {
+			old: stored, object: asks(`"own"`), wantWarnings: []string{`unknown or duplicate field "spec.template.spec.containers[0].madeUp"`},
+		},
+		"to delete: no pod":                   {old: stored, object: asks(`"none"`), wantDenied: []string{podsToDelete}, wantMessage: `CloneSet.apps.kruise.io "web" is invalid: ` + podsToDelete + `: Invalid value: "none": there is no such pod`},
+		"to delete: a terminating pod":        {old: stored, object: asks(`"leaving"`), wantDenied: []string{podsToDelete}, wantMessage: `CloneSet.apps.kruise.io "web" is invalid: ` + podsToDelete + `: Invalid value: "leaving": is being deleted already`},
+		"to delete: a pod of another set":     {old: stored, object: asks(`"foreign"`), wantDenied: []string{podsToDelete}, wantMessage: `CloneSet.apps.kruise.io "web" is invalid: ` + podsToDelete + `: Invalid value: "foreign": is not a pod of this CloneSet`},
+		"to delete: a pod without controller": {old: stored, object: asks(`"bare"`), wantDenied: []string{podsToDelete}, wantMessage: `CloneSet.apps.kruise.io "web" is invalid: ` + podsToDelete + `: Invalid value: "bare": is not a pod of this CloneSet`},
+		"to delete: several":                  {version: "v1alpha1", old: stored, object: asks(`"none","own","bare"`), wantDenied: []string{podsToDelete, podsToDelete}},
+		"to delete: nobody answers": {
+			old: stored, object: asks(`"none"`), podsFail: true, wantWarnings: []string{`unknown or duplicate field "spec.template.spec.containers[0].madeUp"`},
+		},
+		"to delete: a creation has no pods to look at": {object: edit(`{"spec":{"scaleStrategy":{"podsToDelete":["none"]},"template":{"spec":{"containers":[{"name":"a"}]}}}}`)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pods := fake.NewClientBuilder().WithObjects(
+				pod("own", "u1"), pod("foreign", "u2"), pod("bare", ""), leaving(pod("leaving", "u1")),
+			).WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+					if tc.podsFail {
+						return errors.New("connection refused")
+					}
+					return c.Get(ctx, key, object, o...)
+				},
+			}).Build()
+			v := &cloneset.Validator{
+				Templates: templatecheck.Checker{Client: answering{answers: tc.templates}},
+				Pods:      cloneset.Pods{Reader: pods},
+			}
+			response := v.Handle(t.Context(), request(tc.version, tc.object, tc.old))
+			if diff := cmp.Diff(tc.wantDenied, deniedFields(response)); diff != "" {
+				t.Errorf("denied fields (-want +got):\n%s\n%v", diff, response.Result)
+			}
+			if denied := len(tc.wantDenied) > 0; response.Allowed == denied || denied && response.Result.Code != http.StatusUnprocessableEntity {
+				t.Errorf("allowed: %t, with %v", response.Allowed, response.Result)
+			}
+			if tc.wantMessage != "" && response.Result.Message != tc.wantMessage {
+				t.Errorf("message %q, want %q", response.Result.Message, tc.wantMessage)
+			}
+			if diff := cmp.Diff(tc.wantWarnings, response.Warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func deniedFields(response admission.Response) []string {
+	if response.Allowed || response.Result == nil || response.Result.Details == nil {
+		return nil
+	}
+	var fields []string
+	for _, cause := range response.Result.Details.Causes {
+		fields = append(fields, cause.Field)
+	}
+	return fields
+}
+
+func pod(name, owner string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
+	if owner != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: types.UID(owner), Controller: ptr.To(true)}}
+	}
+	return p
+}
+
+func leaving(p *corev1.Pod) *corev1.Pod {
+	at := metav1.NewTime(time.Unix(1, 0))
+	p.DeletionTimestamp, p.Finalizers = &at, []string{"example.com/wait"}
+	return p
+}
+
+// answering is an API server that answers about a template by the name of its first container.
+type answering struct {
+	client.Writer
+	answers map[string]error
+}
+
+func (a answering) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
+	template, ok := object.(*corev1.PodTemplate)
+	if !ok {
+		return errors.New("something else than a pod template is created")
+	}
+	if o := (&client.CreateOptions{}).ApplyOptions(options); len(o.DryRun) == 0 {
+		return errors.New("the pod template would be stored")
+	}
+	return a.answers[template.Template.Spec.Containers[0].Name]
+}
+
+func request(version, object, old string) admission.Request {
+	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation:   admissionv1.Create,
+		Name:        "web",
+		Namespace:   "default",
+		Kind:        metav1.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet"},
+		RequestKind: &metav1.GroupVersionKind{Group: "apps.kruise.io", Version: version, Kind: "CloneSet"},
+		Object:      runtime.RawExtension{Raw: []byte(object)},
+	}}
+	if old != "" {
+		req.Operation = admissionv1.Update
+		req.OldObject = runtime.RawExtension{Raw: []byte(old)}
+	}
+	return req
+}
