@@ -12,7 +12,7 @@
 // annotation, shared.AnnotationConversionData. On the way back they are the original onto which the client's changes are put: a
 // three-way merge of the original, what the client was shown, and what it wrote. An object that loses nothing carries no annotation.
 //
-// The functions are pure and do not change their source.
+// The functions are pure and do not change their source. Handler serves them to the API server.
 package conversion
 
 import (

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package conversion_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/conversion"
+)
+
+// opaque are parts that our types cannot read, or do not know.
+const opaque = `
+metadata: {name: web, namespace: default, uid: u1, resourceVersion: "7", generation: 3, labels: {a: b}, madeUp: {x: 1}, managedFields: [{manager: m, fieldsV1: {f: {}}}]}
+status: {replicas: 3, madeUp: 1}
+`
+
+const opaqueSpec = `
+  replicas: 3
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {creationTimestamp: null}, spec: {madeUp: [1.50], containers: [{name: main, ports: [{containerPort: http}], resources: {limits: {cpu: lots}}}]}}
+  volumeClaimTemplates: [{metadata: {name: data}, madeUp: 1}]
+`
+
+func TestCloneSetObject(t *testing.T) {
+	cases := map[string]struct{ from, to, want string }{
+		"from the hub": {
+			from: "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet" + opaque + "spec:" + opaqueSpec +
+				"  scaleStrategy: {enablePVCReuse: true}\n  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 40%}}",
+			to: "apps.kruise.io/v1alpha1",
+			want: "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet" + opaque + "spec:" + opaqueSpec +
+				"  scaleStrategy: {}\n  updateStrategy: {type: InPlaceOnly, partition: 40%}",
+		},
+		"to the hub": {
+			from: "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet" + opaque + "spec:" + opaqueSpec + "  updateStrategy: {type: InPlaceOnly, partition: 40%}",
+			to:   "apps.kruise.io/v1beta1",
+			want: "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet" + opaque + "spec:" + opaqueSpec +
+				"  scaleStrategy: {enablePVCReuse: true}\n  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 40%}}",
+		},
+		"to its own version": {
+			from: "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet" + opaque, to: "apps.kruise.io/v1alpha1",
+			want: "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet" + opaque,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := conversion.CloneSet(t.Context(), toJSON(t, tc.from), tc.to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(*parse[any](t, tc.want), *parse[any](t, string(got))); diff != "" {
+				t.Errorf("object (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The annotation is the only metadata that comes and goes.
+func TestCloneSetObjectRoundTrip(t *testing.T) {
+	hub := "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet" + opaque + "spec:" + opaqueSpec +
+		"  scaleStrategy: {excludePreparingDelete: true}\n  updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 2}}"
+	spoke, err := conversion.CloneSet(t.Context(), toJSON(t, hub), "apps.kruise.io/v1alpha1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(spoke), "operator.kruise.io/conversion-data") {
+		t.Errorf("nothing is kept in %s", spoke)
+	}
+	back, err := conversion.CloneSet(t.Context(), spoke, "apps.kruise.io/v1beta1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(*parse[any](t, hub), *parse[any](t, string(back))); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
+func TestCloneSetObjectRefuses(t *testing.T) {
+	for name, raw := range map[string]string{
+		"what is no object":  `[]`,
+		"an unknown version": `{"apiVersion":"apps.kruise.io/v7"}`,
+		"no version":         `{}`,
+		"a broken strategy":  `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"updateStrategy":"fast"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := conversion.CloneSet(t.Context(), []byte(raw), "apps.kruise.io/v1alpha1"); err == nil {
+				t.Errorf("converted to %s", got)
+			}
+		})
+	}
+}
+
+func TestHandler(t *testing.T) {
+	const set = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"web","namespace":"default"},"spec":{"updateStrategy":{"type":"OnDelete"}}}`
+	const other = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"Other","metadata":{"name":"web","namespace":"default"}}`
+	cases := map[string]struct {
+		objects     []string
+		want        []string
+		wantMessage string
+	}{
+		"two sets in their order": {
+			objects: []string{set, strings.ReplaceAll(set, "web", "api")},
+			want: []string{
+				`{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"web","namespace":"default"},"spec":{"scaleStrategy":{"enablePVCReuse":true},"updateStrategy":{"type":"OnDelete"}}}`,
+				`{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"api","namespace":"default"},"spec":{"scaleStrategy":{"enablePVCReuse":true},"updateStrategy":{"type":"OnDelete"}}}`,
+			},
+		},
+		"none":         {},
+		"another kind": {objects: []string{set, other}, wantMessage: "default/web: there is no conversion for Other.apps.kruise.io"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			request := &apiextensionsv1.ConversionRequest{UID: "u1", DesiredAPIVersion: "apps.kruise.io/v1beta1"}
+			for _, object := range tc.objects {
+				request.Objects = append(request.Objects, runtime.RawExtension{Raw: []byte(object)})
+			}
+			body, err := json.Marshal(&apiextensionsv1.ConversionReview{
+				TypeMeta: metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "ConversionReview"}, Request: request,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, text := post(body)
+			var review apiextensionsv1.ConversionReview
+			if err := json.Unmarshal(text, &review); err != nil || code != http.StatusOK || review.Response == nil {
+				t.Fatalf("answer %d %s: %v", code, text, err)
+			}
+			response := review.Response
+			if review.Kind != "ConversionReview" || review.APIVersion != "apiextensions.k8s.io/v1" || response.UID != "u1" || response.Result.Message != tc.wantMessage ||
+				(response.Result.Status == metav1.StatusSuccess) != (tc.wantMessage == "") {
+				t.Errorf("answer %s", text)
+			}
+			var got []string
+			for _, object := range response.ConvertedObjects {
+				got = append(got, string(object.Raw))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("objects (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if code, _ := post([]byte("{}")); code != http.StatusBadRequest {
+		t.Errorf("a body without a request: %d", code)
+	}
+}
+
+func post(body []byte) (int, []byte) {
+	recorder := httptest.NewRecorder()
+	conversion.Handler{}.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, conversion.Path, bytes.NewReader(body)))
+	return recorder.Code, recorder.Body.Bytes()
+}
+
+func toJSON(t *testing.T, text string) []byte {
+	t.Helper()
+	object, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
