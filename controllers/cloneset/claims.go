@@ -99,15 +99,9 @@ func (p *planner) keepClaims() {
 			p.fixOwners(pod, true)
 		}
 	}
-	if p.reuseClaims {
-		return
-	}
-	for _, slot := range slices.Sorted(maps.Keys(p.claimsOf)) {
-		if p.existing[slot] {
-			continue
-		}
+	for _, slot := range p.unusedClaims() {
 		for _, claim := range p.claimsOf[slot] {
-			if claim.DeletionTimestamp == nil && p.owned(claim) {
+			if p.unused(claim) {
 				p.pass.Act(podset.Action{
 					Verb: podset.VerbDeleteClaim, Slot: slot, Claim: claim, Reason: reasonClaimUnused,
 					Success: podset.Event{Reason: "SuccessfulDelete", Message: p.claimMessage("delete", claim.Name, "successful")},
@@ -116,6 +110,25 @@ func (p *planner) keepClaims() {
 			}
 		}
 	}
+}
+
+// unusedClaims are the slots that have claims to delete, because no pod has the slot and claims are not reused.
+func (p *planner) unusedClaims() []podset.Slot {
+	if p.reuseClaims {
+		return nil
+	}
+	var slots []podset.Slot
+	for _, slot := range slices.Sorted(maps.Keys(p.claimsOf)) {
+		if !p.existing[slot] && slices.ContainsFunc(p.claimsOf[slot], p.unused) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// unused says that a claim without a pod is the set's to delete, and not on its way out already.
+func (p *planner) unused(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.DeletionTimestamp == nil && p.owned(claim)
 }
 
 // handOver makes the claims of a pod go with it, and reports whether that has to be written first.

@@ -43,6 +43,7 @@ const (
 	noteOnDelete       = "OnDelete"
 	noteInvalidSpec    = "InvalidSpec"
 	noteNoFreshSlot    = "NoFreshSlot"
+	noteClaimsUnused   = "ClaimsUnused"
 )
 
 // creationsAtOnce bounds the memory of one plan. What is left is planned when the first of these pods show.
@@ -292,6 +293,14 @@ func (p *planner) replaced(pod *podset.Pod) bool {
 // create is step 2: first the partition's share at the current revision, then the rest at the update revision.
 func (p *planner) create(s steps) {
 	n := min(s.create, creationsAtOnce)
+	// A claim that is to be deleted takes the place of the next creation: a server that refuses pods cannot make claims pile up.
+	if unused := min(len(p.unusedClaims()), n); unused > 0 {
+		n -= unused
+		p.pass.Hold(podset.Note{
+			Reason:  noteClaimsUnused,
+			Message: fmt.Sprintf("%s to be created: as many volume claims without a pod are deleted first", podset.Waits(unused)),
+		})
+	}
 	slots := p.freshSlots(n)
 	for i, slot := range slots {
 		rev := p.s.Update
