@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -60,7 +61,11 @@ func (p *planner) missingClaims(slot podset.Slot, pod string) []*corev1.Persiste
 
 // owned says that the set is an owner of the claim.
 func (p *planner) owned(claim *corev1.PersistentVolumeClaim) bool {
-	return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == p.set.UID })
+	return ownedBy(claim, p.set.UID)
+}
+
+func ownedBy(claim *corev1.PersistentVolumeClaim, uid types.UID) bool {
+	return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
 // reusable are the slots whose claims wait for another pod: no pod object has the slot, not even one that is on its way out, and
@@ -138,7 +143,8 @@ func (p *planner) fixOwners(pod *podset.Pod, condemned bool) bool {
 	changing := false
 	who := claims.Owned{Set: p.controller(), Pod: claims.PodReference(pod.Object)}
 	for _, claim := range p.claimsOf[pod.Slot] {
-		if claim.DeletionTimestamp != nil || claims.Stale(claim, pod.Object.Name, pod.Object.UID) {
+		// A claim that neither the set nor this pod owns is somebody else's, or goes with an earlier pod.
+		if claim.DeletionTimestamp != nil || !p.owned(claim) && !ownedBy(claim, pod.Object.UID) {
 			continue
 		}
 		owners, changed := retention().Owners(claim, who, condemned)

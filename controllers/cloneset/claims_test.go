@@ -144,3 +144,12 @@ func TestClaimsDoNotPileUpWhilePodsAreRefused(t *testing.T) {
 	w.expectActions("1 Create ScaleOut 1, 1 DeleteClaim ClaimUnused")
 	w.expect("held", w.held(), noteClaimsUnused)
 }
+
+func TestClaimsOfOthersAreLeftAlone(t *testing.T) {
+	w := newWorld(t, 2, claimTemplates("data"))
+	w.Claims[0] = w.Claims[0].DeepCopy()
+	w.Claims[0].OwnerReferences = nil
+	w.rest(ask("p01"))
+	w.expectPods("p02:1, p03:1")
+	w.expect("claims", w.claimNames(), "data-web-p01 data-web-p02 data-web-p03")
+}

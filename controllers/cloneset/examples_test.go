@@ -5,6 +5,8 @@ package cloneset
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -171,6 +173,18 @@ func TestABadImageStopsAtTheLimitAndIsFixed(t *testing.T) {
 		w.expect("available", w.available(), 5)
 		w.expect("fewest available", w.fewestAvailable, 3)
 	}
+}
+
+func TestABadImageStopsAtTheLimitAlsoWhenAllPodsWereBroken(t *testing.T) {
+	w := newWorld(t, 5, inPlace, maxUnavailable(2))
+	w.do(broken("1"), broken("2"))
+	for _, pod := range slices.Clone(w.Pods) {
+		w.move(strings.TrimPrefix(pod.Name, "web-"), podsettest.Crash)
+	}
+	w.rest(image("2"))
+	w.expect("updated to the bad image", w.at("2"), 2)
+	w.rest(image("3"))
+	w.expect("updated", w.at("3"), 5)
 }
 
 func TestABrokenPodDoesNotWaitBehindOneThatWaitsForIt(t *testing.T) {

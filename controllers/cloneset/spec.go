@@ -4,12 +4,9 @@
 package cloneset
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -18,6 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // Options are the feature gates and flags as far as they concern this kind.
@@ -70,7 +68,7 @@ func read(set *appsv1beta1.CloneSet, o Options) (wanted, error) {
 	for _, name := range spec.ScaleStrategy.PodsToDelete {
 		w.podsToDelete[name] = true
 	}
-	if _, err := selectorOf(set); err != nil {
+	if _, err := podset.Selector(spec.Selector); err != nil {
 		return w, err
 	}
 	w.claims.Labels = spec.Selector.MatchLabels
@@ -109,16 +107,4 @@ func read(set *appsv1beta1.CloneSet, o Options) (wanted, error) {
 	w.partition, w.maxUnavailable, w.maxSurge = int(partition), int(unavailable), int(surge)
 	w.rollBack = o.PartitionRollback
 	return w, nil
-}
-
-// selectorOf reads the selector. One that is missing or empty is an error: taken literally, the first would let go of all pods.
-func selectorOf(set *appsv1beta1.CloneSet) (labels.Selector, error) {
-	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("spec.selector: %w", err)
-	case set.Spec.Selector == nil || selector.Empty():
-		return nil, errors.New("spec.selector: must not be empty")
-	}
-	return selector, nil
 }

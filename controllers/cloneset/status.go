@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
@@ -99,8 +97,8 @@ func announcements(set *appsv1beta1.CloneSet, after appsv1beta1.CloneSetStatus, 
 			events = append(events, podset.Event{Warning: true, Reason: event, Message: condition.Message})
 		}
 	}
-	if note, limited := heldFor(plan, noteScaleUpLimited); limited {
-		if _, known := heldFor(before, noteScaleUpLimited); !known {
+	if note, limited := plan.HeldFor(noteScaleUpLimited); limited {
+		if _, known := before.HeldFor(noteScaleUpLimited); !known {
 			events = append(events, podset.Event{Warning: true, Reason: noteScaleUpLimited, Message: note.Message})
 		}
 	}
@@ -130,88 +128,40 @@ func progressOf(set *appsv1beta1.CloneSet, w wanted, invalid error, s *podset.Sn
 	if invalid != nil {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: invalid.Error()}
 	}
-	if note, ok := heldFor(plan, noteInvalidSpec); ok {
+	if note, ok := plan.HeldFor(noteInvalidSpec); ok {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: note.Message}
 	}
-	moving := slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool {
-		switch pod.Update.Progress {
-		case inplace.Grace, inplace.Running:
-			return true
-		case inplace.Blocked:
-			// Room on the node may come by itself. Everything else that blocks an update needs the user.
-			return pod.Update.Reason == inplace.ReasonResizeDeferred
-		default:
-			return specified(&pod) || parked(&pod)
-		}
-	})
-	for _, action := range plan.Actions {
-		moving = moving || slices.Contains(movingReasons(), action.Reason)
-	}
-	blocked, isBlocked := heldFor(plan, podset.ReasonInPlaceBlocked)
-	if _, ok := heldFor(plan, noteMaxUnavailable); ok && !isBlocked {
+	moving := plan.Moves(s.Pods, reasonOutdated, reasonSpecifiedDelete) ||
+		slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return specified(&pod) || parked(&pod) })
+	blocked, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked)
+	if _, ok := plan.HeldFor(noteMaxUnavailable); ok && !isBlocked {
 		moving = true
 	}
-	waits := heldMessages(plan)
 	switch {
 	case len(s.Pods) != w.replicas:
 		return progress{reconciling: true, reason: appsv1beta1.ReasonScaling,
-			message: orElse(waits, fmt.Sprintf("%d pods exist; there should be %d.", len(s.Pods), w.replicas))}
+			message: plan.HeldMessages(fmt.Sprintf("%d pods exist; there should be %d.", len(s.Pods), w.replicas))}
 	case moving:
 		return progress{reconciling: true, reason: appsv1beta1.ReasonRollingOut,
-			message: orElse(waits, fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+			message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
 	}
 	if isBlocked {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceBlocked, message: blocked.Message}
 	}
-	if note, ok := heldFor(plan, podset.ReasonInPlaceImpossible); ok {
+	if note, ok := plan.HeldFor(podset.ReasonInPlaceImpossible); ok {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceImpossible, message: note.Message}
 	}
 	if int(counts.Available) < w.replicas {
 		return progress{reconciling: true, reason: appsv1beta1.ReasonPodsNotAvailable,
-			message: orElse(waits, fmt.Sprintf("%d of %d pods are available.", counts.Available, w.replicas))}
+			message: plan.HeldMessages(fmt.Sprintf("%d of %d pods are available.", counts.Available, w.replicas))}
 	}
-	if note, ok := heldFor(plan, notePaused, noteOnDelete, notePartition); ok {
+	if note, ok := plan.HeldFor(notePaused, noteOnDelete, notePartition); ok {
 		reason := map[string]string{
 			notePaused: appsv1beta1.ReasonPaused, noteOnDelete: appsv1beta1.ReasonOnDelete, notePartition: appsv1beta1.ReasonPartitionReached,
 		}[note.Reason]
 		return progress{reason: reason, message: note.Message}
 	}
 	return progress{reason: appsv1beta1.ReasonComplete, message: "Every pod is at the update revision and available."}
-}
-
-// movingReasons are the reasons of actions that belong to a rollout.
-func movingReasons() []string {
-	return []string{
-		reasonOutdated, reasonSpecifiedDelete,
-		podset.ReasonInPlaceUpdate, podset.ReasonInPlaceContinue, podset.ReasonInPlaceFinished, podset.ReasonHook,
-	}
-}
-
-// heldFor returns the first note with one of the reasons.
-func heldFor(plan podset.Plan, reasons ...string) (podset.Note, bool) {
-	for _, note := range plan.Held {
-		if slices.Contains(reasons, note.Reason) {
-			return note, true
-		}
-	}
-	return podset.Note{}, false
-}
-
-// heldMessages are the first few reasons why something waits.
-func heldMessages(plan podset.Plan) string {
-	const most = 3
-	var messages []string
-	for _, note := range plan.Held[:min(len(plan.Held), most)] {
-		messages = append(messages, note.Message)
-	}
-	return strings.Join(messages, "; ")
-}
-
-func orElse(message, otherwise string) string {
-	if message != "" {
-		return message
-	}
-	return otherwise
 }
 
 // conditions builds the list of a status. A condition keeps its transition time while its status stays, and its update time while
@@ -287,9 +237,9 @@ func (c *conditions) failures(plan podset.Plan, outcome podset.Outcome) {
 	}
 	if update != nil {
 		c.add(appsv1beta1.CloneSetFailedUpdate, true, appsv1beta1.ReasonRequestFailed, failureMessage("changing", *update))
-	} else if note, ok := heldFor(plan, podset.ReasonInPlaceBlocked); ok {
+	} else if note, ok := plan.HeldFor(podset.ReasonInPlaceBlocked); ok {
 		c.add(appsv1beta1.CloneSetFailedUpdate, true, appsv1beta1.ReasonInPlaceBlocked, note.Message)
-	} else if note, ok := heldFor(plan, podset.ReasonInPlaceImpossible); ok {
+	} else if note, ok := plan.HeldFor(podset.ReasonInPlaceImpossible); ok {
 		c.add(appsv1beta1.CloneSetFailedUpdate, true, appsv1beta1.ReasonInPlaceImpossible, note.Message)
 	}
 }
