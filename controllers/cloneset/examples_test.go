@@ -307,3 +307,35 @@ func TestRevisionLabelsMayBeShort(t *testing.T) {
 	w.rest()
 	w.expect("updatedReplicas", w.set.Status.UpdatedReplicas, int32(2))
 }
+
+func TestScaleInTakesTheMostCrowdedPlace(t *testing.T) {
+	w := newWorld(t, 4)
+	for id, node := range map[string]string{"p01": "a1", "p02": "b1", "p03": "b2", "p04": "b3"} {
+		w.do(change(id, func(p *corev1.Pod) { p.Spec.NodeName = node }))
+	}
+	w.set.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}
+	w.o.NodeLabel = func(node, _ string) string { return node[:1] }
+	w.do(replicas(2), maxUnavailable(2))
+	w.pass()
+	w.expect("first pass", w.actions(), "2 Delete ScaleIn")
+	if w.Pod("web-p01").DeletionTimestamp != nil {
+		t.Errorf("the only pod of its zone is deleted:\n%s", w)
+	}
+}
+
+func TestPodsThatPrepareForTheirUpdateMayCountAsUpdatedWhenScaling(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		w := newWorld(t, 3, inPlace, maxUnavailable(1), hooks(shared.Lifecycle{InPlaceUpdate: hook("hold")}))
+		w.rest(image("2"))
+		w.o.PreparingUpdateAsUpdate = gate
+		var preparing string
+		for _, pod := range w.Pods {
+			if pod.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingUpdate) {
+				preparing = pod.Name
+			}
+		}
+		w.do(replicas(2))
+		w.pass()
+		w.expect("the preparing pod stays", w.Pod(preparing).DeletionTimestamp == nil, gate)
+	}
+}

@@ -115,8 +115,8 @@ type progress struct {
 //
 //  1. it is being deleted;
 //  2. the spec cannot be read: stalled;
-//  3. pods are missing or too many;
-//  4. pods are being moved or replaced;
+//  3. pods are being moved, or may be moved next, which can add pods and take some away;
+//  4. pods are missing or too many, or are to be deleted;
 //  5. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
 //  6. pods are where they should be, but not available;
 //  7. nothing is left that may move now: paused, OnDelete, the partition;
@@ -131,25 +131,27 @@ func progressOf(set *appsv1beta1.CloneSet, w wanted, invalid error, s *podset.Sn
 	if note, ok := plan.HeldFor(noteInvalidSpec); ok {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: note.Message}
 	}
-	moving := plan.Moves(s.Pods, reasonOutdated, reasonSpecifiedDelete) ||
-		slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return specified(&pod) || parked(&pod) })
 	blocked, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked)
-	if _, ok := plan.HeldFor(noteMaxUnavailable); ok && !isBlocked {
-		moving = true
+	refused, isRefused := plan.HeldFor(podset.ReasonInPlaceImpossible)
+	moving := plan.Moves(s.Pods, reasonOutdated)
+	if !isBlocked && !isRefused && !w.onDelete && !w.paused {
+		moving = moving || len(s.Pods)-int(counts.Updated) > w.partition && int(counts.Updated) < w.replicas-w.partition
 	}
 	switch {
-	case len(s.Pods) != w.replicas:
-		return progress{reconciling: true, reason: appsv1beta1.ReasonScaling,
-			message: plan.HeldMessages(fmt.Sprintf("%d pods exist; there should be %d.", len(s.Pods), w.replicas))}
 	case moving:
 		return progress{reconciling: true, reason: appsv1beta1.ReasonRollingOut,
 			message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+	case len(s.Pods) != w.replicas:
+		return progress{reconciling: true, reason: appsv1beta1.ReasonScaling,
+			message: plan.HeldMessages(fmt.Sprintf("%d pods exist; there should be %d.", len(s.Pods), w.replicas))}
+	case slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return specified(&pod) || parked(&pod) }):
+		return progress{reconciling: true, reason: appsv1beta1.ReasonRollingOut, message: plan.HeldMessages("Pods are being replaced.")}
 	}
 	if isBlocked {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceBlocked, message: blocked.Message}
 	}
-	if note, ok := plan.HeldFor(podset.ReasonInPlaceImpossible); ok {
-		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceImpossible, message: note.Message}
+	if isRefused {
+		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceImpossible, message: refused.Message}
 	}
 	if int(counts.Available) < w.replicas {
 		return progress{reconciling: true, reason: appsv1beta1.ReasonPodsNotAvailable,

@@ -98,6 +98,15 @@ func TestConditionsSayWhatTheSetIsAt(t *testing.T) {
 			change: []func(*world){maxUnavailable(1), broken("2"), image("2")},
 			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True RollingOut", available: "True EnoughPodsAvailable"},
 		},
+		"a surge waits for its pods": {
+			change: []func(*world){maxUnavailable(0), maxSurge(1), broken("2"), image("2")},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True RollingOut"},
+		},
+		"a scale in waits for its hook": {
+			before: []func(*world){hooks(shared.Lifecycle{PreDelete: hook("hold")})},
+			change: []func(*world){replicas(2)},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True Scaling"},
+		},
 		"too few pods are available": {
 			change: []func(*world){maxUnavailable(1), crash("p01", "p02")},
 			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True PodsNotAvailable", available: "False TooFewPodsAvailable"},
