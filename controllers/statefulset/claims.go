@@ -128,7 +128,7 @@ func (p *planner) fixOwnersOf(slot podset.Slot, pod *corev1.Pod, condemned bool)
 		return false
 	}
 	changing := false
-	who := claims.Owned{Set: p.setReference(), Pod: podReference(pod)}
+	who := claims.Owned{Set: p.setReference(), Pod: claims.PodReference(pod)}
 	p.existing(pod.Name, func(_, claim *corev1.PersistentVolumeClaim) {
 		owners, changed := p.retention.Owners(claim, who, condemned)
 		if !changed || claim.DeletionTimestamp != nil {
@@ -220,13 +220,9 @@ func (p *planner) growClaims(pod *podset.Pod) bool {
 	return waits
 }
 
-// setReference and podReference own claims without controlling them.
+// setReference owns claims without controlling them.
 func (p *planner) setReference() metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: appsv1beta1.GroupVersion().String(), Kind: "StatefulSet", Name: p.set.Name, UID: p.set.UID,
 	}
-}
-
-func podReference(pod *corev1.Pod) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
 }

@@ -52,7 +52,7 @@ type observation struct {
 // template has a revision, unless the set is being deleted: then it changes nothing.
 func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) (observation, error) {
 	// Without a selector nothing changes hands. What cannot be read of the spec is the planner's to report.
-	selector, unreadable := selectorOf(set)
+	selector, unreadable := podset.Selector(set.Spec.Selector)
 	owner := freshness.OwnerOf(set)
 	var seen observation
 

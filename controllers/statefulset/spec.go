@@ -4,13 +4,10 @@
 package statefulset
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -19,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // Options are the feature gates as far as they concern this kind.
@@ -79,7 +77,7 @@ func read(set *appsv1beta1.StatefulSet, o Options) (wanted, error) {
 		w.claims.Labels = spec.Selector.MatchLabels
 	}
 
-	if _, err := selectorOf(set); err != nil {
+	if _, err := podset.Selector(spec.Selector); err != nil {
 		return w, err
 	}
 	var start int32
@@ -121,19 +119,6 @@ func read(set *appsv1beta1.StatefulSet, o Options) (wanted, error) {
 	}
 	w.maxUnavailable = int(limit)
 	return w, nil
-}
-
-// selectorOf reads the selector. One that is missing or empty is an error: taken literally, the first would let go of all pods, and
-// the second would adopt whatever has a fitting name.
-func selectorOf(set *appsv1beta1.StatefulSet) (labels.Selector, error) {
-	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("spec.selector: %w", err)
-	case set.Spec.Selector == nil || selector.Empty():
-		return nil, errors.New("spec.selector: must not be empty")
-	}
-	return selector, nil
 }
 
 // staysOld says whether the ordinal is one of the lowest that the partition keeps at the current revision.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
@@ -133,58 +132,46 @@ func progressOf(set *appsv1beta1.StatefulSet, w wanted, invalid error, s *podset
 	if invalid != nil {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: invalid.Error()}
 	}
-	if note, ok := heldFor(plan, noteInvalidSpec); ok {
+	if note, ok := plan.HeldFor(noteInvalidSpec); ok {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: note.Message}
 	}
 
 	surplus := 0
-	moving := false
 	for i := range s.Pods {
-		pod := &s.Pods[i]
-		if pod.Doom == podset.DoomSurplus {
+		if s.Pods[i].Doom == podset.DoomSurplus {
 			surplus++
 		}
-		switch pod.Update.Progress {
-		case inplace.Grace, inplace.Running:
-			moving = true
-		case inplace.Blocked:
-			// Room on the node may come by itself. Everything else that blocks an update needs the user.
-			moving = moving || pod.Update.Reason == inplace.ReasonResizeDeferred
-		}
 	}
-	for _, action := range plan.Actions {
-		moving = moving || slices.Contains(movingReasons(), action.Reason)
-	}
-	blocked, isBlocked := heldFor(plan, podset.ReasonInPlaceBlocked)
-	if _, ok := heldFor(plan, noteClaimGrowing); ok {
+	moving := plan.Moves(s.Pods, reasonOutdated, reasonSpecifiedDelete, reasonClaimGrow)
+	blocked, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked)
+	if _, ok := plan.HeldFor(noteClaimGrowing); ok {
 		moving = true
 	}
-	if _, ok := heldFor(plan, noteMaxUnavailable); ok && !isBlocked {
+	if _, ok := plan.HeldFor(noteMaxUnavailable); ok && !isBlocked {
 		moving = true
 	}
-	waits := heldMessages(plan)
 	switch {
 	case surplus > 0 || len(s.Pods) < w.replicas:
 		return progress{reconciling: true, reason: appsv1beta1.ReasonScaling,
-			message: orElse(waits, fmt.Sprintf("%d of %d pods exist; %d are to be removed.", len(s.Pods)-surplus, w.replicas, surplus))}
+			message: plan.HeldMessages(fmt.Sprintf("%d of %d pods exist; %d are to be removed.", len(s.Pods)-surplus, w.replicas, surplus))}
 	case moving:
 		return progress{reconciling: true, reason: appsv1beta1.ReasonRollingOut,
-			message: orElse(waits, fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+			message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
 	}
 	if isBlocked {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceBlocked, message: blocked.Message}
 	}
-	if note, ok := heldFor(plan, podset.ReasonInPlaceImpossible); ok {
+	if note, ok := plan.HeldFor(podset.ReasonInPlaceImpossible); ok {
 		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceImpossible, message: note.Message}
 	}
-	if note, ok := heldFor(plan, noteClaimDiffers, noteClaimNotExpandable); ok {
+	if note, ok := plan.HeldFor(noteClaimDiffers, noteClaimNotExpandable); ok {
 		return progress{stalled: true, reason: appsv1beta1.ReasonClaimsCannotFollow, message: note.Message}
 	}
 	if int(counts.Available) < w.replicas {
 		return progress{reconciling: true, reason: appsv1beta1.ReasonPodsNotAvailable,
-			message: orElse(waits, fmt.Sprintf("%d of %d pods are available.", counts.Available, w.replicas))}
+			message: plan.HeldMessages(fmt.Sprintf("%d of %d pods are available.", counts.Available, w.replicas))}
 	}
-	if note, ok := heldFor(plan, notePaused, noteOnDelete, notePartition); ok {
+	if note, ok := plan.HeldFor(notePaused, noteOnDelete, notePartition); ok {
 		return progress{reason: restReason(note), message: note.Message}
 	}
 	return progress{reason: appsv1beta1.ReasonComplete, message: "Every pod is at the update revision and available."}
@@ -200,41 +187,6 @@ func restReason(note podset.Note) string {
 	default:
 		return appsv1beta1.ReasonPartitionReached
 	}
-}
-
-// movingReasons are the reasons of actions that belong to a rollout.
-func movingReasons() []string {
-	return []string{
-		reasonOutdated, reasonSpecifiedDelete, reasonClaimGrow,
-		podset.ReasonInPlaceUpdate, podset.ReasonInPlaceContinue, podset.ReasonInPlaceFinished, podset.ReasonHook,
-	}
-}
-
-// heldFor returns the first note with one of the reasons.
-func heldFor(plan podset.Plan, reasons ...string) (podset.Note, bool) {
-	for _, note := range plan.Held {
-		if slices.Contains(reasons, note.Reason) {
-			return note, true
-		}
-	}
-	return podset.Note{}, false
-}
-
-// heldMessages are the first few reasons why something waits.
-func heldMessages(plan podset.Plan) string {
-	const most = 3
-	var messages []string
-	for _, note := range plan.Held[:min(len(plan.Held), most)] {
-		messages = append(messages, note.Message)
-	}
-	return strings.Join(messages, "; ")
-}
-
-func orElse(message, otherwise string) string {
-	if message != "" {
-		return message
-	}
-	return otherwise
 }
 
 // conditions builds the list of a status. A condition keeps its transition time while its status stays.
@@ -274,11 +226,11 @@ func (c *conditions) failures(plan podset.Plan, outcome podset.Outcome) {
 	}
 	if failure, ok := outcome.Failed(podset.VerbEdit, podset.VerbDelete, podset.VerbEditClaim); ok {
 		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonRequestFailed, failureMessage("changing", failure))
-	} else if note, ok := heldFor(plan, podset.ReasonInPlaceBlocked); ok {
+	} else if note, ok := plan.HeldFor(podset.ReasonInPlaceBlocked); ok {
 		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonInPlaceBlocked, note.Message)
-	} else if note, ok := heldFor(plan, podset.ReasonInPlaceImpossible); ok {
+	} else if note, ok := plan.HeldFor(podset.ReasonInPlaceImpossible); ok {
 		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonInPlaceImpossible, note.Message)
-	} else if note, ok := heldFor(plan, noteClaimDiffers, noteClaimNotExpandable); ok {
+	} else if note, ok := plan.HeldFor(noteClaimDiffers, noteClaimNotExpandable); ok {
 		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonClaimsCannotFollow, note.Message)
 	}
 }

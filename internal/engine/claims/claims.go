@@ -108,6 +108,11 @@ func RetentionOf(p *appsv1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy)
 // there is no pod.
 type Owned struct{ Set, Pod metav1.OwnerReference }
 
+// PodReference lets the pod own a claim without controlling it: the claim goes with it.
+func PodReference(pod *corev1.Pod) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
+}
+
 // Owners returns the references that a claim should have, and whether it has something else now. References to the workload
 // and to the pod are as the policy says, all others stay:
 //

@@ -25,6 +25,20 @@ type UpdateOrder struct {
 	Scatter []shared.UpdateScatterTerm
 }
 
+// ByActivity returns the pods with those first that do the least: without a node, Pending before Unknown before Running, not ready, ready
+// for a shorter time, more container restarts, younger. It is the order in which a workload whose pods are all alike updates them when its user
+// has no wish.
+func ByActivity[P any](pods []P, victim func(P) Victim) []P {
+	return sortBy(pods, func(p P) *deletionKey { return newDeletionKey(victim(p)) }, func(a, b *deletionKey) int {
+		return cmp.Or(
+			falseFirst(a.node != "", b.node != ""),
+			cmp.Compare(a.phase, b.phase),
+			falseFirst(a.ready, b.ready),
+			a.age(b),
+		)
+	})
+}
+
 // ForUpdate returns the waiting pods in the order in which they should be updated: by priority, then scattered. They come in the
 // workload's own order, which holds among equals. all are all pods of the workload, updated ones included; only scattering
 // looks at them. object gives the Pod object of a P. The error names the term that cannot be used.

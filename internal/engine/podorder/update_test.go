@@ -238,3 +238,15 @@ func TestScatteringLosesNobody(t *testing.T) {
 		}
 	}
 }
+
+func TestByActivity(t *testing.T) {
+	pods := []Victim{
+		victim("restful"), victim("old", born(-5)), victim("restarted", restarts(3)), victim("fresh", readySince(9)),
+		victim("unready", notReady), victim("pending", phase(corev1.PodPending)), victim("nowhere", onNode("")),
+		victim("dear", cost("9")),
+	}
+	ordered := ByActivity(pods, func(v Victim) Victim { return v })
+	if got, want := victimNames(ordered), "nowhere pending unready fresh restarted restful dear old"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

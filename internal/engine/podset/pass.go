@@ -154,11 +154,29 @@ func (p *Pass) Create(slot Slot, pod *corev1.Pod, claims []*corev1.PersistentVol
 //
 // Deleting a pod that was counted as available is tied to its exact version: a newer one could have changed the decision.
 func (p *Pass) Remove(pod *Pod, reason string) {
+	p.remove(pod, reason,
+		p.success("SuccessfulDelete", "delete", pod.Object.Name),
+		p.failure("FailedDelete", "delete", pod.Object.Name))
+}
+
+// Recreate is Remove for the sake of an update, and says so in its events.
+func (p *Pass) Recreate(pod *Pod, reason string) {
+	p.remove(pod, reason,
+		p.success("SuccessfulUpdatePodReCreate", "delete for an update", pod.Object.Name),
+		p.failure("FailedUpdatePodReCreate", "delete for an update", pod.Object.Name))
+}
+
+// HeldFromDeletion says that the preDelete hook stops the pod's deletion.
+func (p *Pass) HeldFromDeletion(pod *Pod) bool {
+	return p.Hooks != nil && lifecycle.Hooked(p.Hooks.PreDelete, pod.Object)
+}
+
+func (p *Pass) remove(pod *Pod, reason string, success, failure Event) {
 	if pod.Terminating {
 		return
 	}
 	p.Keep(pod)
-	hooked := p.Hooks != nil && lifecycle.Hooked(p.Hooks.PreDelete, pod.Object)
+	hooked := p.HeldFromDeletion(pod)
 	switch {
 	case hooked && pod.State == shared.StatePreparingDelete:
 		p.Wait(pod, ReasonHook, "the preDelete hook is not released yet")
@@ -167,8 +185,7 @@ func (p *Pass) Remove(pod *Pod, reason string) {
 	default:
 		p.Act(Action{
 			Verb: VerbDelete, Slot: pod.Slot, Pod: pod.Object, ExactVersion: pod.Available, Reason: reason,
-			Success: p.success("SuccessfulDelete", "delete", pod.Object.Name),
-			Failure: p.failure("FailedDelete", "delete", pod.Object.Name),
+			Success: success, Failure: failure,
 		})
 	}
 }

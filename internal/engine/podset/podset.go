@@ -8,6 +8,7 @@
 package podset
 
 import (
+	"iter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,6 +75,9 @@ type Snapshot struct {
 	// Expandable says, by the name of a storage class that exists, whether it lets claims grow. Only read where a workload lets
 	// claims grow with their template.
 	Expandable map[string]bool
+	// FreshSlots are candidates for new slots, in the order in which they are tried; the same ones each time. Only for workloads
+	// whose slots have random names; those in use are skipped.
+	FreshSlots iter.Seq[Slot]
 }
 
 // Plan is what to do now, why, and when time alone could change the answer.
@@ -100,6 +104,8 @@ const (
 	VerbEditClaim Verb = "EditClaim"
 	// VerbCreateClaim creates a claim for a pod that exists.
 	VerbCreateClaim Verb = "CreateClaim"
+	// VerbDeleteClaim deletes a claim that has no pod, in the version that was observed.
+	VerbDeleteClaim Verb = "DeleteClaim"
 )
 
 // Action is one step on one pod or claim.
@@ -114,7 +120,7 @@ type Action struct {
 	Edit edit.Edit
 	// Claims are created before the pod (VerbCreate), or are the claim to create (VerbCreateClaim).
 	Claims []*corev1.PersistentVolumeClaim
-	// Claim and ClaimPatch are the claim to patch and the merge patch for VerbEditClaim.
+	// Claim is the claim to patch (VerbEditClaim) or to delete (VerbDeleteClaim), ClaimPatch the merge patch.
 	Claim      *corev1.PersistentVolumeClaim
 	ClaimPatch []byte
 	// ExactVersion ties a delete to the observed resourceVersion, not only to the UID: the pod was counted as available, and a

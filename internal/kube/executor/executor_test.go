@@ -538,6 +538,24 @@ func TestApplyDeletesOnlyWhatWasSeen(t *testing.T) {
 	}
 }
 
+func TestApplyDeletesAClaimOnlyAsItWasSeen(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data-web-a", UID: "c"}}
+	f := newFixture(t, nil, claim)
+	claim.ResourceVersion = "7"
+	outcome := f.apply(t, podset.Action{Verb: podset.VerbDeleteClaim, Slot: "a", Claim: claim})
+	if len(outcome.Failures) != 0 {
+		t.Errorf("outcome %+v", outcome)
+	}
+	writes := f.server.Writes()
+	if len(writes) != 1 {
+		t.Fatalf("%d writes", len(writes))
+	}
+	p := writes[0].DeleteOptions.Preconditions
+	if p == nil || p.UID == nil || *p.UID != "c" || p.ResourceVersion == nil || *p.ResourceVersion != "7" {
+		t.Errorf("deleted with the preconditions %+v", p)
+	}
+}
+
 func TestApplyTracksDeletions(t *testing.T) {
 	pod := testutil.Pod("web-0").UID("a").Obj()
 	cases := map[string]struct {

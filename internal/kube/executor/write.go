@@ -41,12 +41,15 @@ func (e *Executor) do(ctx context.Context, owner client.Object, of freshness.Own
 	case podset.VerbCreate:
 		related, quiet, err = w.create(ctx, a)
 	case podset.VerbDelete:
-		err = w.delete(ctx, a)
+		err = w.delete(ctx, kindPod(), a.Pod, a.ExactVersion)
 	case podset.VerbEdit:
 		err = w.edit(ctx, a)
 	case podset.VerbEditClaim:
 		related = a.Claim
 		err = w.patchClaim(ctx, a)
+	case podset.VerbDeleteClaim:
+		related = a.Claim
+		err = w.delete(ctx, kindClaim(), a.Claim, true)
 	case podset.VerbCreateClaim:
 		quiet = true
 		for _, claim := range a.Claims {
@@ -215,16 +218,16 @@ func (w *writer) patch(ctx context.Context, kind schema.GroupVersionKind, object
 	return answer.ResourceVersion, err
 }
 
-// delete deletes exactly the pod that the plan is about and, when asked to, only in the state the plan saw.
-func (w *writer) delete(ctx context.Context, a podset.Action) error {
-	ref := freshness.RefOf(kindPod(), a.Pod)
+// delete deletes exactly the object that the plan is about and, when asked to, only in the state the plan saw.
+func (w *writer) delete(ctx context.Context, kind schema.GroupVersionKind, object client.Object, exactVersion bool) error {
+	ref := freshness.RefOf(kind, object)
 	preconditions := client.Preconditions{UID: &ref.UID}
-	if a.ExactVersion {
+	if exactVersion {
 		preconditions.ResourceVersion = &ref.ResourceVersion
 	}
 	target := &metav1.PartialObjectMetadata{}
-	target.SetGroupVersionKind(kindPod())
-	target.Namespace, target.Name = a.Pod.Namespace, a.Pod.Name
+	target.SetGroupVersionKind(kind)
+	target.Namespace, target.Name = object.GetNamespace(), object.GetName()
 
 	w.Tracker.Deleting(w.of, ref)
 	err := w.send(ctx, freshness.Delete, ref, func(ctx context.Context) (string, error) {
@@ -236,7 +239,11 @@ func (w *writer) delete(ctx context.Context, a podset.Action) error {
 	case freshness.Judge(err) == freshness.Refused:
 		w.Tracker.Definite(w.of, ref.UID)
 	}
-	return fmt.Errorf("deleting pod %s: %w", a.Pod.Name, err)
+	what := "pod"
+	if kind == kindClaim() {
+		what = "claim"
+	}
+	return fmt.Errorf("deleting %s %s: %w", what, object.GetName(), err)
 }
 
 // look reads an object's metadata past the cache.

@@ -39,6 +39,8 @@ func DescribeAction(a podset.Action) string {
 		}
 	case podset.VerbEditClaim:
 		what = a.Claim.Name + ": " + string(a.ClaimPatch)
+	case podset.VerbDeleteClaim:
+		what = a.Claim.Name
 	case podset.VerbCreateClaim:
 		for _, c := range a.Claims {
 			what += c.Name

@@ -93,6 +93,27 @@ func AtMostUnavailable[W any](bounds func(W) Bounds) Invariant[W] {
 	}}
 }
 
+// AtLeastAvailable holds when no step leaves fewer available pods than it found, and fewer than the workload needs: for one whose
+// pods are all alike, any of them may go as long as enough are left.
+func AtLeastAvailable[W any](need func(W) int, minReady time.Duration) Invariant[W] {
+	return Invariant[W]{Name: "never fewer available than needed", Check: func(e Event[W]) error {
+		count := func(w *World[W]) int {
+			n := 0
+			for _, pod := range w.Pods {
+				if Available(pod, minReady) {
+					n++
+				}
+			}
+			return n
+		}
+		before, after := count(e.Before), count(e.After)
+		if after < before && after < need(e.Before.Set) {
+			return fmt.Errorf("of %d available pods %d are left; %d are needed", before, after, need(e.Before.Set))
+		}
+		return nil
+	}}
+}
+
 // AtMostPods holds when no step creates a pod so that there are more than allowed, pods not counted that are being deleted or
 // that should go.
 func AtMostPods[W any](allowed func(W) int, stays func(W, *corev1.Pod) bool) Invariant[W] {

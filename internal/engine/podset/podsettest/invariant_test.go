@@ -61,6 +61,12 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 			PartitionHolds(func(*World[toy]) map[string]string { return map[string]string{"b": "toy-v1"} }),
 			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbEdit, Edit: toV2}, "",
 		},
+		"too few available pods are left": {
+			AtLeastAvailable(func(toy) int { return 1 }, 0), []*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbDelete}, "of 1 available pods 0 are left; 1 are needed",
+		},
+		"enough available pods are left": {
+			AtLeastAvailable(func(toy) int { return 1 }, 0), []*corev1.Pod{running("a"), running("b")}, podset.Action{Verb: podset.VerbDelete}, "",
+		},
 		"one pod too many is created": {
 			AtMostPods(func(toy) int { return 1 }, func(toy, *corev1.Pod) bool { return true }),
 			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbCreate, Pod: created}, "2 pods, 1 are allowed",

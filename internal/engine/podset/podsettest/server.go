@@ -45,6 +45,12 @@ func Apply[W any](w *World[W], action podset.Action) error {
 		return nil
 	case podset.VerbEditClaim:
 		return editClaim(w, action)
+	case podset.VerbDeleteClaim:
+		if w.Claim(action.Claim.Name) == nil {
+			return fmt.Errorf("deleting claim %s, which does not exist", action.Claim.Name)
+		}
+		w.Claims = slices.DeleteFunc(w.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == action.Claim.Name })
+		return nil
 	default:
 		return fmt.Errorf("unknown verb %q", action.Verb)
 	}

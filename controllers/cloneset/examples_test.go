@@ -1,0 +1,341 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloneset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+)
+
+func TestCanaryByReplacingPods(t *testing.T) {
+	w := newWorld(t, 10, maxUnavailable("30%"))
+	w.do(partition(4), image("2"))
+	w.pass()
+	w.expect("first pass", w.actions(), "3 Delete Outdated")
+	for w.kubelets() && w.at("1") == 10 {
+	}
+	w.expectActions("3 Create ScaleOut 2")
+	w.rest()
+	w.expect("updated", w.at("2"), 6)
+	w.expect("kept", w.at("1"), 4)
+	w.expect("expectedUpdatedReplicas", w.set.Status.ExpectedUpdatedReplicas, int32(6))
+	w.expect("currentRevision", w.set.Status.CurrentRevision, "web-1")
+	w.expect("fewest available", w.fewestAvailable, 7)
+	w.expect("most pods", w.mostPods, 10)
+	w.rest(partition(0))
+	w.expect("currentRevision", w.set.Status.CurrentRevision, "web-2")
+}
+
+func TestSurgeInPlace(t *testing.T) {
+	w := newWorld(t, 8, inPlace, maxSurge("25%"), maxUnavailable("20%"))
+	w.do(image("2"))
+	w.pass()
+	w.expect("first pass", w.actions(), "2 Create ScaleOut 2, 1 Edit InPlaceUpdate")
+	w.expectActions("")
+	w.rest()
+	kept := 0
+	for i := 1; i <= 8; i++ {
+		if w.Pod(fmt.Sprintf("web-p%02d", i)) != nil {
+			kept++
+		}
+	}
+	w.expect("updated", w.at("2"), 8)
+	w.expect("pods", len(w.Pods), 8)
+	w.expect("pods that were kept", kept, 6)
+	w.expect("most pods", w.mostPods, 10)
+	w.expect("fewest available", w.fewestAvailable, 7)
+}
+
+func TestDeletionsThatUsersAskFor(t *testing.T) {
+	w := newWorld(t, 5, maxUnavailable(1))
+	w.do(ask("p01", "p02"))
+	w.pass()
+	w.expect("first pass", w.actions(), "1 Delete SpecifiedDelete")
+	w.expect("held", w.held(), "MaxUnavailable")
+	w.rest()
+	w.expectPods("p03:1, p04:1, p05:1, p06:1, p07:1")
+	w.expect("fewest available", w.fewestAvailable, 4)
+
+	w = newWorld(t, 5, maxUnavailable(1), maxSurge(1))
+	w.do(ask("p01", "p02"), crash("p05"))
+	w.pass()
+	w.expect("first pass with a surge", w.actions(), "1 Create ScaleOut 1")
+	w.kubelets()
+	w.pass()
+	w.expect("before it is available", w.at("1"), 6)
+	w.kubelets()
+	w.pass()
+	w.expect("when it is available", w.actions(), "1 Delete SpecifiedDelete")
+	w.rest()
+	w.expectPods("p03:1, p04:1, p05:1, p06:1, p07:1")
+}
+
+func TestPartitionInPercent(t *testing.T) {
+	for _, tc := range []struct {
+		replicas  int
+		partition any
+		kept      int
+	}{{7, "50%", 4}, {4, "99%", 3}, {1, "99%", 1}, {5, 9, 5}} {
+		w := newWorld(t, tc.replicas, inPlace, partition(tc.partition))
+		w.rest(image("2"))
+		w.expect(fmt.Sprintf("kept by %v of %d", tc.partition, tc.replicas), w.at("1"), tc.kept)
+		w.expect("expectedUpdatedReplicas", int(w.set.Status.ExpectedUpdatedReplicas), tc.replicas-tc.kept)
+	}
+}
+
+func TestGrowingIsLimited(t *testing.T) {
+	w := newWorld(t, 2)
+	w.do(replicas(12), scaleMaxUnavailable("25%"))
+	w.pass()
+	w.expect("first pass", w.actions(), "3 Create ScaleOut 1")
+	w.expect("held", w.held(), noteScaleUpLimited)
+	for range 100 {
+		w.kubelets()
+		w.pass()
+		if missing := len(w.Pods) - w.available(); missing > 3 {
+			t.Fatalf("%d pods are unavailable:\n%s", missing, w)
+		}
+	}
+	w.expect("pods", w.available(), 12)
+}
+
+func TestGrowingThatIsLimitedStopsNoDeletion(t *testing.T) {
+	w := newWorld(t, 2)
+	w.rest(image("2"), broken("2"), replicas(6), scaleMaxUnavailable(2), partition(2))
+	w.expect("pods", len(w.Pods), 4)
+	w.do(ask("p03"))
+	w.pass()
+	if w.Pod("web-p03").DeletionTimestamp == nil {
+		t.Errorf("the broken pod is not deleted:\n%s", w)
+	}
+}
+
+func TestParkedPodsAreReplacedAtOnceWhenExcluded(t *testing.T) {
+	w := newWorld(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}))
+	w.rest(ask("p01"))
+	w.expectPods("p01:1 parked, p02:1, p03:1")
+	w.set.Spec.ScaleStrategy.ExcludePreparingDelete = true
+	w.rest()
+	w.expectPods("p01:1 parked, p02:1, p03:1, p04:1")
+	w.expect("status.replicas", w.set.Status.Replicas, int32(4))
+	w.rest(change("p01", func(p *corev1.Pod) { delete(p.Labels, "hold") }))
+	w.expectPods("p02:1, p03:1, p04:1")
+}
+
+func TestOnDelete(t *testing.T) {
+	w := newWorld(t, 5, onDelete)
+	w.rest(image("2"))
+	w.expect("updated", w.at("2"), 0)
+	w.expect("held", w.held(), noteOnDelete)
+	w.move("p01", podsettest.Kill)
+	w.move("p02", podsettest.Kill)
+	w.rest()
+	w.expect("updated", w.at("2"), 2)
+	w.rest(replicas(3))
+	w.expectPods("p03:1, p06:2, p07:2")
+	w.rest(replicas(5))
+	w.expect("updated", w.at("2"), 4)
+	w.expect("old", w.at("1"), 1)
+}
+
+func TestOnDeleteOfFewPodsLetsUsersDelete(t *testing.T) {
+	w := newWorld(t, 2, onDelete)
+	w.rest(image("2"), ask("p01"))
+	w.expectPods("p02:1, p03:2")
+}
+
+func TestPodsToDeleteSatisfyAScaleIn(t *testing.T) {
+	w := newWorld(t, 6)
+	w.set.Spec.ScaleStrategy.PodsToDelete = []string{"web-p03"}
+	w.rest(replicas(5))
+	w.expectPods("p01:1, p02:1, p04:1, p05:1, p06:1")
+	w.expect("podsToDelete", len(w.set.Spec.ScaleStrategy.PodsToDelete), 0)
+}
+
+func TestABadImageStopsAtTheLimitAndIsFixed(t *testing.T) {
+	for _, policy := range []func(*world){inPlace, func(*world) {}} {
+		w := newWorld(t, 5, policy, maxUnavailable(2), broken("2"))
+		w.rest(image("2"))
+		w.expect("updated to the bad image", w.at("2"), 2)
+		w.expect("available", w.available(), 3)
+		w.rest(image("3"))
+		w.expect("updated", w.at("3"), 5)
+		w.expect("available", w.available(), 5)
+		w.expect("fewest available", w.fewestAvailable, 3)
+	}
+}
+
+func TestABadImageStopsAtTheLimitAlsoWhenAllPodsWereBroken(t *testing.T) {
+	w := newWorld(t, 5, inPlace, maxUnavailable(2))
+	w.do(broken("1"), broken("2"))
+	for _, pod := range slices.Clone(w.Pods) {
+		w.move(strings.TrimPrefix(pod.Name, "web-"), podsettest.Crash)
+	}
+	w.rest(image("2"))
+	w.expect("updated to the bad image", w.at("2"), 2)
+	w.rest(image("3"))
+	w.expect("updated", w.at("3"), 5)
+}
+
+func TestABrokenPodDoesNotWaitBehindOneThatWaitsForIt(t *testing.T) {
+	w := newWorld(t, 3, inPlace, maxUnavailable(1))
+	w.do(label("p01", "rank", "1"), label("p02", "rank", "2"), label("p03", "rank", "3"), crash("p01"), image("2"))
+	w.rolling().PriorityStrategy = &shared.UpdatePriorityStrategy{OrderPriority: []shared.UpdatePriorityOrderTerm{{OrderedKey: "rank"}}}
+	w.pass()
+	w.expect("first pass", w.actions(), "1 Edit InPlaceUpdate")
+	w.expect("moved", hashOf(w.Pod("web-p01").Labels[shared.LabelControllerRevisionHash]), "2")
+	w.stuck = map[string]bool{}
+	w.rest()
+	w.expect("updated", w.at("2"), 3)
+}
+
+func TestPauseStopsUpdatesAlone(t *testing.T) {
+	w := newWorld(t, 4, maxUnavailable(1), maxSurge(1))
+	w.rest(paused(true), image("2"))
+	w.expectPods("p01:1, p02:1, p03:1, p04:1")
+	w.expect("held", w.held(), notePaused)
+	w.rest(ask("p01"), replicas(5))
+	w.expectPods("p02:1, p03:1, p04:1, p05:2, p06:2")
+	w.rest(paused(false))
+	w.expect("updated", w.at("2"), 5)
+}
+
+func TestPartitionRaisedInTheMiddle(t *testing.T) {
+	w := newWorld(t, 4, inPlace, maxUnavailable(1))
+	w.rest(image("2"), partition(1))
+	w.rest(partition(3))
+	w.expect("updated", w.at("2"), 3)
+	w.o.PartitionRollback = true
+	w.rest()
+	w.expect("updated with the gate", w.at("2"), 1)
+	w.expect("pods that were created", w.born, 4)
+	w.expect("fewest available", w.fewestAvailable, 3)
+}
+
+func TestDeletionThatIsNotWantedAnyMore(t *testing.T) {
+	w := newWorld(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}), maxUnavailable(1))
+	w.rest(replicas(2))
+	w.expect("pods", len(w.Pods), 3)
+	w.expect("available", w.available(), 2)
+	w.rest(replicas(3))
+	w.expectPods("p01:1, p02:1, p03:1")
+	w.expect("available", w.available(), 3)
+
+	w.rest(image("2"))
+	w.expect("available while one is parked for the update", w.available(), 2)
+	w.rest(image("1"))
+	w.expectPods("p01:1, p02:1, p03:1")
+
+	w.set.Spec.Lifecycle.PreDelete.MarkPodNotReady = true
+	w.rest(replicas(2))
+	w.rest(replicas(3))
+	w.expect("available when the hook took the pod out of service", w.available(), 2)
+}
+
+func TestUpdateThroughHooks(t *testing.T) {
+	w := newWorld(t, 4, inPlace, maxUnavailable(1), maxSurge(1), hooks(shared.Lifecycle{InPlaceUpdate: hook("hold-update"), PreDelete: hook("hold-delete")}))
+	w.user = true
+	w.rest(image("2"))
+	w.expect("updated", w.at("2"), 4)
+	w.expect("available", w.available(), 4)
+	w.expect("most pods", w.mostPods, 5)
+	w.expect("fewest available", w.fewestAvailable, 3)
+}
+
+func TestScaleInRightAfterTheStart(t *testing.T) {
+	w := newWorld(t, 5, minReady(9999))
+	w.expect("available", w.available(), 0)
+	w.rest(replicas(3))
+	w.expect("pods", len(w.Pods), 3)
+}
+
+func TestScaleInKeepsServingPodsWhileOthersStart(t *testing.T) {
+	w := newWorld(t, 5, maxUnavailable(1))
+	w.do(replicas(3), crash("p01", "p02"))
+	w.rest()
+	w.expectPods("p03:1, p04:1, p05:1")
+}
+
+func TestFinishedPodsAreReplacedAndLeftAlone(t *testing.T) {
+	w := newWorld(t, 2)
+	w.move("p01", podsettest.Evict)
+	w.rest()
+	w.expect("pods", len(w.Pods), 3)
+	w.expect("available", w.available(), 2)
+	w.expect("status.replicas", w.set.Status.Replicas, int32(2))
+}
+
+func TestInPlaceOnlyRefuses(t *testing.T) {
+	w := newWorld(t, 2, inPlaceOnly)
+	w.do(image("2"))
+	w.set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
+	w.rest()
+	w.expect("updated", w.at("2"), 0)
+	w.expect("held", w.held(), "InPlaceImpossible")
+}
+
+func TestInvalidSpecStopsEverythingButSettling(t *testing.T) {
+	w := newWorld(t, 3)
+	w.rolling().MaxUnavailable = ptr.To(intstr.FromString("5"))
+	w.rest(image("2"), replicas(9))
+	w.expectPods("p01:1, p02:1, p03:1")
+	w.expect("held", w.held(), noteInvalidSpec)
+}
+
+func TestASetThatIsBeingDeletedPlansNothing(t *testing.T) {
+	w := newWorld(t, 3)
+	w.set.DeletionTimestamp = ptr.To(w.Pods[0].CreationTimestamp)
+	w.do(replicas(5))
+	w.expectActions("")
+}
+
+func TestRevisionLabelsMayBeShort(t *testing.T) {
+	w := newWorld(t, 2)
+	w.do(label("p01", shared.LabelControllerRevisionHash, "1"), change("p02", func(p *corev1.Pod) { delete(p.Labels, shared.LabelPodTemplateHash) }))
+	w.pass()
+	w.expect("repaired", w.actions(), "1 Edit Repair")
+	w.rest()
+	w.expect("updatedReplicas", w.set.Status.UpdatedReplicas, int32(2))
+}
+
+func TestScaleInTakesTheMostCrowdedPlace(t *testing.T) {
+	w := newWorld(t, 4)
+	for id, node := range map[string]string{"p01": "a1", "p02": "b1", "p03": "b2", "p04": "b3"} {
+		w.do(change(id, func(p *corev1.Pod) { p.Spec.NodeName = node }))
+	}
+	w.set.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}
+	w.o.NodeLabel = func(node, _ string) string { return node[:1] }
+	w.do(replicas(2), maxUnavailable(2))
+	w.pass()
+	w.expect("first pass", w.actions(), "2 Delete ScaleIn")
+	if w.Pod("web-p01").DeletionTimestamp != nil {
+		t.Errorf("the only pod of its zone is deleted:\n%s", w)
+	}
+}
+
+func TestPodsThatPrepareForTheirUpdateMayCountAsUpdatedWhenScaling(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		w := newWorld(t, 3, inPlace, maxUnavailable(1), hooks(shared.Lifecycle{InPlaceUpdate: hook("hold")}))
+		w.rest(image("2"))
+		w.o.PreparingUpdateAsUpdate = gate
+		var preparing string
+		for _, pod := range w.Pods {
+			if pod.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingUpdate) {
+				preparing = pod.Name
+			}
+		}
+		w.do(replicas(2))
+		w.pass()
+		w.expect("the preparing pod stays", w.Pod(preparing).DeletionTimestamp == nil, gate)
+	}
+}

@@ -1,0 +1,319 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloneset
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// fleet is what of a set changes while it is explored.
+type fleet struct {
+	// template is the present one, current the one that status.currentRevision names.
+	template, current   int8
+	replicas, partition int8
+	// edits and scalings are how often the user may still change the template; and replicas or partition.
+	edits, scalings int8
+}
+
+// lab is a set that is explored: everything that stays the same.
+type lab struct {
+	policy                   shared.PodUpdatePolicy
+	maxUnavailable, maxSurge int
+	replicas, partition      int8
+	hooks                    *shared.Lifecycle
+	// images are the templates; one that begins with "!" never becomes ready. A template that ends with "+" has one variable more.
+	images          []string
+	edits, scalings int8
+	harm            []podsettest.Move
+	// claims gives every pod one; with reuse they are kept for the next pod.
+	claims, reuse, rollback bool
+	// least is how many states there are at least: fewer mean that the case does not explore what it says.
+	least int
+
+	revisions map[string]revision.Revision
+	mu        sync.Mutex
+	sets      map[fleet]*appsv1beta1.CloneSet
+}
+
+func (l *lab) revisionName(i int8) string { return fmt.Sprintf("web-r%d", i) }
+
+func (l *lab) template(i int8) *corev1.PodTemplateSpec {
+	image := l.images[i]
+	t := &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: strings.TrimSuffix(image, "+")}}},
+	}
+	if strings.HasSuffix(image, "+") {
+		t.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "MORE", Value: "1"}}
+	}
+	if l.hooks != nil {
+		for _, hook := range []*shared.LifecycleHook{l.hooks.PreDelete, l.hooks.InPlaceUpdate} {
+			if hook != nil {
+				for key, value := range hook.LabelsHandler {
+					t.Labels[key] = value
+				}
+			}
+		}
+	}
+	return t
+}
+
+// set is the CloneSet of a fleet, the same object for the same fleet.
+func (l *lab) set(f fleet) *appsv1beta1.CloneSet {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.sets[f]; known != nil {
+		return known
+	}
+	set := &appsv1beta1.CloneSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "set-uid", Generation: 1},
+		Spec: appsv1beta1.CloneSetSpec{
+			Replicas:  ptr.To(int32(f.replicas)),
+			Selector:  &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template:  *l.template(f.template),
+			Lifecycle: l.hooks,
+			UpdateStrategy: appsv1beta1.CloneSetUpdateStrategy{RollingUpdate: &appsv1beta1.RollingUpdateCloneSetStrategy{
+				PodUpdatePolicy: l.policy,
+				Partition:       ptr.To(intstr.FromInt32(int32(f.partition))),
+				MaxUnavailable:  ptr.To(intstr.FromInt(l.maxUnavailable)),
+				MaxSurge:        ptr.To(intstr.FromInt(l.maxSurge)),
+			}},
+		},
+	}
+	if l.claims {
+		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+		set.Spec.ScaleStrategy.EnablePVCReuse = l.reuse
+	}
+	set.Status.CurrentRevision = l.revisionName(f.current)
+	l.sets[f] = set
+	return set
+}
+
+func (l *lab) options() Options { return Options{PartitionRollback: l.rollback} }
+
+// letters are the instance IDs; those in use are skipped, so that there are few worlds.
+func letters() iter.Seq[podset.Slot] {
+	return func(yield func(podset.Slot) bool) {
+		for letter := 'a'; letter <= 'z'; letter++ {
+			if !yield(podset.Slot(letter)) {
+				return
+			}
+		}
+	}
+}
+
+// step is one pass of the controller.
+func (l *lab) step(w *podsettest.World[fleet]) (podset.Plan, fleet) {
+	set := l.set(w.Set)
+	s := podset.Snapshot{
+		Now: podsettest.Now(), Pods: Pods(set, w.Pods, podsettest.Now(), l.options()), Claims: w.ClaimsByName(),
+		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions, FreshSlots: letters(),
+	}
+	s.Current = CurrentRevision(set, s.Update, l.revisions)
+	plan := Plan(set, s, l.options())
+	after := w.Set
+	status, _ := Status(set, s, plan, podset.Outcome{}, l.options())
+	for i := range l.images {
+		if l.revisionName(int8(i)) == status.CurrentRevision {
+			after.current = int8(i)
+		}
+	}
+	return plan, after
+}
+
+func stays(_ fleet, pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
+}
+
+func (l *lab) outdated(f fleet, pod *corev1.Pod) bool {
+	return pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(f.template)
+}
+
+func (l *lab) replicasOf(w *podsettest.World[fleet]) (staying, outdated int) {
+	for _, pod := range w.Pods {
+		if stays(w.Set, pod) {
+			staying++
+			if l.outdated(w.Set, pod) {
+				outdated++
+			}
+		}
+	}
+	return staying, outdated
+}
+
+func asked(pod *corev1.Pod) bool { return pod.Labels[shared.LabelSpecifiedDelete] != "" }
+
+func (l *lab) needs(w *podsettest.World[fleet], pod *corev1.Pod) bool {
+	staying, _ := l.replicasOf(w)
+	return asked(pod) || l.outdated(w.Set, pod) || staying > int(w.Set.replicas) || l.rollback
+}
+
+// partitionHolds: no step that has nobody asking for a deletion and no pod too many leaves fewer outdated pods than the partition keeps.
+func (l *lab) partitionHolds() podsettest.Invariant[fleet] {
+	return podsettest.Invariant[fleet]{Name: "the partition holds", Check: func(e podsettest.Event[fleet]) error {
+		staying, before := l.replicasOf(e.Before)
+		_, after := l.replicasOf(e.After)
+		if staying <= int(e.Before.Set.replicas) && !slices.ContainsFunc(e.Before.Pods, asked) && after < before && after < int(e.Before.Set.partition) {
+			return fmt.Errorf("of %d outdated pods %d are left; the partition keeps %d", before, after, e.Before.Set.partition)
+		}
+		return nil
+	}}
+}
+
+// goal: there are as many pods as there should be, all available and what they say they are, the partition's share of them
+// at an earlier revision; every claim has a pod; and nothing is planned.
+func (l *lab) goal(w *podsettest.World[fleet], plan podset.Plan) bool {
+	if slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Spec.Containers[0].Image, "!") }) {
+		return strings.HasPrefix(l.images[w.Set.template], "!") // only the user can help
+	}
+	staying, outdated := l.replicasOf(w)
+	if len(plan.Actions) > 0 || staying != int(w.Set.replicas) || outdated > int(w.Set.partition) {
+		return false
+	}
+	for _, pod := range w.Pods {
+		name := pod.Labels[shared.LabelControllerRevisionHash]
+		if pod.DeletionTimestamp != nil || stays(w.Set, pod) && (!podsettest.Available(pod, 0) || !podsettest.Runs(pod, name, l.revisions[name].Template)) {
+			return false
+		}
+		if l.claims && stays(w.Set, pod) && w.Claim("data-"+pod.Name) == nil {
+			return false
+		}
+	}
+	if l.claims && !l.reuse && len(w.Claims) != len(w.Pods) {
+		return false
+	}
+	return w.Set.partition > 0 || w.Set.current == w.Set.template
+}
+
+// changes are what the user may do: another template, one replica more or less, another partition.
+func (l *lab) changes(w *podsettest.World[fleet]) []podsettest.Change[fleet] {
+	var all []podsettest.Change[fleet]
+	if w.Set.edits > 0 {
+		for i := range l.images {
+			if to := w.Set; int8(i) != w.Set.template {
+				to.template, to.edits = int8(i), to.edits-1
+				all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to})
+			}
+		}
+	}
+	if w.Set.scalings > 0 {
+		scale := func(name string, how func(*fleet)) {
+			to := w.Set
+			to.scalings--
+			how(&to)
+			all = append(all, podsettest.Change[fleet]{Name: name, To: to})
+		}
+		scale("one replica more", func(f *fleet) { f.replicas++ })
+		scale("one replica less", func(f *fleet) { f.replicas--; f.partition = min(f.partition, f.replicas) })
+		if l.partition > 0 {
+			scale("no partition", func(f *fleet) { f.partition = 0 })
+		}
+		if l.rollback {
+			scale("a larger partition", func(f *fleet) { f.partition = f.replicas })
+		}
+	}
+	return all
+}
+
+func (l *lab) explore(t *testing.T) {
+	t.Helper()
+	l.revisions = map[string]revision.Revision{}
+	l.sets = map[fleet]*appsv1beta1.CloneSet{}
+	cluster := podsettest.Cluster{Hooks: l.hooks}
+	for i, image := range l.images {
+		name := l.revisionName(int8(i))
+		l.revisions[name] = revision.Revision{Name: name, Number: int64(i + 1), Template: l.template(int8(i))}
+		if strings.HasPrefix(image, "!") {
+			cluster.NeverReady = append(cluster.NeverReady, image)
+		}
+	}
+	start := &podsettest.World[fleet]{Set: fleet{replicas: l.replicas, partition: l.partition, edits: l.edits, scalings: l.scalings}}
+	l.bringUp(t, start, cluster)
+	result := podsettest.Explore(t, podsettest.Exploration[fleet]{
+		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm, MaxHarm: 1,
+		Changes: l.changes, Goal: l.goal,
+		Always: []podsettest.Invariant[fleet]{
+			podsettest.AtLeastAvailable(func(f fleet) int { return int(f.replicas) - l.maxUnavailable }, 0),
+			podsettest.AtMostPods(func(f fleet) int { return int(f.replicas) + l.maxSurge }, stays),
+			podsettest.NothingNeedless(l.needs),
+			podsettest.OneActionEach[fleet](),
+			podsettest.HooksHold[fleet](l.hooks),
+			l.partitionHolds(),
+		},
+	})
+	if result.States < l.least {
+		t.Errorf("only %d states, there should be at least %d", result.States, l.least)
+	}
+}
+
+// bringUp lets the set create its pods and the cluster run them, until nothing is left to do.
+func (l *lab) bringUp(t *testing.T, w *podsettest.World[fleet], cluster podsettest.Cluster) {
+	t.Helper()
+	for range 100 {
+		plan, after := l.step(w)
+		for _, action := range plan.Actions {
+			if err := podsettest.Apply(w, action); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Set = after
+		moved := false
+		for _, pod := range slices.Clone(w.Pods) {
+			for _, move := range []podsettest.Move{podsettest.Start, podsettest.BecomeReady, podsettest.Sync, podsettest.Rehook} {
+				if podsettest.Do(w, cluster, pod.Name, move) == nil {
+					moved = true
+					break
+				}
+			}
+		}
+		if !moved && len(plan.Actions) == 0 {
+			return
+		}
+	}
+	t.Fatalf("the set does not come up:\n%s", w)
+}
+
+// TestExplore visits every world that small sets can get into, with everything that kubelets, users and bad luck can do in any
+// order, and shows that the invariants hold in each step and that the set finds its way out of each world.
+func TestExplore(t *testing.T) {
+	const inPlace, recreate = shared.InPlaceIfPossible, shared.RecreatePods
+	both := &shared.Lifecycle{InPlaceUpdate: hook("hold-update"), PreDelete: hook("hold-delete")}
+	good := []string{"web:1", "web:2"}
+	broken := []string{"web:1", "!web:2", "web:3"}
+	harm := []podsettest.Move{podsettest.Crash, podsettest.Kill, podsettest.Evict, podsettest.Ask}
+	cases := map[string]*lab{
+		"in place, three pods, a broken image between":         {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, edits: 2, least: 300},
+		"in place, two pods and a surge":                       {policy: inPlace, images: good, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 2, least: 150},
+		"in place, two pods, with harm":                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 2, harm: harm, least: 1000},
+		"in place, two pods, a surge and harm":                 {policy: inPlace, images: good, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 1, harm: harm, least: 1000},
+		"in place, the partition keeps one of three":           {policy: inPlace, images: good, replicas: 3, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, least: 300},
+		"in place, the partition is raised, and pods go back":  {policy: inPlace, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, rollback: true, least: 100},
+		"in place, two pods with both hooks are scaled":        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, hooks: both, least: 1000},
+		"recreate, two pods, a broken image between":           {policy: recreate, images: broken, replicas: 2, maxUnavailable: 1, edits: 2, least: 100},
+		"recreate, three pods and a surge":                     {policy: recreate, images: good, replicas: 3, maxUnavailable: 0, maxSurge: 1, edits: 1, least: 100},
+		"recreate, two pods wait before they are deleted":      {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, hooks: &shared.Lifecycle{PreDelete: hook("hold")}, least: 1000},
+		"recreate, the partition keeps one of two, with harm":  {policy: recreate, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, harm: harm, least: 300},
+		"recreate, claims go with their pods, with harm":       {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, least: 300},
+		"recreate, claims are kept for the next pod, and harm": {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, claims: true, reuse: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, least: 300},
+	}
+	for name, l := range cases {
+		t.Run(name, l.explore)
+	}
+}

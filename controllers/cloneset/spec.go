@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloneset
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Options are the feature gates and flags as far as they concern this kind.
+type Options struct {
+	// PartitionRollback moves updated pods back when the partition is raised (feature gate CloneSetPartitionRollback).
+	PartitionRollback bool
+	// PreparingUpdateAsUpdate counts pods that wait for their inPlaceUpdate hook as updated when pods are created or removed
+	// (PreparingUpdateAsUpdate).
+	PreparingUpdateAsUpdate bool
+	// ExcludePreparingDelete is scaleStrategy.excludePreparingDelete for all sets (flag cloneset-scaling-exclude-preparing-delete).
+	ExcludePreparingDelete bool
+	// PreDownloadImages asks for images to be pulled ahead of updates (PreDownloadImageForInPlaceUpdate), which is not done yet.
+	PreDownloadImages bool
+	// InPlace says what may change in place, and with ShortHash how revisions are written on pods (CloneSetShortHash).
+	InPlace inplace.Options
+	// NodeLabel is the value of a label of a node; "" when the node has none or is not known. Only asked for the keys of the template's
+	// topology spread constraints. Nil: no node is known.
+	NodeLabel func(node, key string) string
+}
+
+// wanted is the spec with everything left out filled in and percentages as numbers.
+type wanted struct {
+	numbers
+	onDelete, paused bool
+	policy           shared.PodUpdatePolicy
+	grace            time.Duration
+	minReady         time.Duration
+	order            podorder.UpdateOrder
+	podsToDelete     map[string]bool
+
+	claims      claims.Template
+	reuseClaims bool
+}
+
+// read understands the spec. The error names the field that cannot be read; of the result only replicas and minReady are then of use.
+func read(set *appsv1beta1.CloneSet, o Options) (wanted, error) {
+	spec := &set.Spec
+	replicas := max(ptr.Deref(spec.Replicas, 1), 0)
+	w := wanted{
+		numbers: numbers{
+			replicas: int(replicas), excludeParked: spec.ScaleStrategy.ExcludePreparingDelete || o.ExcludePreparingDelete,
+		},
+		onDelete:     spec.UpdateStrategy.Type == appsv1beta1.OnDeleteCloneSetUpdateStrategyType,
+		policy:       shared.RecreatePods,
+		minReady:     time.Duration(spec.MinReadySeconds) * time.Second,
+		podsToDelete: map[string]bool{},
+		claims:       claims.Template{Namespace: set.Namespace, Claims: spec.VolumeClaimTemplates},
+		reuseClaims:  spec.ScaleStrategy.EnablePVCReuse,
+	}
+	for _, name := range spec.ScaleStrategy.PodsToDelete {
+		w.podsToDelete[name] = true
+	}
+	if _, err := podset.Selector(spec.Selector); err != nil {
+		return w, err
+	}
+	w.claims.Labels = spec.Selector.MatchLabels
+
+	limit, err := budget.CloneSetScaleMaxUnavailable(spec.ScaleStrategy.MaxUnavailable, replicas)
+	if err != nil {
+		return w, fmt.Errorf("spec.%w", err)
+	}
+	w.scaleMaxUnavailable = int(limit)
+
+	rolling := spec.UpdateStrategy.RollingUpdate
+	if w.onDelete {
+		w.maxUnavailable = int(budget.CloneSetOnDeleteMaxUnavailable(replicas))
+		return w, nil
+	}
+	if rolling == nil {
+		rolling = &appsv1beta1.RollingUpdateCloneSetStrategy{}
+	}
+	const field = "spec.updateStrategy.rollingUpdate."
+	w.paused = rolling.Paused
+	if rolling.PodUpdatePolicy != "" {
+		w.policy = rolling.PodUpdatePolicy
+	}
+	if rolling.InPlaceUpdateStrategy != nil {
+		w.grace = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
+	}
+	w.order = podorder.UpdateOrder{Priority: rolling.PriorityStrategy, Scatter: rolling.ScatterStrategy}
+	partition, err := budget.CloneSetPartition(rolling.Partition, replicas)
+	if err != nil {
+		return w, fmt.Errorf(field+"%w", err)
+	}
+	unavailable, surge, err := budget.CloneSetLimits(rolling.MaxUnavailable, rolling.MaxSurge, replicas, rolling.Paused)
+	if err != nil {
+		return w, fmt.Errorf(field+"%w", err)
+	}
+	w.partition, w.maxUnavailable, w.maxSurge = int(partition), int(unavailable), int(surge)
+	w.rollBack = o.PartitionRollback
+	return w, nil
+}

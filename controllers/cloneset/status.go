@@ -1,0 +1,357 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloneset
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
+// wrong. It is about the pods as they were observed; what the plan did to them shows in the next pass. recheck is when the progress
+// deadline would pass, zero if it does not run.
+//
+// found are conditions that the caller knows of, such as a template that the server refuses; they win over what Status finds.
+// When one of them says Stalled, the set is not said to be reconciling.
+func Status(set *appsv1beta1.CloneSet, s podset.Snapshot, plan podset.Plan, outcome podset.Outcome, o Options, found ...appsv1beta1.CloneSetCondition) (status appsv1beta1.CloneSetStatus, recheck time.Duration) {
+	w, err := read(set, o)
+	counted := s
+	counted.Pods = nil
+	for i := range s.Pods {
+		if counts(&s.Pods[i]) {
+			counted.Pods = append(counted.Pods, s.Pods[i])
+		}
+	}
+	counts := podset.Tally(&counted)
+	status = appsv1beta1.CloneSetStatus{
+		ObservedGeneration:       set.Generation,
+		Replicas:                 counts.Replicas,
+		ReadyReplicas:            counts.Ready,
+		AvailableReplicas:        counts.Available,
+		UpdatedReplicas:          counts.Updated,
+		UpdatedReadyReplicas:     counts.UpdatedReady,
+		UpdatedAvailableReplicas: counts.UpdatedAvailable,
+		ExpectedUpdatedReplicas:  set.Status.ExpectedUpdatedReplicas,
+		CurrentRevision:          s.Current.Name,
+		UpdateRevision:           s.Update.Name,
+		CollisionCount:           ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
+		LabelSelector:            metav1.FormatLabelSelector(set.Spec.Selector),
+	}
+	if err == nil {
+		status.ExpectedUpdatedReplicas = int32(w.replicas - w.partition)
+		// That all replicas exist is part of it: a set that is scaled in the middle of a canary must not forget the revision that
+		// the partition keeps.
+		if counts.Updated == counts.Replicas && int(counts.Replicas) == w.replicas {
+			status.CurrentRevision = status.UpdateRevision
+		}
+	}
+
+	c := conditions{before: set.Status.Conditions, now: metav1.NewTime(s.Now.UTC().Truncate(time.Second))}
+	c.failures(plan, outcome)
+	c.ignoredFields(set, o)
+	if err == nil {
+		recheck = c.deadline(set, w, &status)
+	} else if old, ok := c.earlier(appsv1beta1.CloneSetProgressing); ok && hasDeadline(set) {
+		c.after = append(c.after, old)
+	}
+	c.progress(progressOf(set, w, err, &counted, counts, plan), found)
+	c.availability(w, counts)
+	for _, condition := range found {
+		c.set(condition)
+	}
+	status.Conditions = c.after
+	return status, recheck
+}
+
+// announcements are the events about what a pass says for the first time, or about another spec than before: pods that cannot
+// follow their template, a spec that cannot be read, and pods that scaleStrategy.maxUnavailable keeps from being created.
+// before is the plan of the pass before, if it is known. What requests failed has its events from whoever sent them.
+func announcements(set *appsv1beta1.CloneSet, after appsv1beta1.CloneSetStatus, before, plan podset.Plan) []podset.Event {
+	var events []podset.Event
+	for _, condition := range after.Conditions {
+		var event string
+		switch {
+		case condition.Status != corev1.ConditionTrue:
+		case condition.Type == appsv1beta1.CloneSetStalled && condition.Reason == appsv1beta1.ReasonInvalidSpec:
+			event = appsv1beta1.ReasonInvalidSpec
+		case condition.Type == appsv1beta1.CloneSetTemplateInvalid:
+			event = appsv1beta1.ReasonInvalidTemplate
+		case condition.Type != appsv1beta1.CloneSetFailedUpdate:
+		case condition.Reason == appsv1beta1.ReasonInPlaceBlocked, condition.Reason == appsv1beta1.ReasonInPlaceImpossible:
+			event = "FailedUpdatePodInPlace"
+		}
+		known := slices.ContainsFunc(set.Status.Conditions, func(old appsv1beta1.CloneSetCondition) bool {
+			return old.Type == condition.Type && old.Status == condition.Status && old.Reason == condition.Reason
+		})
+		if event != "" && (!known || set.Status.ObservedGeneration != after.ObservedGeneration) {
+			events = append(events, podset.Event{Warning: true, Reason: event, Message: condition.Message})
+		}
+	}
+	if note, limited := plan.HeldFor(noteScaleUpLimited); limited {
+		if _, known := before.HeldFor(noteScaleUpLimited); !known {
+			events = append(events, podset.Event{Warning: true, Reason: noteScaleUpLimited, Message: note.Message})
+		}
+	}
+	return events
+}
+
+// progress is what the set is at, in one word and one sentence.
+type progress struct {
+	reconciling, stalled bool
+	reason, message      string
+}
+
+// progressOf says what the set is at, the first that holds:
+//
+//  1. it is being deleted;
+//  2. the spec cannot be read: stalled;
+//  3. pods are being moved, or may be moved next, which can add pods and take some away;
+//  4. pods are missing or too many, or are to be deleted;
+//  5. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
+//  6. pods are where they should be, but not available;
+//  7. nothing is left that may move now: paused, OnDelete, the partition;
+//  8. everything is done.
+func progressOf(set *appsv1beta1.CloneSet, w wanted, invalid error, s *podset.Snapshot, counts podset.Counts, plan podset.Plan) progress {
+	if set.DeletionTimestamp != nil {
+		return progress{reconciling: true, reason: appsv1beta1.ReasonDeleting, message: "The set is being deleted, and its pods with it."}
+	}
+	if invalid != nil {
+		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: invalid.Error()}
+	}
+	if note, ok := plan.HeldFor(noteInvalidSpec); ok {
+		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: note.Message}
+	}
+	blocked, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked)
+	refused, isRefused := plan.HeldFor(podset.ReasonInPlaceImpossible)
+	moving := plan.Moves(s.Pods, reasonOutdated)
+	if !isBlocked && !isRefused && !w.onDelete && !w.paused {
+		moving = moving || len(s.Pods)-int(counts.Updated) > w.partition && int(counts.Updated) < w.replicas-w.partition
+	}
+	switch {
+	case moving:
+		return progress{reconciling: true, reason: appsv1beta1.ReasonRollingOut,
+			message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+	case len(s.Pods) != w.replicas:
+		return progress{reconciling: true, reason: appsv1beta1.ReasonScaling,
+			message: plan.HeldMessages(fmt.Sprintf("%d pods exist; there should be %d.", len(s.Pods), w.replicas))}
+	case slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return specified(&pod) || parked(&pod) }):
+		return progress{reconciling: true, reason: appsv1beta1.ReasonRollingOut, message: plan.HeldMessages("Pods are being replaced.")}
+	}
+	if isBlocked {
+		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceBlocked, message: blocked.Message}
+	}
+	if isRefused {
+		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceImpossible, message: refused.Message}
+	}
+	if int(counts.Available) < w.replicas {
+		return progress{reconciling: true, reason: appsv1beta1.ReasonPodsNotAvailable,
+			message: plan.HeldMessages(fmt.Sprintf("%d of %d pods are available.", counts.Available, w.replicas))}
+	}
+	if note, ok := plan.HeldFor(notePaused, noteOnDelete, notePartition); ok {
+		reason := map[string]string{
+			notePaused: appsv1beta1.ReasonPaused, noteOnDelete: appsv1beta1.ReasonOnDelete, notePartition: appsv1beta1.ReasonPartitionReached,
+		}[note.Reason]
+		return progress{reason: reason, message: note.Message}
+	}
+	return progress{reason: appsv1beta1.ReasonComplete, message: "Every pod is at the update revision and available."}
+}
+
+// conditions builds the list of a status. A condition keeps its transition time while its status stays, and its update time while
+// nothing of it changes.
+type conditions struct {
+	before, after []appsv1beta1.CloneSetCondition
+	now           metav1.Time
+}
+
+func (c *conditions) earlier(kind appsv1beta1.CloneSetConditionType) (appsv1beta1.CloneSetCondition, bool) {
+	for _, old := range c.before {
+		if old.Type == kind {
+			return old, true
+		}
+	}
+	return appsv1beta1.CloneSetCondition{}, false
+}
+
+func (c *conditions) set(condition appsv1beta1.CloneSetCondition) {
+	old, known := c.earlier(condition.Type)
+	if condition.LastTransitionTime = c.now; known && old.Status == condition.Status && !old.LastTransitionTime.IsZero() {
+		condition.LastTransitionTime = old.LastTransitionTime
+	}
+	if condition.LastUpdateTime.IsZero() {
+		condition.LastUpdateTime = c.now
+		if known && old.Status == condition.Status && old.Reason == condition.Reason && old.Message == condition.Message && !old.LastUpdateTime.IsZero() {
+			condition.LastUpdateTime = old.LastUpdateTime
+		}
+	}
+	for i := range c.after {
+		if c.after[i].Type == condition.Type {
+			c.after[i] = condition
+			return
+		}
+	}
+	c.after = append(c.after, condition)
+}
+
+func (c *conditions) add(kind appsv1beta1.CloneSetConditionType, is bool, reason, message string) {
+	status := corev1.ConditionFalse
+	if is {
+		status = corev1.ConditionTrue
+	}
+	c.set(appsv1beta1.CloneSetCondition{Type: kind, Status: status, Reason: reason, Message: message})
+}
+
+// failures are the two conditions that are present only while something fails. A pod that is deleted to be replaced at another
+// revision counts as an update.
+func (c *conditions) failures(plan podset.Plan, outcome podset.Outcome) {
+	updates := map[podset.Slot]bool{}
+	for _, action := range plan.Actions {
+		if action.Verb == podset.VerbDelete && action.Reason == reasonOutdated {
+			updates[action.Slot] = true
+		}
+	}
+	var scale, update *podset.Failure
+	for i := range outcome.Failures {
+		failure := &outcome.Failures[i]
+		isUpdate := failure.Verb == podset.VerbEdit || failure.Verb == podset.VerbDelete && updates[failure.Slot]
+		switch {
+		case isUpdate && update == nil:
+			update = failure
+		case !isUpdate && scale == nil:
+			scale = failure
+		}
+	}
+	if scale != nil {
+		verb := "deleting"
+		if scale.Verb == podset.VerbCreate {
+			verb = "creating"
+		}
+		c.add(appsv1beta1.CloneSetFailedScale, true, appsv1beta1.ReasonRequestFailed, failureMessage(verb, *scale))
+	}
+	if update != nil {
+		c.add(appsv1beta1.CloneSetFailedUpdate, true, appsv1beta1.ReasonRequestFailed, failureMessage("changing", *update))
+	} else if note, ok := plan.HeldFor(podset.ReasonInPlaceBlocked); ok {
+		c.add(appsv1beta1.CloneSetFailedUpdate, true, appsv1beta1.ReasonInPlaceBlocked, note.Message)
+	} else if note, ok := plan.HeldFor(podset.ReasonInPlaceImpossible); ok {
+		c.add(appsv1beta1.CloneSetFailedUpdate, true, appsv1beta1.ReasonInPlaceImpossible, note.Message)
+	}
+}
+
+func failureMessage(verb string, failure podset.Failure) string {
+	return fmt.Sprintf("%s the pod or claims with instance ID %s: %s", verb, failure.Slot, failure.Message)
+}
+
+// ignoredFields names what the spec asks for and has no effect.
+func (c *conditions) ignoredFields(set *appsv1beta1.CloneSet, o Options) {
+	rolling := set.Spec.UpdateStrategy.RollingUpdate
+	if rolling == nil || rolling.InPlaceUpdateStrategy == nil {
+		return
+	}
+	in := rolling.InPlaceUpdateStrategy
+	if in.ImagePreDownloadParallelism == nil && in.ImagePreDownloadTimeoutSeconds == nil && in.ImagePreDownloadMinUpdatedReadyPods == nil {
+		return
+	}
+	const field = "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownload*"
+	if !o.PreDownloadImages {
+		c.add(appsv1beta1.CloneSetFieldsIgnored, true, appsv1beta1.ReasonFeatureGateOff,
+			field+" is ignored because feature gate PreDownloadImageForInPlaceUpdate is off")
+		return
+	}
+	c.add(appsv1beta1.CloneSetFieldsIgnored, true, appsv1beta1.ReasonNotSupported,
+		field+" is ignored because this version does not pull images ahead of an update")
+}
+
+// progress sets Reconciling and Stalled. They are never True at the same time: tools believe the first that they find.
+func (c *conditions) progress(p progress, found []appsv1beta1.CloneSetCondition) {
+	for _, condition := range found {
+		if condition.Type == appsv1beta1.CloneSetStalled && condition.Status == corev1.ConditionTrue {
+			p = progress{stalled: true, reason: condition.Reason, message: condition.Message}
+		}
+	}
+	c.add(appsv1beta1.CloneSetReconciling, p.reconciling, p.reason, p.message)
+	if p.stalled {
+		c.add(appsv1beta1.CloneSetStalled, true, p.reason, p.message)
+		return
+	}
+	c.add(appsv1beta1.CloneSetStalled, false, appsv1beta1.ReasonNotStalled, "Nothing needs the user.")
+}
+
+func (c *conditions) availability(w wanted, counts podset.Counts) {
+	need := max(w.replicas-w.maxUnavailable, min(w.replicas, 1))
+	if int(counts.Available) >= need {
+		c.add(appsv1beta1.CloneSetAvailable, true, appsv1beta1.ReasonEnoughAvailable, fmt.Sprintf("At least %d of %d pods are available.", need, w.replicas))
+		return
+	}
+	c.add(appsv1beta1.CloneSetAvailable, false, appsv1beta1.ReasonTooFewAvailable, fmt.Sprintf("Fewer than %d of %d pods are available.", need, w.replicas))
+}
+
+// hasDeadline says that the user wants to hear when a rollout makes no progress.
+func hasDeadline(set *appsv1beta1.CloneSet) bool {
+	seconds := set.Spec.ProgressDeadlineSeconds
+	return seconds != nil && *seconds != math.MaxInt32
+}
+
+// deadline sets Progressing, if the user gave a deadline, and says when it will pass. The first that holds:
+//
+//  1. everything is at the update revision and available;
+//  2. updates are paused;
+//  3. what the partition lets move is;
+//  4. the deadline has passed since the last progress: more updated pods, more of them available, or another update revision. It stays
+//     so until there is progress again;
+//  5. the rollout goes on.
+func (c *conditions) deadline(set *appsv1beta1.CloneSet, w wanted, status *appsv1beta1.CloneSetStatus) time.Duration {
+	if !hasDeadline(set) {
+		return 0
+	}
+	replicas := int32(w.replicas)
+	condition := appsv1beta1.CloneSetCondition{Type: appsv1beta1.CloneSetProgressing, Status: corev1.ConditionTrue}
+	switch {
+	case status.CurrentRevision == status.UpdateRevision && status.Replicas == replicas &&
+		status.UpdatedReplicas == replicas && status.UpdatedAvailableReplicas == replicas:
+		condition.Reason, condition.Message = appsv1beta1.ReasonCloneSetAvailable, "CloneSet is available"
+	case w.paused:
+		condition.Reason, condition.Message = appsv1beta1.ReasonCloneSetPaused, "CloneSet is paused"
+	case status.ExpectedUpdatedReplicas < replicas && status.ExpectedUpdatedReplicas <= status.UpdatedAvailableReplicas:
+		condition.Reason, condition.Message = appsv1beta1.ReasonProgressPartitionAvailable, "CloneSet has been paused due to partition ready"
+	default:
+		return c.running(set, status, condition)
+	}
+	c.set(condition)
+	return 0
+}
+
+// running is the last two cases of deadline.
+func (c *conditions) running(set *appsv1beta1.CloneSet, status *appsv1beta1.CloneSetStatus, condition appsv1beta1.CloneSetCondition) time.Duration {
+	limit := time.Duration(*set.Spec.ProgressDeadlineSeconds) * time.Second
+	old, known := c.earlier(appsv1beta1.CloneSetProgressing)
+	runs := known && (old.Reason == appsv1beta1.ReasonCloneSetUpdated || old.Reason == appsv1beta1.ReasonProgressDeadlineExceeded)
+	before := &set.Status
+	progressed := before.UpdateRevision != status.UpdateRevision ||
+		before.UpdatedReplicas < status.UpdatedReplicas ||
+		before.UpdatedReadyReplicas < status.UpdatedReadyReplicas ||
+		before.UpdatedAvailableReplicas < status.UpdatedAvailableReplicas
+	condition.LastUpdateTime = c.now
+	if runs && !progressed && !old.LastUpdateTime.IsZero() {
+		condition.LastUpdateTime = old.LastUpdateTime
+	}
+	left := condition.LastUpdateTime.Add(limit).Sub(c.now.Time)
+	if exceeded := runs && old.Reason == appsv1beta1.ReasonProgressDeadlineExceeded && !progressed; exceeded || left < 0 {
+		condition.Status = corev1.ConditionFalse
+		condition.Reason = appsv1beta1.ReasonProgressDeadlineExceeded
+		condition.Message = fmt.Sprintf("CloneSet revision %s has timed out progressing", status.UpdateRevision)
+		c.set(condition)
+		return 0
+	}
+	condition.Reason, condition.Message = appsv1beta1.ReasonCloneSetUpdated, "CloneSet is progressing"
+	c.set(condition)
+	return left + time.Second
+}

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+)
+
+// HeldFor returns the first note with one of the reasons.
+func (p *Plan) HeldFor(reasons ...string) (Note, bool) {
+	for _, note := range p.Held {
+		if slices.Contains(reasons, note.Reason) {
+			return note, true
+		}
+	}
+	return Note{}, false
+}
+
+// HeldMessages are the first few reasons why something waits, for a condition; otherwise if nothing does.
+func (p *Plan) HeldMessages(otherwise string) string {
+	const most = 3
+	var messages []string
+	for _, note := range p.Held[:min(len(p.Held), most)] {
+		messages = append(messages, note.Message)
+	}
+	if len(messages) == 0 {
+		return otherwise
+	}
+	return strings.Join(messages, "; ")
+}
+
+// Moves says that pods are on their way to another revision, or the plan sends them there: an update in place is under way or goes
+// on by itself, or there is an action of an update in place, at a hook or with one of the reasons.
+func (p *Plan) Moves(pods []Pod, reasons ...string) bool {
+	for i := range pods {
+		switch update := &pods[i].Update; update.Progress {
+		case inplace.Grace, inplace.Running:
+			return true
+		case inplace.Blocked:
+			// Room on the node may come by itself. Everything else that blocks an update needs the user.
+			if update.Reason == inplace.ReasonResizeDeferred {
+				return true
+			}
+		case inplace.None, inplace.Done:
+		}
+	}
+	return slices.ContainsFunc(p.Actions, func(a Action) bool {
+		switch a.Reason {
+		case ReasonInPlaceUpdate, ReasonInPlaceContinue, ReasonInPlaceFinished, ReasonHook:
+			return true
+		default:
+			return slices.Contains(reasons, a.Reason)
+		}
+	})
+}
+
+// Selector reads the selector of a workload. One that is missing or empty is an error: taken literally, the first would let go of all
+// pods, and the second would adopt whatever has a fitting name.
+func Selector(s *metav1.LabelSelector) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	case s == nil || selector.Empty():
+		return nil, errors.New("spec.selector: must not be empty")
+	}
+	return selector, nil
+}
