@@ -251,7 +251,12 @@ func (p *pass) conclude(r result, actions []podset.Action) {
 		}
 	case verdictConflict:
 		p.recheck(ordinary)
-		if p.conflicted[a.Verb]++; p.conflicted[a.Verb] == manyConflicts {
+		many := manyConflicts
+		if last, _ := e.backoff.of(p.of, step{verb: a.Verb}); last.count > 0 {
+			many = 1 // the verb has paused, and nothing has succeeded since: one try is enough to see that it still meets conflicts
+		}
+		if p.conflicted[a.Verb]++; p.conflicted[a.Verb] == many {
+			p.window = 1
 			p.pause(a.Verb)
 		}
 	case verdictGone:
