@@ -75,7 +75,9 @@ func demo(ctx context.Context) error {
 	}
 
 	d := &demonstration{cluster: c}
-	if err := d.watch(ctx); err != nil {
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching() // before the cluster stops, so that the watch does not complain about it
+	if err := d.watch(watching); err != nil {
 		return err
 	}
 	if err := d.tell(ctx); err != nil {
