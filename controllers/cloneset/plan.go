@@ -95,14 +95,6 @@ func hashOf(name string) string { return name[strings.LastIndex(name, "-")+1:] }
 // counts says that the pod is one of the set's replicas: it is neither terminating nor finished.
 func counts(pod *podset.Pod) bool { return !pod.Terminating && pod.Doom != podset.DoomFinished }
 
-// CurrentRevision is the revision the fleet was last completely on: the one the status names if it is still stored, else update.
-func CurrentRevision(set *appsv1beta1.CloneSet, update revision.Revision, stored map[string]revision.Revision) revision.Revision {
-	if current, ok := stored[set.Status.CurrentRevision]; ok {
-		return current
-	}
-	return update
-}
-
 // Plan decides the next step of a CloneSet.
 //
 //  1. Leaving: pods at their preDelete hook are deleted when it is released, or brought back when they are needed after all.

@@ -198,7 +198,7 @@ func (w *world) snapshot() podset.Snapshot {
 	}
 	return podset.Snapshot{
 		Now: podsettest.Now(), Pods: Pods(w.set, w.Pods, podsettest.Now(), w.o), Claims: w.ClaimsByName(),
-		Update: update, Current: CurrentRevision(w.set, update, w.revisions), Revisions: w.revisions, FreshSlots: w.fresh(),
+		Update: update, Current: revision.Current(w.set.Status.CurrentRevision, update, w.revisions), Revisions: w.revisions, FreshSlots: w.fresh(),
 	}
 }
 

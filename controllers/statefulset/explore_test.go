@@ -155,7 +155,7 @@ func (l *lab) step(w *podsettest.World[fleet]) (podset.Plan, fleet) {
 		Now: podsettest.Now(), Pods: Pods(set, w.Pods, podsettest.Now(), l.options()), Claims: w.ClaimsByName(),
 		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions,
 	}
-	s.Current = CurrentRevision(set, s.Update, l.revisions)
+	s.Current = revision.Current(set.Status.CurrentRevision, s.Update, l.revisions)
 	plan := Plan(set, s, l.options())
 	after := w.Set
 	status := Status(set, s, plan, podset.Outcome{}, l.options())

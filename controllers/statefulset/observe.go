@@ -99,7 +99,7 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 		Now:       now,
 		Pods:      Pods(set, pods, now, r.Options),
 		Update:    decision.Update,
-		Current:   CurrentRevision(set, decision.Update, stored),
+		Current:   revision.Current(set.Status.CurrentRevision, decision.Update, stored),
 		Revisions: stored,
 	}
 	going := r.tracker.Going(owner, pods)

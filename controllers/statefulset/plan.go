@@ -21,7 +21,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
-	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
 // Reasons of actions.
@@ -93,14 +92,6 @@ func Pods(set *appsv1beta1.StatefulSet, objects []*corev1.Pod, now time.Time, o 
 		pods[i] = podset.Observe(m.object, id, rules)
 	}
 	return pods
-}
-
-// CurrentRevision is the revision the fleet was last completely on: the one the status names if it is still stored, else update.
-func CurrentRevision(set *appsv1beta1.StatefulSet, update revision.Revision, stored map[string]revision.Revision) revision.Revision {
-	if current, ok := stored[set.Status.CurrentRevision]; ok {
-		return current
-	}
-	return update
 }
 
 // Plan decides the next step of a StatefulSet.

@@ -214,7 +214,7 @@ func (w *world) snapshot() podset.Snapshot {
 	pods := slices.Collect(maps.Values(w.pods))
 	return podset.Snapshot{
 		Now: w.now, Pods: Pods(w.set, pods, w.now, w.o), Claims: w.claims, Expandable: w.expandable,
-		Update: update, Current: CurrentRevision(w.set, update, w.revisions), Revisions: w.revisions,
+		Update: update, Current: revision.Current(w.set.Status.CurrentRevision, update, w.revisions), Revisions: w.revisions,
 	}
 }
 

@@ -236,3 +236,11 @@ func Surplus(stored []Revision, live sets.Set[string], limit int) []Revision {
 	unused := slices.DeleteFunc(slices.SortedFunc(slices.Values(stored), ByAge), func(r Revision) bool { return live.Has(r.Name) })
 	return unused[:max(len(unused)-max(limit, 0), 0)]
 }
+
+// Current is the revision a fleet was last completely on: the named one if it is still stored, else update.
+func Current(name string, update Revision, stored map[string]Revision) Revision {
+	if current, ok := stored[name]; ok {
+		return current
+	}
+	return update
+}
