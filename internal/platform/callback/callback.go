@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package callback says how the API server should be told to call the operator: the conversion stanza of a CRD, and the authorities
+// that webhook configurations and stanzas trust.
+//
+// A wrong stanza makes objects unreadable, so two things hold: a caBundle that is there is never replaced by none, and while
+// authorities change, the old one is trusted beside the new one, because replicas change their certificates one after the other.
+//
+// Everything here is pure. Who may write, and when, is the caller's business.
+package callback
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// reviewVersion is the version of ConversionReview that the operator answers.
+	reviewVersion = "v1"
+	// servicePort is the port that the API server fills in.
+	servicePort = 443
+)
+
+// Conversion is what the stanza of a CRD with webhook conversion should be. present is what it is, or nil. want names a Service or a
+// URL, and the authority of the operator's certificate; when that is not known, it is empty and the present one is kept.
+//
+// The result has what the API server fills in, so that it equals a stanza that is right already.
+func Conversion(present *apiextensionsv1.CustomResourceConversion, want apiextensionsv1.WebhookClientConfig, now time.Time) *apiextensionsv1.CustomResourceConversion {
+	client := want.DeepCopy()
+	if client.Service != nil && client.Service.Port == nil {
+		client.Service.Port = ptr.To[int32](servicePort)
+	}
+	if present != nil && present.Webhook != nil && present.Webhook.ClientConfig != nil {
+		client.CABundle = Authorities(present.Webhook.ClientConfig.CABundle, want.CABundle, now)
+	}
+	return &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: client, ConversionReviewVersions: []string{reviewVersion}},
+	}
+}
+
+// Authorities is the caBundle that should replace the present one when wanted is the authority of the operator's certificate. Both are
+// in PEM and may be empty.
+//
+// A bundle that holds everything wanted, or when nothing is wanted, stays as it is, byte for byte; so replicas that know different
+// authorities do not write in turns. Otherwise it becomes the wanted authorities and the newest present one that is still valid.
+func Authorities(present, wanted []byte, now time.Time) []byte {
+	trusted, added := parse(present), parse(wanted)
+	if !slices.ContainsFunc(added, func(a *x509.Certificate) bool { return !slices.ContainsFunc(trusted, a.Equal) }) {
+		return present
+	}
+	previous := slices.DeleteFunc(trusted, func(c *x509.Certificate) bool {
+		return now.After(c.NotAfter) || slices.ContainsFunc(added, c.Equal)
+	})
+	if len(previous) > 0 {
+		added = append(added, slices.MaxFunc(previous, func(a, b *x509.Certificate) int { return a.NotBefore.Compare(b.NotBefore) }))
+	}
+	var bundle []byte
+	for _, authority := range added {
+		bundle = append(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw})...)
+	}
+	return bundle
+}
+
+// parse returns the certificates in a bundle. What is none is left out.
+func parse(bundle []byte) []*x509.Certificate {
+	var found []*x509.Certificate
+	for len(bundle) > 0 {
+		var block *pem.Block
+		if block, bundle = pem.Decode(bundle); block == nil {
+			break
+		}
+		if authority, err := x509.ParseCertificate(block.Bytes); err == nil {
+			found = append(found, authority)
+		}
+	}
+	return found
+}
