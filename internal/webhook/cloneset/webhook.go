@@ -20,16 +20,13 @@ import (
 	"context"
 	"slices"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/wire"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
 )
 
@@ -43,14 +40,13 @@ const (
 // Defaulter is the mutating webhook.
 type Defaulter struct{}
 
-// Handle fills in defaults.
+// Handle fills in defaults, and keeps what a client of v1alpha1 cannot say.
 func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if workload.SpecUnchanged(req) {
-		return admission.Allowed("")
-	}
-	return workload.Default(ctx, req, req.Object.Raw, func(set *appsv1beta1.CloneSet) {
-		if old := stored(ctx, req); old != nil && throughV1alpha1(req) {
-			Keep(set, old)
+	return workload.Default(ctx, req, nil, func(set *appsv1beta1.CloneSet) {
+		if throughV1alpha1(req) {
+			if old := workload.Stored[appsv1beta1.CloneSet](ctx, req, kind()); old != nil {
+				Keep(set, old)
+			}
 		}
 		Default(set)
 	})
@@ -67,80 +63,51 @@ type Validator struct {
 
 // Handle refuses what cannot work and warns of what may not.
 func (v *Validator) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if workload.SpecUnchanged(req) {
-		return admission.Allowed("")
-	}
-	set := &appsv1beta1.CloneSet{}
-	unknown, errs := wire.Decode(req.Object.Raw, set)
-	if len(errs) > 0 {
-		return refuse(req, errs)
-	}
 	// There may be three questions to the API server; together they must leave time to answer.
 	ctx, cancel := context.WithTimeout(ctx, 2*workload.LookupTimeout)
 	defer cancel()
-
-	old := stored(ctx, req)
-	if errs := Validate(set, old); len(errs) > 0 {
-		return refuse(req, errs)
-	}
-	if old != nil {
-		if errs := v.Pods.check(ctx, set, old); len(errs) > 0 {
-			return refuse(req, errs)
+	return workload.Validate(ctx, req, kind(), func(ctx context.Context, set, old *appsv1beta1.CloneSet) workload.Verdict {
+		if errs := Validate(set, old); len(errs) > 0 {
+			return workload.Verdict{Errors: errs}
 		}
-	}
-	if faults := v.checkTemplate(ctx, req.Namespace, set, old); len(faults) > 0 {
-		return workload.RefuseTemplate(kind(), req.Name, faults)
-	}
-	return admission.Allowed("").WithWarnings(append(Warnings(set, old, v.Options), workload.UnknownFields(unknown)...)...)
+		if old != nil {
+			if errs := v.Pods.check(ctx, set, old); len(errs) > 0 {
+				return workload.Verdict{Errors: errs}
+			}
+		}
+		return workload.Verdict{Template: v.checkTemplate(ctx, req.Namespace, set, old), Warnings: Warnings(set, old, v.Options)}
+	})
 }
 
 // checkTemplate returns the faults of a new template. Those that the stored one has too are not held against an update.
 func (v *Validator) checkTemplate(ctx context.Context, namespace string, set, old *appsv1beta1.CloneSet) []templatecheck.Fault {
-	if old != nil && workload.SameTemplates(&set.Spec.Template, &old.Spec.Template, set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates) {
+	if old != nil && templates(set).Same(templates(old)) {
 		return nil
 	}
-	faults := v.ask(ctx, namespace, set)
+	faults := templates(set).Faults(ctx, v.Templates, namespace)
 	if len(faults) == 0 || old == nil {
 		return faults
 	}
-	known := v.ask(ctx, namespace, old)
+	known := templates(old).Faults(ctx, v.Templates, namespace)
 	return slices.DeleteFunc(faults, func(f templatecheck.Fault) bool { return slices.Contains(known, f) })
 }
 
-// ask returns what the API server finds wrong with the template of a set, or nothing when it does not answer.
-func (v *Validator) ask(ctx context.Context, namespace string, set *appsv1beta1.CloneSet) []templatecheck.Fault {
-	ctx, cancel := context.WithTimeout(ctx, workload.LookupTimeout)
-	defer cancel()
-	faults, err := v.Templates.Check(ctx, namespace, &set.Spec.Template, set.Spec.VolumeClaimTemplates)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Letting a pod template in unchecked", "reason", err.Error())
-	}
-	return faults
-}
-
-// stored is the object before an update, nil for a creation. What is unreadable is left out, so that an update is welcome to mend it.
-func stored(ctx context.Context, req admission.Request) *appsv1beta1.CloneSet {
-	if req.Operation != admissionv1.Update {
-		return nil
-	}
-	old := &appsv1beta1.CloneSet{}
-	if _, errs := wire.Decode(req.OldObject.Raw, old); len(errs) > 0 {
-		ctrl.LoggerFrom(ctx).Info("A stored CloneSet has values that cannot be read", "reason", errs.ToAggregate().Error())
-	}
-	return old
-}
-
-func refuse(req admission.Request, errs field.ErrorList) admission.Response {
-	if throughV1alpha1(req) {
-		errs = InV1alpha1(errs)
-	}
-	return workload.Refuse(kind(), req.Name, errs)
+func templates(set *appsv1beta1.CloneSet) workload.Templates {
+	return workload.Templates{Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates}
 }
 
 func throughV1alpha1(req admission.Request) bool {
 	return workload.Through(req, appsv1alpha1.GroupVersion().Version)
 }
 
-func kind() schema.GroupKind {
-	return schema.GroupKind{Group: appsv1beta1.GroupVersion().Group, Kind: "CloneSet"}
+func kind() workload.Kind {
+	return workload.Kind{
+		GroupKind: schema.GroupKind{Group: appsv1beta1.GroupVersion().Group, Kind: "CloneSet"},
+		Named: func(req admission.Request, errs field.ErrorList) field.ErrorList {
+			if throughV1alpha1(req) {
+				return InV1alpha1(errs)
+			}
+			return errs
+		},
+	}
 }

@@ -18,11 +18,8 @@ package statefulset
 import (
 	"context"
 	"fmt"
-	"net/http"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -54,20 +51,13 @@ type Defaulter struct {
 	Options Options
 }
 
-// Handle fills in defaults. What cannot be read passes: the schema or the validator refuses it, and says where it is wrong.
+// Handle fills in defaults, and restores what a client of v1alpha1 does not know.
 func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if workload.SpecUnchanged(req) {
-		return admission.Allowed("")
+	var restore func(raw, stored []byte) ([]byte, error)
+	if workload.Through(req, appsv1alpha1.GroupVersion().Version) {
+		restore = func(raw, stored []byte) ([]byte, error) { return wire.Restore(raw, stored, newerFields()...) }
 	}
-	raw := req.Object.Raw
-	if req.Operation == admissionv1.Update && workload.Through(req, appsv1alpha1.GroupVersion().Version) {
-		restored, err := wire.Restore(raw, req.OldObject.Raw, newerFields()...)
-		if err != nil {
-			return admission.Errored(http.StatusBadRequest, err)
-		}
-		raw = restored
-	}
-	return workload.Default(ctx, req, raw, func(set *appsv1beta1.StatefulSet) { Default(set, d.Options) })
+	return workload.Default(ctx, req, restore, func(set *appsv1beta1.StatefulSet) { Default(set, d.Options) })
 }
 
 // Validator is the validating webhook.
@@ -81,52 +71,26 @@ type Validator struct {
 
 // Handle refuses what cannot work and warns of what may not.
 func (v *Validator) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if workload.SpecUnchanged(req) {
-		return admission.Allowed("")
-	}
-	set := &appsv1beta1.StatefulSet{}
-	unknown, errs := wire.Decode(req.Object.Raw, set)
-	if len(errs) > 0 {
-		return workload.Refuse(kind(), req.Name, errs)
-	}
-	var old *appsv1beta1.StatefulSet
-	if req.Operation == admissionv1.Update {
-		old = &appsv1beta1.StatefulSet{}
-		if _, errs := wire.Decode(req.OldObject.Raw, old); len(errs) > 0 {
-			// What is unreadable is left out of old, so this update is welcome to mend it.
-			ctrl.LoggerFrom(ctx).Info("A stored StatefulSet has values that cannot be read", "reason", errs.ToAggregate().Error())
+	return workload.Validate(ctx, req, kind(), func(ctx context.Context, set, old *appsv1beta1.StatefulSet) workload.Verdict {
+		if errs := Validate(set, old, v.Options); len(errs) > 0 {
+			return workload.Verdict{Errors: errs}
 		}
-	}
-
-	if errs := Validate(set, old, v.Options); len(errs) > 0 {
-		return workload.Refuse(kind(), req.Name, errs)
-	}
-	if old != nil && resizes(set, v.Options) {
-		if errs := v.Classes.check(ctx, set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates); len(errs) > 0 {
-			return workload.Refuse(kind(), req.Name, errs)
+		if old != nil && resizes(set, v.Options) {
+			if errs := v.Classes.check(ctx, set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates); len(errs) > 0 {
+				return workload.Verdict{Errors: errs}
+			}
 		}
-	}
-
-	warnings := Warnings(set, old, v.Options)
-	warnings = append(warnings, workload.UnknownFields(unknown)...)
-	warnings = append(warnings, v.checkTemplate(ctx, req.Namespace, set, old)...)
-	return admission.Allowed("").WithWarnings(warnings...)
+		return workload.Verdict{Warnings: append(Warnings(set, old, v.Options), v.checkTemplate(ctx, req.Namespace, set, old)...)}
+	})
 }
 
-// checkTemplate warns of a new template that the API server would refuse. Without an answer the set is let in: its controller
-// asks again and reports.
+// checkTemplate warns of a new template that the API server would refuse.
 func (v *Validator) checkTemplate(ctx context.Context, namespace string, set, old *appsv1beta1.StatefulSet) []string {
-	if old != nil && workload.SameTemplates(&set.Spec.Template, &old.Spec.Template, set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, workload.LookupTimeout)
-	defer cancel()
-	faults, err := v.Templates.Check(ctx, namespace, &set.Spec.Template, set.Spec.VolumeClaimTemplates)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Letting a pod template in unchecked", "reason", err.Error())
+	if old != nil && templates(set).Same(templates(old)) {
 		return nil
 	}
 	var warnings []string
+	faults := templates(set).Faults(ctx, v.Templates, namespace)
 	for i, fault := range faults {
 		if i == workload.MaxFaults {
 			return append(warnings, fmt.Sprintf("spec.template: %d more faults", len(faults)-workload.MaxFaults))
@@ -136,6 +100,10 @@ func (v *Validator) checkTemplate(ctx context.Context, namespace string, set, ol
 	return warnings
 }
 
-func kind() schema.GroupKind {
-	return schema.GroupKind{Group: appsv1beta1.GroupVersion().Group, Kind: "StatefulSet"}
+func templates(set *appsv1beta1.StatefulSet) workload.Templates {
+	return workload.Templates{Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates}
+}
+
+func kind() workload.Kind {
+	return workload.Kind{GroupKind: schema.GroupKind{Group: appsv1beta1.GroupVersion().Group, Kind: "StatefulSet"}}
 }

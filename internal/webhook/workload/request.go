@@ -8,7 +8,6 @@
 package workload
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
@@ -47,28 +45,10 @@ func Through(req admission.Request, version string) bool {
 	return req.RequestKind != nil && req.RequestKind.Version == version
 }
 
-// Default answers a request to fill in defaults. raw is the object of the request, as it is or edited; fill sets what is missing in it.
-// Fields that the type does not have survive. What cannot be read passes: the schema or the validator refuses it, and says where it is
-// wrong.
-func Default[T any](ctx context.Context, req admission.Request, raw []byte, fill func(*T)) admission.Response {
-	before, after := new(T), new(T)
-	if _, errs := wire.Decode(raw, before); len(errs) > 0 {
-		ctrl.LoggerFrom(ctx).V(1).Info("No defaults for an object that cannot be read", "reason", errs.ToAggregate().Error())
-		return admission.PatchResponseFromRaw(req.Object.Raw, raw)
-	}
-	wire.Decode(raw, after)
-	fill(after)
-	defaulted, err := wire.Merge(raw, before, after)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return admission.PatchResponseFromRaw(req.Object.Raw, defaulted)
-}
-
-// SameTemplates says whether the API server would give the same answer about two pod templates with their claim templates.
-func SameTemplates(template, old *corev1.PodTemplateSpec, claims, oldClaims []corev1.PersistentVolumeClaim) bool {
-	return equality.Semantic.DeepEqual(template, old) &&
-		slices.EqualFunc(claims, oldClaims, func(a, b corev1.PersistentVolumeClaim) bool { return a.Name == b.Name })
+// Same says whether the API server would give the same answer about other templates.
+func (t Templates) Same(other Templates) bool {
+	return equality.Semantic.DeepEqual(t.Pod, other.Pod) &&
+		slices.EqualFunc(t.Claims, other.Claims, func(a, b corev1.PersistentVolumeClaim) bool { return a.Name == b.Name })
 }
 
 // UnknownFields warns of fields in pod and claim templates. Elsewhere the API server warns itself.
