@@ -10,9 +10,6 @@ MAKEFLAGS += --no-print-directory
 
 VERSION ?= v0.1.0
 
-# CRDs of kinds that have types and no controller yet. Serving such a kind would store objects that nobody looks after.
-UNSERVED_CRDS := config/crd/bases/apps.kruise.io_clonesets.yaml
-
 CONTROLLER_GEN := go tool -modfile=tools/sdk/go.mod controller-gen
 KUSTOMIZE      := go tool -modfile=tools/sdk/go.mod kustomize
 GOLANGCI_LINT  := go tool -modfile=tools/lint/go.mod golangci-lint
@@ -69,7 +66,6 @@ generate: ## Write the generated Go code.
 .PHONY: manifests
 manifests: ## Write CRDs, roles and webhook configurations from the markers in the code.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
-	rm -f $(UNSERVED_CRDS)
 	$(CONTROLLER_GEN) rbac:roleName=kruise-operator-manager paths="./controllers/...;./internal/..." output:rbac:artifacts:config=config/rbac/manager
 	$(CONTROLLER_GEN) webhook paths=./internal/webhook/... output:webhook:artifacts:config=config/webhook
 

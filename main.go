@@ -39,6 +39,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
 	webhooks "github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 )
 
@@ -183,7 +184,12 @@ func webhookServer(ctx context.Context, c *config.Config, direct client.Client) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("--webhook-url: %w", err)
 	}
-	certificate := &certs.Source{Client: direct, Secret: install.CertificateSecret(), Hosts: hosts, Clock: clock.RealClock{}}
+	certificate := &certs.Source{
+		Client: direct, Secret: install.CertificateSecret(), Hosts: hosts, Clock: clock.RealClock{},
+		Trust: func(ctx context.Context, ca []byte) error {
+			return install.Trust(ctx, direct, install.Options{WebhookURL: c.WebhookURL, Now: time.Now()}, ca)
+		},
+	}
 	if _, err := certificate.Load(ctx); err != nil {
 		if apierrors.IsNotFound(err) { // the namespace
 			return nil, nil, fmt.Errorf("the operator is not installed in this cluster; run `install` first: %w", err)
@@ -198,11 +204,17 @@ func webhookServer(ctx context.Context, c *config.Config, direct client.Client) 
 }
 
 func admission(c *config.Config, direct client.Client) webhooks.Deps {
-	return webhooks.Deps{Client: direct, StatefulSet: statefulset.Options{
-		StartOrdinal:  c.Features.Enabled(features.StatefulSetStartOrdinal),
-		AutoDeletePVC: c.Features.Enabled(features.StatefulSetAutoDeletePVC),
-		AutoResizePVC: c.Features.Enabled(features.StatefulSetAutoResizePVC),
-	}}
+	return webhooks.Deps{
+		Client: direct,
+		CloneSet: cloneset.Options{
+			PreDownloadImage: c.Features.Enabled(features.PreDownloadImageForInPlaceUpdate),
+		},
+		StatefulSet: statefulset.Options{
+			StartOrdinal:  c.Features.Enabled(features.StatefulSetStartOrdinal),
+			AutoDeletePVC: c.Features.Enabled(features.StatefulSetAutoDeletePVC),
+			AutoResizePVC: c.Features.Enabled(features.StatefulSetAutoResizePVC),
+		},
+	}
 }
 
 // setup adds the controllers, the webhooks and the probes to the manager.

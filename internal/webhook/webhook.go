@@ -15,7 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/kruise-operator/kruise-operator/internal/conversion"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/reach"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 )
@@ -27,7 +29,8 @@ import (
 type Deps struct {
 	// Client asks the API server directly; nothing it reads comes from a cache, and all it writes are dry runs.
 	Client client.Client
-	// StatefulSet are the gates of StatefulSet admission.
+	// CloneSet and StatefulSet are the gates of their admission.
+	CloneSet    cloneset.Options
 	StatefulSet statefulset.Options
 	// Reached is told of every request, so that the process can find out whether the API server reaches it. It may be nil.
 	Reached *reach.Probe
@@ -64,7 +67,8 @@ func Reach(ctx context.Context, server webhook.Server, deps Deps, url string) er
 	}
 }
 
-// Register registers every webhook at a server.
+// Register registers every webhook at a server. None depends on which kinds are looked after: the API server asks about whatever is
+// stored, and without conversion it could not even delete it.
 func Register(server webhook.Server, deps Deps) {
 	serve := func(path string, handler admission.Handler) {
 		server.Register(path, &admission.Webhook{Handler: deps.Reached.Watch(handler)})
@@ -72,6 +76,9 @@ func Register(server webhook.Server, deps Deps) {
 	templates := templatecheck.Checker{Client: deps.Client}
 	classes := statefulset.StorageClasses{Reader: deps.Client}
 
+	server.Register(conversion.Path, conversion.Handler{})
+	serve(cloneset.MutatePath, &cloneset.Defaulter{})
+	serve(cloneset.ValidatePath, &cloneset.Validator{Options: deps.CloneSet, Templates: templates, Pods: cloneset.Pods{Reader: deps.Client}})
 	serve(statefulset.MutatePath, &statefulset.Defaulter{Options: deps.StatefulSet})
 	serve(statefulset.ValidatePath, &statefulset.Validator{Options: deps.StatefulSet, Templates: templates, Classes: classes})
 }

@@ -27,22 +27,32 @@ const (
 	servicePort = 443
 )
 
-// Conversion is what the stanza of a CRD with webhook conversion should be. present is what it is, or nil. want names a Service or a
-// URL, and the authority of the operator's certificate; when that is not known, it is empty and the present one is kept.
+// Conversion is what the stanza of a CRD with webhook conversion should be. present is what it is, or nil; want is as for ClientConfig.
 //
 // The result has what the API server fills in, so that it equals a stanza that is right already.
 func Conversion(present *apiextensionsv1.CustomResourceConversion, want apiextensionsv1.WebhookClientConfig, now time.Time) *apiextensionsv1.CustomResourceConversion {
-	client := want.DeepCopy()
-	if client.Service != nil && client.Service.Port == nil {
-		client.Service.Port = ptr.To[int32](servicePort)
-	}
-	if present != nil && present.Webhook != nil && present.Webhook.ClientConfig != nil {
-		client.CABundle = Authorities(present.Webhook.ClientConfig.CABundle, want.CABundle, now)
+	var was *apiextensionsv1.WebhookClientConfig
+	if present != nil && present.Webhook != nil {
+		was = present.Webhook.ClientConfig
 	}
 	return &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
-		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: client, ConversionReviewVersions: []string{reviewVersion}},
+		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: ClientConfig(was, want, now), ConversionReviewVersions: []string{reviewVersion}},
 	}
+}
+
+// ClientConfig is what one call should be configured with, of a conversion or of an admission webhook. present is what it is
+// configured with, or nil. want names a Service or a URL, and the authority of the operator's certificate; when that is not known, it
+// is empty, and the present ones are kept.
+func ClientConfig(present *apiextensionsv1.WebhookClientConfig, want apiextensionsv1.WebhookClientConfig, now time.Time) *apiextensionsv1.WebhookClientConfig {
+	config := want.DeepCopy()
+	if config.Service != nil && config.Service.Port == nil {
+		config.Service.Port = ptr.To[int32](servicePort)
+	}
+	if present != nil {
+		config.CABundle = Authorities(present.CABundle, want.CABundle, now)
+	}
+	return config
 }
 
 // Authorities is the caBundle that should replace the present one when wanted is the authority of the operator's certificate. Both are

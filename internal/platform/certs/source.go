@@ -4,6 +4,7 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -31,8 +32,12 @@ type Source struct {
 	Hosts []string
 	// Clock tells the time.
 	Clock clock.WithTicker
+	// Trust is told the authority before the first certificate of it is used, so that the API server trusts the certificate from its
+	// first use. When it fails, the certificate stays what it was. Nil: nobody is told.
+	Trust func(ctx context.Context, ca []byte) error
 
 	current atomic.Pointer[tls.Certificate]
+	trusted atomic.Pointer[[]byte]
 }
 
 // Load makes sure that there is a good certificate and uses it from now on. The bundle's CA is what webhook configurations need.
@@ -44,6 +49,12 @@ func (s *Source) Load(ctx context.Context) (Bundle, error) {
 	pair, err := bundle.Pair()
 	if err != nil {
 		return Bundle{}, err
+	}
+	if last := s.trusted.Load(); s.Trust != nil && (last == nil || !bytes.Equal(*last, bundle.CA)) {
+		if err := s.Trust(ctx, bundle.CA); err != nil {
+			return Bundle{}, err
+		}
+		s.trusted.Store(&bundle.CA)
 	}
 	s.current.Store(&pair)
 	return bundle, nil

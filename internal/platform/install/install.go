@@ -5,7 +5,6 @@ package install
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
@@ -62,6 +61,9 @@ func (o Options) Hosts() ([]string, error) {
 	return []string{u.Hostname()}, nil
 }
 
+// base is the URL without a slash at its end.
+func (o Options) base() string { return strings.TrimRight(o.WebhookURL, "/") }
+
 // Install applies everything and returns when the API server serves our kinds. It may be repeated, also with another URL. From
 // then on writes of our kinds fail until an operator listens at the URL.
 func Install(ctx context.Context, c client.Client, o Options) error {
@@ -75,14 +77,13 @@ func Install(ctx context.Context, c client.Client, o Options) error {
 	}
 	var bundle certs.Bundle
 	for _, object := range objects {
-		switch object.GetKind() {
-		case kindMutating, kindValidating:
-			if len(bundle.CA) == 0 {
+		if calls(object) {
+			if len(bundle.CA) == 0 { // not earlier: the Secret needs the namespace
 				if bundle, err = certs.Ensure(ctx, c, CertificateSecret(), hosts, o.Now); err != nil {
 					return err
 				}
 			}
-			if err := callByURL(object, strings.TrimRight(o.WebhookURL, "/"), bundle.CA); err != nil {
+			if err := callByURL(ctx, c, object, o.base(), bundle.CA, o.Now); err != nil {
 				return err
 			}
 		}
@@ -97,26 +98,6 @@ func Install(ctx context.Context, c client.Client, o Options) error {
 		}
 	}
 	return nil
-}
-
-// callByURL replaces the Service in a webhook configuration by a URL.
-func callByURL(object *unstructured.Unstructured, base string, ca []byte) error {
-	webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", title(object), err)
-	}
-	for _, webhook := range webhooks {
-		entry, ok := webhook.(map[string]any)
-		if !ok {
-			return fmt.Errorf("reading %s: a webhook is not an object", title(object))
-		}
-		path, _, err := unstructured.NestedString(entry, "clientConfig", "service", "path")
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", title(object), err)
-		}
-		entry["clientConfig"] = map[string]any{"url": base + path, "caBundle": base64.StdEncoding.EncodeToString(ca)}
-	}
-	return unstructured.SetNestedSlice(object.Object, webhooks, "webhooks")
 }
 
 // Uninstall deletes what Install applied, the kinds first, while the webhooks still guard them. It refuses while objects of our kinds

@@ -5,9 +5,11 @@ package install
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
 func TestRenderHasWhatAnOperatorOutsideNeeds(t *testing.T) {
@@ -43,6 +45,7 @@ func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	seen := map[string][]string{}
 	names := map[string]string{kindMutating: "kruise-operator-mutating", kindValidating: "kruise-operator-validating"}
 	for _, object := range objects {
 		want, found := names[object.GetKind()]
@@ -52,7 +55,7 @@ func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 		if object.GetName() != want {
 			t.Errorf("%s is named %s, want %s", object.GetKind(), object.GetName(), want)
 		}
-		if err := callByURL(object, "https://192.0.2.7:9443", []byte("authority")); err != nil {
+		if err := callByURL(t.Context(), fake.NewClientBuilder().Build(), object, "https://192.0.2.7:9443", []byte("authority"), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
@@ -74,9 +77,7 @@ func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 					t.Errorf("%v: operations (-want +got):\n%s", webhook["name"], diff)
 				}
 				for _, resource := range rule["resources"].([]any) {
-					if diff := cmp.Diff("statefulsets", resource); diff != "" {
-						t.Errorf("%v: a resource that is no main resource of ours:\n%s", webhook["name"], diff)
-					}
+					seen[object.GetKind()] = append(seen[object.GetKind()], resource.(string))
 				}
 			}
 			config := webhook["clientConfig"].(map[string]any)
@@ -84,6 +85,37 @@ func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 				t.Errorf("%v: clientConfig %v", webhook["name"], config)
 			}
 		}
+	}
+	ours := []string{"clonesets", "statefulsets"}
+	if diff := cmp.Diff(map[string][]string{kindMutating: ours, kindValidating: ours}, seen); diff != "" {
+		t.Errorf("resources, which must be the main resources of our kinds (-want +got):\n%s", diff)
+	}
+}
+
+// A kind whose versions differ is converted where admission is, and the others by nobody.
+func TestConversionIsDeclaredAsDocumented(t *testing.T) {
+	objects, err := render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]any{}
+	for _, object := range objects {
+		if object.GetKind() != kindCRD {
+			continue
+		}
+		if err := callByURL(t.Context(), fake.NewClientBuilder().Build(), object, "https://192.0.2.7:9443", []byte("authority"), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		seen[object.GetName()], _, _ = unstructured.NestedMap(object.Object, "spec", "conversion")
+	}
+	if diff := cmp.Diff(map[string]any{
+		"clonesets.apps.kruise.io": map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+			"conversionReviewVersions": []any{"v1"},
+			"clientConfig":             map[string]any{"url": "https://192.0.2.7:9443/convert", "caBundle": "YXV0aG9yaXR5"},
+		}},
+		"statefulsets.apps.kruise.io": map[string]any{"strategy": "None"},
+	}, seen); diff != "" {
+		t.Errorf("conversion (-want +got):\n%s", diff)
 	}
 }
 

@@ -30,6 +30,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
 )
 
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-cloneset,mutating=true,groups=apps.kruise.io,resources=clonesets,verbs=create;update,versions=v1beta1,name=default.clonesets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-cloneset,mutating=false,groups=apps.kruise.io,resources=clonesets,verbs=create;update,versions=v1beta1,name=validate.clonesets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+
 const (
 	// MutatePath is where the API server calls the defaulter.
 	MutatePath = "/mutate-apps-kruise-io-v1beta1-cloneset"
