@@ -23,6 +23,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("fixtures", func(t *testing.T) { testFixtures(t, e) })
 	t.Run("samples", func(t *testing.T) { testSamples(t, e) })
 	t.Run("conformance", func(t *testing.T) { testConformance(t, e) })
+	t.Run("CloneSet", func(t *testing.T) { testCloneSet(t, e.about("clonesets")) })
 	t.Run("without webhooks", func(t *testing.T) { testSchemaAlone(t, e) })
 	t.Run("reach", func(t *testing.T) { testReach(t, e) })
 	t.Run("uninstall", func(t *testing.T) { testUninstall(t, e) }) // last: nothing of ours is left

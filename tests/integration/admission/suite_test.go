@@ -50,6 +50,15 @@ type env struct {
 	url     string
 	probe   *reach.Probe
 	certs   *certs.Source
+	// resource is what send is about.
+	resource string
+}
+
+// about returns the same environment, whose send is about another resource.
+func (e *env) about(resource string) *env {
+	other := *e
+	other.resource = resource
+	return &other
 }
 
 func start(t *testing.T) *env {
@@ -60,7 +69,7 @@ func start(t *testing.T) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &env{cluster: c, client: newClient(t, c.Config()), url: "https://127.0.0.1:" + strconv.Itoa(port), probe: reach.New()}
+	e := &env{cluster: c, client: newClient(t, c.Config()), url: "https://127.0.0.1:" + strconv.Itoa(port), probe: reach.New(), resource: "statefulsets"}
 
 	options := install.Options{WebhookURL: e.url, Now: time.Now(), Report: func(line string) { t.Log(line) }}
 	if err := install.Install(t.Context(), e.client, options); err != nil {
@@ -134,7 +143,7 @@ func (e *env) sendContext(ctx context.Context, t *testing.T, verb, version, name
 	if err != nil {
 		t.Fatalf("reading %s: %v", body, err)
 	}
-	request := c.Verb(verb).Namespace(namespace).Resource("statefulsets").Body(text)
+	request := c.Verb(verb).Namespace(namespace).Resource(e.resource).Body(text)
 	if verb == http.MethodPatch {
 		request = request.SetHeader("Content-Type", "application/merge-patch+json")
 	} else {
@@ -247,6 +256,11 @@ spec:
     type: RollingUpdate
     rollingUpdate: {podUpdatePolicy: InPlaceIfPossible}
 `)
+	return edited(text, edits...)
+}
+
+// edited replaces text, old and new in turns.
+func edited(text string, edits ...string) string {
 	for i := 0; i < len(edits); i += 2 {
 		if !strings.Contains(text, edits[i]) {
 			panic("the manifest has no " + edits[i])

@@ -168,37 +168,57 @@ func testReach(t *testing.T, e *env) {
 
 func testUninstall(t *testing.T, e *env) {
 	ns := e.namespace(t)
-	var all appsv1beta1.StatefulSetList
-	if err := e.client.List(t.Context(), &all); err != nil {
-		t.Fatal(err)
+	all := func() (objects []client.Object) {
+		t.Helper()
+		sets, clones := appsv1beta1.StatefulSetList{}, appsv1beta1.CloneSetList{}
+		for _, list := range []client.ObjectList{&sets, &clones} {
+			if err := e.client.List(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range sets.Items {
+			objects = append(objects, &sets.Items[i])
+		}
+		for i := range clones.Items {
+			objects = append(objects, &clones.Items[i])
+		}
+		return objects
 	}
-	for i := range all.Items {
-		if err := e.client.Delete(t.Context(), &all.Items[i]); err != nil {
-			t.Fatal(err)
+	deleteAll := func() {
+		t.Helper()
+		for _, object := range all() {
+			if err := e.client.Delete(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+	deleteAll()
 	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", manifest("v1beta1", "web"), nil); got.err != nil {
+		t.Fatal(got.err)
+	}
+	if got := e.about("clonesets").send(t, http.MethodPost, "v1alpha1", ns, "", cloneSet("v1alpha1", "api", ""), nil); got.err != nil {
 		t.Fatal(got.err)
 	}
 	options := install.Options{WebhookURL: e.url, Now: time.Now()}
 	err := install.Uninstall(t.Context(), e.client, options)
 	if err == nil {
-		t.Fatal("uninstalled while a set exists")
+		t.Fatal("uninstalled while sets exist")
 	}
-	if want := "1 statefulsets.apps.kruise.io exist (" + ns + "/web)"; !strings.Contains(err.Error(), want) {
-		t.Errorf("the refusal %q does not say %q", err, want)
+	for _, want := range []string{"1 statefulsets.apps.kruise.io exist (" + ns + "/web)", "1 clonesets.apps.kruise.io exist (" + ns + "/api)"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the refusal %q does not say %q", err, want)
+		}
 	}
-	if err := e.client.List(t.Context(), &all); err != nil || len(all.Items) != 1 {
-		t.Errorf("after the refusal there are %d sets, want 1: %v", len(all.Items), err)
+	if left := all(); len(left) != 2 {
+		t.Errorf("after the refusal there are %d sets, want 2", len(left))
 	}
 
-	if err := e.client.DeleteAllOf(t.Context(), &appsv1beta1.StatefulSet{}, client.InNamespace(ns)); err != nil {
-		t.Fatal(err)
-	}
+	deleteAll()
 	if err := install.Uninstall(t.Context(), e.client, options); err != nil {
 		t.Fatal(err)
 	}
 	for _, gone := range []struct{ apiVersion, kind, name string }{
+		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "clonesets.apps.kruise.io"},
 		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "statefulsets.apps.kruise.io"},
 		{"admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "kruise-operator-mutating"},
 		{"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "kruise-operator-validating"},
