@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/index"
 	"github.com/kruise-operator/kruise-operator/internal/kube/recorder"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
@@ -88,29 +90,33 @@ func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *ex
 	if err := mgr.Add(events); err != nil {
 		return fmt.Errorf("adding the event recorder: %w", err)
 	}
-	return statefulset.New(statefulset.Dependencies{
-		Client:   mgr.GetClient(),
-		Cache:    mgr.GetCache(),
-		Live:     mgr.GetAPIReader(),
-		Recorder: events,
-		Metrics:  deps.Metrics,
-		Pool:     pool,
-		Clock:    deps.Clock,
-		Options: statefulset.Options{
-			StartOrdinal:  gates.Enabled(features.StatefulSetStartOrdinal),
-			AutoDeletePVC: gates.Enabled(features.StatefulSetAutoDeletePVC),
-			AutoResizePVC: gates.Enabled(features.StatefulSetAutoResizePVC),
-			PodIndexLabel: gates.Enabled(features.PodIndexLabel),
+	return statefulset.New(dependencies(mgr, deps, pool, events, deps.Config.StatefulSetWorkers), statefulset.Options{
+		StartOrdinal:  gates.Enabled(features.StatefulSetStartOrdinal),
+		AutoDeletePVC: gates.Enabled(features.StatefulSetAutoDeletePVC),
+		AutoResizePVC: gates.Enabled(features.StatefulSetAutoResizePVC),
+		PodIndexLabel: gates.Enabled(features.PodIndexLabel),
 
-			PreDownloadImages: gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
-			InPlace: inplace.Options{
-				Resources: gates.Enabled(features.InPlaceWorkloadVerticalScaling),
-				// EnvFromMetadata needs a node daemon that restarts containers; there is none.
-				EnvFromMetadata: false,
-			},
+		PreDownloadImages: gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
+		InPlace: inplace.Options{
+			Resources: gates.Enabled(features.InPlaceWorkloadVerticalScaling),
+			// EnvFromMetadata needs a node daemon that restarts containers; there is none.
+			EnvFromMetadata: false,
 		},
-		Workers:          deps.Config.StatefulSetWorkers,
+	}).SetupWithManager(ctx, mgr)
+}
+
+// dependencies are what every workload's reconciler is made from.
+func dependencies(mgr ctrl.Manager, deps Deps, pool *executor.Pool, recorder events.EventRecorder, workers int) workload.Dependencies {
+	return workload.Dependencies{
+		Client:           mgr.GetClient(),
+		Cache:            mgr.GetCache(),
+		Live:             mgr.GetAPIReader(),
+		Recorder:         recorder,
+		Metrics:          deps.Metrics,
+		Pool:             pool,
+		Clock:            deps.Clock,
+		Workers:          workers,
 		WriteTimeout:     deps.Config.WriteTimeout,
 		ReconcileTimeout: deps.Config.ReconcileTimeout,
-	}).SetupWithManager(ctx, mgr)
+	}
 }

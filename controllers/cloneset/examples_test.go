@@ -14,6 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
@@ -136,7 +138,7 @@ func TestOnDelete(t *testing.T) {
 	w := newWorld(t, 5, onDelete)
 	w.rest(image("2"))
 	w.expect("updated", w.at("2"), 0)
-	w.expect("held", w.held(), noteOnDelete)
+	w.expect("held", w.held(), podset.ReasonOnDelete)
 	w.move("p01", podsettest.Kill)
 	w.move("p02", podsettest.Kill)
 	w.rest()
@@ -203,7 +205,7 @@ func TestPauseStopsUpdatesAlone(t *testing.T) {
 	w := newWorld(t, 4, maxUnavailable(1), maxSurge(1))
 	w.rest(paused(true), image("2"))
 	w.expectPods("p01:1, p02:1, p03:1, p04:1")
-	w.expect("held", w.held(), notePaused)
+	w.expect("held", w.held(), podset.ReasonPaused)
 	w.rest(ask("p01"), replicas(5))
 	w.expectPods("p02:1, p03:1, p04:1, p05:2, p06:2")
 	w.rest(paused(false))
@@ -289,7 +291,7 @@ func TestInvalidSpecStopsEverythingButSettling(t *testing.T) {
 	w.rolling().MaxUnavailable = ptr.To(intstr.FromString("5"))
 	w.rest(image("2"), replicas(9))
 	w.expectPods("p01:1, p02:1, p03:1")
-	w.expect("held", w.held(), noteInvalidSpec)
+	w.expect("held", w.held(), podset.ReasonInvalidSpec)
 }
 
 func TestASetThatIsBeingDeletedPlansNothing(t *testing.T) {
@@ -338,4 +340,40 @@ func TestPodsThatPrepareForTheirUpdateMayCountAsUpdatedWhenScaling(t *testing.T)
 		w.pass()
 		w.expect("the preparing pod stays", w.Pod(preparing).DeletionTimestamp == nil, gate)
 	}
+}
+
+func TestNoPodMovesToATemplateThatTheServerWouldRefuse(t *testing.T) {
+	for name, change := range map[string][]func(*world){
+		"by replacing":   {maxUnavailable(2)},
+		"in place":       {maxUnavailable(2), inPlace},
+		"to a partition": {maxUnavailable(2), partition(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 4)
+			w.do(change...)
+			w.do(image("3"), faulty)
+			w.rest()
+			w.expect("at the faulty template", w.at("3"), 0)
+			w.expect("available", w.available(), 4)
+			_, held := w.plan.HeldFor(podset.ReasonTemplateInvalid)
+			w.expect("held", held, true)
+			w.expect("stalled", w.condition(appsv1beta1.CloneSetStalled), "True InvalidTemplate")
+			w.expect("reconciling", w.condition(appsv1beta1.CloneSetReconciling), "False InvalidTemplate")
+			w.expect("template", w.condition(appsv1beta1.CloneSetTemplateInvalid), "True InvalidTemplate")
+			w.fault = ""
+			w.rest()
+			w.expect("pods at the repaired template", w.at("3") > 0, true)
+			w.expect("stalled", w.condition(appsv1beta1.CloneSetStalled), "False NotStalled")
+		})
+	}
+}
+
+func TestAFaultyTemplateStopsNothingElse(t *testing.T) {
+	w := newWorld(t, 4, maxUnavailable(1))
+	w.do(image("2"), faulty, ask("p02"))
+	w.pass()
+	w.expect("deletion", w.actions(), "1 Delete SpecifiedDelete")
+	w.do(func(w *world) { w.set.Spec.Replicas = ptr.To[int32](6) })
+	w.pass()
+	w.expect("creation", strings.Contains(w.actions(), "Create ScaleOut 2"), true)
 }

@@ -38,10 +38,6 @@ const (
 const (
 	noteMaxUnavailable = "MaxUnavailable"
 	noteScaleUpLimited = "ScaleUpLimited"
-	notePartition      = "Partition"
-	notePaused         = "Paused"
-	noteOnDelete       = "OnDelete"
-	noteInvalidSpec    = "InvalidSpec"
 	noteNoFreshSlot    = "NoFreshSlot"
 	noteClaimsUnused   = "ClaimsUnused"
 )
@@ -116,12 +112,7 @@ func Plan(set *appsv1beta1.CloneSet, s podset.Snapshot, o Options) podset.Plan {
 	w, err := read(set, o)
 	p := newPlanner(set, &s, w, o)
 	if err != nil {
-		p.pass.Hold(podset.Note{Reason: noteInvalidSpec, Message: err.Error()})
-		for i := range s.Pods {
-			p.pass.Keep(&s.Pods[i])
-		}
-		p.settle()
-		return p.pass.Plan()
+		return p.pass.Unreadable(err, p.settling())
 	}
 
 	scale := p.count(p.census(o.PreparingUpdateAsUpdate))
@@ -131,7 +122,7 @@ func Plan(set *appsv1beta1.CloneSet, s podset.Snapshot, o Options) podset.Plan {
 	p.scaleIn(scale)
 	p.move(p.count(p.census(false)))
 	p.holdBack()
-	p.settle()
+	p.pass.Settle(p.settling())
 	p.keepClaims()
 	return p.pass.Plan()
 }
@@ -275,7 +266,9 @@ func (p *planner) replaced(pod *podset.Pod) bool {
 	case p.onDelete:
 		return false
 	case !p.updated(pod):
-		way, _ = p.pass.Way(pod, p.rollout(p.s.Update))
+		if p.s.UpdateFault == "" {
+			way, _ = p.pass.Way(pod, p.rollout(p.s.Update))
+		}
 	case p.rollBack:
 		way, _ = p.pass.Way(pod, p.rollout(p.s.Current))
 	}
@@ -406,6 +399,12 @@ func (p *planner) move(s steps) {
 		return
 	}
 	candidates = candidates[:min(len(candidates), max(s.move, -s.move))]
+	if s.move > 0 && p.s.UpdateFault != "" {
+		if !p.paused {
+			p.pass.HoldForTemplate(candidates)
+		}
+		return
+	}
 	for _, pod := range candidates {
 		p.pass.KeepMoving(pod, rollout)
 	}
@@ -449,7 +448,7 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 	object := func(pod *podset.Pod) *corev1.Pod { return pod.Object }
 	ordered, err := podorder.ForUpdate(podorder.ByActivity(candidates, victim), p.pods, object, p.order)
 	if err != nil {
-		p.pass.Hold(podset.Note{Reason: noteInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.%v", err)})
+		p.pass.Hold(podset.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.%v", err)})
 		for _, pod := range candidates {
 			p.pass.Keep(pod)
 		}
@@ -517,13 +516,13 @@ func (p *planner) holdBack() {
 	note := podset.Note{Slots: podset.Slots(outdated)}
 	switch {
 	case p.onDelete:
-		note.Reason = noteOnDelete
+		note.Reason = podset.ReasonOnDelete
 		note.Message = fmt.Sprintf("%s: with updateStrategy.type OnDelete a pod moves when its user deletes it", podset.Waits(len(outdated)))
 	case p.paused && updated < p.replicas-p.partition:
-		note.Reason = notePaused
+		note.Reason = podset.ReasonPaused
 		note.Message = fmt.Sprintf("%s: updateStrategy.rollingUpdate.paused is true", podset.Waits(len(outdated)))
 	case p.partition > 0 && updated >= p.replicas-p.partition:
-		note.Reason = notePartition
+		note.Reason = podset.ReasonPartition
 		note.Message = fmt.Sprintf("%d of the pods that partition %d keeps are at an earlier revision", len(outdated), p.partition)
 	default:
 		return
@@ -531,9 +530,9 @@ func (p *planner) holdBack() {
 	p.pass.Hold(note)
 }
 
-// settle is step 5.
-func (p *planner) settle() {
-	p.pass.Settle(podset.SettleRules{
+// settling is how step 5 settles pods.
+func (p *planner) settling() podset.SettleRules {
+	return podset.SettleRules{
 		Admit: p.admit,
 		Repair: func(pod *podset.Pod) edit.Edit {
 			var e edit.Edit
@@ -542,7 +541,7 @@ func (p *planner) settle() {
 			}
 			return e
 		},
-	})
+	}
 }
 
 // admit says that a new pod is normal: it has a node, and nothing of the preNormal hook is missing.

@@ -20,10 +20,7 @@ import (
 // Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
 // wrong. It is about the pods as they were observed; what the plan did to them shows in the next pass. recheck is when the progress
 // deadline would pass, zero if it does not run.
-//
-// found are conditions that the caller knows of, such as a template that the server refuses; they win over what Status finds.
-// When one of them says Stalled, the set is not said to be reconciling.
-func Status(set *appsv1beta1.CloneSet, s podset.Snapshot, plan podset.Plan, outcome podset.Outcome, o Options, found ...appsv1beta1.CloneSetCondition) (status appsv1beta1.CloneSetStatus, recheck time.Duration) {
+func Status(set *appsv1beta1.CloneSet, s podset.Snapshot, plan podset.Plan, outcome podset.Outcome, o Options) (status appsv1beta1.CloneSetStatus, recheck time.Duration) {
 	w, err := read(set, o)
 	counted := s
 	counted.Pods = nil
@@ -64,39 +61,22 @@ func Status(set *appsv1beta1.CloneSet, s podset.Snapshot, plan podset.Plan, outc
 	} else if old, ok := c.earlier(appsv1beta1.CloneSetProgressing); ok && hasDeadline(set) {
 		c.after = append(c.after, old)
 	}
-	c.progress(progressOf(set, w, err, &counted, counts, plan), found)
-	c.availability(w, counts)
-	for _, condition := range found {
+	for _, condition := range progressOf(set, w, err, &counted, counts, plan, outcome).Conditions() {
+		c.set(condition)
+	}
+	c.set(podset.Availability(int(counts.Available), w.replicas, w.maxUnavailable))
+	if condition, faulty := podset.TemplateInvalid(&s); faulty {
 		c.set(condition)
 	}
 	status.Conditions = c.after
 	return status, recheck
 }
 
-// announcements are the events about what a pass says for the first time, or about another spec than before: pods that cannot
-// follow their template, a spec that cannot be read, and pods that scaleStrategy.maxUnavailable keeps from being created.
-// before is the plan of the pass before, if it is known. What requests failed has its events from whoever sent them.
+// announcements are the events about what a pass says for the first time, or about another spec than before, and about pods that
+// scaleStrategy.maxUnavailable keeps from being created. before is the plan of the pass before, if it is known.
 func announcements(set *appsv1beta1.CloneSet, after appsv1beta1.CloneSetStatus, before, plan podset.Plan) []podset.Event {
-	var events []podset.Event
-	for _, condition := range after.Conditions {
-		var event string
-		switch {
-		case condition.Status != corev1.ConditionTrue:
-		case condition.Type == appsv1beta1.CloneSetStalled && condition.Reason == appsv1beta1.ReasonInvalidSpec:
-			event = appsv1beta1.ReasonInvalidSpec
-		case condition.Type == appsv1beta1.CloneSetTemplateInvalid:
-			event = appsv1beta1.ReasonInvalidTemplate
-		case condition.Type != appsv1beta1.CloneSetFailedUpdate:
-		case condition.Reason == appsv1beta1.ReasonInPlaceBlocked, condition.Reason == appsv1beta1.ReasonInPlaceImpossible:
-			event = "FailedUpdatePodInPlace"
-		}
-		known := slices.ContainsFunc(set.Status.Conditions, func(old appsv1beta1.CloneSetCondition) bool {
-			return old.Type == condition.Type && old.Status == condition.Status && old.Reason == condition.Reason
-		})
-		if event != "" && (!known || set.Status.ObservedGeneration != after.ObservedGeneration) {
-			events = append(events, podset.Event{Warning: true, Reason: event, Message: condition.Message})
-		}
-	}
+	events := podset.Announcements(neutral(set.Status.Conditions), neutral(after.Conditions),
+		set.Status.ObservedGeneration != after.ObservedGeneration, appsv1beta1.CloneSetFailedUpdate)
 	if note, limited := plan.HeldFor(noteScaleUpLimited); limited {
 		if _, known := before.HeldFor(noteScaleUpLimited); !known {
 			events = append(events, podset.Event{Warning: true, Reason: noteScaleUpLimited, Message: note.Message})
@@ -105,65 +85,43 @@ func announcements(set *appsv1beta1.CloneSet, after appsv1beta1.CloneSetStatus, 
 	return events
 }
 
-// progress is what the set is at, in one word and one sentence.
-type progress struct {
-	reconciling, stalled bool
-	reason, message      string
+func neutral(conditions []appsv1beta1.CloneSetCondition) []podset.Condition {
+	out := make([]podset.Condition, len(conditions))
+	for i, c := range conditions {
+		out[i] = podset.Condition{Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message}
+	}
+	return out
 }
 
 // progressOf says what the set is at, the first that holds:
 //
-//  1. it is being deleted;
-//  2. the spec cannot be read: stalled;
-//  3. pods are being moved, or may be moved next, which can add pods and take some away;
-//  4. pods are missing or too many, or are to be deleted;
-//  5. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
-//  6. pods are where they should be, but not available;
-//  7. nothing is left that may move now: paused, OnDelete, the partition;
-//  8. everything is done.
-func progressOf(set *appsv1beta1.CloneSet, w wanted, invalid error, s *podset.Snapshot, counts podset.Counts, plan podset.Plan) progress {
-	if set.DeletionTimestamp != nil {
-		return progress{reconciling: true, reason: appsv1beta1.ReasonDeleting, message: "The set is being deleted, and its pods with it."}
+//  1. its pods say nothing about it, see podset.Stopped;
+//  2. pods are being moved, or may be moved next, which can add pods and take some away;
+//  3. pods are missing or too many, or are to be deleted;
+//  4. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
+//  5. pods are where they should be, see podset.Settled.
+func progressOf(set *appsv1beta1.CloneSet, w wanted, invalid error, s *podset.Snapshot, counts podset.Counts, plan podset.Plan, outcome podset.Outcome) podset.Progress {
+	if stopped, ok := podset.Stopped(set.DeletionTimestamp != nil, invalid, s, &plan, outcome); ok {
+		return stopped
 	}
-	if invalid != nil {
-		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: invalid.Error()}
-	}
-	if note, ok := plan.HeldFor(noteInvalidSpec); ok {
-		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: note.Message}
-	}
-	blocked, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked)
-	refused, isRefused := plan.HeldFor(podset.ReasonInPlaceImpossible)
+	blocked, isBlocked := podset.Blocked(&plan)
 	moving := plan.Moves(s.Pods, reasonOutdated)
-	if !isBlocked && !isRefused && !w.onDelete && !w.paused {
+	if !isBlocked && !w.onDelete && !w.paused {
 		moving = moving || len(s.Pods)-int(counts.Updated) > w.partition && int(counts.Updated) < w.replicas-w.partition
 	}
 	switch {
 	case moving:
-		return progress{reconciling: true, reason: appsv1beta1.ReasonRollingOut,
-			message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
+			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
 	case len(s.Pods) != w.replicas:
-		return progress{reconciling: true, reason: appsv1beta1.ReasonScaling,
-			message: plan.HeldMessages(fmt.Sprintf("%d pods exist; there should be %d.", len(s.Pods), w.replicas))}
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
+			Message: plan.HeldMessages(fmt.Sprintf("%d pods exist; there should be %d.", len(s.Pods), w.replicas))}
 	case slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return specified(&pod) || parked(&pod) }):
-		return progress{reconciling: true, reason: appsv1beta1.ReasonRollingOut, message: plan.HeldMessages("Pods are being replaced.")}
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut, Message: plan.HeldMessages("Pods are being replaced.")}
+	case isBlocked:
+		return blocked
 	}
-	if isBlocked {
-		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceBlocked, message: blocked.Message}
-	}
-	if isRefused {
-		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceImpossible, message: refused.Message}
-	}
-	if int(counts.Available) < w.replicas {
-		return progress{reconciling: true, reason: appsv1beta1.ReasonPodsNotAvailable,
-			message: plan.HeldMessages(fmt.Sprintf("%d of %d pods are available.", counts.Available, w.replicas))}
-	}
-	if note, ok := plan.HeldFor(notePaused, noteOnDelete, notePartition); ok {
-		reason := map[string]string{
-			notePaused: appsv1beta1.ReasonPaused, noteOnDelete: appsv1beta1.ReasonOnDelete, notePartition: appsv1beta1.ReasonPartitionReached,
-		}[note.Reason]
-		return progress{reason: reason, message: note.Message}
-	}
-	return progress{reason: appsv1beta1.ReasonComplete, message: "Every pod is at the update revision and available."}
+	return podset.Settled(&plan, int(counts.Available), w.replicas)
 }
 
 // conditions builds the list of a status. A condition keeps its transition time while its status stays, and its update time while
@@ -182,7 +140,14 @@ func (c *conditions) earlier(kind appsv1beta1.CloneSetConditionType) (appsv1beta
 	return appsv1beta1.CloneSetCondition{}, false
 }
 
-func (c *conditions) set(condition appsv1beta1.CloneSetCondition) {
+func (c *conditions) set(now podset.Condition) {
+	c.put(appsv1beta1.CloneSetCondition{
+		Type: appsv1beta1.CloneSetConditionType(now.Type), Status: now.Status, Reason: now.Reason, Message: now.Message,
+	})
+}
+
+// put fills in the times that the condition does not have.
+func (c *conditions) put(condition appsv1beta1.CloneSetCondition) {
 	old, known := c.earlier(condition.Type)
 	if condition.LastTransitionTime = c.now; known && old.Status == condition.Status && !old.LastTransitionTime.IsZero() {
 		condition.LastTransitionTime = old.LastTransitionTime
@@ -193,21 +158,12 @@ func (c *conditions) set(condition appsv1beta1.CloneSetCondition) {
 			condition.LastUpdateTime = old.LastUpdateTime
 		}
 	}
-	for i := range c.after {
-		if c.after[i].Type == condition.Type {
-			c.after[i] = condition
-			return
-		}
-	}
 	c.after = append(c.after, condition)
 }
 
-func (c *conditions) add(kind appsv1beta1.CloneSetConditionType, is bool, reason, message string) {
-	status := corev1.ConditionFalse
-	if is {
-		status = corev1.ConditionTrue
-	}
-	c.set(appsv1beta1.CloneSetCondition{Type: kind, Status: status, Reason: reason, Message: message})
+// failing adds a condition that is present only while it is True.
+func (c *conditions) failing(kind appsv1beta1.CloneSetConditionType, reason, message string) {
+	c.set(podset.NewCondition(kind, true, reason, message))
 }
 
 // failures are the two conditions that are present only while something fails. A pod that is deleted to be replaced at another
@@ -235,14 +191,14 @@ func (c *conditions) failures(plan podset.Plan, outcome podset.Outcome) {
 		if scale.Verb == podset.VerbCreate {
 			verb = "creating"
 		}
-		c.add(appsv1beta1.CloneSetFailedScale, true, appsv1beta1.ReasonRequestFailed, failureMessage(verb, *scale))
+		c.failing(appsv1beta1.CloneSetFailedScale, appsv1beta1.ReasonRequestFailed, failureMessage(verb, *scale))
 	}
 	if update != nil {
-		c.add(appsv1beta1.CloneSetFailedUpdate, true, appsv1beta1.ReasonRequestFailed, failureMessage("changing", *update))
+		c.failing(appsv1beta1.CloneSetFailedUpdate, appsv1beta1.ReasonRequestFailed, failureMessage("changing", *update))
 	} else if note, ok := plan.HeldFor(podset.ReasonInPlaceBlocked); ok {
-		c.add(appsv1beta1.CloneSetFailedUpdate, true, appsv1beta1.ReasonInPlaceBlocked, note.Message)
+		c.failing(appsv1beta1.CloneSetFailedUpdate, appsv1beta1.ReasonInPlaceBlocked, note.Message)
 	} else if note, ok := plan.HeldFor(podset.ReasonInPlaceImpossible); ok {
-		c.add(appsv1beta1.CloneSetFailedUpdate, true, appsv1beta1.ReasonInPlaceImpossible, note.Message)
+		c.failing(appsv1beta1.CloneSetFailedUpdate, appsv1beta1.ReasonInPlaceImpossible, note.Message)
 	}
 }
 
@@ -262,36 +218,12 @@ func (c *conditions) ignoredFields(set *appsv1beta1.CloneSet, o Options) {
 	}
 	const field = "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownload*"
 	if !o.PreDownloadImages {
-		c.add(appsv1beta1.CloneSetFieldsIgnored, true, appsv1beta1.ReasonFeatureGateOff,
+		c.failing(appsv1beta1.CloneSetFieldsIgnored, appsv1beta1.ReasonFeatureGateOff,
 			field+" is ignored because feature gate PreDownloadImageForInPlaceUpdate is off")
 		return
 	}
-	c.add(appsv1beta1.CloneSetFieldsIgnored, true, appsv1beta1.ReasonNotSupported,
+	c.failing(appsv1beta1.CloneSetFieldsIgnored, appsv1beta1.ReasonNotSupported,
 		field+" is ignored because this version does not pull images ahead of an update")
-}
-
-// progress sets Reconciling and Stalled. They are never True at the same time: tools believe the first that they find.
-func (c *conditions) progress(p progress, found []appsv1beta1.CloneSetCondition) {
-	for _, condition := range found {
-		if condition.Type == appsv1beta1.CloneSetStalled && condition.Status == corev1.ConditionTrue {
-			p = progress{stalled: true, reason: condition.Reason, message: condition.Message}
-		}
-	}
-	c.add(appsv1beta1.CloneSetReconciling, p.reconciling, p.reason, p.message)
-	if p.stalled {
-		c.add(appsv1beta1.CloneSetStalled, true, p.reason, p.message)
-		return
-	}
-	c.add(appsv1beta1.CloneSetStalled, false, appsv1beta1.ReasonNotStalled, "Nothing needs the user.")
-}
-
-func (c *conditions) availability(w wanted, counts podset.Counts) {
-	need := max(w.replicas-w.maxUnavailable, min(w.replicas, 1))
-	if int(counts.Available) >= need {
-		c.add(appsv1beta1.CloneSetAvailable, true, appsv1beta1.ReasonEnoughAvailable, fmt.Sprintf("At least %d of %d pods are available.", need, w.replicas))
-		return
-	}
-	c.add(appsv1beta1.CloneSetAvailable, false, appsv1beta1.ReasonTooFewAvailable, fmt.Sprintf("Fewer than %d of %d pods are available.", need, w.replicas))
 }
 
 // hasDeadline says that the user wants to hear when a rollout makes no progress.
@@ -325,7 +257,7 @@ func (c *conditions) deadline(set *appsv1beta1.CloneSet, w wanted, status *appsv
 	default:
 		return c.running(set, status, condition)
 	}
-	c.set(condition)
+	c.put(condition)
 	return 0
 }
 
@@ -348,10 +280,10 @@ func (c *conditions) running(set *appsv1beta1.CloneSet, status *appsv1beta1.Clon
 		condition.Status = corev1.ConditionFalse
 		condition.Reason = appsv1beta1.ReasonProgressDeadlineExceeded
 		condition.Message = fmt.Sprintf("CloneSet revision %s has timed out progressing", status.UpdateRevision)
-		c.set(condition)
+		c.put(condition)
 		return 0
 	}
 	condition.Reason, condition.Message = appsv1beta1.ReasonCloneSetUpdated, "CloneSet is progressing"
-	c.set(condition)
+	c.put(condition)
 	return left + time.Second
 }

@@ -172,14 +172,14 @@ func TestFailuresAreTakenBackOnTheNextSuccess(t *testing.T) {
 	w.expect("everything succeeded", w.condition(update), "none")
 }
 
-func TestFoundConditionsWin(t *testing.T) {
-	w := newWorld(t, 1)
+func TestASetWhosePodsAreRefusedForTheirTemplateIsStalled(t *testing.T) {
+	w := newWorld(t, 1, faulty)
 	s := w.snapshot()
-	status, _ := Status(w.set, s, podset.Plan{}, podset.Outcome{}, w.o, appsv1beta1.CloneSetCondition{
-		Type: appsv1beta1.CloneSetStalled, Status: corev1.ConditionTrue, Reason: appsv1beta1.ReasonInvalidTemplate, Message: "no such field",
-	})
+	refused := podset.Outcome{Failures: []podset.Failure{{Verb: podset.VerbCreate, Slot: "p09", Message: "Invalid"}}}
+	status, _ := Status(w.set, s, podset.Plan{}, refused, w.o)
 	w.expect("stalled", condition(status, appsv1beta1.CloneSetStalled), "True InvalidTemplate")
 	w.expect("reconciling", condition(status, appsv1beta1.CloneSetReconciling), "False InvalidTemplate")
+	w.expect("template", condition(status, appsv1beta1.CloneSetTemplateInvalid), "True InvalidTemplate")
 }
 
 func TestProgressDeadline(t *testing.T) {

@@ -36,6 +36,7 @@ type world struct {
 	// stuck are the pods that the cluster leaves alone, by name; user says that hooks are released.
 	stuck map[string]bool
 	user  bool
+	fault string
 	plan  podset.Plan
 }
 
@@ -134,6 +135,9 @@ func image(tag string) func(*world) {
 	return func(w *world) { w.set.Spec.Template.Spec.Containers[0].Image = "web:" + tag; w.set.Generation++ }
 }
 
+// faulty is a server that would refuse the template.
+func faulty(w *world) { w.fault = "spec.template.spec.containers[0].image: Required value" }
+
 // broken is an image that never becomes ready.
 func broken(tag string) func(*world) {
 	return func(w *world) { w.cluster.NeverReady = append(w.cluster.NeverReady, "web:"+tag) }
@@ -199,6 +203,7 @@ func (w *world) snapshot() podset.Snapshot {
 	return podset.Snapshot{
 		Now: podsettest.Now(), Pods: Pods(w.set, w.Pods, podsettest.Now(), w.o), Claims: w.ClaimsByName(),
 		Update: update, Current: revision.Current(w.set.Status.CurrentRevision, update, w.revisions), Revisions: w.revisions, FreshSlots: w.fresh(),
+		UpdateFault: w.fault,
 	}
 }
 

@@ -31,6 +31,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
@@ -79,11 +80,11 @@ func newShell(t *testing.T, objects ...client.Object) *shell {
 	recorder := events.NewFakeRecorder(10000)
 	return &shell{
 		server: server, events: recorder,
-		Reconciler: New(Dependencies{
+		Reconciler: New(workload.Dependencies{
 			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
 			Metrics: m, Pool: executor.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
 			WriteTimeout: limit, ReconcileTimeout: 2 * limit,
-		}),
+		}, Options{}),
 	}
 }
 
@@ -162,7 +163,7 @@ func TestReconcileCreatesPodsAndReports(t *testing.T) {
 	// At rest nothing is written.
 	writes := len(s.server.Writes())
 	for range 3 {
-		s.pacer.Forget(key(set).NamespacedName)
+		s.Pacer.Forget(key(set).NamespacedName)
 		if _, err := s.Reconcile(t.Context(), key(set)); err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +298,7 @@ func TestReconcileForgetsASetThatIsGone(t *testing.T) {
 	if result, err := s.Reconcile(t.Context(), key(set)); err != nil || result.RequeueAfter != 0 {
 		t.Errorf("result %+v, error %v", result, err)
 	}
-	if wait := s.pacer.Wait(key(set).NamespacedName); wait != 0 {
+	if wait := s.Pacer.Wait(key(set).NamespacedName); wait != 0 {
 		t.Errorf("its pace is remembered: %v", wait)
 	}
 }
@@ -420,14 +421,5 @@ func TestSetOfClaim(t *testing.T) {
 	want := map[string]string{"data-web-0": "web", "web-logs-web-3": "web", "data-my-web-1": "my-web"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("claims wake (-want +got):\n%s", diff)
-	}
-}
-
-func TestEarliest(t *testing.T) {
-	if got := earliest(0, 3*time.Second, 0, time.Second); got != time.Second {
-		t.Errorf("got %v, want 1s", got)
-	}
-	if got := earliest(0, 0); got != 0 {
-		t.Errorf("got %v, want 0", got)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -29,21 +28,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
 	"github.com/kruise-operator/kruise-operator/internal/kube/index"
 	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
-
-// errViewChanged says that objects changed hands: the set has to be looked at again before it is planned.
-var errViewChanged = errors.New("objects were adopted or released")
-
-// errNotSynced says that the cache does not hold yet what the set needs.
-var errNotSynced = errors.New("the cache is being filled")
 
 // observation is what was read of a set.
 type observation struct {
-	snapshot podset.Snapshot
-	// revisions are all stored revisions, for deleting surplus ones.
-	revisions []revision.Revision
-	// collisionCount is what the status should say.
-	collisionCount *int32
+	snapshot  podset.Snapshot
+	revisions workload.Revisions
 	// failed is what went wrong without making the observation useless.
 	failed error
 }
@@ -56,10 +47,15 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 	owner := freshness.OwnerOf(set)
 	var seen observation
 
-	pods, podChanges, err := r.listPods(ctx, set, selector)
+	pods, strangers, err := r.ControlledPods(ctx, owner, selector)
 	if err != nil {
 		return observation{}, err
 	}
+	orphans, err := r.orphanPods(ctx, set, selector)
+	if err != nil {
+		return observation{}, err
+	}
+	podChanges := ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Adopt: orphans, Release: strangers}
 	revisionChanges, err := r.orphanRevisions(ctx, set, selector)
 	if err != nil {
 		return observation{}, err
@@ -70,45 +66,27 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 			if changes.IsZero() {
 				continue
 			}
-			n, err := r.claimer.Apply(ctx, owner, controllerReference(set), changes)
+			n, err := r.Claimer.Apply(ctx, owner, *metav1.NewControllerRef(set, Kind()), changes)
 			changed += n
 			seen.failed = errors.Join(seen.failed, err)
 		}
 		if changed > 0 {
-			return observation{}, errViewChanged
+			return observation{}, workload.ErrViewChanged
 		}
 	}
 
-	seen.revisions, err = r.history.List(ctx, owner)
-	if err != nil {
+	if seen.revisions, err = r.Revise(ctx, set, &set.Spec.Template, set.Status.CollisionCount); err != nil {
 		return observation{}, err
 	}
-	decision, err := r.revise(ctx, set, seen.revisions)
-	if err != nil {
-		return observation{}, err
-	}
-	seen.collisionCount = decision.CollisionCount
-	stored := make(map[string]revision.Revision, len(seen.revisions)+1)
-	for _, known := range seen.revisions {
-		stored[known.Name] = known
-	}
-	stored[decision.Update.Name] = decision.Update
-
 	now := r.Clock.Now()
 	seen.snapshot = podset.Snapshot{
 		Now:       now,
 		Pods:      Pods(set, pods, now, r.Options),
-		Update:    decision.Update,
-		Current:   revision.Current(set.Status.CurrentRevision, decision.Update, stored),
-		Revisions: stored,
+		Update:    seen.revisions.Update,
+		Current:   revision.Current(set.Status.CurrentRevision, seen.revisions.Update, seen.revisions.ByName),
+		Revisions: seen.revisions.ByName,
 	}
-	going := r.tracker.Going(owner, pods)
-	for i := range seen.snapshot.Pods {
-		pod := &seen.snapshot.Pods[i]
-		if going.Has(pod.Object.UID) {
-			pod.Terminating, pod.Available, pod.AvailableIn = true, false, 0
-		}
-	}
+	r.Departed(owner, seen.snapshot.Pods)
 	// Of a spec that cannot be read, the claims of the pods there are are found all the same.
 	w, _ := read(set, r.Options)
 	if seen.snapshot.Claims, err = r.readClaims(ctx, set, w, pods); err != nil {
@@ -122,37 +100,25 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 	return seen, nil
 }
 
-// listPods returns the pods that the set controls, without those to be released, and what should change hands. Without a selector
-// nothing should.
-func (r *Reconciler) listPods(ctx context.Context, set *appsv1beta1.StatefulSet, selector labels.Selector) ([]*corev1.Pod, ownership.Changes, error) {
-	changes := ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod")}
-	var owned, orphans corev1.PodList
-	if err := index.Controlled(ctx, r.Client, &owned, set.Namespace, set.UID); err != nil {
-		return nil, changes, fmt.Errorf("listing pods: %w", err)
-	}
-	pods := make([]*corev1.Pod, 0, len(owned.Items))
-	for i := range owned.Items {
-		pod := &owned.Items[i]
-		if selector != nil && !selector.Matches(labels.Set(pod.Labels)) {
-			changes.Release = append(changes.Release, pod)
-			continue
-		}
-		pods = append(pods, pod)
-	}
+// orphanPods returns the pods that nothing controls, that the selector matches, and whose names are those of slots. Without a selector
+// there are none.
+func (r *Reconciler) orphanPods(ctx context.Context, set *appsv1beta1.StatefulSet, selector labels.Selector) ([]client.Object, error) {
 	if selector == nil {
-		return pods, changes, nil
+		return nil, nil
 	}
+	var orphans corev1.PodList
 	if err := index.Orphans(ctx, r.Client, &orphans, set.Namespace); err != nil {
-		return nil, changes, fmt.Errorf("listing pods without a controller: %w", err)
+		return nil, fmt.Errorf("listing pods without a controller: %w", err)
 	}
+	var own []client.Object
 	for i := range orphans.Items {
 		pod := &orphans.Items[i]
 		_, ours := ordinal.OfPod(set.Name, pod.Name)
 		if ours && pod.DeletionTimestamp == nil && selector.Matches(labels.Set(pod.Labels)) {
-			changes.Adopt = append(changes.Adopt, pod)
+			own = append(own, pod)
 		}
 	}
-	return pods, changes, nil
+	return own, nil
 }
 
 func (r *Reconciler) orphanRevisions(ctx context.Context, set *appsv1beta1.StatefulSet, selector labels.Selector) (ownership.Changes, error) {
@@ -173,24 +139,13 @@ func (r *Reconciler) orphanRevisions(ctx context.Context, set *appsv1beta1.State
 	return changes, nil
 }
 
-// revise finds or makes the revision of the present template. For a set that is being deleted it only finds it.
-func (r *Reconciler) revise(ctx context.Context, set *appsv1beta1.StatefulSet, stored []revision.Revision) (revision.Decision, error) {
-	owner := revision.Owner{
-		Namespace: set.Namespace, Name: set.Name, Annotations: set.Annotations, Reference: controllerReference(set),
-	}
-	if set.DeletionTimestamp != nil {
-		return revision.Decide(owner, &set.Spec.Template, stored, set.Status.CollisionCount)
-	}
-	return r.history.Ensure(ctx, owner, &set.Spec.Template, stored, set.Status.CollisionCount)
-}
-
 // readClaims reads the claims of the pods there are and of those there should be. A set without claim templates has none, and
 // costs nothing: the claims of the cluster are watched only from the first set that has some.
 func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.StatefulSet, w wanted, pods []*corev1.Pod) (map[string]*corev1.PersistentVolumeClaim, error) {
 	if len(w.claims.Claims) == 0 {
 		return nil, nil
 	}
-	if err := r.watchClaims(ctx); err != nil {
+	if err := r.WatchLate(ctx, &corev1.PersistentVolumeClaim{}, r.setOfClaim); err != nil {
 		return nil, err
 	}
 	found := map[string]*corev1.PersistentVolumeClaim{}
@@ -248,12 +203,8 @@ func missingPods(set string, w wanted, pods []*corev1.Pod) iter.Seq[string] {
 
 // readStorageClasses says which storage classes let claims grow. They are watched only from the first set whose claims grow.
 func (r *Reconciler) readStorageClasses(ctx context.Context) (map[string]bool, error) {
-	informer, err := r.Cache.GetInformer(ctx, &storagev1.StorageClass{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, fmt.Errorf("watching storage classes: %w", err)
-	}
-	if !informer.HasSynced() {
-		return nil, errNotSynced
+	if err := r.WatchLate(ctx, &storagev1.StorageClass{}, nil); err != nil {
+		return nil, err
 	}
 	var classes storagev1.StorageClassList
 	if err := r.Client.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
@@ -264,9 +215,4 @@ func (r *Reconciler) readStorageClasses(ctx context.Context) (map[string]bool, e
 		expandable[classes.Items[i].Name] = ptr.Deref(classes.Items[i].AllowVolumeExpansion, false)
 	}
 	return expandable, nil
-}
-
-// controllerReference is what objects of the set carry.
-func controllerReference(set *appsv1beta1.StatefulSet) metav1.OwnerReference {
-	return *metav1.NewControllerRef(set, Kind())
 }

@@ -39,13 +39,9 @@ const (
 const (
 	noteMaxUnavailable      = "MaxUnavailable"
 	noteScaleMaxUnavailable = "ScaleMaxUnavailable"
-	notePartition           = "Partition"
-	notePaused              = "Paused"
-	noteOnDelete            = "OnDelete"
 	notePodNotReady         = "PodNotReady"
 	noteTerminating         = "PodTerminating"
 	noteClaimGoing          = "ClaimBeingDeleted"
-	noteInvalidSpec         = "InvalidSpec"
 )
 
 // creationsAtOnce bounds the memory of one plan: it creates pods for so many of the lowest ordinals that lack one, and the claims
@@ -113,12 +109,7 @@ func Plan(set *appsv1beta1.StatefulSet, s podset.Snapshot, o Options) podset.Pla
 	w, err := read(set, o)
 	p := newPlanner(set, &s, w, o)
 	if err != nil {
-		p.pass.Hold(podset.Note{Reason: noteInvalidSpec, Message: err.Error()})
-		for i := range s.Pods {
-			p.pass.Keep(&s.Pods[i])
-		}
-		p.settle()
-		return p.pass.Plan()
+		return p.pass.Unreadable(err, p.settling())
 	}
 
 	p.keepWanted()
@@ -130,7 +121,7 @@ func Plan(set *appsv1beta1.StatefulSet, s podset.Snapshot, o Options) podset.Pla
 	} else if p.replicasInOrder() && p.scaleInInOrder() {
 		p.move()
 	}
-	p.settle()
+	p.pass.Settle(p.settling())
 	return p.pass.Plan()
 }
 
@@ -217,6 +208,9 @@ func (p *planner) keepWanted() {
 	}
 	rollout := p.rollout()
 	p.orderTargets()
+	if p.s.UpdateFault != "" {
+		return
+	}
 	for _, pod := range p.targets {
 		p.pass.KeepMoving(pod, rollout)
 	}
@@ -493,7 +487,7 @@ func (p *planner) orderTargets() {
 	}
 	ordered, err := podorder.ForUpdate(waiting, all, func(pod *podset.Pod) *corev1.Pod { return pod.Object }, podorder.UpdateOrder{Priority: p.priority})
 	if err != nil {
-		p.pass.Hold(podset.Note{Reason: noteInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.unorderedUpdate.%v", err)})
+		p.pass.Hold(podset.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.unorderedUpdate.%v", err)})
 		return
 	}
 	// The partition keeps its number of pods at the current revision, those that are yet to be created for it included.
@@ -509,9 +503,13 @@ func (p *planner) outdated(pod *podset.Pod) bool {
 // movable are the targets that have something to be done and that may have it done. Of the others it notes why not.
 func (p *planner) movable() []*podset.Pod {
 	rollout := p.rollout()
-	var movable []*podset.Pod
+	var movable, outdated []*podset.Pod
 	for _, pod := range p.targets {
 		if pod.Terminating || pod.Doom != "" {
+			continue
+		}
+		if p.s.UpdateFault != "" && p.outdated(pod) {
+			outdated = append(outdated, pod)
 			continue
 		}
 		way, why := p.pass.Way(pod, rollout)
@@ -527,6 +525,7 @@ func (p *planner) movable() []*podset.Pod {
 			movable = append(movable, pod)
 		}
 	}
+	p.pass.HoldForTemplate(outdated)
 	return movable
 }
 
@@ -564,10 +563,10 @@ func (p *planner) holdAll(specified []*podset.Pod) {
 	if len(waiting) == 0 {
 		return
 	}
-	note := podset.Note{Reason: notePaused, Slots: podset.Slots(waiting)}
+	note := podset.Note{Reason: podset.ReasonPaused, Slots: podset.Slots(waiting)}
 	note.Message = fmt.Sprintf("%s: updateStrategy.rollingUpdate.paused is true", podset.Waits(len(waiting)))
 	if p.onDelete {
-		note.Reason = noteOnDelete
+		note.Reason = podset.ReasonOnDelete
 		note.Message = fmt.Sprintf("%s: with updateStrategy.type OnDelete a pod moves when its user deletes it", podset.Waits(len(waiting)))
 	}
 	p.pass.Hold(note)
@@ -595,15 +594,15 @@ func (p *planner) holdPartition() {
 		pods = append(pods, pod)
 	}
 	p.pass.Hold(podset.Note{
-		Reason:  notePartition,
+		Reason:  podset.ReasonPartition,
 		Message: fmt.Sprintf("%d of the pods that partition %d keeps are at an earlier revision", len(pods), p.partition),
 		Slots:   podset.Slots(pods),
 	})
 }
 
-// settle is step 4.
-func (p *planner) settle() {
-	p.pass.Settle(podset.SettleRules{
+// settling is how step 4 settles pods.
+func (p *planner) settling() podset.SettleRules {
+	return podset.SettleRules{
 		Admit: func(pod *podset.Pod) bool { return p.normalAtOnce(pod.Object) },
 		Repair: func(pod *podset.Pod) edit.Edit {
 			var e edit.Edit
@@ -615,7 +614,7 @@ func (p *planner) settle() {
 			}
 			return e
 		},
-	})
+	}
 }
 
 // normalAtOnce says that nothing of the preNormal hook is missing on the pod.

@@ -46,6 +46,9 @@ func gone(ordinals ...int) func(*world) {
 
 func paused(w *world) { w.rolling().Paused = true }
 
+// faulty is a server that would refuse the template.
+func faulty(w *world) { w.fault = "spec.template.spec.containers[0].image: Required value" }
+
 func onDelete(w *world) {
 	w.set.Spec.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 }
@@ -332,6 +335,36 @@ func TestPlan(t *testing.T) {
 			replicas: 3, steps: []func(*world){ordered, inPlace, hooks(shared.Lifecycle{InPlaceUpdate: finalizerHook("example.io/drain")}), running,
 				image("2"), label(shared.LabelLifecycleState, "PreparingUpdate", 2)},
 			want: []string{"Edit web-2 InPlaceUpdate Updating"}, held: []string{"PodNotReady"},
+		},
+
+		// A template that the server would refuse.
+		"no pod moves to a faulty template": {
+			replicas: 3, steps: []func(*world){running, image("2"), faulty},
+			held: []string{"TemplateInvalid"},
+		},
+		"no pod is edited for a faulty template": {
+			replicas: 3, steps: []func(*world){inPlace, maxUnavailable(3), running, image("2"), faulty},
+			held: []string{"TemplateInvalid"},
+		},
+		"a pod that serves nobody does not move to a faulty template either": {
+			replicas: 3, steps: []func(*world){ordered, running, image("2"), unready(1), faulty},
+			held: []string{"PodNotReady", "TemplateInvalid"},
+		},
+		"a missing pod is created from a faulty template, for the server to say what it thinks": {
+			replicas: 3, steps: []func(*world){running, gone(1), image("2"), faulty},
+			want: []string{"Create web-1 ScaleOut web-2"}, held: []string{"TemplateInvalid"},
+		},
+		"a pod at its update hook goes back when the template is faulty": {
+			replicas: 1, steps: []func(*world){inPlace, hooks(shared.Lifecycle{InPlaceUpdate: finalizerHook("example.io/drain")}), running,
+				func(w *world) { w.pod(0).Finalizers = []string{"example.io/drain"} }, image("2"), label(shared.LabelLifecycleState, "PreparingUpdate", 0), faulty},
+			want: []string{"Edit web-0 Hook Normal"}, held: []string{"TemplateInvalid"},
+		},
+		"pods that their user wants deleted go all the same": {
+			replicas: 3, steps: []func(*world){running, image("2"), specified(0), faulty},
+			want: []string{"Delete web-0 SpecifiedDelete"}, held: []string{"TemplateInvalid"},
+		},
+		"a faulty template that has its pods stops nothing": {
+			replicas: 3, steps: []func(*world){running, faulty, unready(2)},
 		},
 
 		// Unordered updates.

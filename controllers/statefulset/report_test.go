@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
@@ -36,9 +36,9 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *testut
 	}
 	server := testutil.NewClient(types, []client.Object{&appsv1beta1.StatefulSet{}}, objects...)
 	recorder := events.NewFakeRecorder(100)
-	return New(Dependencies{
+	return New(workload.Dependencies{
 		Client: server, Live: server, Recorder: recorder, Clock: clocktesting.NewFakePassiveClock(began()), WriteTimeout: time.Minute,
-	}), server, recorder
+	}, Options{}), server, recorder
 }
 
 func stored(t *testing.T, server client.Client, set *appsv1beta1.StatefulSet) (*unstructured.Unstructured, *appsv1beta1.StatefulSet) {
@@ -64,7 +64,7 @@ func TestRefusedObservationIsReportedOnce(t *testing.T) {
 	cause := apierrors.NewForbidden(schema.GroupResource{Resource: "controllerrevisions"}, "web-1", context.DeadlineExceeded)
 	for range 2 {
 		raw, _ := stored(t, server, set)
-		if err := r.reportRefused(t.Context(), raw, cause); err != nil {
+		if err := r.ReportRefused(t.Context(), raw, cause, string(appsv1beta1.StatefulSetFailedCreatePod)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestRefusedObservationIsReportedOnce(t *testing.T) {
 		t.Errorf("%d events, want 1", len(recorder.Events))
 	}
 	raw, _ := stored(t, server, set)
-	if err := r.reportRefused(t.Context(), raw, apierrors.NewConflict(schema.GroupResource{}, "web-1", nil)); err != nil {
+	if err := r.ReportRefused(t.Context(), raw, apierrors.NewConflict(schema.GroupResource{}, "web-1", nil), string(appsv1beta1.StatefulSetFailedCreatePod)); err != nil {
 		t.Fatal(err)
 	}
 	if len(recorder.Events) != 1 {
@@ -96,7 +96,7 @@ func TestUndecodableSetIsStalledAndNotReconciling(t *testing.T) {
 	r, server, recorder := newReconciler(t, set)
 	for range 2 {
 		raw, _ := stored(t, server, set)
-		if result, err := r.reportUndecodable(t.Context(), raw, errors.New("spec.replicas: is a string")); err != nil || !result.IsZero() {
+		if result, err := r.ReportUndecodable(t.Context(), raw, errors.New("spec.replicas: is a string"), string(appsv1beta1.StatefulSetProgressing)); err != nil || !result.IsZero() {
 			t.Fatalf("result %+v, %v", result, err)
 		}
 	}
@@ -123,12 +123,11 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 		asked++
 		return answer
 	})
-	check := func(step string, outcome podset.Outcome, wantAsked int, want ...string) {
+	check := func(step string, wantAsked int, want string) {
 		t.Helper()
 		asked = 0
-		got := brief(r.templateConditions(t.Context(), set, "web-1", outcome))
-		if diff := cmp.Diff(want, got, cmp.Transformer("nil", func(s []string) []string { return append([]string{}, s...) })); diff != "" {
-			t.Errorf("%s: conditions (-want +got):\n%s", step, diff)
+		if got := r.templateFault(t.Context(), set, "web-1"); got != want {
+			t.Errorf("%s: fault %q, want %q", step, got, want)
 		}
 		if asked != wantAsked {
 			t.Errorf("%s: asked %d times, want %d", step, asked, wantAsked)
@@ -138,24 +137,24 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 		field.Required(field.NewPath("template", "spec", "containers"), ""),
 	})
 
+	const fault = "spec.template.spec.containers: Required value"
+
 	answer = apierrors.NewForbidden(schema.GroupResource{Resource: "podtemplates"}, "x", nil)
-	check("no answer", podset.Outcome{}, 1)
+	check("no answer", 1, "")
 	answer = faulty
-	check("a faulty template", podset.Outcome{}, 1, "TemplateInvalid=True/InvalidTemplate")
-	check("the next pass", podset.Outcome{}, 0, "TemplateInvalid=True/InvalidTemplate")
-	refused := podset.Outcome{Failures: []podset.Failure{{Verb: podset.VerbCreate, Slot: "0"}}}
-	check("and the server refuses a pod", refused, 0, "TemplateInvalid=True/InvalidTemplate", "Stalled=True/InvalidTemplate")
+	check("a faulty template", 1, fault)
+	check("the next pass", 0, fault)
 
 	set.Status.UpdateRevision = "web-1"
 	set.Status.Conditions = []appsv1.StatefulSetCondition{{Type: appsv1beta1.StatefulSetTemplateInvalid, Status: corev1.ConditionTrue}}
-	r.templates.forget(client.ObjectKeyFromObject(set))
-	check("after a restart", podset.Outcome{}, 1, "TemplateInvalid=True/InvalidTemplate")
+	r.Templates.Forget(client.ObjectKeyFromObject(set))
+	check("after a restart", 1, fault)
 	answer = nil
-	check("nothing has changed", podset.Outcome{}, 0, "TemplateInvalid=True/InvalidTemplate")
+	check("nothing has changed", 0, fault)
 	set.Generation = 2
-	check("a claim template repairs it", podset.Outcome{}, 1)
+	check("a claim template repairs it", 1, "")
 	set.Status.Conditions = nil
-	check("at rest", podset.Outcome{}, 0)
-	r.templates.forget(client.ObjectKeyFromObject(set))
-	check("a restart at rest", podset.Outcome{}, 0)
+	check("at rest", 0, "")
+	r.Templates.Forget(client.ObjectKeyFromObject(set))
+	check("a restart at rest", 0, "")
 }

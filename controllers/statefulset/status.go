@@ -5,12 +5,10 @@ package statefulset
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -21,10 +19,7 @@ import (
 
 // Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
 // wrong. It is about the pods as they were observed; what the plan did to them shows in the next pass.
-//
-// found are conditions that the caller knows of, such as a template that the server refuses; they win over what Status finds.
-// When one of them says Stalled, the set is not said to be reconciling.
-func Status(set *appsv1beta1.StatefulSet, s podset.Snapshot, plan podset.Plan, outcome podset.Outcome, o Options, found ...appsv1.StatefulSetCondition) appsv1beta1.StatefulSetStatus {
+func Status(set *appsv1beta1.StatefulSet, s podset.Snapshot, plan podset.Plan, outcome podset.Outcome, o Options) appsv1beta1.StatefulSetStatus {
 	w, err := read(set, o)
 	counts := podset.Tally(&s)
 	status := appsv1beta1.StatefulSetStatus{
@@ -53,9 +48,13 @@ func Status(set *appsv1beta1.StatefulSet, s podset.Snapshot, plan podset.Plan, o
 	c := conditions{before: set.Status.Conditions, now: metav1.NewTime(s.Now.UTC().Truncate(time.Second))}
 	c.failures(plan, outcome)
 	c.ignoredFields(set, o)
-	c.progress(progressOf(set, w, err, &s, counts, plan), found)
-	c.availability(w, counts)
-	for _, condition := range found {
+	progress := progressOf(set, w, err, &s, counts, plan, outcome)
+	c.set(podset.NewCondition(appsv1beta1.StatefulSetProgressing, progress.Reconciling, progress.Reason, progress.Message))
+	for _, condition := range progress.Conditions() {
+		c.set(condition)
+	}
+	c.set(podset.Availability(int(counts.Available), w.replicas, w.maxUnavailable))
+	if condition, faulty := podset.TemplateInvalid(&s); faulty {
 		c.set(condition)
 	}
 	status.Conditions = c.after
@@ -81,61 +80,31 @@ func volumeClaims(w wanted, s *podset.Snapshot) []appsv1beta1.VolumeClaimStatus 
 	return w.claims.Status(names, s.Claims)
 }
 
-// announcements are the events about what a status says for the first time, or about another spec than before: pods or claims that
-// cannot follow their template, and a spec that cannot be read. What requests failed has its events from whoever sent them.
+// announcements are the events about what a status says for the first time, or about another spec than before.
 func announcements(set *appsv1beta1.StatefulSet, after appsv1beta1.StatefulSetStatus) []podset.Event {
-	var events []podset.Event
-	for _, condition := range after.Conditions {
-		var event string
-		switch {
-		case condition.Status != corev1.ConditionTrue:
-		case condition.Type == appsv1beta1.StatefulSetStalled && condition.Reason == appsv1beta1.ReasonInvalidSpec:
-			event = appsv1beta1.ReasonInvalidSpec
-		case condition.Type == appsv1beta1.StatefulSetTemplateInvalid:
-			event = appsv1beta1.ReasonInvalidTemplate
-		case condition.Type != appsv1beta1.StatefulSetFailedUpdatePod:
-		case condition.Reason == appsv1beta1.ReasonClaimsCannotFollow:
-			event = "FailedUpdatePVC"
-		case condition.Reason == appsv1beta1.ReasonInPlaceBlocked, condition.Reason == appsv1beta1.ReasonInPlaceImpossible:
-			event = "FailedUpdatePodInPlace"
-		}
-		known := slices.ContainsFunc(set.Status.Conditions, func(old appsv1.StatefulSetCondition) bool {
-			return old.Type == condition.Type && old.Status == condition.Status && old.Reason == condition.Reason
-		})
-		if event != "" && (!known || set.Status.ObservedGeneration != after.ObservedGeneration) {
-			events = append(events, podset.Event{Warning: true, Reason: event, Message: condition.Message})
-		}
-	}
-	return events
+	return podset.Announcements(neutral(set.Status.Conditions), neutral(after.Conditions),
+		set.Status.ObservedGeneration != after.ObservedGeneration, appsv1beta1.StatefulSetFailedUpdatePod)
 }
 
-// progress is what the set is at, in one word and one sentence.
-type progress struct {
-	reconciling, stalled bool
-	reason, message      string
+func neutral(conditions []appsv1.StatefulSetCondition) []podset.Condition {
+	out := make([]podset.Condition, len(conditions))
+	for i, c := range conditions {
+		out[i] = podset.Condition{Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message}
+	}
+	return out
 }
 
 // progressOf says what the set is at, the first that holds:
 //
-//  1. it is being deleted;
-//  2. the spec cannot be read: stalled;
-//  3. pods are missing or surplus;
-//  4. pods are being moved;
-//  5. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
-//  6. pods are where they should be, but not available;
-//  7. nothing is left that may move now: paused, OnDelete, the partition;
-//  8. everything is done.
-func progressOf(set *appsv1beta1.StatefulSet, w wanted, invalid error, s *podset.Snapshot, counts podset.Counts, plan podset.Plan) progress {
-	if set.DeletionTimestamp != nil {
-		return progress{reconciling: true, reason: appsv1beta1.ReasonDeleting, message: "The set is being deleted, and its pods with it."}
+//  1. its pods say nothing about it, see podset.Stopped;
+//  2. pods are missing or surplus;
+//  3. pods are being moved;
+//  4. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
+//  5. pods are where they should be, see podset.Settled.
+func progressOf(set *appsv1beta1.StatefulSet, w wanted, invalid error, s *podset.Snapshot, counts podset.Counts, plan podset.Plan, outcome podset.Outcome) podset.Progress {
+	if stopped, ok := podset.Stopped(set.DeletionTimestamp != nil, invalid, s, &plan, outcome); ok {
+		return stopped
 	}
-	if invalid != nil {
-		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: invalid.Error()}
-	}
-	if note, ok := plan.HeldFor(noteInvalidSpec); ok {
-		return progress{stalled: true, reason: appsv1beta1.ReasonInvalidSpec, message: note.Message}
-	}
-
 	surplus := 0
 	for i := range s.Pods {
 		if s.Pods[i].Doom == podset.DoomSurplus {
@@ -143,7 +112,7 @@ func progressOf(set *appsv1beta1.StatefulSet, w wanted, invalid error, s *podset
 		}
 	}
 	moving := plan.Moves(s.Pods, reasonOutdated, reasonSpecifiedDelete, reasonClaimGrow)
-	blocked, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked)
+	_, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked)
 	if _, ok := plan.HeldFor(noteClaimGrowing); ok {
 		moving = true
 	}
@@ -152,41 +121,19 @@ func progressOf(set *appsv1beta1.StatefulSet, w wanted, invalid error, s *podset
 	}
 	switch {
 	case surplus > 0 || len(s.Pods) < w.replicas:
-		return progress{reconciling: true, reason: appsv1beta1.ReasonScaling,
-			message: plan.HeldMessages(fmt.Sprintf("%d of %d pods exist; %d are to be removed.", len(s.Pods)-surplus, w.replicas, surplus))}
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
+			Message: plan.HeldMessages(fmt.Sprintf("%d of %d pods exist; %d are to be removed.", len(s.Pods)-surplus, w.replicas, surplus))}
 	case moving:
-		return progress{reconciling: true, reason: appsv1beta1.ReasonRollingOut,
-			message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
+			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
 	}
-	if isBlocked {
-		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceBlocked, message: blocked.Message}
-	}
-	if note, ok := plan.HeldFor(podset.ReasonInPlaceImpossible); ok {
-		return progress{stalled: true, reason: appsv1beta1.ReasonInPlaceImpossible, message: note.Message}
+	if blocked, ok := podset.Blocked(&plan); ok {
+		return blocked
 	}
 	if note, ok := plan.HeldFor(noteClaimDiffers, noteClaimNotExpandable); ok {
-		return progress{stalled: true, reason: appsv1beta1.ReasonClaimsCannotFollow, message: note.Message}
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonClaimsCannotFollow, Message: note.Message}
 	}
-	if int(counts.Available) < w.replicas {
-		return progress{reconciling: true, reason: appsv1beta1.ReasonPodsNotAvailable,
-			message: plan.HeldMessages(fmt.Sprintf("%d of %d pods are available.", counts.Available, w.replicas))}
-	}
-	if note, ok := plan.HeldFor(notePaused, noteOnDelete, notePartition); ok {
-		return progress{reason: restReason(note), message: note.Message}
-	}
-	return progress{reason: appsv1beta1.ReasonComplete, message: "Every pod is at the update revision and available."}
-}
-
-// restReason is why a set rests although not all pods are at the update revision.
-func restReason(note podset.Note) string {
-	switch note.Reason {
-	case notePaused:
-		return appsv1beta1.ReasonPaused
-	case noteOnDelete:
-		return appsv1beta1.ReasonOnDelete
-	default:
-		return appsv1beta1.ReasonPartitionReached
-	}
+	return podset.Settled(&plan, int(counts.Available), w.replicas)
 }
 
 // conditions builds the list of a status. A condition keeps its transition time while its status stays.
@@ -195,43 +142,36 @@ type conditions struct {
 	now           metav1.Time
 }
 
-func (c *conditions) set(condition appsv1.StatefulSetCondition) {
-	condition.LastTransitionTime = c.now
+func (c *conditions) set(now podset.Condition) {
+	condition := appsv1.StatefulSetCondition{
+		Type: appsv1.StatefulSetConditionType(now.Type), Status: now.Status, Reason: now.Reason, Message: now.Message, LastTransitionTime: c.now,
+	}
 	for _, old := range c.before {
 		if old.Type == condition.Type && old.Status == condition.Status && !old.LastTransitionTime.IsZero() {
 			condition.LastTransitionTime = old.LastTransitionTime
 		}
 	}
-	for i := range c.after {
-		if c.after[i].Type == condition.Type {
-			c.after[i] = condition
-			return
-		}
-	}
 	c.after = append(c.after, condition)
 }
 
-func (c *conditions) add(kind appsv1.StatefulSetConditionType, is bool, reason, message string) {
-	status := corev1.ConditionFalse
-	if is {
-		status = corev1.ConditionTrue
-	}
-	c.set(appsv1.StatefulSetCondition{Type: kind, Status: status, Reason: reason, Message: message})
+// failing adds a condition that is present only while it is True.
+func (c *conditions) failing(kind appsv1.StatefulSetConditionType, reason, message string) {
+	c.set(podset.NewCondition(kind, true, reason, message))
 }
 
 // failures are the two conditions that are present only while something fails.
 func (c *conditions) failures(plan podset.Plan, outcome podset.Outcome) {
 	if failure, ok := outcome.Failed(podset.VerbCreate, podset.VerbCreateClaim); ok {
-		c.add(appsv1beta1.StatefulSetFailedCreatePod, true, appsv1beta1.ReasonRequestFailed, failureMessage("creating", failure))
+		c.failing(appsv1beta1.StatefulSetFailedCreatePod, appsv1beta1.ReasonRequestFailed, failureMessage("creating", failure))
 	}
 	if failure, ok := outcome.Failed(podset.VerbEdit, podset.VerbDelete, podset.VerbEditClaim); ok {
-		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonRequestFailed, failureMessage("changing", failure))
+		c.failing(appsv1beta1.StatefulSetFailedUpdatePod, appsv1beta1.ReasonRequestFailed, failureMessage("changing", failure))
 	} else if note, ok := plan.HeldFor(podset.ReasonInPlaceBlocked); ok {
-		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonInPlaceBlocked, note.Message)
+		c.failing(appsv1beta1.StatefulSetFailedUpdatePod, appsv1beta1.ReasonInPlaceBlocked, note.Message)
 	} else if note, ok := plan.HeldFor(podset.ReasonInPlaceImpossible); ok {
-		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonInPlaceImpossible, note.Message)
+		c.failing(appsv1beta1.StatefulSetFailedUpdatePod, appsv1beta1.ReasonInPlaceImpossible, note.Message)
 	} else if note, ok := plan.HeldFor(noteClaimDiffers, noteClaimNotExpandable); ok {
-		c.add(appsv1beta1.StatefulSetFailedUpdatePod, true, appsv1beta1.ReasonClaimsCannotFollow, note.Message)
+		c.failing(appsv1beta1.StatefulSetFailedUpdatePod, appsv1beta1.ReasonClaimsCannotFollow, note.Message)
 	}
 }
 
@@ -266,7 +206,7 @@ func (c *conditions) ignoredFields(set *appsv1beta1.StatefulSet, o Options) {
 		ignored = append(ignored, field+" is ignored because this version does not pull images ahead of an update")
 	}
 	if len(ignored) > 0 {
-		c.add(appsv1beta1.StatefulSetFieldsIgnored, true, reason, strings.Join(ignored, "; "))
+		c.failing(appsv1beta1.StatefulSetFieldsIgnored, reason, strings.Join(ignored, "; "))
 	}
 }
 
@@ -286,30 +226,4 @@ func preDownloadFields(set *appsv1beta1.StatefulSet) []string {
 		}
 	}
 	return fields
-}
-
-// progress sets Progressing, Reconciling and Stalled. The last two are never True at the same time: tools believe the first
-// that they find.
-func (c *conditions) progress(p progress, found []appsv1.StatefulSetCondition) {
-	for _, condition := range found {
-		if condition.Type == appsv1beta1.StatefulSetStalled && condition.Status == corev1.ConditionTrue {
-			p = progress{stalled: true, reason: condition.Reason, message: condition.Message}
-		}
-	}
-	c.add(appsv1beta1.StatefulSetProgressing, p.reconciling, p.reason, p.message)
-	c.add(appsv1beta1.StatefulSetReconciling, p.reconciling, p.reason, p.message)
-	if p.stalled {
-		c.add(appsv1beta1.StatefulSetStalled, true, p.reason, p.message)
-		return
-	}
-	c.add(appsv1beta1.StatefulSetStalled, false, appsv1beta1.ReasonNotStalled, "Nothing needs the user.")
-}
-
-func (c *conditions) availability(w wanted, counts podset.Counts) {
-	need := max(w.replicas-w.maxUnavailable, min(w.replicas, 1))
-	if int(counts.Available) >= need {
-		c.add(appsv1beta1.StatefulSetAvailable, true, appsv1beta1.ReasonEnoughAvailable, fmt.Sprintf("At least %d of %d pods are available.", need, w.replicas))
-		return
-	}
-	c.add(appsv1beta1.StatefulSetAvailable, false, appsv1beta1.ReasonTooFewAvailable, fmt.Sprintf("Fewer than %d of %d pods are available.", need, w.replicas))
 }

@@ -22,9 +22,9 @@ import (
 )
 
 // report is the status of the world as it is now.
-func (w *world) report(outcome podset.Outcome, found ...appsv1.StatefulSetCondition) appsv1beta1.StatefulSetStatus {
+func (w *world) report(outcome podset.Outcome) appsv1beta1.StatefulSetStatus {
 	s := w.snapshot()
-	return Status(w.set, s, Plan(w.set, s, w.o), outcome, w.o, found...)
+	return Status(w.set, s, Plan(w.set, s, w.o), outcome, w.o)
 }
 
 // brief is the conditions as type=status/reason.
@@ -42,7 +42,6 @@ func TestStatusConditions(t *testing.T) {
 		replicas int32
 		steps    []func(*world)
 		outcome  podset.Outcome
-		found    []appsv1.StatefulSetCondition
 		want     []string
 	}{
 		"complete": {
@@ -112,9 +111,21 @@ func TestStatusConditions(t *testing.T) {
 			}},
 			want: []string{"Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
 		},
-		"a template that the server refuses": {
-			replicas: 2, found: []appsv1.StatefulSetCondition{{Type: "Stalled", Status: corev1.ConditionTrue, Reason: "InvalidTemplate", Message: "spec.containers: Required value"}},
-			want: []string{"Progressing=False/InvalidTemplate", "Reconciling=False/InvalidTemplate", "Stalled=True/InvalidTemplate", "Available=False/TooFewPodsAvailable"},
+		"a template that the server finds faulty, and no pod to move": {
+			replicas: 2, steps: []func(*world){running, faulty},
+			want: []string{"Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable", "TemplateInvalid=True/InvalidTemplate"},
+		},
+		"a faulty template, and pods that would move to it": {
+			replicas: 2, steps: []func(*world){running, image("2"), faulty},
+			want: []string{"Progressing=False/InvalidTemplate", "Reconciling=False/InvalidTemplate", "Stalled=True/InvalidTemplate", "Available=True/EnoughPodsAvailable", "TemplateInvalid=True/InvalidTemplate"},
+		},
+		"a faulty template, while updates are paused": {
+			replicas: 2, steps: []func(*world){running, image("2"), faulty, paused},
+			want: []string{"Progressing=False/Paused", "Reconciling=False/Paused", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable", "TemplateInvalid=True/InvalidTemplate"},
+		},
+		"a faulty template, and the server has refused a pod": {
+			replicas: 2, steps: []func(*world){faulty}, outcome: podset.Outcome{Failures: []podset.Failure{{Verb: podset.VerbCreate, Slot: "1", Message: "Invalid"}}},
+			want: []string{"FailedCreatePod=True/RequestFailed", "Progressing=False/InvalidTemplate", "Reconciling=False/InvalidTemplate", "Stalled=True/InvalidTemplate", "Available=False/TooFewPodsAvailable", "TemplateInvalid=True/InvalidTemplate"},
 		},
 		"fields whose gates are off": {
 			replicas: 0, steps: []func(*world){func(w *world) {
@@ -180,7 +191,7 @@ func TestStatusConditions(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			status := newWorld(t, tc.replicas, tc.steps...).report(tc.outcome, tc.found...)
+			status := newWorld(t, tc.replicas, tc.steps...).report(tc.outcome)
 			if diff := cmp.Diff(tc.want, brief(status.Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s\n%+v", diff, status.Conditions)
 			}

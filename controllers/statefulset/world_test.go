@@ -40,6 +40,7 @@ type world struct {
 	claims     map[string]*corev1.PersistentVolumeClaim
 	revisions  map[string]revision.Revision
 	expandable map[string]bool
+	fault      string
 	plan       podset.Plan
 	uids       int
 
@@ -215,6 +216,7 @@ func (w *world) snapshot() podset.Snapshot {
 	return podset.Snapshot{
 		Now: w.now, Pods: Pods(w.set, pods, w.now, w.o), Claims: w.claims, Expandable: w.expandable,
 		Update: update, Current: revision.Current(w.set.Status.CurrentRevision, update, w.revisions), Revisions: w.revisions,
+		UpdateFault: w.fault,
 	}
 }
 

@@ -54,7 +54,8 @@ const (
 	ReasonInPlaceImpossible = "InPlaceImpossible"
 	// ReasonInPlaceBlocked: updates in place have begun and cannot go on by themselves; the message says what they wait for.
 	ReasonInPlaceBlocked = "InPlaceBlocked"
-	// ReasonInvalidTemplate: the server finds faults in the pod template. The set is Stalled when it refuses pods for them, too.
+	// ReasonInvalidTemplate: the server finds faults in the pod template, so no pod is moved to it. The set is Stalled when pods would
+	// move, or when the server has refused a pod, too.
 	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonUndecodable: the stored object does not fit its type, so nothing is done.
 	ReasonUndecodable = "Undecodable"

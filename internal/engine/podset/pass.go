@@ -41,6 +41,14 @@ const (
 	ReasonInPlaceBlocked = "InPlaceBlocked"
 	// ReasonInPlaceImpossible is a note: pods may be changed in place only, and their difference does not allow it.
 	ReasonInPlaceImpossible = "InPlaceImpossible"
+	// ReasonTemplateInvalid is a note: the server finds the template of the update revision faulty, so no pod is moved to it.
+	ReasonTemplateInvalid = "TemplateInvalid"
+	// ReasonInvalidSpec is a note: a field of the spec cannot be read, so nothing is planned but settling.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonPaused, ReasonOnDelete and ReasonPartition are notes: outdated pods stay as they are because their user wants it so.
+	ReasonPaused    = "Paused"
+	ReasonOnDelete  = "OnDelete"
+	ReasonPartition = "Partition"
 )
 
 // Workload names the owner of the pods in events.
@@ -120,6 +128,29 @@ func (p *Pass) Wait(pod *Pod, reason, what string) {
 
 // Recheck asks for planning again after d at the latest.
 func (p *Pass) Recheck(d time.Duration) { p.plan.Recheck(d) }
+
+// Unreadable is the plan for a workload whose spec cannot be read: what is under way on its pods goes on, their waits at hooks last, and
+// nothing else happens.
+func (p *Pass) Unreadable(cause error, rules SettleRules) Plan {
+	p.Hold(Note{Reason: ReasonInvalidSpec, Message: cause.Error()})
+	for i := range p.Snapshot.Pods {
+		p.Keep(&p.Snapshot.Pods[i])
+	}
+	p.Settle(rules)
+	return p.Plan()
+}
+
+// HoldForTemplate notes that outdated pods stay as they are because the server finds the template of the update revision faulty.
+func (p *Pass) HoldForTemplate(outdated []*Pod) {
+	if len(outdated) == 0 {
+		return
+	}
+	p.Hold(Note{
+		Reason:  ReasonTemplateInvalid,
+		Message: fmt.Sprintf("%s: the server would refuse the template: %s", Waits(len(outdated)), p.Snapshot.UpdateFault),
+		Slots:   Slots(outdated),
+	})
+}
 
 // Keep says that the pod's wait at a hook is still wanted, although nothing is planned for it now.
 func (p *Pass) Keep(pod *Pod) { mark(&p.kept, pod.Object.Name) }

@@ -70,6 +70,9 @@ type Snapshot struct {
 	Claims map[string]*corev1.PersistentVolumeClaim
 	// Current is the revision the fleet was last completely on, Update that of the present template.
 	Current, Update revision.Revision
+	// UpdateFault is what the server finds wrong with the template of Update, in one line. Pods are not moved to such a revision: an
+	// edit would be refused halfway, and a replacement refused after its pod is gone. Empty: nothing, or the server was not asked.
+	UpdateFault string
 	// Revisions are all stored revisions, Current and Update included, by name: what outdated pods came from.
 	Revisions map[string]revision.Revision
 	// Expandable says, by the name of a storage class that exists, whether it lets claims grow. Only read where a workload lets
