@@ -30,10 +30,12 @@ import (
 )
 
 type options struct {
-	pods, runs  int
-	idle        time.Duration
-	unavailable int // percent
-	json        string
+	kinds                                []string
+	pods, clones, recreated, sets, large int
+	runs                                 int
+	idle                                 time.Duration
+	unavailable, surge                   int // percent
+	json                                 string
 }
 
 func main() {
@@ -48,10 +50,16 @@ func main() {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return bench(cmd.Context(), o) },
 	}
-	cmd.Flags().IntVar(&o.pods, "pods", 1000, "how many pods the set has")
+	cmd.Flags().StringSliceVar(&o.kinds, "kinds", []string{statefulSet.kind, cloneSet.kind}, "which kinds are measured")
+	cmd.Flags().IntVar(&o.pods, "pods", 1000, "how many pods the StatefulSet has")
+	cmd.Flags().IntVar(&o.clones, "clones", 2000, "how many pods the CloneSet has, and many small CloneSets together")
+	cmd.Flags().IntVar(&o.recreated, "recreated", 500, "how many pods the CloneSet has whose pods are replaced")
+	cmd.Flags().IntVar(&o.sets, "sets", 200, "how many small CloneSets there are")
+	cmd.Flags().IntVar(&o.large, "large", 5000, "to how many pods the CloneSet grows before restart and rest are measured")
 	cmd.Flags().IntVar(&o.runs, "runs", 3, "how often start and update are measured; medians are reported")
 	cmd.Flags().DurationVar(&o.idle, "idle", 60*time.Second, "how long the operator is watched at rest")
-	cmd.Flags().IntVar(&o.unavailable, "max-unavailable", 20, "percentage of pods updated at a time")
+	cmd.Flags().IntVar(&o.unavailable, "max-unavailable", 20, "percentage of pods updated in place at a time")
+	cmd.Flags().IntVar(&o.surge, "max-surge", 25, "percentage of pods that may be more while pods are replaced")
 	cmd.Flags().StringVar(&o.json, "json", "", "file to write the results to as JSON; - is standard output")
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -61,6 +69,7 @@ func main() {
 
 // figure is what one scenario came to; medians over the runs.
 type figure struct {
+	Kind     string `json:"kind"`
 	Scenario string `json:"scenario"`
 	Pods     int    `json:"pods"`
 	Runs     int    `json:"runs"`
@@ -72,6 +81,9 @@ type figure struct {
 	RawSeconds      float64 `json:"rawSeconds,omitempty"`
 	RawExistSeconds float64 `json:"rawExistSeconds,omitempty"`
 	Ratio           float64 `json:"ratio,omitempty"`
+	// Tail is the time that the second half of the pods took, by that of the first half. The bare client's stands beside it.
+	Tail    float64 `json:"tail,omitempty"`
+	RawTail float64 `json:"rawTail,omitempty"`
 	// Writes are the operator's, counted at the server, Events and the lease left out.
 	Writes       int     `json:"writes"`
 	WritesPerPod float64 `json:"writesPerPod"`
@@ -116,20 +128,23 @@ func bench(ctx context.Context, o options) error {
 func report(w io.Writer, figures []figure) {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"scenario", "pods", "seconds", "raw", "ratio", "writes/pod", "409 %", "CPU ms/pod", "peak RSS MiB", "note"})
+	t.AppendHeader(table.Row{"kind", "scenario", "pods", "seconds", "raw", "ratio", "tail", "raw tail", "writes/pod", "409 %", "CPU ms/pod", "peak RSS MiB", "note"})
 	for _, f := range figures {
-		row := table.Row{f.Scenario, f.Pods, fmt.Sprintf("%.2f", f.Seconds), "", "", fmt.Sprintf("%.3f", f.WritesPerPod), "", fmt.Sprintf("%.2f", f.CPUMillisPod), fmt.Sprintf("%.0f", f.PeakRSSMiB), f.Note}
+		row := table.Row{f.Kind, f.Scenario, f.Pods, fmt.Sprintf("%.2f", f.Seconds), "", "", "", "", fmt.Sprintf("%.3f", f.WritesPerPod), "", fmt.Sprintf("%.2f", f.CPUMillisPod), fmt.Sprintf("%.0f", f.PeakRSSMiB), f.Note}
 		if f.RawSeconds > 0 {
-			row[3], row[4] = fmt.Sprintf("%.2f", f.RawSeconds), fmt.Sprintf("%.2f", f.Ratio)
+			row[4], row[5] = fmt.Sprintf("%.2f", f.RawSeconds), fmt.Sprintf("%.2f", f.Ratio)
+		}
+		if f.Tail > 0 {
+			row[6], row[7] = fmt.Sprintf("%.2f", f.Tail), fmt.Sprintf("%.2f", f.RawTail)
 		}
 		if f.Writes > 0 {
-			row[6] = fmt.Sprintf("%.2f", 100*float64(f.Conflicts)/float64(f.Writes))
+			row[9] = fmt.Sprintf("%.2f", 100*float64(f.Conflicts)/float64(f.Writes))
 		}
 		t.AppendRow(row)
 	}
 	_, _ = fmt.Fprintln(w, t.Render())
 	for _, f := range figures {
-		_, _ = fmt.Fprintf(w, "%s, requests of the operator in the median run:\n", f.Scenario)
+		_, _ = fmt.Fprintf(w, "%s, %s, requests of the operator in the median run:\n", f.Kind, f.Scenario)
 		var lines []string
 		for name, n := range f.Requests {
 			lines = append(lines, fmt.Sprintf("  %s: %d", name, n))
@@ -156,9 +171,9 @@ func writeJSON(path string, figures []figure) error {
 }
 
 // podTemplate is the pod that both the operator's sets and the bare client create.
-func podTemplate(image string) corev1.PodTemplateSpec {
+func podTemplate(app, image string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "bench"}},
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
 		Spec: corev1.PodSpec{
 			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "InPlaceUpdateReady"}, {ConditionType: "KruisePodReady"}},
 			Containers:     []corev1.Container{{Name: "main", Image: image}},

@@ -37,6 +37,10 @@ type raw struct {
 
 	mu   sync.Mutex
 	pods map[string]*corev1.Pod
+	// ready counts ready pods by the image of their first container. It is kept along, so that waiting costs nothing for each pod.
+	ready map[string]int
+	// gone are the pods that were seen to go.
+	gone map[types.UID]bool
 	// waiters are told of one pod each, so that an event costs the same however many pods are in flight.
 	waiters map[string]waiter
 }
@@ -55,7 +59,7 @@ func newRaw(ctx context.Context, cfg *rest.Config, namespace string) (*raw, erro
 	if err != nil {
 		return nil, err
 	}
-	r := &raw{client: client, namespace: namespace, pods: map[string]*corev1.Pod{}, waiters: map[string]waiter{}}
+	r := &raw{client: client, namespace: namespace, pods: map[string]*corev1.Pod{}, ready: map[string]int{}, gone: map[types.UID]bool{}, waiters: map[string]waiter{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
 	informer := factory.Core().V1().Pods().Informer()
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -75,14 +79,27 @@ func newRaw(ctx context.Context, cfg *rest.Config, namespace string) (*raw, erro
 func (r *raw) saw(obj any, deleted bool) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
-		return // a tombstone: nobody deletes pods while the bare client is measured
+		tombstone, ok := obj.(cache.DeletedFinalStateUnknown)
+		if !ok {
+			return
+		}
+		if pod, ok = tombstone.Obj.(*corev1.Pod); !ok {
+			return
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if old := r.pods[pod.Name]; old != nil && isReady(old) {
+		r.ready[old.Spec.Containers[0].Image]--
+	}
 	if deleted {
 		delete(r.pods, pod.Name)
+		r.gone[pod.UID] = true
 	} else {
 		r.pods[pod.Name] = pod
+		if isReady(pod) {
+			r.ready[pod.Spec.Containers[0].Image]++
+		}
 	}
 	if w, waits := r.waiters[pod.Name]; waits && w.holds(pod) {
 		delete(r.waiters, pod.Name)
@@ -109,16 +126,77 @@ func (r *raw) start(ctx context.Context, n int, template corev1.PodTemplateSpec)
 		return 0, 0, err
 	}
 	created = time.Since(began)
-	err = r.await(ctx, func(pods map[string]*corev1.Pod) bool {
-		return len(pods) == n && countReady(pods, "") == n
-	})
+	_, err = r.awaitReady(ctx, n, template.Spec.Containers[0].Image)
 	return created, time.Since(began), err
 }
 
-// update changes the image of all pods in place, with at most window of them in flight: three writes each, the last one only
-// after the node has reported the new container.
-func (r *raw) update(ctx context.Context, window int, image string) (time.Duration, error) {
+// replace moves all pods to another image by replacing them, with at most surge more pods than there were: three writes for each, two
+// for the new pod and one to delete the old one, once the new one is ready. It returns when the old ones are gone.
+func (r *raw) replace(ctx context.Context, surge int, template corev1.PodTemplateSpec) (time.Duration, error) {
 	began := time.Now()
+	err := r.each(ctx, surge, func(ctx context.Context, name string, write func(func() error) error) error {
+		fresh := name + "-new"
+		err := write(func() error {
+			pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+			pod.Name, pod.Namespace = fresh, r.namespace
+			if _, err := r.client.CoreV1().Pods(r.namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+			return r.patchConditions(ctx, fresh, corev1.ConditionTrue, "", shared.GateInPlaceUpdateReady, shared.GateKruisePodReady)
+		})
+		if err != nil {
+			return err
+		}
+		if err := r.awaitPod(ctx, fresh, isReady); err != nil {
+			return err
+		}
+		return write(func() error {
+			return r.client.CoreV1().Pods(r.namespace).Delete(ctx, name, metav1.DeleteOptions{})
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	image := template.Spec.Containers[0].Image
+	err = r.await(ctx, func(pods int, ready map[string]int) bool { return pods == ready[image] })
+	return time.Since(began), err
+}
+
+// update changes the image of all pods in place, with at most window of them in flight: three writes each, the last one only
+// after the node has reported the new container. The tail is tailOf.
+func (r *raw) update(ctx context.Context, window int, image string) (took time.Duration, tail float64, err error) {
+	began := time.Now()
+	halves := make(chan time.Time, 1)
+	n := r.count()
+	go func() {
+		half, _ := r.awaitReady(ctx, n, image)
+		halves <- half
+	}()
+	err = r.each(ctx, window, func(ctx context.Context, name string, write func(func() error) error) error {
+		return r.updateOne(ctx, name, image, write)
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(began)
+	return took, tailOf(began, <-halves, took), nil
+}
+
+// count is how many pods there are.
+func (r *raw) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pods)
+}
+
+// tailOf is how much longer than the first half of the pods the second half took, as a ratio.
+func tailOf(began, half time.Time, took time.Duration) float64 {
+	first := half.Sub(began)
+	return (took - first).Seconds() / max(first.Seconds(), 0.001)
+}
+
+// each calls f for every pod there is, for at most window of them at a time. What f passes to write is done by one of rawWorkers.
+func (r *raw) each(ctx context.Context, window int, f func(ctx context.Context, name string, write func(func() error) error) error) error {
 	r.mu.Lock()
 	var names []string
 	for name := range r.pods {
@@ -130,32 +208,27 @@ func (r *raw) update(ctx context.Context, window int, image string) (time.Durati
 	defer cancel(nil)
 	room := make(chan struct{}, window)        // one token for each pod in flight
 	writers := make(chan struct{}, rawWorkers) // one token for each request in flight
-	write := func(f func() error) error {
+	write := func(request func() error) error {
 		writers <- struct{}{}
 		defer func() { <-writers }()
-		return f()
+		return request()
 	}
 	var all sync.WaitGroup
 	for _, name := range names {
 		select {
 		case room <- struct{}{}:
 		case <-ctx.Done():
-			return 0, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		all.Add(1)
-		go func() {
-			defer all.Done()
+		all.Go(func() {
 			defer func() { <-room }()
-			if err := r.updateOne(ctx, name, image, write); err != nil {
+			if err := f(ctx, name, write); err != nil {
 				cancel(fmt.Errorf("updating pod %s: %w", name, err))
 			}
-		}()
+		})
 	}
 	all.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return 0, err
-	}
-	return time.Since(began), nil
+	return context.Cause(ctx)
 }
 
 func (r *raw) updateOne(ctx context.Context, name, image string, write func(func() error) error) error {
@@ -203,13 +276,14 @@ func (r *raw) patchConditions(ctx context.Context, name string, status corev1.Co
 	return err
 }
 
-// await returns when the condition holds for all the pods seen. It looks every few milliseconds: often enough for seconds.
-func (r *raw) await(ctx context.Context, holds func(map[string]*corev1.Pod) bool) error {
+// await returns when the condition holds for how many pods there are and how many are ready, by image. It looks every few
+// milliseconds: often enough for seconds.
+func (r *raw) await(ctx context.Context, holds func(pods int, ready map[string]int) bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		r.mu.Lock()
-		done := holds(r.pods)
+		done := holds(len(r.pods), r.ready)
 		r.mu.Unlock()
 		if done {
 			return nil
@@ -220,6 +294,45 @@ func (r *raw) await(ctx context.Context, holds func(map[string]*corev1.Pod) bool
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// awaitReady returns when there are n pods, all ready with that image, and says when half of them were.
+func (r *raw) awaitReady(ctx context.Context, n int, image string) (half time.Time, err error) {
+	err = r.await(ctx, func(pods int, ready map[string]int) bool {
+		if half.IsZero() && ready[image] >= n/2 {
+			half = time.Now()
+		}
+		return pods == n && ready[image] == n
+	})
+	return half, err
+}
+
+// any returns one of the pods.
+func (r *raw) any() *corev1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, pod := range r.pods {
+		return pod
+	}
+	return &corev1.Pod{}
+}
+
+// awaitOther returns when the pod with that UID is gone and there are n pods again.
+func (r *raw) awaitOther(ctx context.Context, uid types.UID, n int) error {
+	return r.await(ctx, func(pods int, _ map[string]int) bool {
+		return pods == n && r.gone[uid]
+	})
+}
+
+// awaitAllReady returns when there are n pods, all ready.
+func (r *raw) awaitAllReady(ctx context.Context, n int) error {
+	return r.await(ctx, func(pods int, ready map[string]int) bool {
+		all := 0
+		for _, some := range ready {
+			all += some
+		}
+		return pods == n && all == n
+	})
 }
 
 // awaitPod returns when the condition holds for one pod.
@@ -273,17 +386,6 @@ func isReady(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && podstate.Ready(pod)
 }
 
-// countReady counts ready pods; with an image, only those whose first container has it in spec.
-func countReady(pods map[string]*corev1.Pod, image string) int {
-	n := 0
-	for _, pod := range pods {
-		if isReady(pod) && (image == "" || pod.Spec.Containers[0].Image == image) {
-			n++
-		}
-	}
-	return n
-}
-
 // clear deletes every pod of the namespace at once and waits until they are gone.
 func (r *raw) clear(ctx context.Context) error {
 	none := int64(0)
@@ -291,5 +393,5 @@ func (r *raw) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.await(ctx, func(pods map[string]*corev1.Pod) bool { return len(pods) == 0 })
+	return r.await(ctx, func(pods int, _ map[string]int) bool { return pods == 0 })
 }

@@ -12,19 +12,17 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
@@ -39,6 +37,8 @@ type run struct {
 	core     *kubernetes.Clientset
 	client   client.Client
 	log      *audit.Log
+	// restarts counts the operators that stood by.
+	restarts int
 }
 
 func (b *run) connect() error {
@@ -46,45 +46,77 @@ func (b *run) connect() error {
 	if b.core, err = kubernetes.NewForConfig(b.cluster.Config()); err != nil {
 		return err
 	}
-	types, err := scheme.New()
+	kinds, err := scheme.New()
 	if err != nil {
 		return err
 	}
-	if b.client, err = client.New(b.cluster.Config(), client.Options{Scheme: types}); err != nil {
+	if b.client, err = client.New(b.cluster.Config(), client.Options{Scheme: kinds}); err != nil {
 		return err
 	}
 	b.log, err = audit.Open(b.cluster.AuditLog())
 	return err
 }
 
+// all measures the scenarios of every kind that was asked for, those of a kind on what they leave behind.
 func (b *run) all(ctx context.Context) ([]figure, error) {
 	var figures []figure
-	var starts, updates []figure
-	for i := range b.options.runs {
-		fmt.Fprintf(os.Stderr, "run %d of %d: the bare client\n", i+1, b.options.runs)
-		raw, err := b.raw(ctx, i)
-		if err != nil {
-			return figures, fmt.Errorf("the bare client: %w", err)
+	for _, kind := range []struct {
+		workload
+		scenarios []func(context.Context) ([]figure, error)
+	}{
+		{statefulSet, []func(context.Context) ([]figure, error){b.statefulSet}},
+		{cloneSet, []func(context.Context) ([]figure, error){b.cloneSet, b.replaced, b.manySets, b.large}},
+	} {
+		if !slices.Contains(b.options.kinds, kind.kind) {
+			continue
 		}
-		fmt.Fprintf(os.Stderr, "run %d of %d: the operator\n", i+1, b.options.runs)
-		start, update, err := b.rollout(ctx, i, i == b.options.runs-1)
-		if err != nil {
-			return figures, err
+		for _, scenario := range kind.scenarios {
+			measured, err := scenario(ctx)
+			for _, f := range measured {
+				f.Kind = kind.kind
+				figures = append(figures, f)
+			}
+			if err != nil {
+				return figures, fmt.Errorf("%s: %w", kind.kind, err)
+			}
 		}
-		start.RawSeconds, start.RawExistSeconds, update.RawSeconds = raw.ready, raw.exist, raw.update
-		starts, updates = append(starts, start), append(updates, update)
 	}
-	figures = append(figures, median(starts), median(updates))
-	restart, err := b.restart(ctx)
+	return figures, nil
+}
+
+// statefulSet starts a set, updates it in place, and measures a restart and rest with it.
+func (b *run) statefulSet(ctx context.Context) ([]figure, error) {
+	figures, last, err := b.inPlace(ctx, statefulSet, b.options.pods)
+	if err != nil {
+		return figures, err
+	}
+	restart, err := b.restart(ctx, last)
 	if err != nil {
 		return figures, err
 	}
 	figures = append(figures, restart)
-	idle, err := b.idle(ctx)
+	idle, err := b.idle(ctx, last)
 	if err != nil {
 		return figures, err
 	}
-	return append(figures, idle), nil
+	return append(figures, idle), b.remove(ctx, last)
+}
+
+// cloneSet starts a set and updates it in place.
+func (b *run) cloneSet(ctx context.Context) ([]figure, error) {
+	figures, last, err := b.inPlace(ctx, cloneSet, b.options.clones)
+	if err != nil {
+		return figures, err
+	}
+	return figures, b.remove(ctx, last)
+}
+
+// subject is a set under measurement and what is seen of its pods.
+type subject struct {
+	workload
+	object client.Object
+	pods   int
+	watch  *raw
 }
 
 // median takes the run in the middle, by seconds, with the bare client's own median beside it.
@@ -95,102 +127,298 @@ func median(figures []figure) figure {
 	}
 	raw := bySeconds(func(f figure) float64 { return f.RawSeconds })
 	rawExist := bySeconds(func(f figure) float64 { return f.RawExistSeconds })
+	rawTail := bySeconds(func(f figure) float64 { return f.RawTail })
 	slices.SortFunc(figures, func(a, b figure) int { return cmp.Compare(a.Seconds, b.Seconds) })
 	f := figures[len(figures)/2]
-	f.Runs, f.RawSeconds, f.RawExistSeconds, f.Ratio = len(figures), raw, rawExist, f.Seconds/raw
+	f.Runs, f.RawSeconds, f.RawExistSeconds, f.RawTail, f.Ratio = len(figures), raw, rawExist, rawTail, f.Seconds/raw
 	return f
 }
 
-type rawFigures struct{ exist, ready, update float64 }
-
-func (b *run) raw(ctx context.Context, i int) (rawFigures, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
-	defer cancel()
-	namespace, err := b.namespace(ctx, fmt.Sprintf("raw-%d", i))
-	if err != nil {
-		return rawFigures{}, err
+// inPlace starts a set and moves it to another image in place, as often as there are runs. The last set stays.
+func (b *run) inPlace(ctx context.Context, w workload, pods int) (figures []figure, last *subject, err error) {
+	var starts, updates []figure
+	window := max(pods*b.options.unavailable/100, 1)
+	for i := range b.options.runs {
+		b.progress(w.kind, "start and update in place", i, "the bare client")
+		bare, err := b.rawInPlace(ctx, w, i, pods, window)
+		if err != nil {
+			return figures, nil, fmt.Errorf("the bare client: %w", err)
+		}
+		b.progress(w.kind, "start and update in place", i, "the operator")
+		last, err = b.subject(ctx, w, fmt.Sprintf("%s-%d", strings.ToLower(w.kind), i), shape{pods: pods, policy: shared.InPlaceIfPossible, unavailable: b.options.unavailable})
+		if err != nil {
+			return figures, nil, err
+		}
+		start, err := b.start(ctx, last)
+		if err != nil {
+			return figures, nil, fmt.Errorf("starting: %w", err)
+		}
+		update, err := b.move(ctx, last, "update in place")
+		if err != nil {
+			return figures, nil, fmt.Errorf("updating: %w", err)
+		}
+		start.RawSeconds, start.RawExistSeconds = bare.ready, bare.exist
+		update.RawSeconds, update.RawTail = bare.update, bare.tail
+		starts, updates = append(starts, start), append(updates, update)
+		if i < b.options.runs-1 {
+			if err := b.remove(ctx, last); err != nil {
+				return figures, nil, err
+			}
+		}
 	}
-	r, err := newRaw(ctx, b.cluster.Config(), namespace)
-	if err != nil {
-		return rawFigures{}, err
-	}
-	exist, ready, err := r.start(ctx, b.options.pods, podTemplate("example/app:v1"))
-	if err != nil {
-		return rawFigures{}, err
-	}
-	update, err := r.update(ctx, b.window(), "example/app:v2")
-	if err != nil {
-		return rawFigures{}, err
-	}
-	return rawFigures{exist.Seconds(), ready.Seconds(), update.Seconds()}, r.clear(ctx)
+	return []figure{median(starts), median(updates)}, last, nil
 }
 
-func (b *run) window() int { return max(b.options.pods*b.options.unavailable/100, 1) }
+type rawFigures struct{ exist, ready, update, tail float64 }
 
-// rollout starts a set and moves it to another image, and measures both. The last set stays for the scenarios that follow.
-func (b *run) rollout(ctx context.Context, i int, keep bool) (start, update figure, err error) {
+func (b *run) rawInPlace(ctx context.Context, w workload, i, pods, window int) (rawFigures, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	namespace, err := b.namespace(ctx, fmt.Sprintf("set-%d", i))
+	r, err := b.bare(ctx, fmt.Sprintf("%s-raw-%d", strings.ToLower(w.kind), i))
 	if err != nil {
-		return start, update, err
+		return rawFigures{}, err
+	}
+	exist, ready, err := r.start(ctx, pods, podTemplate("bench", imageBefore))
+	if err != nil {
+		return rawFigures{}, err
+	}
+	update, tail, err := r.update(ctx, window, imageAfter)
+	if err != nil {
+		return rawFigures{}, err
+	}
+	return rawFigures{exist.Seconds(), ready.Seconds(), update.Seconds(), tail}, r.clear(ctx)
+}
+
+// replaced moves a CloneSet to another image by replacing its pods, some more than replicas at a time.
+func (b *run) replaced(ctx context.Context) ([]figure, error) {
+	const scenario = "replace with surge"
+	var figures []figure
+	pods := b.options.recreated
+	for i := range b.options.runs {
+		b.progress(cloneSet.kind, scenario, i, "the bare client")
+		seconds, err := b.rawReplace(ctx, i, pods)
+		if err != nil {
+			return nil, fmt.Errorf("the bare client: %w", err)
+		}
+		b.progress(cloneSet.kind, scenario, i, "the operator")
+		s, err := b.subject(ctx, cloneSet, fmt.Sprintf("replaced-%d", i), shape{pods: pods, policy: shared.RecreatePods, surge: b.options.surge})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := b.start(ctx, s); err != nil {
+			return nil, fmt.Errorf("starting: %w", err)
+		}
+		f, err := b.move(ctx, s, scenario)
+		if err != nil {
+			return nil, fmt.Errorf("replacing: %w", err)
+		}
+		f.RawSeconds = seconds
+		figures = append(figures, f)
+		if err := b.remove(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	f := median(figures)
+	f.Note = fmt.Sprintf("maxSurge %d%%, maxUnavailable 0; at least three writes for a pod", b.options.surge)
+	return []figure{f}, nil
+}
+
+func (b *run) rawReplace(ctx context.Context, i, pods int) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	r, err := b.bare(ctx, fmt.Sprintf("replaced-raw-%d", i))
+	if err != nil {
+		return 0, err
+	}
+	if _, _, err := r.start(ctx, pods, podTemplate("bench", imageBefore)); err != nil {
+		return 0, err
+	}
+	took, err := r.replace(ctx, max(pods*b.options.surge/100, 1), podTemplate("bench", imageAfter))
+	if err != nil {
+		return 0, err
+	}
+	return took.Seconds(), r.clear(ctx)
+}
+
+// manySets starts many small CloneSets at once. The bare client starts as many pods.
+func (b *run) manySets(ctx context.Context) ([]figure, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	each := max(b.options.clones/b.options.sets, 1)
+	pods := each * b.options.sets
+	b.progress(cloneSet.kind, "many sets", 0, "the bare client")
+	bare, err := b.bare(ctx, "many-raw")
+	if err != nil {
+		return nil, err
+	}
+	_, ready, err := bare.start(ctx, pods, podTemplate("bench", imageBefore))
+	if err != nil {
+		return nil, err
+	}
+	if err := bare.clear(ctx); err != nil {
+		return nil, err
+	}
+	b.progress(cloneSet.kind, "many sets", 0, "the operator")
+	first, err := b.subject(ctx, cloneSet, "many", shape{pods: each, policy: shared.InPlaceIfPossible, unavailable: b.options.unavailable})
+	if err != nil {
+		return nil, err
+	}
+	sets := make([]*subject, b.options.sets)
+	names := make([]string, len(sets))
+	for i := range sets {
+		names[i] = strconv.Itoa(i)
+		sets[i] = &subject{workload: cloneSet, pods: each, watch: first.watch, object: cloneSet.build(shape{
+			namespace: first.object.GetNamespace(), name: "set-" + names[i], pods: each, policy: shared.InPlaceIfPossible, unavailable: b.options.unavailable,
+		})}
+	}
+	f, err := b.measure(ctx, fmt.Sprintf("start %d sets of %d", len(sets), each), pods, func() (took, error) {
+		began := time.Now()
+		err := parallel(ctx, names, func(ctx context.Context, name string) error {
+			i, err := strconv.Atoi(name)
+			if err != nil {
+				return err
+			}
+			return b.client.Create(ctx, sets[i].object)
+		})
+		if err != nil {
+			return took{}, err
+		}
+		_, err = first.watch.awaitReady(ctx, pods, imageBefore)
+		return took{all: time.Since(began)}, err
+	}, sets...)
+	f.RawSeconds = ready.Seconds()
+	f.Ratio = f.Seconds / f.RawSeconds
+	f.Note = "the making of the sets, their revisions and statuses included"
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sets {
+		if err := b.client.Delete(ctx, s.object, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+			return nil, err
+		}
+	}
+	return []figure{f}, first.watch.clear(ctx)
+}
+
+// large grows a CloneSet and measures a restart and rest with it.
+func (b *run) large(ctx context.Context) ([]figure, error) {
+	pods := b.options.large
+	b.progress(cloneSet.kind, "a large set", 0, "the bare client")
+	rawCtx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	bare, err := b.bare(rawCtx, "large-raw")
+	if err != nil {
+		return nil, err
+	}
+	_, ready, err := bare.start(rawCtx, pods, podTemplate("bench", imageBefore))
+	if err != nil {
+		return nil, err
+	}
+	if err := bare.clear(rawCtx); err != nil {
+		return nil, err
+	}
+	b.progress(cloneSet.kind, "a large set", 0, "the operator")
+	s, err := b.subject(ctx, cloneSet, "large", shape{pods: pods, policy: shared.InPlaceIfPossible, unavailable: b.options.unavailable})
+	if err != nil {
+		return nil, err
+	}
+	start, err := b.start(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("starting: %w", err)
+	}
+	start.RawSeconds, start.Ratio = ready.Seconds(), start.Seconds/ready.Seconds()
+	figures := []figure{start}
+	restart, err := b.restart(ctx, s)
+	if err != nil {
+		return figures, err
+	}
+	figures = append(figures, restart)
+	idle, err := b.idle(ctx, s)
+	if err != nil {
+		return figures, err
+	}
+	return append(figures, idle), b.remove(ctx, s)
+}
+
+// subject builds a set in a namespace of its own, and does not create it yet.
+func (b *run) subject(ctx context.Context, w workload, name string, of shape) (*subject, error) {
+	namespace, err := b.namespace(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	watch, err := newRaw(ctx, b.cluster.Config(), namespace)
 	if err != nil {
-		return start, update, err
+		return nil, err
 	}
-	set := &v1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bench"}}
-	set.Spec = v1beta1.StatefulSetSpec{
-		Replicas:            ptr.To(int32(b.options.pods)),
-		Selector:            &metav1.LabelSelector{MatchLabels: map[string]string{"app": "bench"}},
-		Template:            podTemplate("example/app:v1"),
-		ServiceName:         "bench",
-		PodManagementPolicy: appsv1.ParallelPodManagement,
-		UpdateStrategy: v1beta1.StatefulSetUpdateStrategy{RollingUpdate: &v1beta1.RollingUpdateStatefulSetStrategy{
-			PodUpdatePolicy: shared.InPlaceIfPossible,
-			MaxUnavailable:  ptr.To(intstr.FromString(strconv.Itoa(b.options.unavailable) + "%")),
-		}},
-	}
-	start, err = b.measure(ctx, "start", func() (exist, done time.Duration, err error) {
-		began := time.Now()
-		if err := b.client.Create(ctx, set); err != nil {
-			return 0, 0, err
-		}
-		if err := watch.await(ctx, func(pods map[string]*corev1.Pod) bool { return len(pods) == b.options.pods }); err != nil {
-			return 0, 0, err
-		}
-		exist = time.Since(began)
-		err = watch.await(ctx, func(pods map[string]*corev1.Pod) bool { return countReady(pods, "") == b.options.pods })
-		return exist, time.Since(began), err
-	}, set)
-	if err != nil {
-		return start, update, fmt.Errorf("starting: %w", err)
-	}
-	update, err = b.measure(ctx, "update in place", func() (exist, done time.Duration, err error) {
-		began := time.Now()
-		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/app:v2"}]}}}}`))
-		if err := b.client.Patch(ctx, set, patch); err != nil {
-			return 0, 0, err
-		}
-		err = watch.await(ctx, func(pods map[string]*corev1.Pod) bool {
-			return countReady(pods, "example/app:v2") == b.options.pods
-		})
-		return 0, time.Since(began), err
-	}, set)
-	if err != nil {
-		return start, update, fmt.Errorf("updating: %w", err)
-	}
-	if keep {
-		return start, update, nil
-	}
-	if err := b.client.Delete(ctx, set, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
-		return start, update, err
-	}
-	return start, update, watch.clear(ctx)
+	of.namespace, of.name = namespace, "bench"
+	return &subject{workload: w, object: w.build(of), pods: of.pods, watch: watch}, nil
 }
 
-// measure runs a scenario and books what the operator asked of the server meanwhile and until the set's status says it is over.
-func (b *run) measure(ctx context.Context, name string, do func() (exist, done time.Duration, err error), set *v1beta1.StatefulSet) (figure, error) {
+// bare returns a bare client in a namespace of its own.
+func (b *run) bare(ctx context.Context, name string) (*raw, error) {
+	namespace, err := b.namespace(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return newRaw(ctx, b.cluster.Config(), namespace)
+}
+
+// start creates the set and waits until its pods are ready.
+func (b *run) start(ctx context.Context, s *subject) (figure, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	return b.measure(ctx, "start", s.pods, func() (took, error) {
+		began := time.Now()
+		if err := b.client.Create(ctx, s.object); err != nil {
+			return took{}, err
+		}
+		if err := s.watch.await(ctx, func(pods int, _ map[string]int) bool { return pods == s.pods }); err != nil {
+			return took{}, err
+		}
+		exist := time.Since(began)
+		_, err := s.watch.awaitReady(ctx, s.pods, imageBefore)
+		return took{exist: exist, all: time.Since(began)}, err
+	}, s)
+}
+
+// move changes the image of the set and waits until its pods are ready with it, and no others are left.
+func (b *run) move(ctx context.Context, s *subject, scenario string) (figure, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	return b.measure(ctx, scenario, s.pods, func() (took, error) {
+		began := time.Now()
+		patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":%q}]}}}}`, imageAfter)
+		if err := b.client.Patch(ctx, s.object, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			return took{}, err
+		}
+		half, err := s.watch.awaitReady(ctx, s.pods, imageAfter)
+		all := time.Since(began)
+		return took{all: all, tail: tailOf(began, half, all)}, err
+	}, s)
+}
+
+// remove deletes the set and its pods and waits until they are gone.
+func (b *run) remove(ctx context.Context, s *subject) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	if err := b.client.Delete(ctx, s.object, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		return err
+	}
+	return s.watch.clear(ctx)
+}
+
+func (b *run) progress(kind, scenario string, i int, who string) {
+	fmt.Fprintf(os.Stderr, "%s, %s, run %d: %s\n", kind, scenario, i+1, who)
+}
+
+// took is how long a scenario took: until all pods existed, until its end, and how its second half compares to the first.
+type took struct {
+	exist, all time.Duration
+	tail       float64
+}
+
+// measure runs a scenario and books what the operator asked of the server meanwhile and until the sets' statuses say it is over.
+func (b *run) measure(ctx context.Context, name string, pods int, do func() (took, error), sets ...*subject) (figure, error) {
 	if _, err := b.log.Next(audit.ByUser(operator.ServiceAccountUser)); err != nil {
 		return figure{}, err
 	}
@@ -198,12 +426,12 @@ func (b *run) measure(ctx context.Context, name string, do func() (exist, done t
 	if err != nil {
 		return figure{}, err
 	}
-	exist, done, err := do()
+	t, err := do()
 	if err != nil {
 		return figure{}, err
 	}
-	if set != nil {
-		if err := b.settled(ctx, set); err != nil {
+	for _, s := range sets {
+		if err := b.settled(ctx, s); err != nil {
 			return figure{}, err
 		}
 	}
@@ -211,8 +439,8 @@ func (b *run) measure(ctx context.Context, name string, do func() (exist, done t
 	if err != nil {
 		return figure{}, err
 	}
-	f, err := b.requests(figure{Scenario: name, Seconds: done.Seconds(), ExistSeconds: exist.Seconds()})
-	f.CPUMillisPod = float64((after.CPU - before.CPU).Milliseconds()) / float64(b.options.pods)
+	f, err := b.requests(figure{Scenario: name, Pods: pods, Seconds: t.all.Seconds(), ExistSeconds: t.exist.Seconds(), Tail: t.tail})
+	f.CPUMillisPod = float64((after.CPU - before.CPU).Milliseconds()) / float64(pods)
 	f.PeakRSSMiB = float64(after.PeakRSS) / (1 << 20)
 	return f, err
 }
@@ -224,7 +452,7 @@ func (b *run) requests(f figure) (figure, error) {
 		return figure{}, err
 	}
 	counts := audit.Count(events)
-	f.Pods, f.Runs = b.options.pods, 1
+	f.Runs = 1
 	f.Writes, f.Conflicts = counts.Writes(), counts.Conflicts()
 	f.WritesPerPod = float64(f.Writes) / float64(f.Pods)
 	f.Requests = make(map[string]int, len(counts))
@@ -235,73 +463,61 @@ func (b *run) requests(f figure) (figure, error) {
 }
 
 // settled waits until the set's status says that all pods are available at the update revision.
-func (b *run) settled(ctx context.Context, set *v1beta1.StatefulSet) error {
+func (b *run) settled(ctx context.Context, s *subject) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if err := b.client.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
+		if err := b.client.Get(ctx, client.ObjectKeyFromObject(s.object), s.object); err != nil {
 			return err
 		}
-		s := set.Status
-		if s.ObservedGeneration == set.Generation && s.UpdatedAvailableReplicas == *set.Spec.Replicas && s.CurrentRevision == s.UpdateRevision {
+		done, status := s.workload.settled(s.object)
+		if done {
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the status: %w; it is %+v", context.Cause(ctx), s)
+			return fmt.Errorf("waiting for the status: %w; it is %+v", context.Cause(ctx), status)
 		}
 	}
 }
 
 // restart stops the operator gracefully while a standby waits, and measures how long it takes until somebody acts again: until a pod
 // that was deleted at the same moment is back.
-func (b *run) restart(ctx context.Context) (figure, error) {
+func (b *run) restart(ctx context.Context, s *subject) (figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	namespace := fmt.Sprintf("bench-set-%d", b.options.runs-1)
-	standby, err := operator.Start(ctx, b.cluster, operator.Options{Name: "standby", LeaderElect: true})
+	b.restarts++
+	standby, err := operator.Start(ctx, b.cluster, operator.Options{Name: fmt.Sprintf("standby-%d", b.restarts), LeaderElect: true})
 	if err != nil {
 		return figure{}, fmt.Errorf("starting a standby: %w", err)
 	}
 	old := b.operator
-	victim, err := b.core.CoreV1().Pods(namespace).Get(ctx, "bench-0", metav1.GetOptions{})
-	if err != nil {
-		return figure{}, err
-	}
+	namespace, victim := s.object.GetNamespace(), s.watch.any()
 	b.operator = standby
-	f, err := b.measure(ctx, "graceful restart", func() (exist, done time.Duration, err error) {
+	f, err := b.measure(ctx, "graceful restart", s.pods, func() (took, error) {
 		if err := old.Stop(); err != nil {
-			return 0, 0, err
+			return took{}, err
 		}
 		began := time.Now()
-		none := int64(0)
-		if err := b.core.CoreV1().Pods(namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{GracePeriodSeconds: &none}); err != nil {
-			return 0, 0, err
+		now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0)), Preconditions: metav1.NewUIDPreconditions(string(victim.UID))}
+		if err := b.core.CoreV1().Pods(namespace).Delete(ctx, victim.Name, now); err != nil {
+			return took{}, err
 		}
-		for {
-			pod, err := b.core.CoreV1().Pods(namespace).Get(ctx, victim.Name, metav1.GetOptions{})
-			if err == nil && pod.UID != victim.UID {
-				return 0, time.Since(began), nil
-			}
-			if err != nil && !apierrors.IsNotFound(err) {
-				return 0, 0, err
-			}
-			select {
-			case <-ctx.Done():
-				return 0, 0, context.Cause(ctx)
-			case <-time.After(10 * time.Millisecond):
-			}
+		// The pod that takes its place has its name or another, but is there.
+		if err := s.watch.awaitOther(ctx, victim.UID, s.pods); err != nil {
+			return took{}, err
 		}
-	}, nil)
+		all := time.Since(began)
+		return took{all: all}, s.watch.awaitAllReady(ctx, s.pods)
+	}, s)
 	f.Note = "seconds until a pod deleted right after the stop is back; the writes are for that pod and the set's status"
 	return f, err
 }
 
 // idle watches a new process of the operator while there is nothing to do: what is counted includes all that a start costs.
-func (b *run) idle(ctx context.Context) (figure, error) {
-	set := &v1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("bench-set-%d", b.options.runs-1), Name: "bench"}}
-	if err := b.settled(ctx, set); err != nil {
+func (b *run) idle(ctx context.Context, s *subject) (figure, error) {
+	if err := b.settled(ctx, s); err != nil {
 		return figure{}, err
 	}
 	if err := b.operator.Stop(); err != nil {
@@ -322,7 +538,7 @@ func (b *run) idle(ctx context.Context) (figure, error) {
 	if err != nil {
 		return figure{}, err
 	}
-	f, err := b.requests(figure{Scenario: "restart, then idle", Seconds: b.options.idle.Seconds()})
+	f, err := b.requests(figure{Scenario: "restart, then idle", Pods: s.pods, Seconds: b.options.idle.Seconds()})
 	f.PeakRSSMiB = float64(usage.RSS) / (1 << 20)
 	f.Note = fmt.Sprintf("a new process with these pods, watched for %s; RSS at the end, not the peak", b.options.idle)
 	return f, err
