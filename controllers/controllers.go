@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
@@ -38,7 +38,7 @@ type Deps struct {
 // Kinds are the enabled workloads that control pods. The cache keeps their pods whole.
 func Kinds(c *config.Config) index.Kinds {
 	kinds := sets.New[schema.GroupKind]()
-	for _, kind := range []schema.GroupVersionKind{statefulset.Kind()} {
+	for _, kind := range []schema.GroupVersionKind{cloneset.Kind(), statefulset.Kind()} {
 		if c.Enabled(kind.Kind) {
 			kinds.Insert(kind.GroupKind())
 		}
@@ -55,6 +55,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		kind  schema.GroupVersionKind
 		setup func(context.Context) error
 	}{
+		{cloneset.Kind(), func(ctx context.Context) error { return setupCloneSet(ctx, mgr, deps, pool) }},
 		{statefulset.Kind(), func(ctx context.Context) error { return setupStatefulSet(ctx, mgr, deps, pool) }},
 	}
 	indexed := false
@@ -84,39 +85,64 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	return nil
 }
 
-func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *executor.Pool) error {
-	gates := deps.Config.Features
-	events := recorder.New(mgr.GetEventRecorder(statefulset.Name), deps.Metrics)
-	if err := mgr.Add(events); err != nil {
-		return fmt.Errorf("adding the event recorder: %w", err)
+func setupCloneSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *executor.Pool) error {
+	given, err := dependencies(mgr, deps, pool, cloneset.Name, deps.Config.CloneSetWorkers)
+	if err != nil {
+		return err
 	}
-	return statefulset.New(dependencies(mgr, deps, pool, events, deps.Config.StatefulSetWorkers), statefulset.Options{
-		StartOrdinal:  gates.Enabled(features.StatefulSetStartOrdinal),
-		AutoDeletePVC: gates.Enabled(features.StatefulSetAutoDeletePVC),
-		AutoResizePVC: gates.Enabled(features.StatefulSetAutoResizePVC),
-		PodIndexLabel: gates.Enabled(features.PodIndexLabel),
+	gates := deps.Config.Features
+	options := cloneset.Options{
+		PartitionRollback:       gates.Enabled(features.CloneSetPartitionRollback),
+		PreparingUpdateAsUpdate: gates.Enabled(features.PreparingUpdateAsUpdate),
+		ExcludePreparingDelete:  deps.Config.CloneSetExcludePreparingDelete,
+		PreDownloadImages:       gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
+		InPlace:                 inPlace(gates),
+	}
+	options.InPlace.ShortHash = gates.Enabled(features.CloneSetShortHash)
+	return cloneset.New(given, options).SetupWithManager(ctx, mgr)
+}
 
+func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *executor.Pool) error {
+	given, err := dependencies(mgr, deps, pool, statefulset.Name, deps.Config.StatefulSetWorkers)
+	if err != nil {
+		return err
+	}
+	gates := deps.Config.Features
+	return statefulset.New(given, statefulset.Options{
+		StartOrdinal:      gates.Enabled(features.StatefulSetStartOrdinal),
+		AutoDeletePVC:     gates.Enabled(features.StatefulSetAutoDeletePVC),
+		AutoResizePVC:     gates.Enabled(features.StatefulSetAutoResizePVC),
+		PodIndexLabel:     gates.Enabled(features.PodIndexLabel),
 		PreDownloadImages: gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
-		InPlace: inplace.Options{
-			Resources: gates.Enabled(features.InPlaceWorkloadVerticalScaling),
-			// EnvFromMetadata needs a node daemon that restarts containers; there is none.
-			EnvFromMetadata: false,
-		},
+		InPlace:           inPlace(gates),
 	}).SetupWithManager(ctx, mgr)
 }
 
-// dependencies are what every workload's reconciler is made from.
-func dependencies(mgr ctrl.Manager, deps Deps, pool *executor.Pool, recorder events.EventRecorder, workers int) workload.Dependencies {
+// inPlace says what may change in place, whatever the kind.
+func inPlace(gates features.Set) inplace.Options {
+	return inplace.Options{
+		Resources: gates.Enabled(features.InPlaceWorkloadVerticalScaling),
+		// EnvFromMetadata needs a node daemon that restarts containers; there is none.
+		EnvFromMetadata: false,
+	}
+}
+
+// dependencies are what the reconciler of one kind of workload is made from. Its events carry the controller's name.
+func dependencies(mgr ctrl.Manager, deps Deps, pool *executor.Pool, name string, workers int) (workload.Dependencies, error) {
+	events := recorder.New(mgr.GetEventRecorder(name), deps.Metrics)
+	if err := mgr.Add(events); err != nil {
+		return workload.Dependencies{}, fmt.Errorf("adding the event recorder: %w", err)
+	}
 	return workload.Dependencies{
 		Client:           mgr.GetClient(),
 		Cache:            mgr.GetCache(),
 		Live:             mgr.GetAPIReader(),
-		Recorder:         recorder,
+		Recorder:         events,
 		Metrics:          deps.Metrics,
 		Pool:             pool,
 		Clock:            deps.Clock,
 		Workers:          workers,
 		WriteTimeout:     deps.Config.WriteTimeout,
 		ReconcileTimeout: deps.Config.ReconcileTimeout,
-	}
+	}, nil
 }

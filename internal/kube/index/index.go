@@ -20,6 +20,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
 const (
@@ -27,6 +29,10 @@ const (
 	Controller = "controller"
 	// Orphan finds what nothing controls: value yes.
 	Orphan = "orphan"
+	// InstanceClaim finds volume claims with an instance ID: by the UID of each owner, and under ofPod if one of them is a pod.
+	InstanceClaim = "instance-claim"
+
+	ofPod = "pod"
 
 	yes = "true"
 )
@@ -133,4 +139,45 @@ func Controlled(ctx context.Context, reader client.Reader, list client.ObjectLis
 // Orphans lists, into list, what nothing controls in namespace. The items are the cache's own: read-only, and trimmed.
 func Orphans(ctx context.Context, reader client.Reader, list client.ObjectList, namespace string) error {
 	return reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{Orphan: yes}, client.UnsafeDisableDeepCopy)
+}
+
+// AddInstanceClaims adds the index on volume claims. It may be added when the cache runs already.
+func AddInstanceClaims(ctx context.Context, indexer client.FieldIndexer) error {
+	owners := func(object client.Object) []string {
+		if object.GetLabels()[shared.LabelInstanceID] == "" {
+			return nil
+		}
+		var values []string
+		for _, owner := range object.GetOwnerReferences() {
+			values = append(values, string(owner.UID))
+			if owner.APIVersion == "v1" && owner.Kind == "Pod" {
+				values = append(values, ofPod)
+			}
+		}
+		return values
+	}
+	if err := indexer.IndexField(ctx, &corev1.PersistentVolumeClaim{}, InstanceClaim, owners); err != nil {
+		return fmt.Errorf("indexing volume claims by owner: %w", err)
+	}
+	return nil
+}
+
+// InstanceClaims lists the volume claims with an instance ID that the workload with this UID owns in namespace, and ClaimsOfPods those
+// that any pod owns. The items are the cache's own: read-only.
+func InstanceClaims(ctx context.Context, reader client.Reader, namespace string, owner types.UID) ([]corev1.PersistentVolumeClaim, error) {
+	return instanceClaims(ctx, reader, namespace, string(owner))
+}
+
+// ClaimsOfPods lists the volume claims with an instance ID that pods own in namespace. See InstanceClaims.
+func ClaimsOfPods(ctx context.Context, reader client.Reader, namespace string) ([]corev1.PersistentVolumeClaim, error) {
+	return instanceClaims(ctx, reader, namespace, ofPod)
+}
+
+func instanceClaims(ctx context.Context, reader client.Reader, namespace, value string) ([]corev1.PersistentVolumeClaim, error) {
+	var list corev1.PersistentVolumeClaimList
+	err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{InstanceClaim: value}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing volume claims: %w", err)
+	}
+	return list.Items, nil
 }

@@ -52,8 +52,8 @@ func (t *Tools) Watch(ctx context.Context, ofPod Of) error {
 }
 
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
-// fails with ErrNotSynced, so that no worker waits. Where of is nil they wake nobody.
-func (t *Tools) WatchLate(ctx context.Context, object client.Object, of Of) error {
+// fails with ErrNotSynced, so that no worker waits. Where of is nil they wake nobody. Indexes are added before.
+func (t *Tools) WatchLate(ctx context.Context, object client.Object, of Of, indexes ...func(context.Context, client.FieldIndexer) error) error {
 	kind, err := t.Client.GroupVersionKindFor(object)
 	if err != nil {
 		return fmt.Errorf("naming the kind of %T: %w", object, err)
@@ -64,6 +64,11 @@ func (t *Tools) WatchLate(ctx context.Context, object client.Object, of Of) erro
 	if !started {
 		if informer, err = t.follow(ctx, object); err != nil {
 			return err
+		}
+		for _, add := range indexes {
+			if err := add(ctx, t.Cache); err != nil {
+				return err
+			}
 		}
 		if of != nil {
 			if err := t.controller.Watch(source.Kind(t.Cache, object, t.mapping(of))); err != nil {

@@ -23,9 +23,13 @@ type Config struct {
 	// FeatureGates is the text of --feature-gates; Features is what it says.
 	FeatureGates string
 	Features     features.Set
-	// Workers is how many objects of one kind are reconciled at the same time; StatefulSetWorkers overrides it where it is above zero.
+	// Workers is how many objects of one kind are reconciled at the same time; CloneSetWorkers and StatefulSetWorkers override it where
+	// they are above zero.
 	Workers            int
+	CloneSetWorkers    int
 	StatefulSetWorkers int
+	// CloneSetExcludePreparingDelete is scaleStrategy.excludePreparingDelete for all CloneSets.
+	CloneSetExcludePreparingDelete bool
 	// Writes is how many writes to pods are in flight at the same time, over all workloads.
 	Writes int
 	// WriteTimeout is the deadline of one write, ReconcileTimeout that of one reconcile.
@@ -63,7 +67,7 @@ type Config struct {
 }
 
 // KnownKinds are the workloads that --kinds can name.
-func KnownKinds() []string { return []string{"StatefulSet"} }
+func KnownKinds() []string { return []string{"CloneSet", "StatefulSet"} }
 
 // AddFlags adds the flags, whose defaults are those of the operator.
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
@@ -72,6 +76,9 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.FeatureGates, "feature-gates", "",
 		"Feature gates that differ from their defaults, such as A=true,B=false.")
 	flags.IntVar(&c.Workers, "workers", 3, "How many objects of one kind are reconciled at the same time.")
+	flags.IntVar(&c.CloneSetWorkers, "cloneset-workers", 0, "How many CloneSets are reconciled at the same time; 0: as --workers says.")
+	flags.BoolVar(&c.CloneSetExcludePreparingDelete, "cloneset-scaling-exclude-preparing-delete", false,
+		"Pods that wait at their preDelete hook do not count as replicas of any CloneSet, as scaleStrategy.excludePreparingDelete says for one.")
 	flags.IntVar(&c.StatefulSetWorkers, "statefulset-workers", 0, "How many StatefulSets are reconciled at the same time; 0: as --workers says.")
 	flags.IntVar(&c.Writes, "writes", 32, "How many writes to pods are in flight at the same time, over all workloads.")
 	flags.DurationVar(&c.WriteTimeout, "write-timeout", 15*time.Second, "Deadline of one write.")
@@ -112,8 +119,10 @@ func (c *Config) Complete() (notes []string, err error) {
 	if c.Workers < 1 {
 		faults = append(faults, fmt.Errorf("--workers: %d is less than 1", c.Workers))
 	}
-	if c.StatefulSetWorkers <= 0 {
-		c.StatefulSetWorkers = c.Workers
+	for _, workers := range []*int{&c.CloneSetWorkers, &c.StatefulSetWorkers} {
+		if *workers <= 0 {
+			*workers = c.Workers
+		}
 	}
 	if c.Writes < 2 {
 		faults = append(faults, fmt.Errorf("--writes: %d is less than 2", c.Writes))
