@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -253,5 +255,39 @@ func TestKindThatIsOff(t *testing.T) {
 	}
 	if len(requests) > 0 {
 		t.Errorf("an operator whose kinds are off made these requests:\n%s", audit.Count(requests))
+	}
+}
+
+// Until the server's verdict was asked for first, an edit was refused halfway, and a pod was deleted whose replacement was refused.
+func TestNoPodIsTakenAwayForATemplateThatTheServerRefuses(t *testing.T) {
+	for name, policy := range map[string]shared.PodUpdatePolicy{"in place": shared.InPlaceIfPossible, "by replacing": shared.RecreatePods} {
+		t.Run(name, func(t *testing.T) {
+			n := env.Namespace(t)
+			n.Apply(manifest("web", 3))
+			n.Change("web", func(set *v1beta1.StatefulSet) { set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = policy })
+			n.Settled("web")
+			before := uids(n.Pods())
+			n.Change("web", func(set *v1beta1.StatefulSet) {
+				set.Spec.Template.Labels["tier"] = "not a label value"
+			})
+			stalled := func(context.Context) error {
+				set := n.StatefulSet("web")
+				c := condition(set, v1beta1.StatefulSetStalled)
+				if c == nil || c.Status != corev1.ConditionTrue || c.Reason != v1beta1.ReasonInvalidTemplate || !strings.Contains(c.Message, "tier") && !strings.Contains(c.Message, "labels") {
+					return fmt.Errorf("the conditions are %+v", set.Status.Conditions)
+				}
+				if set.Status.AvailableReplicas != 3 {
+					return fmt.Errorf("%d pods are available", set.Status.AvailableReplicas)
+				}
+				if diff := cmp.Diff(before, uids(n.Pods())); diff != "" {
+					return fmt.Errorf("the pods (-before +now):\n%s", diff)
+				}
+				return nil
+			}
+			n.Eventually("the set is stalled and serves", stalled)
+			n.Consistently(time.Second, "the set is stalled and serves", stalled)
+			n.Change("web", func(set *v1beta1.StatefulSet) { set.Spec.Template.Labels["tier"] = "web" })
+			n.Settled("web")
+		})
 	}
 }
