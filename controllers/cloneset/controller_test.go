@@ -1,0 +1,304 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloneset
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
+	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+)
+
+// limit is when a test that waits for something gives up.
+const limit = 30 * time.Second
+
+// shell is a Reconciler on a fake server whose cache is never behind.
+type shell struct {
+	*Reconciler
+	t      *testing.T
+	server *testutil.Client
+	events *events.FakeRecorder
+	set    *appsv1beta1.CloneSet
+}
+
+// view is the cache: what the server holds.
+type view struct {
+	*informertest.FakeInformers
+	client.Reader
+}
+
+func (v view) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return v.Reader.Get(ctx, key, o, opts...)
+}
+
+func (v view) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	return v.Reader.List(ctx, l, opts...)
+}
+
+func newShell(t *testing.T, set *appsv1beta1.CloneSet, objects ...client.Object) *shell {
+	t.Helper()
+	known, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := metrics.New(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := testutil.NewIndexedClient(known, []client.Object{&corev1.Pod{}, &appsv1beta1.CloneSet{}}, func(i client.FieldIndexer) error {
+		return index.Add(t.Context(), i, sets.New(Kind().GroupKind()))
+	}, append(objects, set)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := events.NewFakeRecorder(10000)
+	return &shell{
+		t: t, server: server, events: recorder, set: set,
+		Reconciler: New(workload.Dependencies{
+			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
+			Metrics: m, Pool: executor.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
+			WriteTimeout: limit, ReconcileTimeout: 2 * limit,
+		}, Options{}),
+	}
+}
+
+// newSet is a set named web.
+func newSet(replicas int32) *appsv1beta1.CloneSet {
+	labels := map[string]string{"app": "web"}
+	return &appsv1beta1.CloneSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: Kind().GroupVersion().String(), Kind: Kind().Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: "web", UID: "set"},
+		Spec: appsv1beta1.CloneSetSpec{
+			Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
+			},
+		},
+	}
+}
+
+// ownPod is a pod of the set.
+func ownPod(set *appsv1beta1.CloneSet, id string, labels map[string]string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: set.Namespace, Name: set.Name + "-" + id, UID: types.UID("uid-" + id), Labels: labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())},
+		},
+		Spec: set.Spec.Template.Spec,
+	}
+}
+
+func (s *shell) pass() ctrl.Result {
+	s.t.Helper()
+	key := client.ObjectKeyFromObject(s.set)
+	s.Pacer.Forget(key)
+	result, err := s.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: key})
+	if err != nil {
+		s.t.Fatalf("reconciling: %v", err)
+	}
+	return result
+}
+
+// until reconciles until done says so.
+func (s *shell) until(what string, done func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(limit); !done(); {
+		if time.Now().After(end) {
+			s.t.Fatalf("not reached: %s", what)
+		}
+		s.pass()
+	}
+}
+
+func (s *shell) pods() map[string]*corev1.Pod {
+	s.t.Helper()
+	var list corev1.PodList
+	if err := s.server.List(s.t.Context(), &list); err != nil {
+		s.t.Fatal(err)
+	}
+	pods := map[string]*corev1.Pod{}
+	for i := range list.Items {
+		pods[list.Items[i].Name] = &list.Items[i]
+	}
+	return pods
+}
+
+func (s *shell) stored() *appsv1beta1.CloneSet {
+	s.t.Helper()
+	got := &appsv1beta1.CloneSet{}
+	if err := s.server.Get(s.t.Context(), client.ObjectKeyFromObject(s.set), got); err != nil {
+		s.t.Fatal(err)
+	}
+	return got
+}
+
+func TestReconcileCreatesPodsAndRests(t *testing.T) {
+	s := newShell(t, newSet(5))
+	s.until("five pods and a status", func() bool { return len(s.pods()) == 5 && s.stored().Status.UpdateRevision != "" })
+	for range 10 {
+		s.pass()
+	}
+	before := len(s.server.Writes())
+	for range 3 {
+		s.pass()
+	}
+	if got := s.server.Writes()[before:]; len(got) > 0 {
+		t.Errorf("writes at rest: %+v", got)
+	}
+	for name, pod := range s.pods() {
+		if id := pod.Labels[shared.LabelInstanceID]; name != "web-"+id || len(id) != lengthOfID || !metav1.IsControlledBy(pod, s.set) {
+			t.Errorf("pod %s has labels %v and owners %v", name, pod.Labels, pod.OwnerReferences)
+		}
+	}
+}
+
+func TestRefusedCreationKeepsItsName(t *testing.T) {
+	s := newShell(t, newSet(1))
+	names := map[string]int{}
+	s.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if _, pod := w.Object.(*corev1.Pod); pod && w.Verb == "create" {
+			names[w.Object.GetName()]++
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, w.Object.GetName(), fmt.Errorf("exceeded quota"))
+		}
+		return forward()
+	})
+	s.until("the creation was tried twice", func() bool {
+		return len(names) > 1 || slices.ContainsFunc(slices.Collect(maps.Values(names)), func(n int) bool { return n > 1 })
+	})
+	if len(names) != 1 {
+		t.Errorf("tried the names %v, want one alone", names)
+	}
+	s.until("the status says so", func() bool {
+		return slices.ContainsFunc(s.stored().Status.Conditions, func(c appsv1beta1.CloneSetCondition) bool {
+			return c.Type == appsv1beta1.CloneSetFailedScale && strings.Contains(c.Message, "exceeded quota")
+		})
+	})
+}
+
+func TestFreshSlotsAreOfferedUntilTheyAreUsed(t *testing.T) {
+	m := &memory{}
+	draw := func(n int, pods ...podset.Pod) []podset.Slot {
+		var slots []podset.Slot
+		for slot := range m.freshSlots(pods) {
+			if slots = append(slots, slot); len(slots) == n {
+				break
+			}
+		}
+		return slots
+	}
+	first := draw(3)
+	if diff := cmp.Diff(first, draw(3)); diff != "" {
+		t.Errorf("another offer (-first +second):\n%s", diff)
+	}
+	if got := draw(4, podset.Pod{Slot: first[1]}); got[0] != first[0] || got[1] != first[2] || slices.Contains(got, first[1]) {
+		t.Errorf("with %s used the offer is %v, was %v", first[1], got, first)
+	}
+	if got := draw(4); slices.Contains(got, first[1]) {
+		t.Errorf("%s is offered again: %v", first[1], got)
+	}
+}
+
+func TestReconcileReleasesAndAdoptsNothing(t *testing.T) {
+	set := newSet(1)
+	released := ownPod(set, "aaaaa", map[string]string{"app": "debugged", shared.LabelInstanceID: "aaaaa"})
+	orphan := testutil.Pod("web-zzzzz").UID("z").Labels(map[string]string{"app": "web", shared.LabelInstanceID: "zzzzz"}).Obj()
+	s := newShell(t, set, released, orphan)
+	s.until("a replacement", func() bool { return len(s.pods()) == 3 })
+	for name, pod := range s.pods() {
+		want := name != released.Name && name != orphan.Name
+		if got := metav1.IsControlledBy(pod, set); got != want {
+			t.Errorf("pod %s is controlled: %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestReconcileOnlyReportsASetThatIsBeingDeleted(t *testing.T) {
+	set := newSet(3)
+	set.DeletionTimestamp, set.Finalizers = ptr.To(metav1.Unix(1e9, 0)), []string{metav1.FinalizerDeleteDependents}
+	set.Spec.ScaleStrategy.PodsToDelete = []string{"web-gone"}
+	stranger := ownPod(set, "aaaaa", map[string]string{"app": "debugged"})
+	s := newShell(t, set, stranger)
+	s.until("the status says so", func() bool { return len(s.stored().Status.Conditions) > 0 })
+	for range 3 {
+		s.pass()
+	}
+	for _, w := range s.server.Writes() {
+		if w.Object.GetName() != "web" || w.Subresource != "status" {
+			t.Errorf("wrote %s %s/%s", w.Verb, w.Object.GetName(), w.Subresource)
+		}
+	}
+}
+
+func TestPodsToDeleteIsShortened(t *testing.T) {
+	cases := map[string]struct {
+		list, meanwhile, want []string
+	}{
+		"to nothing":           {list: []string{"web-gone"}},
+		"to the pods left":     {list: []string{"web-gone", "web-aaaaa"}, want: []string{"web-aaaaa"}},
+		"not at all":           {list: []string{"web-aaaaa"}, want: []string{"web-aaaaa"}},
+		"not while it changes": {list: []string{"web-gone"}, meanwhile: []string{"web-gone", "web-bbbbb"}, want: []string{"web-gone", "web-bbbbb"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			set := newSet(1)
+			set.Spec.ScaleStrategy.PodsToDelete = tc.list
+			s := newShell(t, set)
+			if tc.meanwhile != nil {
+				now := s.stored()
+				now.Spec.ScaleStrategy.PodsToDelete = tc.meanwhile
+				if err := s.server.Update(t.Context(), now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pods := []podset.Pod{{Object: ownPod(set, "aaaaa", nil)}}
+			if err := s.prune(t.Context(), set, pods); err != nil && tc.meanwhile == nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(tc.want, s.stored().Spec.ScaleStrategy.PodsToDelete); diff != "" {
+				t.Errorf("podsToDelete (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReconcileForgetsASetThatIsGone(t *testing.T) {
+	s := newShell(t, newSet(1))
+	s.until("a pod", func() bool { return len(s.pods()) == 1 })
+	if err := s.server.Delete(t.Context(), s.set); err != nil {
+		t.Fatal(err)
+	}
+	s.pass()
+	if len(s.memory) > 0 {
+		t.Errorf("it is remembered: %v", s.memory)
+	}
+}
