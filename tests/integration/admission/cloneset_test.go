@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
 func testCloneSet(t *testing.T, e *env) {
@@ -25,6 +27,11 @@ func testCloneSet(t *testing.T, e *env) {
 	t.Run("pods to delete", func(t *testing.T) { testPodsToDelete(t, e) })
 	t.Run("stored", func(t *testing.T) { testCloneSetStored(t, e) })
 	t.Run("both versions", func(t *testing.T) { testBothVersions(t, e) })
+	t.Run("list and watch", func(t *testing.T) { testListAndWatch(t, e) })
+	t.Run("scale", func(t *testing.T) { testScale(t, e) })
+	t.Run("printing", func(t *testing.T) { testCloneSetPrinting(t, e) })
+	t.Run("apply", func(t *testing.T) { testApply(t, e) })
+	t.Run("a manifest over OpenKruise's defaults", func(t *testing.T) { testManifestOverDefaults(t, e) })
 }
 
 // cloneSet is a good CloneSet of a version. rolling are fields of the rolling update as v1beta1 has them, in one line; edits replace text.
@@ -53,7 +60,7 @@ spec:
         image: example/web:v1
   updateStrategy: STRATEGY
 `)
-	return strings.ReplaceAll(edited(text, edits...), "NAME", name)
+	return strings.ReplaceAll(environment.Edited(text, edits...), "NAME", name)
 }
 
 // inVersion puts a message about v1beta1 in the words of a version. It names the fields of a rolling update as rolling.<field>.
