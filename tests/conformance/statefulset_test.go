@@ -14,12 +14,9 @@ import (
 	appsv1beta1 "github.com/openkruise/kruise-api/apps/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 )
 
@@ -131,85 +128,38 @@ func TestEveryFieldIsSet(t *testing.T) {
 func TestStatefulSetV1beta1(t *testing.T) {
 	c, ns := connect(t)
 	sets := c.AppsV1beta1().StatefulSets(ns)
-	watcher, err := sets.Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watcher.Stop()
-
-	set, err := sets.Create(t.Context(), &appsv1beta1.StatefulSet{
+	subject := create(t, sets, "full", &appsv1beta1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "full", Labels: map[string]string{"a": "b"}}, Spec: spec(),
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "the created spec", spec(), set.Spec)
-	seen(t, watcher, watch.Added, "full", func(o *appsv1beta1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, spec()) })
+	}, func(set *appsv1beta1.StatefulSet) *appsv1beta1.StatefulSetSpec { return &set.Spec })
 
-	set, err = sets.Get(t.Context(), "full", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "the spec that is read", spec(), set.Spec)
-
-	// A running operator writes status too; what counts is what this write returns.
-	set = edit(t, sets, sets.UpdateStatus, "full", func(set *appsv1beta1.StatefulSet) { set.Status = status() })
+	set := subject.status(func(set *appsv1beta1.StatefulSet) { set.Status = status() })
 	same(t, "the status", status(), set.Status)
 	same(t, "the spec after the status was written", spec(), set.Spec)
 
 	want := spec()
 	want.UpdateStrategy.RollingUpdate.Paused = false
 	want.Template.Spec.Containers[0].Image = "example/web:v2"
-	set = edit(t, sets, sets.Update, "full", func(set *appsv1beta1.StatefulSet) { set.Spec = want })
-	same(t, "the updated spec", want, set.Spec)
-	seen(t, watcher, watch.Modified, "full", func(o *appsv1beta1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, want) })
-
-	set, err = sets.Patch(t.Context(), "full", types.MergePatchType, []byte(`{"spec":{"reserveOrdinals":["8-9"]}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject.update(want)
 	want.ReserveOrdinals = []intstr.IntOrString{intstr.FromString("8-9")}
-	same(t, "the patched spec", want, set.Spec)
+	subject.patch(`{"spec":{"reserveOrdinals":["8-9"]}}`, want)
 
 	list, err := sets.List(t.Context(), metav1.ListOptions{LabelSelector: "a=b"})
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("%d sets listed, want 1: %v", len(list.Items), err)
 	}
 	same(t, "the listed spec", want, list.Items[0].Spec)
-
-	if err := sets.Delete(t.Context(), "full", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	seen(t, watcher, watch.Deleted, "full", func(*appsv1beta1.StatefulSet) bool { return true })
+	subject.delete()
 }
 
 func TestStatefulSetV1alpha1(t *testing.T) {
 	c, ns := connect(t)
-	sets := c.AppsV1alpha1().StatefulSets(ns)
-	watcher, err := sets.Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watcher.Stop()
-
-	set, err := sets.Create(t.Context(), &appsv1alpha1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: oldSpec()}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "the created spec", oldSpec(), set.Spec)
-	seen(t, watcher, watch.Added, "old", func(o *appsv1alpha1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, oldSpec()) })
-
+	subject := create(t, c.AppsV1alpha1().StatefulSets(ns), "old", &appsv1alpha1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: oldSpec()},
+		func(set *appsv1alpha1.StatefulSet) *appsv1alpha1.StatefulSetSpec { return &set.Spec })
 	want := oldSpec()
 	want.Template.Spec.Containers[0].Image = "example/web:v2"
 	want.UpdateStrategy.RollingUpdate.Partition = ptr.To[int32](0)
-	set = edit(t, sets, sets.Update, "old", func(set *appsv1alpha1.StatefulSet) { set.Spec = want })
-	same(t, "the updated spec", want, set.Spec)
-	seen(t, watcher, watch.Modified, "old", func(o *appsv1alpha1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, want) })
-
-	if err := sets.Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	seen(t, watcher, watch.Deleted, "old", func(*appsv1alpha1.StatefulSet) bool { return true })
+	subject.update(want)
+	subject.delete()
 }
 
 // A client of v1alpha1 decodes a set into types without the newer fields and writes it back whole.
