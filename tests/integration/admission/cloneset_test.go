@@ -46,18 +46,7 @@ kind: CloneSet
 metadata:
   name: NAME
 spec:
-  replicas: 3
-  selector:
-    matchLabels: {app: web}
-  template:
-    metadata:
-      labels: {app: web}
-    spec:
-      readinessGates:
-      - conditionType: InPlaceUpdateReady
-      containers:
-      - name: main
-        image: example/web:v1
+` + pods + `
   updateStrategy: STRATEGY
 `)
 	return strings.ReplaceAll(environment.Edited(text, edits...), "NAME", name)

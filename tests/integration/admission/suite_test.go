@@ -223,17 +223,8 @@ func (r *recorder) sorted() []string {
 	return slices.Sorted(slices.Values(r.texts))
 }
 
-// manifest is a good StatefulSet of a version; edits replace text in it, old and new in turns.
-func manifest(version, name string, edits ...string) string {
-	text := strings.NewReplacer("VERSION", version, "NAME", name).Replace(`
-apiVersion: apps.kruise.io/VERSION
-kind: StatefulSet
-metadata:
-  name: NAME
-spec:
-  replicas: 3
-  serviceName: web
-  podManagementPolicy: Parallel
+// pods are the selector and the template of the manifests here.
+const pods = `  replicas: 3
   selector:
     matchLabels: {app: web}
   template:
@@ -245,6 +236,19 @@ spec:
       containers:
       - name: main
         image: example/web:v1
+`
+
+// manifest is a good StatefulSet of a version; edits replace text in it, old and new in turns.
+func manifest(version, name string, edits ...string) string {
+	text := strings.NewReplacer("VERSION", version, "NAME", name).Replace(`
+apiVersion: apps.kruise.io/VERSION
+kind: StatefulSet
+metadata:
+  name: NAME
+spec:
+` + pods + `
+  serviceName: web
+  podManagementPolicy: Parallel
   updateStrategy:
     type: RollingUpdate
     rollingUpdate: {podUpdatePolicy: InPlaceIfPossible}
