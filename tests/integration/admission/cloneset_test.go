@@ -457,6 +457,21 @@ func testBothVersions(t *testing.T, e *env) {
 		excluded("the label that means it says no", nil)
 	})
 
+	// The API server converts before it looks at the schema, so the answer about such a value is the conversion's.
+	t.Run("a value of the wrong type is refused with its field", func(t *testing.T) {
+		for value, want := range map[string]string{
+			"scaleStrategy: []":                            `spec.scaleStrategy: Invalid value: []: must be an object`,
+			"updateStrategy: {partition: {}}":              `spec.updateStrategy.partition: Invalid value: {}: must be a whole number of at most 32 bits, or a string`,
+			"updateStrategy: {maxUnavailable: 4294967296}": `spec.updateStrategy.maxUnavailable: Invalid value: 4294967296: must be a whole number of at most 32 bits, or a string`,
+		} {
+			body := cloneSet("v1alpha1", "mistyped", "", "updateStrategy: {}", value)
+			got := e.send(t, http.MethodPost, "v1alpha1", ns, "", body, nil)
+			if got.err == nil || !strings.Contains(got.err.Error(), want) {
+				t.Errorf("%s: %v", value, got.err)
+			}
+		}
+	})
+
 	t.Run("pulling images ahead is annotations in v1alpha1", func(t *testing.T) {
 		create(t, "v1alpha1", cloneSet("v1alpha1", "ahead", "podUpdatePolicy: InPlaceIfPossible", "name: NAME",
 			"name: NAME\n  annotations: {apps.kruise.io/image-predownload-parallelism: '4', apps.kruise.io/image-predownload-min-updated-ready-pods: 10%}"))
