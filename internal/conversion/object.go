@@ -10,6 +10,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/wire"
 )
 
 // CloneSet converts a stored CloneSet to the version apiVersion ("apps.kruise.io/v1alpha1").
@@ -46,8 +47,9 @@ func CloneSet(ctx context.Context, raw []byte, apiVersion string) ([]byte, error
 
 func convert[From, To any](ctx context.Context, raw []byte, by func(context.Context, *From, *To) error) ([]byte, error) {
 	from, to := new(From), new(To)
-	if err := json.Unmarshal(raw, from); err != nil {
-		return nil, err
+	// The API server converts what a client sends before it looks at the schema, so the client may read this.
+	if _, errs := wire.Decode(raw, from); len(errs) > 0 {
+		return nil, errs.ToAggregate()
 	}
 	if err := by(ctx, from, to); err != nil {
 		return nil, err

@@ -118,6 +118,10 @@ func TestHandler(t *testing.T) {
 		},
 		"none":         {},
 		"another kind": {objects: []string{set, other}, wantMessage: "default/web: there is no conversion for Other.apps.kruise.io"},
+		"values of the wrong type": {
+			objects:     []string{strings.ReplaceAll(set, `{"type":"OnDelete"}`, `{"partition":{},"paused":1}`)},
+			wantMessage: `default/web: converting a CloneSet: [spec.updateStrategy.partition: Invalid value: {}: must be a whole number of at most 32 bits, or a string, spec.updateStrategy.paused: Invalid value: 1: must be true or false]`,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

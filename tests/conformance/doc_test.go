@@ -47,8 +47,12 @@ func connect(t *testing.T) (*versioned.Clientset, string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
-		if err := c.AppsV1beta1().StatefulSets(ns.Name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-			t.Errorf("deleting what the test left: %v", err)
+		for _, all := range []interface {
+			DeleteCollection(context.Context, metav1.DeleteOptions, metav1.ListOptions) error
+		}{c.AppsV1beta1().StatefulSets(ns.Name), c.AppsV1alpha1().CloneSets(ns.Name)} {
+			if err := all.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+				t.Errorf("deleting what the test left: %v", err)
+			}
 		}
 		if err := core.CoreV1().Namespaces().Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil {
 			t.Errorf("deleting the namespace of the test: %v", err)

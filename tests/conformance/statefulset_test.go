@@ -4,31 +4,21 @@
 package conformance_test
 
 import (
-	"context"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appspub "github.com/openkruise/kruise-api/apps/pub"
 	appsv1alpha1 "github.com/openkruise/kruise-api/apps/v1alpha1"
 	appsv1beta1 "github.com/openkruise/kruise-api/apps/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 )
-
-const patience = 30 * time.Second
 
 // The sets have no replicas, so that a running operator has no pods to make, and every other field has a value that is neither
 // its zero nor its default.
@@ -123,7 +113,7 @@ func TestEveryFieldIsSet(t *testing.T) {
 	old := oldSpec()
 	old.Replicas, old.UpdateStrategy.RollingUpdate.UnorderedUpdate = full.Replicas, nil
 	for name, value := range map[string]any{"v1beta1": full, "v1beta1 status": status(), "v1alpha1": old} {
-		got := unset(reflect.ValueOf(value), "")
+		got := unset(value)
 		got = slices.DeleteFunc(got, func(path string) bool {
 			return path == ".UpdateStrategy.RollingUpdate.UnorderedUpdate" && name == "v1alpha1" ||
 				strings.HasPrefix(path, ".Lifecycle.") || strings.HasSuffix(path, ".MatchExpressions") ||
@@ -135,148 +125,41 @@ func TestEveryFieldIsSet(t *testing.T) {
 	}
 }
 
-// unset names the fields of our own types that have no value. Types of Kubernetes itself are not looked into.
-func unset(v reflect.Value, path string) []string {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if v.IsNil() {
-			return []string{path}
-		}
-		return unset(v.Elem(), path)
-	case reflect.Slice:
-		if v.Len() == 0 {
-			return []string{path}
-		}
-		return unset(v.Index(0), path)
-	case reflect.Struct:
-		if !strings.Contains(v.Type().PkgPath(), "kruise-api") {
-			return nil
-		}
-		var names []string
-		for i := range v.NumField() {
-			names = append(names, unset(v.Field(i), path+"."+v.Type().Field(i).Name)...)
-		}
-		return names
-	default:
-		if v.IsZero() {
-			return []string{path}
-		}
-		return nil
-	}
-}
-
 func TestStatefulSetV1beta1(t *testing.T) {
 	c, ns := connect(t)
 	sets := c.AppsV1beta1().StatefulSets(ns)
-	watcher, err := sets.Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watcher.Stop()
-
-	set, err := sets.Create(t.Context(), &appsv1beta1.StatefulSet{
+	subject := create(t, sets, "full", &appsv1beta1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "full", Labels: map[string]string{"a": "b"}}, Spec: spec(),
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "the created spec", spec(), set.Spec)
-	seen(t, watcher, watch.Added, "full", func(o *appsv1beta1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, spec()) })
+	}, func(set *appsv1beta1.StatefulSet) *appsv1beta1.StatefulSetSpec { return &set.Spec })
 
-	set, err = sets.Get(t.Context(), "full", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "the spec that is read", spec(), set.Spec)
-
-	// A running operator writes status too; what counts is what this write returns.
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if set, err = sets.Get(t.Context(), "full", metav1.GetOptions{}); err != nil {
-			return err
-		}
-		set.Status = status()
-		set, err = sets.UpdateStatus(t.Context(), set, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := subject.status(func(set *appsv1beta1.StatefulSet) { set.Status = status() })
 	same(t, "the status", status(), set.Status)
 	same(t, "the spec after the status was written", spec(), set.Spec)
 
 	want := spec()
 	want.UpdateStrategy.RollingUpdate.Paused = false
 	want.Template.Spec.Containers[0].Image = "example/web:v2"
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if set, err = sets.Get(t.Context(), "full", metav1.GetOptions{}); err != nil {
-			return err
-		}
-		set.Spec = want
-		set, err = sets.Update(t.Context(), set, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "the updated spec", want, set.Spec)
-	seen(t, watcher, watch.Modified, "full", func(o *appsv1beta1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, want) })
-
-	set, err = sets.Patch(t.Context(), "full", types.MergePatchType, []byte(`{"spec":{"reserveOrdinals":["8-9"]}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject.update(want)
 	want.ReserveOrdinals = []intstr.IntOrString{intstr.FromString("8-9")}
-	same(t, "the patched spec", want, set.Spec)
+	subject.patch(`{"spec":{"reserveOrdinals":["8-9"]}}`, want)
 
 	list, err := sets.List(t.Context(), metav1.ListOptions{LabelSelector: "a=b"})
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("%d sets listed, want 1: %v", len(list.Items), err)
 	}
 	same(t, "the listed spec", want, list.Items[0].Spec)
-
-	if err := sets.Delete(t.Context(), "full", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	seen(t, watcher, watch.Deleted, "full", func(*appsv1beta1.StatefulSet) bool { return true })
+	subject.delete()
 }
 
 func TestStatefulSetV1alpha1(t *testing.T) {
 	c, ns := connect(t)
-	sets := c.AppsV1alpha1().StatefulSets(ns)
-	watcher, err := sets.Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watcher.Stop()
-
-	set, err := sets.Create(t.Context(), &appsv1alpha1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: oldSpec()}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "the created spec", oldSpec(), set.Spec)
-	seen(t, watcher, watch.Added, "old", func(o *appsv1alpha1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, oldSpec()) })
-
+	subject := create(t, c.AppsV1alpha1().StatefulSets(ns), "old", &appsv1alpha1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: oldSpec()},
+		func(set *appsv1alpha1.StatefulSet) *appsv1alpha1.StatefulSetSpec { return &set.Spec })
 	want := oldSpec()
 	want.Template.Spec.Containers[0].Image = "example/web:v2"
 	want.UpdateStrategy.RollingUpdate.Partition = ptr.To[int32](0)
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if set, err = sets.Get(t.Context(), "old", metav1.GetOptions{}); err != nil {
-			return err
-		}
-		set.Spec = want
-		set, err = sets.Update(t.Context(), set, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "the updated spec", want, set.Spec)
-	seen(t, watcher, watch.Modified, "old", func(o *appsv1alpha1.StatefulSet) bool { return equality.Semantic.DeepEqual(o.Spec, want) })
-
-	if err := sets.Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	seen(t, watcher, watch.Deleted, "old", func(*appsv1alpha1.StatefulSet) bool { return true })
+	subject.update(want)
+	subject.delete()
 }
 
 // A client of v1alpha1 decodes a set into types without the newer fields and writes it back whole.
@@ -288,31 +171,11 @@ func TestOlderClientsLoseNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := c.AppsV1alpha1().StatefulSets(ns)
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		set, err := old.Get(t.Context(), "both", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+	edit(t, old, old.Update, "both", func(set *appsv1alpha1.StatefulSet) {
 		set.Annotations = map[string]string{"touched": "by an older client"}
 		set.Spec.Template.Spec.Containers[0].Image = "example/web:v2"
-		_, err = old.Update(t.Context(), set, metav1.UpdateOptions{})
-		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		scale, err := old.GetScale(t.Context(), "both", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		scale.Spec.Replicas = 1
-		_, err = old.UpdateScale(t.Context(), "both", scale, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	scaled(t, old, "both", 1)
 	set, err := c.AppsV1beta1().StatefulSets(ns).Get(t.Context(), "both", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -323,32 +186,5 @@ func TestOlderClientsLoseNothing(t *testing.T) {
 	same(t, "the spec", want, set.Spec)
 	if !maps.Equal(set.Annotations, map[string]string{"touched": "by an older client"}) {
 		t.Errorf("annotations: %v", set.Annotations)
-	}
-}
-
-func same[T any](t *testing.T, what string, want, got T) {
-	t.Helper()
-	if !equality.Semantic.DeepEqual(want, got) {
-		t.Errorf("%s (-want +got):\n%s", what, cmp.Diff(want, got))
-	}
-}
-
-// seen waits for an event about an object that the test accepts.
-func seen[T metav1.Object](t *testing.T, watcher watch.Interface, kind watch.EventType, name string, accept func(T) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		select {
-		case event, open := <-watcher.ResultChan():
-			if !open {
-				t.Fatalf("the watch ended before %s of %s", kind, name)
-			}
-			if object, ok := event.Object.(T); ok && event.Type == kind && object.GetName() == name && accept(object) {
-				return
-			}
-		case <-ctx.Done():
-			t.Fatalf("no event %s of %s as expected within %v", kind, name, patience)
-		}
 	}
 }

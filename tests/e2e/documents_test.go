@@ -10,17 +10,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
 // TestSamples applies every sample as a user does, and waits until its sets are available.
@@ -48,21 +50,9 @@ func TestSamples(t *testing.T) {
 // TestDocumentedManifests applies every manifest of the pages in docs/kinds.
 func TestDocumentedManifests(t *testing.T) {
 	t.Parallel()
-	pages, err := filepath.Glob("../../docs/kinds/*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("%d pages: %v", len(pages), err)
-	}
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		blocks := manifests(string(text))
-		if len(blocks) == 0 {
-			t.Errorf("%s has no manifest", page)
-		}
+	for page, blocks := range environment.DocumentedManifests(t, "../../docs/kinds") {
 		for i, block := range blocks {
-			t.Run(fmt.Sprintf("%s-%d", strings.TrimSuffix(filepath.Base(page), ".md"), i+1), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s-%d", strings.TrimSuffix(page, ".md"), i+1), func(t *testing.T) {
 				t.Parallel()
 				file := filepath.Join(t.TempDir(), "manifest.yaml")
 				if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
@@ -71,20 +61,6 @@ func TestDocumentedManifests(t *testing.T) {
 				applied(t, file)
 			})
 		}
-	}
-}
-
-// manifests are the fenced YAML blocks of a page.
-func manifests(page string) []string {
-	var blocks []string
-	for {
-		_, rest, found := strings.Cut(page, "\n```yaml\n")
-		if !found {
-			return blocks
-		}
-		var block string
-		block, page, _ = strings.Cut(rest, "\n```")
-		blocks = append(blocks, block+"\n")
 	}
 }
 
@@ -100,27 +76,34 @@ func applied(t *testing.T, file ...string) {
 	if err != nil || strings.Contains(out, "Warning") {
 		t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
-	sets := &v1beta1.StatefulSetList{}
-	if err := n.Client.List(t.Context(), sets, client.InNamespace(n.Name)); err != nil {
-		t.Fatal(err)
-	}
-	if len(sets.Items) == 0 {
-		t.Fatalf("no set was applied:\n%s", out)
-	}
-	for _, set := range sets.Items {
-		n.EventuallyWithin(2*time.Minute, "the set "+set.Name+" is available", func(ctx context.Context) error {
-			is := &v1beta1.StatefulSet{}
-			if err := n.Client.Get(ctx, client.ObjectKeyFromObject(&set), is); err != nil {
-				return err
-			}
-			if is.Status.AvailableReplicas != *is.Spec.Replicas || !isTrue(is, v1beta1.StatefulSetAvailable) || isTrue(is, v1beta1.StatefulSetStalled) {
-				return fmt.Errorf("the status is %+v", is.Status)
-			}
-			return nil
-		})
-		if out, err := n.Kubectl("wait", "--for=condition=Available", "--timeout=5s", "asts/"+set.Name); err != nil {
-			t.Errorf("kubectl wait: %v\n%s", err, out)
+	found := 0
+	for _, kind := range []string{"CloneSet", "StatefulSet"} {
+		sets := &unstructured.UnstructuredList{}
+		sets.SetGroupVersionKind(v1beta1.GroupVersion().WithKind(kind))
+		if err := n.Client.List(t.Context(), sets, client.InNamespace(n.Name)); err != nil {
+			t.Fatal(err)
 		}
+		found += len(sets.Items)
+		if !slices.Contains(config.KnownKinds(), kind) {
+			t.Logf("%d objects of %s were applied, and are not waited for: nothing looks after them", len(sets.Items), kind)
+			continue
+		}
+		for _, set := range sets.Items {
+			n.EventuallyWithin(2*time.Minute, kind+" "+set.GetName()+" is available", func(ctx context.Context) error {
+				is := set.DeepCopy()
+				if err := n.Client.Get(ctx, client.ObjectKeyFromObject(&set), is); err != nil {
+					return err
+				}
+				return available(is)
+			})
+			resource := strings.ToLower(kind) + "s.apps.kruise.io/" + set.GetName()
+			if out, err := n.Kubectl("wait", "--for=condition=Available", "--timeout=5s", resource); err != nil {
+				t.Errorf("kubectl wait: %v\n%s", err, out)
+			}
+		}
+	}
+	if found == 0 {
+		t.Fatalf("no set was applied:\n%s", out)
 	}
 	// Pods with finalizers would hold the namespace.
 	t.Cleanup(func() {
@@ -139,13 +122,21 @@ func applied(t *testing.T, file ...string) {
 	})
 }
 
-func isTrue(set *v1beta1.StatefulSet, kind appsv1.StatefulSetConditionType) bool {
-	for _, c := range set.Status.Conditions {
-		if c.Type == kind {
-			return c.Status == corev1.ConditionTrue
+// available says why a set is not: all pods, and the conditions that say so.
+func available(set *unstructured.Unstructured) error {
+	replicas, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
+	pods, _, _ := unstructured.NestedInt64(set.Object, "status", "availableReplicas")
+	is := map[any]any{}
+	conditions, _, _ := unstructured.NestedSlice(set.Object, "status", "conditions")
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok {
+			is[condition["type"]] = condition["status"]
 		}
 	}
-	return false
+	if pods != replicas || is["Available"] != "True" || is["Stalled"] == "True" {
+		return fmt.Errorf("the status is %v", set.Object["status"])
+	}
+	return nil
 }
 
 // defaultStorageClass makes the class for claims that name none, as clusters have one.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -169,6 +170,63 @@ func TestSourceRenewsWhileServing(t *testing.T) {
 	}
 	if elapsed := clock.Since(now); elapsed < certs.Lifetime/2 {
 		t.Errorf("renewed after %v already", elapsed)
+	}
+}
+
+// A certificate of another authority is served only once the API server trusts that authority.
+func TestSourceIsTrustedBeforeItServes(t *testing.T) {
+	name := types.NamespacedName{Namespace: "system", Name: "certificate"}
+	c := newClient(t, interceptor.Funcs{})
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	served := func() []byte {
+		pair, err := config.GetCertificate(nil)
+		if err != nil {
+			return nil
+		}
+		return pair.Certificate[0]
+	}
+	var told [][]byte
+	var servedThen []byte
+	var refusal error
+	source := &certs.Source{
+		Client: c, Secret: name, Hosts: []string{"127.0.0.1"}, Clock: testingclock.NewFakeClock(time.Now()),
+		Trust: func(_ context.Context, ca []byte) error {
+			told, servedThen = append(told, ca), served()
+			return refusal
+		},
+	}
+	source.TLS(config)
+	first, err := source.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 1 || !bytes.Equal(told[0], first.CA) || servedThen != nil {
+		t.Errorf("told %d authorities, and a certificate was served before: %v", len(told), servedThen != nil)
+	}
+	if _, err := source.Load(t.Context()); err != nil || len(told) != 1 {
+		t.Errorf("told %d authorities after another look: %v", len(told), err)
+	}
+
+	before := served()
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = name.Namespace, name.Name
+	if err := c.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	refusal = errors.New("the API server is away")
+	if _, err := source.Load(t.Context()); !errors.Is(err, refusal) {
+		t.Errorf("loading while nobody can be told: %v", err)
+	}
+	if !bytes.Equal(served(), before) {
+		t.Error("a certificate is served that nobody trusts")
+	}
+	refusal = nil
+	next, err := source.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(next.CA, first.CA) || bytes.Equal(served(), before) || !bytes.Equal(servedThen, before) {
+		t.Error("the next certificate is not served, or was before it was trusted")
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
 )
 
@@ -85,9 +85,9 @@ updateStrategy: {rollingUpdate: {inPlaceUpdateStrategy: {}, maxSurge: 0, maxUnav
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := &appsv1beta1.CloneSet{Spec: parse[appsv1beta1.CloneSetSpec](t, tc.spec)}
+			got := &appsv1beta1.CloneSet{Spec: admissiontest.Parse[appsv1beta1.CloneSetSpec](t, tc.spec)}
 			cloneset.Default(got)
-			if diff := cmp.Diff(parse[appsv1beta1.CloneSetSpec](t, tc.want), got.Spec); diff != "" {
+			if diff := cmp.Diff(admissiontest.Parse[appsv1beta1.CloneSetSpec](t, tc.want), got.Spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 			again := got.DeepCopy()
@@ -119,20 +119,11 @@ func TestKeep(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			old, set := parse[appsv1beta1.CloneSet](t, tc.old), parse[appsv1beta1.CloneSet](t, tc.set)
+			old, set := admissiontest.Parse[appsv1beta1.CloneSet](t, tc.old), admissiontest.Parse[appsv1beta1.CloneSet](t, tc.set)
 			cloneset.Keep(&set, &old)
 			if got := set.Spec.ScaleStrategy.ExcludePreparingDelete; got != tc.want {
 				t.Errorf("excludePreparingDelete is %t, want %t", got, tc.want)
 			}
 		})
 	}
-}
-
-func parse[T any](t *testing.T, text string) T {
-	t.Helper()
-	var v T
-	if err := yaml.UnmarshalStrict([]byte(text), &v); err != nil {
-		t.Fatalf("reading %s: %v", text, err)
-	}
-	return v
 }

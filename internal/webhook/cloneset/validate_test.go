@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
 )
 
@@ -295,20 +295,7 @@ func inPlace(fields string) string {
 
 func changed(t *testing.T, text, change string) *appsv1beta1.CloneSet {
 	t.Helper()
-	object, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if change != "" {
-		patch, err := yaml.YAMLToJSON([]byte(change))
-		if err != nil {
-			t.Fatalf("reading %s: %v", change, err)
-		}
-		if object, err = jsonpatch.MergePatch(object, patch); err != nil {
-			t.Fatalf("merging %s: %v", change, err)
-		}
-	}
-	set := parse[appsv1beta1.CloneSet](t, string(object))
+	set := admissiontest.Parse[appsv1beta1.CloneSet](t, admissiontest.Merge(t, text, change))
 	return &set
 }
 

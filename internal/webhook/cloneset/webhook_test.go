@@ -5,19 +5,15 @@ package cloneset_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"testing"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -27,7 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
 )
 
@@ -70,24 +68,8 @@ func TestDefaulter(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			response := (&cloneset.Defaulter{}).Handle(t.Context(), request(tc.version, tc.object, tc.old))
-			if !response.Allowed {
-				t.Fatalf("denied: %v", response.Result)
-			}
-			operations, err := json.Marshal(response.Patches)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := []byte(tc.object)
-			if len(response.Patches) > 0 {
-				patch, err := jsonpatch.DecodePatch(operations)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got, err = patch.Apply(got); err != nil {
-					t.Fatalf("applying %s: %v", operations, err)
-				}
-			}
-			if diff := cmp.Diff(parse[any](t, tc.want), parse[any](t, string(got))); diff != "" {
+			got := admissiontest.Mutated(t, tc.object, response)
+			if diff := cmp.Diff(admissiontest.Parse[any](t, tc.want), admissiontest.Parse[any](t, got)); diff != "" {
 				t.Errorf("object (-want +got):\n%s", diff)
 			}
 		})
@@ -95,13 +77,7 @@ func TestDefaulter(t *testing.T) {
 }
 
 func TestValidator(t *testing.T) {
-	edit := func(change string) string {
-		merged, err := jsonpatch.MergePatch([]byte(stored), []byte(change))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(merged)
-	}
+	edit := func(change string) string { return admissiontest.Merge(t, stored, change) }
 	refusing := apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "",
 		field.ErrorList{field.Required(field.NewPath("template", "spec", "containers").Index(0).Child("image"), "")})
 	noImage := edit(`{"spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}}`)
@@ -174,11 +150,13 @@ func TestValidator(t *testing.T) {
 				},
 			}).Build()
 			v := &cloneset.Validator{
-				Templates: templatecheck.Checker{Client: answering{answers: tc.templates}},
-				Pods:      cloneset.Pods{Reader: pods},
+				Templates: templatecheck.Checker{Client: &admissiontest.Templates{Answer: func(template *corev1.PodTemplateSpec) error {
+					return tc.templates[template.Spec.Containers[0].Name]
+				}}},
+				Pods: cloneset.Pods{Reader: pods},
 			}
 			response := v.Handle(t.Context(), request(tc.version, tc.object, tc.old))
-			if diff := cmp.Diff(tc.wantDenied, deniedFields(response)); diff != "" {
+			if diff := cmp.Diff(tc.wantDenied, admissiontest.Denied(response)); diff != "" {
 				t.Errorf("denied fields (-want +got):\n%s\n%v", diff, response.Result)
 			}
 			if denied := len(tc.wantDenied) > 0; response.Allowed == denied || denied && response.Result.Code != http.StatusUnprocessableEntity {
@@ -192,17 +170,6 @@ func TestValidator(t *testing.T) {
 			}
 		})
 	}
-}
-
-func deniedFields(response admission.Response) []string {
-	if response.Allowed || response.Result == nil || response.Result.Details == nil {
-		return nil
-	}
-	var fields []string
-	for _, cause := range response.Result.Details.Causes {
-		fields = append(fields, cause.Field)
-	}
-	return fields
 }
 
 func pod(name, owner string) *corev1.Pod {
@@ -219,35 +186,6 @@ func leaving(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// answering is an API server that answers about a template by the name of its first container.
-type answering struct {
-	client.Writer
-	answers map[string]error
-}
-
-func (a answering) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
-	template, ok := object.(*corev1.PodTemplate)
-	if !ok {
-		return errors.New("something else than a pod template is created")
-	}
-	if o := (&client.CreateOptions{}).ApplyOptions(options); len(o.DryRun) == 0 {
-		return errors.New("the pod template would be stored")
-	}
-	return a.answers[template.Template.Spec.Containers[0].Name]
-}
-
 func request(version, object, old string) admission.Request {
-	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		Operation:   admissionv1.Create,
-		Name:        "web",
-		Namespace:   "default",
-		Kind:        metav1.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet"},
-		RequestKind: &metav1.GroupVersionKind{Group: "apps.kruise.io", Version: version, Kind: "CloneSet"},
-		Object:      runtime.RawExtension{Raw: []byte(object)},
-	}}
-	if old != "" {
-		req.Operation = admissionv1.Update
-		req.OldObject = runtime.RawExtension{Raw: []byte(old)}
-	}
-	return req
+	return admissiontest.Request(appsv1beta1.GroupVersion().WithKind("CloneSet"), version, object, old)
 }

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 )
 
 const (
@@ -61,8 +61,9 @@ func (p *Probe) Watch(h admission.Handler) admission.Handler {
 	})
 }
 
-// Check asks the API server for the dry-run creation of a StatefulSet and returns nil when that led to this process. url is where
-// the API server was told to call, for the error, which says what to do.
+// Check asks the API server for the dry-run creation of a CloneSet and returns nil when that led to this process. The question is in the
+// older version, so that the API server has to have it converted before it calls a webhook. url is where the API server was told to
+// call, for the error, which says what to do.
 func (p *Probe) Check(ctx context.Context, c client.Client, url string) error {
 	p.reached.Store(false)
 	var last error
@@ -81,7 +82,7 @@ func (p *Probe) Check(ctx context.Context, c client.Client, url string) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("checking that the API server reaches the webhooks at %s: %w", url, ctx.Err())
 	case last == nil:
-		return fmt.Errorf("the API server did not ask this process at %s about a StatefulSet: the webhook configurations "+
+		return fmt.Errorf("the API server did not ask this process at %s about a CloneSet: the webhook configurations "+
 			"kruise-operator-mutating and kruise-operator-validating are missing or lead elsewhere; run `install` with the same URL", url)
 	case isCallFailure(last):
 		return fmt.Errorf("the API server cannot reach the webhooks of this process at %s: %w; set WEBHOOK_URL to an address "+
@@ -93,21 +94,26 @@ func (p *Probe) Check(ctx context.Context, c client.Client, url string) error {
 	}
 }
 
-// isCallFailure tells a webhook that could not be called from all other failures. The API server has no reason of its own for it.
+// isCallFailure tells a webhook that could not be called, for admission or conversion, from all other failures. The API server has no
+// reason of its own for it.
 func isCallFailure(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && strings.Contains(status.Status().Message, "failed calling webhook")
+	if !errors.As(err, &status) {
+		return false
+	}
+	message := status.Status().Message
+	return strings.Contains(message, "failed calling webhook") || strings.Contains(message, "conversion webhook for")
 }
 
-func (p *Probe) question() *appsv1beta1.StatefulSet {
+func (p *Probe) question() *appsv1alpha1.CloneSet {
 	labels := map[string]string{"app.kubernetes.io/name": "kruise-operator-reach-probe"}
-	return &appsv1beta1.StatefulSet{
+	return &appsv1alpha1.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName: "kruise-operator-reach-probe-",
 			Namespace:    metav1.NamespaceDefault,
 			Annotations:  map[string]string{annotation: p.token},
 		},
-		Spec: appsv1beta1.StatefulSetSpec{
+		Spec: appsv1alpha1.CloneSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 )
 
@@ -81,10 +81,10 @@ volumeClaimTemplates: [{metadata: {name: data}}]`,
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := &appsv1beta1.StatefulSet{Spec: parse[appsv1beta1.StatefulSetSpec](t, tc.spec)}
-			options := parse[statefulset.Options](t, tc.options)
+			got := &appsv1beta1.StatefulSet{Spec: admissiontest.Parse[appsv1beta1.StatefulSetSpec](t, tc.spec)}
+			options := admissiontest.Parse[statefulset.Options](t, tc.options)
 			statefulset.Default(got, options)
-			want := parse[appsv1beta1.StatefulSetSpec](t, tc.want)
+			want := admissiontest.Parse[appsv1beta1.StatefulSetSpec](t, tc.want)
 			if diff := cmp.Diff(want, got.Spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
@@ -112,7 +112,7 @@ volumeClaimTemplates:
   spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, storageClassName: disk}
   status: {phase: Pending}
 volumeClaimUpdateStrategy: {}`
-	want := parse[appsv1beta1.StatefulSetSpec](t, stored)
+	want := admissiontest.Parse[appsv1beta1.StatefulSetSpec](t, stored)
 	got := &appsv1beta1.StatefulSet{Spec: *want.DeepCopy()}
 	statefulset.Default(got, statefulset.Options{AutoDeletePVC: true})
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
@@ -121,13 +121,4 @@ volumeClaimUpdateStrategy: {}`
 	if got.Spec.UpdateStrategy.Type != appsv1.RollingUpdateStatefulSetStrategyType {
 		t.Errorf("the stored object was not read: type %q", got.Spec.UpdateStrategy.Type)
 	}
-}
-
-func parse[T any](t *testing.T, text string) T {
-	t.Helper()
-	var v T
-	if err := yaml.UnmarshalStrict([]byte(text), &v); err != nil {
-		t.Fatalf("reading %s: %v", text, err)
-	}
-	return v
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 )
 
@@ -351,20 +351,7 @@ func claims(templates string) string { return `{spec: {volumeClaimTemplates: [` 
 
 func changed(t *testing.T, text, change string) *appsv1beta1.StatefulSet {
 	t.Helper()
-	object, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if change != "" {
-		patch, err := yaml.YAMLToJSON([]byte(change))
-		if err != nil {
-			t.Fatalf("reading %s: %v", change, err)
-		}
-		if object, err = jsonpatch.MergePatch(object, patch); err != nil {
-			t.Fatalf("merging %s: %v", change, err)
-		}
-	}
-	set := parse[appsv1beta1.StatefulSet](t, string(object))
+	set := admissiontest.Parse[appsv1beta1.StatefulSet](t, admissiontest.Merge(t, text, change))
 	return &set
 }
 

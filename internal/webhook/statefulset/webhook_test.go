@@ -4,16 +4,12 @@
 package statefulset_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,11 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 )
 
@@ -92,29 +89,13 @@ func TestDefaulter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := &statefulset.Defaulter{Options: statefulset.Options{AutoDeletePVC: true}}
 			response := d.Handle(t.Context(), request(tc.version, tc.object, tc.old))
-			if !response.Allowed {
-				t.Fatalf("denied: %v", response.Result)
-			}
-			got := []byte(tc.object)
-			if len(response.Patches) > 0 {
-				operations, err := json.Marshal(response.Patches)
-				if err != nil {
-					t.Fatal(err)
-				}
-				patch, err := jsonpatch.DecodePatch(operations)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got, err = patch.Apply(got); err != nil {
-					t.Fatalf("applying %s: %v", operations, err)
-				}
-				for _, o := range response.Patches {
-					if strings.HasPrefix(o.Path, "/spec/template") || strings.HasPrefix(o.Path, "/spec/volumeClaimTemplates") || o.Operation == "remove" {
-						t.Errorf("the patch has %s %s", o.Operation, o.Path)
-					}
+			got := admissiontest.Mutated(t, tc.object, response)
+			for _, o := range response.Patches {
+				if strings.HasPrefix(o.Path, "/spec/template") || strings.HasPrefix(o.Path, "/spec/volumeClaimTemplates") || o.Operation == "remove" {
+					t.Errorf("the patch has %s %s", o.Operation, o.Path)
 				}
 			}
-			if diff := cmp.Diff(parse[any](t, tc.want), parse[any](t, string(got))); diff != "" {
+			if diff := cmp.Diff(admissiontest.Parse[any](t, tc.want), admissiontest.Parse[any](t, got)); diff != "" {
 				t.Errorf("object (-want +got):\n%s", diff)
 			}
 		})
@@ -122,13 +103,7 @@ func TestDefaulter(t *testing.T) {
 }
 
 func TestValidator(t *testing.T) {
-	edit := func(old, change string) string {
-		merged, err := jsonpatch.MergePatch([]byte(old), []byte(change))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(merged)
-	}
+	edit := func(old, change string) string { return admissiontest.Merge(t, old, change) }
 	fault := field.ErrorList{field.Required(field.NewPath("template", "spec", "containers").Index(0).Child("image"), "")}
 	refusing := apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", fault)
 	cases := map[string]struct {
@@ -177,17 +152,11 @@ func TestValidator(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			answer := &answering{err: tc.templates}
+			answer := &admissiontest.Templates{Answer: func(*corev1.PodTemplateSpec) error { return tc.templates }}
 			v := &statefulset.Validator{Options: statefulset.Options{AutoDeletePVC: true}, Templates: templatecheck.Checker{Client: answer}}
 			response := v.Handle(t.Context(), request("v1beta1", tc.object, tc.old))
 
-			var denied []string
-			if response.Result != nil && response.Result.Details != nil {
-				for _, cause := range response.Result.Details.Causes {
-					denied = append(denied, cause.Field)
-				}
-			}
-			if diff := cmp.Diff(tc.wantDenied, denied); diff != "" {
+			if diff := cmp.Diff(tc.wantDenied, admissiontest.Denied(response)); diff != "" {
 				t.Errorf("causes (-want +got):\n%s", diff)
 			}
 			if response.Allowed == (len(tc.wantDenied) > 0) {
@@ -199,8 +168,8 @@ func TestValidator(t *testing.T) {
 			if diff := cmp.Diff(tc.wantWarnings, response.Warnings); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
-			if answer.asked != tc.asked {
-				t.Errorf("the server was asked about the template: %v, want %v", answer.asked, tc.asked)
+			if answer.Asked != tc.asked {
+				t.Errorf("the server was asked about the template: %v, want %v", answer.Asked, tc.asked)
 			}
 		})
 	}
@@ -220,11 +189,7 @@ func TestValidatorLooksAtStorageClasses(t *testing.T) {
 
 	set := func(class, size string) string {
 		claim := `{"metadata":{"name":"data"},"spec":{` + class + `"resources":{"requests":{"storage":"` + size + `"}}}}`
-		merged, err := jsonpatch.MergePatch([]byte(stored), []byte(`{"spec":{"volumeClaimTemplates":[`+claim+`]}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(merged)
+		return admissiontest.Merge(t, stored, `{"spec":{"volumeClaimTemplates":[`+claim+`]}}`)
 	}
 	cases := map[string]struct {
 		class, size string
@@ -240,7 +205,7 @@ func TestValidatorLooksAtStorageClasses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := &statefulset.Validator{
 				Options:   statefulset.Options{AutoResizePVC: true},
-				Templates: templatecheck.Checker{Client: &answering{}},
+				Templates: templatecheck.Checker{Client: &admissiontest.Templates{}},
 				Classes:   statefulset.StorageClasses{Reader: reader},
 			}
 			response := v.Handle(t.Context(), request("v1beta1", set(tc.class, tc.size), set(tc.class, "1Gi")))
@@ -251,36 +216,6 @@ func TestValidatorLooksAtStorageClasses(t *testing.T) {
 	}
 }
 
-// answering is an API server that gives one answer to every creation.
-type answering struct {
-	client.Writer
-	err   error
-	asked bool
-}
-
-func (a *answering) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
-	a.asked = true
-	if _, ok := object.(*corev1.PodTemplate); !ok {
-		return errors.New("something else than a pod template is created")
-	}
-	if o := (&client.CreateOptions{}).ApplyOptions(options); len(o.DryRun) == 0 {
-		return errors.New("the pod template would be stored")
-	}
-	return a.err
-}
-
 func request(version, object, old string) admission.Request {
-	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		Operation:   admissionv1.Create,
-		Name:        "web",
-		Namespace:   "default",
-		Kind:        metav1.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"},
-		RequestKind: &metav1.GroupVersionKind{Group: "apps.kruise.io", Version: version, Kind: "StatefulSet"},
-		Object:      runtime.RawExtension{Raw: []byte(object)},
-	}}
-	if old != "" {
-		req.Operation = admissionv1.Update
-		req.OldObject = runtime.RawExtension{Raw: []byte(old)}
-	}
-	return req
+	return admissiontest.Request(appsv1beta1.GroupVersion().WithKind("StatefulSet"), version, object, old)
 }

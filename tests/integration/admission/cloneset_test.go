@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
 func testCloneSet(t *testing.T, e *env) {
@@ -25,6 +27,11 @@ func testCloneSet(t *testing.T, e *env) {
 	t.Run("pods to delete", func(t *testing.T) { testPodsToDelete(t, e) })
 	t.Run("stored", func(t *testing.T) { testCloneSetStored(t, e) })
 	t.Run("both versions", func(t *testing.T) { testBothVersions(t, e) })
+	t.Run("list and watch", func(t *testing.T) { testListAndWatch(t, e) })
+	t.Run("scale", func(t *testing.T) { testScale(t, e) })
+	t.Run("printing", func(t *testing.T) { testCloneSetPrinting(t, e) })
+	t.Run("apply", func(t *testing.T) { testApply(t, e) })
+	t.Run("a manifest over OpenKruise's defaults", func(t *testing.T) { testManifestOverDefaults(t, e) })
 }
 
 // cloneSet is a good CloneSet of a version. rolling are fields of the rolling update as v1beta1 has them, in one line; edits replace text.
@@ -39,21 +46,10 @@ kind: CloneSet
 metadata:
   name: NAME
 spec:
-  replicas: 3
-  selector:
-    matchLabels: {app: web}
-  template:
-    metadata:
-      labels: {app: web}
-    spec:
-      readinessGates:
-      - conditionType: InPlaceUpdateReady
-      containers:
-      - name: main
-        image: example/web:v1
+` + pods + `
   updateStrategy: STRATEGY
 `)
-	return strings.ReplaceAll(edited(text, edits...), "NAME", name)
+	return strings.ReplaceAll(environment.Edited(text, edits...), "NAME", name)
 }
 
 // inVersion puts a message about v1beta1 in the words of a version. It names the fields of a rolling update as rolling.<field>.
@@ -459,6 +455,21 @@ func testBothVersions(t *testing.T, e *env) {
 			t.Fatal(got.err)
 		}
 		excluded("the label that means it says no", nil)
+	})
+
+	// The API server converts before it looks at the schema, so the answer about such a value is the conversion's.
+	t.Run("a value of the wrong type is refused with its field", func(t *testing.T) {
+		for value, want := range map[string]string{
+			"scaleStrategy: []":                            `spec.scaleStrategy: Invalid value: []: must be an object`,
+			"updateStrategy: {partition: {}}":              `spec.updateStrategy.partition: Invalid value: {}: must be a whole number of at most 32 bits, or a string`,
+			"updateStrategy: {maxUnavailable: 4294967296}": `spec.updateStrategy.maxUnavailable: Invalid value: 4294967296: must be a whole number of at most 32 bits, or a string`,
+		} {
+			body := cloneSet("v1alpha1", "mistyped", "", "updateStrategy: {}", value)
+			got := e.send(t, http.MethodPost, "v1alpha1", ns, "", body, nil)
+			if got.err == nil || !strings.Contains(got.err.Error(), want) {
+				t.Errorf("%s: %v", value, got.err)
+			}
+		}
 	})
 
 	t.Run("pulling images ahead is annotations in v1alpha1", func(t *testing.T) {

@@ -96,6 +96,8 @@ func testSchemaAlone(t *testing.T, e *env) {
 		}
 	})
 
+	t.Run("CloneSet", func(t *testing.T) { testCloneSetSchema(t, e.about("clonesets"), ns) })
+
 	if err := install.Install(t.Context(), e.client, install.Options{WebhookURL: e.url, Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}

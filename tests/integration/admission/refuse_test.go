@@ -21,10 +21,11 @@ func TestAdmission(t *testing.T) {
 	t.Run("v1alpha1", func(t *testing.T) { testV1alpha1(t, e) })
 	t.Run("printing", func(t *testing.T) { testPrinting(t, e) })
 	t.Run("fixtures", func(t *testing.T) { testFixtures(t, e) })
-	t.Run("samples", func(t *testing.T) { testSamples(t, e) })
+	t.Run("manifests", func(t *testing.T) { testManifests(t, e) })
 	t.Run("conformance", func(t *testing.T) { testConformance(t, e) })
 	t.Run("CloneSet", func(t *testing.T) { testCloneSet(t, e.about("clonesets")) })
 	t.Run("without webhooks", func(t *testing.T) { testSchemaAlone(t, e) })
+	t.Run("another authority", func(t *testing.T) { testAuthority(t, e) })
 	t.Run("reach", func(t *testing.T) { testReach(t, e) })
 	t.Run("uninstall", func(t *testing.T) { testUninstall(t, e) }) // last: nothing of ours is left
 }

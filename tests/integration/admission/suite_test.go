@@ -23,7 +23,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -33,7 +32,6 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
-	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 	"github.com/kruise-operator/kruise-operator/internal/platform/install"
@@ -41,6 +39,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/reach"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
 // env is an API server with our kinds installed and our webhooks served by this process.
@@ -69,13 +68,22 @@ func start(t *testing.T) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &env{cluster: c, client: newClient(t, c.Config()), url: "https://127.0.0.1:" + strconv.Itoa(port), probe: reach.New(), resource: "statefulsets"}
+	direct, err := client.New(c.Config(), client.Options{Scheme: environment.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &env{cluster: c, client: direct, url: "https://127.0.0.1:" + strconv.Itoa(port), probe: reach.New(), resource: "statefulsets"}
 
 	options := install.Options{WebhookURL: e.url, Now: time.Now(), Report: func(line string) { t.Log(line) }}
 	if err := install.Install(t.Context(), e.client, options); err != nil {
 		t.Fatal(err)
 	}
-	e.certs = &certs.Source{Client: e.client, Secret: install.CertificateSecret(), Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}}
+	e.certs = &certs.Source{
+		Client: e.client, Secret: install.CertificateSecret(), Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{},
+		Trust: func(ctx context.Context, ca []byte) error {
+			return install.Trust(ctx, e.client, install.Options{WebhookURL: e.url, Now: time.Now()}, ca)
+		},
+	}
 	if _, err := e.certs.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -96,21 +104,6 @@ func start(t *testing.T) *env {
 		t.Fatal(err)
 	}
 	return e
-}
-
-func newClient(t *testing.T, config *rest.Config) client.Client {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // answer is what the API server says to one request.
@@ -230,17 +223,8 @@ func (r *recorder) sorted() []string {
 	return slices.Sorted(slices.Values(r.texts))
 }
 
-// manifest is a good StatefulSet of a version; edits replace text in it, old and new in turns.
-func manifest(version, name string, edits ...string) string {
-	text := strings.NewReplacer("VERSION", version, "NAME", name).Replace(`
-apiVersion: apps.kruise.io/VERSION
-kind: StatefulSet
-metadata:
-  name: NAME
-spec:
-  replicas: 3
-  serviceName: web
-  podManagementPolicy: Parallel
+// pods are the selector and the template of the manifests here.
+const pods = `  replicas: 3
   selector:
     matchLabels: {app: web}
   template:
@@ -252,22 +236,24 @@ spec:
       containers:
       - name: main
         image: example/web:v1
+`
+
+// manifest is a good StatefulSet of a version; edits replace text in it, old and new in turns.
+func manifest(version, name string, edits ...string) string {
+	text := strings.NewReplacer("VERSION", version, "NAME", name).Replace(`
+apiVersion: apps.kruise.io/VERSION
+kind: StatefulSet
+metadata:
+  name: NAME
+spec:
+` + pods + `
+  serviceName: web
+  podManagementPolicy: Parallel
   updateStrategy:
     type: RollingUpdate
     rollingUpdate: {podUpdatePolicy: InPlaceIfPossible}
 `)
-	return edited(text, edits...)
-}
-
-// edited replaces text, old and new in turns.
-func edited(text string, edits ...string) string {
-	for i := 0; i < len(edits); i += 2 {
-		if !strings.Contains(text, edits[i]) {
-			panic("the manifest has no " + edits[i])
-		}
-		text = strings.Replace(text, edits[i], edits[i+1], 1)
-	}
-	return text
+	return environment.Edited(text, edits...)
 }
 
 func ptrTo[T any](v T) *T { return &v }

@@ -25,6 +25,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/platform/install"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/reach"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
 // testFixtures stores what OpenKruise stored, status included, and finds it unchanged.
@@ -33,7 +34,7 @@ func testFixtures(t *testing.T, e *env) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := 0
+	found := map[string]int{}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -47,10 +48,11 @@ func testFixtures(t *testing.T, e *env) {
 		}
 		for _, item := range list.Items {
 			object := &unstructured.Unstructured{Object: item}
-			if object.GetKind() != "StatefulSet" || !strings.HasPrefix(object.GetAPIVersion(), "apps.kruise.io/") {
+			resource := map[string]string{"CloneSet": "clonesets", "StatefulSet": "statefulsets"}[object.GetKind()]
+			if resource == "" || !strings.HasPrefix(object.GetAPIVersion(), "apps.kruise.io/") {
 				continue
 			}
-			found++
+			found[resource]++
 			t.Run(strings.TrimPrefix(path, "../../testdata/openkruise-1.9/")+"/"+object.GetName(), func(t *testing.T) {
 				ns := e.namespace(t)
 				object.SetNamespace(ns)
@@ -66,11 +68,10 @@ func testFixtures(t *testing.T, e *env) {
 				if err := e.client.Status().Update(t.Context(), status); err != nil {
 					t.Fatal(err)
 				}
-				read := e.get(t, "v1beta1", ns, object.GetName())
-				got := normal(t, read)
+				got := normal(t, e.about(resource).get(t, "v1beta1", ns, object.GetName()))
 				// OpenKruise's own v1alpha1 loses the retention policy; Retain is what its absence means.
 				for _, spec := range []map[string]any{want["spec"].(map[string]any), got["spec"].(map[string]any)} {
-					if spec["persistentVolumeClaimRetentionPolicy"] == nil {
+					if resource == "statefulsets" && spec["persistentVolumeClaimRetentionPolicy"] == nil {
 						spec["persistentVolumeClaimRetentionPolicy"] = map[string]any{"whenDeleted": "Retain", "whenScaled": "Retain"}
 					}
 				}
@@ -79,11 +80,71 @@ func testFixtures(t *testing.T, e *env) {
 						t.Errorf("%s (-stored by OpenKruise +stored here):\n%s", part, diff)
 					}
 				}
+				for _, version := range []string{"v1beta1", "v1alpha1"} {
+					testReplaced(t, e.about(resource), version, ns, object.GetName())
+				}
 			})
 		}
 	}
-	if found < 5 {
-		t.Errorf("%d StatefulSets found in %d files", found, len(paths))
+	if found["clonesets"] < 5 || found["statefulsets"] < 5 {
+		t.Errorf("in %d files there are %v", len(paths), found)
+	}
+}
+
+// testReplaced writes an object back as it is read, in a version, and finds that nothing changed.
+func testReplaced(t *testing.T, e *env, version, ns, name string) {
+	t.Helper()
+	before := e.get(t, "v1beta1", ns, name)
+	if got := e.send(t, http.MethodPut, version, ns, name, text(t, e.get(t, version, ns, name)), nil); got.err != nil {
+		t.Fatalf("replacing it in %s: %v", version, got.err)
+	}
+	after := e.get(t, "v1beta1", ns, name)
+	for _, object := range []*unstructured.Unstructured{before, after} {
+		object.SetManagedFields(nil)
+		object.SetResourceVersion("") // with managedFields, their times change
+	}
+	if diff := cmp.Diff(before.Object, after.Object); diff != "" {
+		t.Errorf("after replacing it with itself in %s (-before +after):\n%s", version, diff)
+	}
+}
+
+// testManifestOverDefaults replaces an object that OpenKruise had written its defaults into by the manifest that it was made from.
+func testManifestOverDefaults(t *testing.T, e *env) {
+	const folder = "../../testdata/openkruise-1.9/cloneset-simple/"
+	read := func(name string) map[string]any {
+		t.Helper()
+		content, err := os.ReadFile(folder + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var object map[string]any
+		if err := yaml.Unmarshal(content, &object); err != nil {
+			t.Fatal(err)
+		}
+		return object
+	}
+	stored := &unstructured.Unstructured{}
+	for _, item := range read("state-after-01.yaml")["items"].([]any) {
+		if object, ok := item.(map[string]any); ok && object["kind"] == "CloneSet" {
+			stored.Object = object
+		}
+	}
+	ns := e.namespace(t)
+	stored.SetNamespace(ns)
+	stored.SetUID("")
+	stored.SetResourceVersion("")
+	if err := e.client.Create(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.cluster.Kubectl(t.Context(), "replace", "--namespace="+ns, "-f", folder+"01-applied.yaml").CombinedOutput()
+	if err != nil || strings.Contains(string(out), "Warning") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// The template is as the manifest has it; whether that is another one is for the revisions to say. All else is as it was.
+	want := normal(t, stored)["spec"].(map[string]any)
+	want["template"] = read("01-applied.yaml")["spec"].(map[string]any)["template"]
+	if diff := cmp.Diff(want, normal(t, e.get(t, "v1beta1", ns, stored.GetName()))["spec"]); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 }
 
@@ -101,15 +162,24 @@ func normal(t *testing.T, object *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// testSamples applies the samples as they are, without a warning.
-func testSamples(t *testing.T, e *env) {
+// testManifests applies the samples and the manifests of the documentation as they are, without a warning.
+func testManifests(t *testing.T, e *env) {
 	ns := e.namespace(t)
-	for _, mode := range []string{"--server-side", "--server-side=false"} {
-		cmd := e.cluster.Kubectl(t.Context(), "apply", mode, "--dry-run=server", "--namespace="+ns, "-f", "../../../config/samples/apps_v1alpha1_statefulset.yaml",
-			"-f", "../../../config/samples/apps_v1beta1_statefulset.yaml", "-f", "../../../config/samples/apps_v1beta1_statefulset_full.yaml")
-		out, err := cmd.CombinedOutput()
-		if err != nil || strings.Contains(string(out), "Warning") {
-			t.Errorf("apply %s: %v: %s", mode, err, out)
+	sources := map[string][]string{"the samples": {"-k", "../../../config/samples"}}
+	for page, blocks := range environment.DocumentedManifests(t, "../../../docs/kinds") {
+		file := filepath.Join(t.TempDir(), page+".yaml")
+		if err := os.WriteFile(file, []byte(strings.Join(blocks, "---\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sources[page] = []string{"-f", file}
+	}
+	for source, arguments := range sources {
+		for _, mode := range []string{"--server-side", "--server-side=false"} {
+			arguments := append([]string{"apply", mode, "--dry-run=server", "--namespace=" + ns}, arguments...)
+			out, err := e.cluster.Kubectl(t.Context(), arguments...).CombinedOutput()
+			if err != nil || strings.Contains(string(out), "Warning") {
+				t.Errorf("apply %s of %s: %v: %s", mode, source, err, out)
+			}
 		}
 	}
 }
@@ -123,8 +193,10 @@ func testConformance(t *testing.T, e *env) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if strings.Contains(string(out), "--- SKIP") || !strings.Contains(string(out), "--- PASS: TestOlderClientsLoseNothing") {
-		t.Errorf("not all of it ran:\n%s", out)
+	for _, name := range []string{"TestOlderClientsLoseNothing", "TestCloneSet"} {
+		if strings.Contains(string(out), "--- SKIP") || !strings.Contains(string(out), "--- PASS: "+name+" ") {
+			t.Errorf("not all of it ran, %s among them:\n%s", name, out)
+		}
 	}
 }
 
@@ -145,6 +217,16 @@ func testReach(t *testing.T, e *env) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	back := func(t *testing.T) {
+		t.Helper()
+		if err := install.Install(t.Context(), e.client, install.Options{WebhookURL: e.url, Now: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.probe.Check(t.Context(), e.client, e.url); err != nil {
+			t.Errorf("after installing the right address again: %v", err)
+		}
+	}
+	kept := createKept(t, e.about("clonesets"))
 	nowhere := install.Options{WebhookURL: strings.TrimRight(e.url, "0123456789") + strconv.Itoa(port), Now: time.Now()}
 	if err := install.Install(t.Context(), e.client, nowhere); err != nil {
 		t.Fatal(err)
@@ -158,12 +240,8 @@ func testReach(t *testing.T, e *env) {
 			t.Errorf("the error does not say %q: %v", part, err)
 		}
 	}
-	if err := install.Install(t.Context(), e.client, install.Options{WebhookURL: e.url, Now: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.probe.Check(t.Context(), e.client, e.url); err != nil {
-		t.Errorf("after installing the right address again: %v", err)
-	}
+	t.Run("conversion", func(t *testing.T) { testAway(t, e.about("clonesets"), kept, back) })
+	back(t)
 }
 
 func testUninstall(t *testing.T, e *env) {

@@ -39,7 +39,7 @@ func nothingLeft(t *testing.T, n *environment.Namespace, name string) func(conte
 
 func TestBackgroundDeletionTakesEverything(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 3))
+	n.Apply(environment.StatefulSetManifest("web", 3))
 	set := n.Settled("web")
 	if err := n.Client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestBackgroundDeletionTakesEverything(t *testing.T) {
 
 func TestForegroundDeletionWaitsForThePods(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 3))
+	n.Apply(environment.StatefulSetManifest("web", 3))
 	set := n.Settled("web")
 	n.PatchPod("web-1", `{"metadata":{"finalizers":["example.io/hold"]}}`)
 	before := uids(n.Pods())

@@ -14,11 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
 func TestHistoryIsKeptToItsLimit(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 1, "  serviceName: web\n", "  serviceName: web\n  revisionHistoryLimit: 2\n"))
+	n.Apply(environment.StatefulSetManifest("web", 1, "  serviceName: web\n", "  serviceName: web\n  revisionHistoryLimit: 2\n"))
 	n.Settled("web")
 	for i := 2; i <= 6; i++ {
 		n.SetImage("web", fmt.Sprintf("example/web:v%d", i))
@@ -53,7 +55,7 @@ func numbers(list []appsv1.ControllerRevision) map[string]int64 {
 
 func TestRevisionWhoseNameIsTakenGetsAnother(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 1))
+	n.Apply(environment.StatefulSetManifest("web", 1))
 	set := n.Settled("web")
 	name := set.Status.UpdateRevision
 	if err := n.Client.Delete(t.Context(), set); err != nil {
@@ -68,7 +70,7 @@ func TestRevisionWhoseNameIsTakenGetsAnother(t *testing.T) {
 	if err := n.Client.Create(t.Context(), squatter); err != nil {
 		t.Fatal(err)
 	}
-	n.Apply(manifest("web", 1))
+	n.Apply(environment.StatefulSetManifest("web", 1))
 	set = n.Settled("web")
 	if set.Status.UpdateRevision == name || ptr.Deref(set.Status.CollisionCount, 0) != 1 {
 		t.Errorf("the set is at %s with %d collisions, want another name than %s and 1", set.Status.UpdateRevision, ptr.Deref(set.Status.CollisionCount, 0), name)

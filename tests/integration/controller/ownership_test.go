@@ -55,7 +55,7 @@ func TestAdoptsOrphansAfterALookAtTheLiveSet(t *testing.T) {
 		}
 	}
 	log := openLog(t)
-	n.Apply(manifest("web", 2, onDelete()...))
+	n.Apply(environment.StatefulSetManifest("web", 2, onDelete()...))
 	set := n.StatefulSet("web")
 	n.Eventually("the orphan has a controller", func(context.Context) error {
 		if got := n.Pod("web-0"); got == nil || controllerOf(got) != set.UID {
@@ -97,7 +97,7 @@ func TestAdoptsOrphansAfterALookAtTheLiveSet(t *testing.T) {
 
 func TestReleasesAPodWhoseLabelsStopMatching(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 2))
+	n.Apply(environment.StatefulSetManifest("web", 2))
 	set := n.Settled("web")
 	released := n.Pod("web-1")
 	n.PatchPod("web-1", `{"metadata":{"labels":{"app":"mine-now"}}}`)
@@ -134,7 +134,7 @@ func TestReleasesAPodWhoseLabelsStopMatching(t *testing.T) {
 
 func TestTakesOverWhatADeletedSetLeft(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 3))
+	n.Apply(environment.StatefulSetManifest("web", 3))
 	n.Settled("web")
 	n.SetImage("web", "example/web:v2")
 	first := n.Settled("web")
@@ -165,7 +165,7 @@ func TestTakesOverWhatADeletedSetLeft(t *testing.T) {
 		t.Fatalf("deleting the set with --cascade=orphan touched its pods: %v, were %v", got, pods)
 	}
 
-	n.Apply(manifest("web", 3, "example/web:v1", "example/web:v2"))
+	n.Apply(environment.StatefulSetManifest("web", 3, "example/web:v1", "example/web:v2"))
 	second := n.Settled("web")
 	if got := uids(n.Pods()); !maps.Equal(got, pods) {
 		t.Errorf("the pods are %v, were %v", got, pods)
@@ -189,7 +189,7 @@ func TestTakesOverWhatADeletedSetLeft(t *testing.T) {
 // Pods that OpenKruise made say v1alpha1 in their owner references. They are the set's like any other.
 func TestOwnerReferencesOfTheOlderVersionCount(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 2))
+	n.Apply(environment.StatefulSetManifest("web", 2))
 	set := n.Settled("web")
 	for _, name := range []string{"web-0", "web-1"} {
 		n.PatchPod(name, fmt.Sprintf(`{"metadata":{"ownerReferences":[{"uid":%q,"apiVersion":"apps.kruise.io/v1alpha1"}]}}`, set.UID))

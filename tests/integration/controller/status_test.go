@@ -60,7 +60,7 @@ func verdict(set *v1beta1.StatefulSet) string {
 
 func TestStatusCountsEveryPod(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 6))
+	n.Apply(environment.StatefulSetManifest("web", 6))
 	first := n.Settled("web")
 	current := first.Status.UpdateRevision
 	statusBecomes(n, "web", "everything is done", v1beta1.StatefulSetStatus{
@@ -125,7 +125,7 @@ func TestStatusCountsEveryPod(t *testing.T) {
 
 func TestConditionsFollowTheSet(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 3, "image: example/web:v1", "image: example/unpullable:v1"))
+	n.Apply(environment.StatefulSetManifest("web", 3, "image: example/web:v1", "image: example/unpullable:v1"))
 	n.Eventually("the pods do not become available", func(context.Context) error {
 		set := n.StatefulSet("web")
 		if set.Status.Replicas != 3 || verdict(set) != "InProgress" || !is(set, v1beta1.StatefulSetAvailable, corev1.ConditionFalse) ||
@@ -173,7 +173,7 @@ func TestConditionsFollowTheSet(t *testing.T) {
 
 func TestScaleSubresource(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 2))
+	n.Apply(environment.StatefulSetManifest("web", 2))
 	set := n.Settled("web")
 	scale := &autoscalingv1.Scale{}
 	if err := n.Client.SubResource("scale").Get(t.Context(), set, scale); err != nil {
@@ -198,7 +198,7 @@ func TestScaleSubresource(t *testing.T) {
 
 func TestPrinterColumns(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 2))
+	n.Apply(environment.StatefulSetManifest("web", 2))
 	n.Settled("web")
 	for _, kind := range []string{"statefulsets.v1beta1.apps.kruise.io", "statefulsets.v1alpha1.apps.kruise.io", "asts", "sts.apps.kruise.io"} {
 		for _, tc := range []struct {
@@ -227,7 +227,7 @@ func TestPrinterColumns(t *testing.T) {
 
 func TestEventsTellWhatHappened(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 2))
+	n.Apply(environment.StatefulSetManifest("web", 2))
 	n.Settled("web")
 	n.SetImage("web", "example/web:v2")
 	n.Settled("web")

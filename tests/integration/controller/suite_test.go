@@ -8,9 +8,7 @@
 package controller_test
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,44 +33,6 @@ func TestMain(m *testing.M) {
 		Cluster: cluster.Options{Audit: &cluster.Audit{}},
 		Nodes:   &simnode.Options{},
 	}, func(e *environment.Environment) { env = e })
-}
-
-// manifest is a Parallel set that updates in place; edits replace text in it, old and new in turns.
-func manifest(name string, replicas int, edits ...string) string {
-	text := fmt.Sprintf(`
-apiVersion: apps.kruise.io/v1beta1
-kind: StatefulSet
-metadata:
-  name: %[1]s
-spec:
-  replicas: %[2]d
-  serviceName: %[1]s
-  podManagementPolicy: Parallel
-  selector:
-    matchLabels: {app: %[1]s}
-  template:
-    metadata:
-      labels: {app: %[1]s}
-    spec:
-      readinessGates:
-      - conditionType: InPlaceUpdateReady
-      terminationGracePeriodSeconds: 1
-      containers:
-      - name: main
-        image: example/web:v1
-  updateStrategy:
-    type: RollingUpdate
-    rollingUpdate:
-      podUpdatePolicy: InPlaceIfPossible
-      maxUnavailable: 1
-`, name, replicas)
-	for i := 0; i < len(edits); i += 2 {
-		if !strings.Contains(text, edits[i]) {
-			panic("the manifest has no " + edits[i])
-		}
-		text = strings.Replace(text, edits[i], edits[i+1], 1)
-	}
-	return text
 }
 
 // onDelete keeps the set from moving pods by itself.

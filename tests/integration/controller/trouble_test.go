@@ -48,7 +48,7 @@ func TestSetThatCannotBeDecodedIsContained(t *testing.T) {
 		}
 	}
 	// The API server goes on calling a webhook for a moment after its configuration is gone.
-	broken := manifest("broken", 2, "      containers:\n      - name: main\n        image: example/web:v1\n", "      containers: none\n")
+	broken := environment.StatefulSetManifest("broken", 2, "      containers:\n      - name: main\n        image: example/web:v1\n", "      containers: none\n")
 	n.Eventually("the API server stores a template that cannot be decoded", func(ctx context.Context) error {
 		cmd := n.Cluster.Kubectl(ctx, "apply", "--namespace="+n.Name, "-f", "-")
 		cmd.Stdin = strings.NewReader(broken)
@@ -83,7 +83,7 @@ func TestSetThatCannotBeDecodedIsContained(t *testing.T) {
 		return nil
 	})
 
-	n.Apply(manifest("fine", 2))
+	n.Apply(environment.StatefulSetManifest("fine", 2))
 	n.Settled("fine")
 	n.SetImage("fine", "example/web:v2")
 	n.Settled("fine")
@@ -108,7 +108,7 @@ func TestSetThatCannotBeDecodedIsContained(t *testing.T) {
 
 func TestFieldWhoseGateIsOffIsKeptAndNamed(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 2, "  serviceName: web\n", "  serviceName: web\n  ordinals: {start: 5}\n"))
+	n.Apply(environment.StatefulSetManifest("web", 2, "  serviceName: web\n", "  serviceName: web\n  ordinals: {start: 5}\n"))
 	set := n.Settled("web")
 	if got := environment.Names(n.Pods()); !slices.Equal(got, []string{"web-0", "web-1"}) {
 		t.Errorf("the pods are %v, want web-0 and web-1", got)
@@ -127,7 +127,7 @@ func TestFieldWhoseGateIsOffIsKeptAndNamed(t *testing.T) {
 
 func TestImageThatCannotBePulledStopsTheRollout(t *testing.T) {
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 6, "maxUnavailable: 1", "maxUnavailable: 2"))
+	n.Apply(environment.StatefulSetManifest("web", 6, "maxUnavailable: 1", "maxUnavailable: 2"))
 	n.Settled("web")
 	before := uids(n.Pods())
 	n.SetImage("web", "example/unpullable:v2")
@@ -162,7 +162,7 @@ func TestImageThatCannotBePulledStopsTheRollout(t *testing.T) {
 
 func TestTemplateThatTheServerRefuses(t *testing.T) {
 	n := env.Namespace(t)
-	refused := manifest("web", 10, "        image: example/web:v1\n", "        image: example/web:v1\n        ports: [{containerPort: 70000}]\n")
+	refused := environment.StatefulSetManifest("web", 10, "        image: example/web:v1\n", "        image: example/web:v1\n        ports: [{containerPort: 70000}]\n")
 	cmd := n.Cluster.Kubectl(t.Context(), "apply", "--namespace="+n.Name, "-f", "-")
 	cmd.Stdin = strings.NewReader(refused)
 	out, err := cmd.CombinedOutput()
@@ -235,7 +235,7 @@ func TestKindThatIsOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 2))
+	n.Apply(environment.StatefulSetManifest("web", 2))
 	n.Consistently(2*time.Second, "the set is left alone", func(context.Context) error {
 		if set := n.StatefulSet("web"); set.Status.ObservedGeneration != 0 || len(n.Pods()) > 0 {
 			return fmt.Errorf("the status is %+v and there are %d pods", set.Status, len(n.Pods()))

@@ -51,7 +51,7 @@ func TestRolloutUnderFaults(t *testing.T) {
 			faulty(t, tc.faults)
 
 			began := time.Now()
-			n.Apply(manifest("web", pods, "25%"))
+			n.Apply(environment.StatefulSetManifest("web", pods, "maxUnavailable: 1", "maxUnavailable: 25%"))
 			n.Settled("web")
 			started := time.Since(began)
 
@@ -90,7 +90,7 @@ func TestAPIServerRestartsInMidRollout(t *testing.T) {
 	const pods, limit = 40, 2
 	n := env.Namespace(t)
 	watching := observe(t, n)
-	n.Apply(manifest("web", pods, "2"))
+	n.Apply(environment.StatefulSetManifest("web", pods, "maxUnavailable: 1", "maxUnavailable: 2"))
 	n.Settled("web")
 	watching.startCounting()
 	n.SetImage("web", "example/web:v2")
@@ -129,7 +129,7 @@ func TestFailingWritesMakeNoBusyLoop(t *testing.T) {
 			n := env.Namespace(t)
 			name := func(i int) string { return fmt.Sprintf("web-%c", 'a'+i) }
 			for i := range sets {
-				n.Apply(manifest(name(i), 0, "2"))
+				n.Apply(environment.StatefulSetManifest(name(i), 0, "maxUnavailable: 1", "maxUnavailable: 2"))
 			}
 			for i := range sets {
 				n.Settled(name(i))

@@ -63,36 +63,6 @@ func faulty(t *testing.T, faults faultproxy.Faults) {
 	t.Cleanup(func() { proxy.Set(faultproxy.Faults{}) })
 }
 
-// manifest is a Parallel set that updates in place.
-func manifest(name string, replicas int, maxUnavailable string) string {
-	return fmt.Sprintf(`
-apiVersion: apps.kruise.io/v1beta1
-kind: StatefulSet
-metadata:
-  name: %[1]s
-spec:
-  replicas: %[2]d
-  serviceName: %[1]s
-  podManagementPolicy: Parallel
-  selector:
-    matchLabels: {app: %[1]s}
-  template:
-    metadata:
-      labels: {app: %[1]s}
-    spec:
-      readinessGates:
-      - conditionType: InPlaceUpdateReady
-      terminationGracePeriodSeconds: 1
-      containers:
-      - name: main
-        image: example/web:v1
-  updateStrategy:
-    rollingUpdate:
-      podUpdatePolicy: InPlaceIfPossible
-      maxUnavailable: %[3]s
-`, name, replicas, maxUnavailable)
-}
-
 // observer follows the pods of a namespace through its own watch, past the proxy, and keeps what a look now and then would miss.
 type observer struct {
 	cancel context.CancelFunc

@@ -115,7 +115,7 @@ func setName(i int) string { return fmt.Sprintf("web-%c", 'a'+i) }
 func delaysNoOther(t *testing.T, troubled *environment.Namespace, trouble func(), began func() bool) {
 	t.Helper()
 	for i := range hangingSets {
-		troubled.Apply(manifest(setName(i), 0, "1"))
+		troubled.Apply(environment.StatefulSetManifest(setName(i), 0))
 	}
 	for i := range hangingSets {
 		troubled.Settled(setName(i))
@@ -134,7 +134,7 @@ func delaysNoOther(t *testing.T, troubled *environment.Namespace, trouble func()
 	other := env.Namespace(t)
 	for _, set := range []string{"first", "second"} {
 		start := time.Now()
-		other.Apply(manifest(set, 10, "25%"))
+		other.Apply(environment.StatefulSetManifest(set, 10, "maxUnavailable: 1", "maxUnavailable: 25%"))
 		other.Settled(set)
 		made := time.Since(start)
 		start = time.Now()

@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
@@ -58,29 +59,6 @@ func start(t *testing.T, options operator.Options) *operator.Operator {
 		}
 	})
 	return o
-}
-
-func manifest(name string, replicas int) string {
-	return fmt.Sprintf(`
-apiVersion: apps.kruise.io/v1beta1
-kind: StatefulSet
-metadata:
-  name: %[1]s
-spec:
-  replicas: %[2]d
-  serviceName: %[1]s
-  podManagementPolicy: Parallel
-  selector:
-    matchLabels: {app: %[1]s}
-  template:
-    metadata:
-      labels: {app: %[1]s}
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers:
-      - name: main
-        image: example/web:v1
-`, name, replicas)
 }
 
 func TestRunRefusesAWebhookURLThatLeadsElsewhere(t *testing.T) {
@@ -129,10 +107,40 @@ func TestRunSaysWhatIsMissingBeforeInstall(t *testing.T) {
 	}
 }
 
+func TestKindsThatAreOffCanBeReadAndDeletedInEveryVersion(t *testing.T) {
+	start(t, operator.Options{Name: "off", Args: []string{"--kinds=StatefulSet"}})
+	n := env.Namespace(t)
+	n.Apply(`
+apiVersion: apps.kruise.io/v1alpha1
+kind: CloneSet
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, image: "example/web:v1"}]}
+  updateStrategy: {type: InPlaceOnly}
+`)
+	set := &v1beta1.CloneSet{}
+	if err := n.Client.Get(t.Context(), client.ObjectKey{Namespace: n.Name, Name: "web"}, set); err != nil {
+		t.Fatal(err)
+	}
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r == nil || r.PodUpdatePolicy != shared.InPlaceOnly {
+		t.Errorf("the update strategy is %+v", set.Spec.UpdateStrategy)
+	}
+	if out, err := n.Kubectl("delete", "clonesets.v1alpha1.apps.kruise.io", "web"); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if pods := n.Pods(); len(pods) > 0 || set.Status.ObservedGeneration > 0 {
+		t.Errorf("somebody looks after it: %v, %+v", environment.Names(pods), set.Status)
+	}
+}
+
 func TestUninstallRefusesWhileSetsExist(t *testing.T) {
 	o := start(t, operator.Options{Name: "uninstalled"})
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 2))
+	n.Apply(environment.StatefulSetManifest("web", 2))
 	set := n.Settled("web")
 	err := o.Uninstall(t.Context())
 	if err == nil {
@@ -164,6 +172,7 @@ func TestUninstallRefusesWhileSetsExist(t *testing.T) {
 		kind schema.GroupVersionKind
 		name string
 	}{
+		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "clonesets.apps.kruise.io"},
 		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "statefulsets.apps.kruise.io"},
 		{admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"), "kruise-operator-mutating"},
 		{admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), "kruise-operator-validating"},
@@ -198,7 +207,7 @@ func passes(ctx context.Context, o *operator.Operator) (int, error) {
 func TestMetrics(t *testing.T) {
 	o := start(t, operator.Options{Name: "metrics"})
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 2))
+	n.Apply(environment.StatefulSetManifest("web", 2))
 	n.Settled("web")
 	text, err := o.Metrics(t.Context())
 	if err != nil {
@@ -232,7 +241,7 @@ func TestRestartAtRestWritesNothing(t *testing.T) {
 	n := env.Namespace(t)
 	const sets = 5
 	for i := range sets {
-		n.Apply(manifest(fmt.Sprintf("web-%c", 'a'+i), 4))
+		n.Apply(environment.StatefulSetManifest(fmt.Sprintf("web-%c", 'a'+i), 4))
 	}
 	for i := range sets {
 		n.Settled(fmt.Sprintf("web-%c", 'a'+i))
@@ -279,7 +288,7 @@ func TestRestartAtRestWritesNothing(t *testing.T) {
 func TestStandbyActsAsSoonAsTheLeaderStops(t *testing.T) {
 	leader := start(t, operator.Options{Name: "leader", LeaderElect: true})
 	n := env.Namespace(t)
-	n.Apply(manifest("web", 2))
+	n.Apply(environment.StatefulSetManifest("web", 2))
 	n.Settled("web")
 	lease := &coordinationv1.Lease{}
 	held := func(ctx context.Context) (string, error) {
