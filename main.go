@@ -91,7 +91,11 @@ func command() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return installation(cmd.Context(), url, install.Uninstall) },
 	}
-	root.AddCommand(run, installing, uninstalling)
+	preflight := takeover.Command(func() (client.Client, error) {
+		_, direct, err := connect()
+		return direct, err
+	})
+	root.AddCommand(run, installing, uninstalling, preflight)
 	return root
 }
 
