@@ -155,6 +155,18 @@ func (r Reading) Read(ctx context.Context) (Cluster, error) {
 	return c, nil
 }
 
+// readAgain reads anew what removing webhooks and clearing conversions changes.
+func (r Reading) readAgain(ctx context.Context, c *Cluster) error {
+	c.Webhooks, c.CRDs = nil, nil
+	if err := r.readWebhooks(ctx, c); err != nil {
+		return fmt.Errorf("reading webhook configurations: %w", err)
+	}
+	if err := r.readCRDs(ctx, c); err != nil {
+		return fmt.Errorf("reading custom resource definitions: %w", err)
+	}
+	return nil
+}
+
 // readTenure watches a Lease until it is renewed or has lapsed.
 func (r Reading) readTenure(ctx context.Context, name types.NamespacedName, c *Cluster) error {
 	var judge Judge

@@ -75,7 +75,7 @@ func (r request) run(cmd *cobra.Command, c client.Client) error {
 		}
 	}
 	if r.removeWebhooks || r.clearConversion { // what is printed is what is there now
-		if found, err = reading.Read(ctx); err != nil {
+		if err := reading.readAgain(ctx, &found); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func write(out io.Writer, format string, all []Finding) error {
 	t.SetStyle(table.StyleLight)
 	t.Style().Options.SeparateRows = true
 	t.SetColumnConfigs([]table.ColumnConfig{
-		{Number: 2, WidthMax: 32, WidthMaxEnforcer: text.WrapText},
+		{Number: 2, WidthMax: 44, WidthMaxEnforcer: text.WrapSoft},
 		{Number: 3, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft},
 		{Number: 4, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft},
 	})

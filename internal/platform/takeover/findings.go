@@ -247,27 +247,34 @@ func findWebhooks(c Cluster, _ Wishes) []Finding {
 
 func findConversions(c Cluster, _ Wishes) []Finding {
 	var all []Finding
+	var left []string
 	for _, crd := range c.CRDs {
 		if crd.ConvertedBy.Name == "" {
 			continue
 		}
+		if !crd.Ours {
+			left = append(left, crd.Name)
+			continue
+		}
 		f := Finding{Subject: "crd " + crd.Name}
 		others := strings.Join(slices.DeleteFunc(slices.Clone(crd.Versions), func(v string) bool { return v == crd.Storage }), ", ")
-		switch {
-		case crd.clears():
+		if crd.clears() {
 			f.Severity = Blocker
 			f.Finding = fmt.Sprintf("is converted by %s. This operator needs no conversion for it, and an apply would keep the stanza, which the API server refuses", crd.ConvertedBy)
 			f.Next = "when OpenKruise has stopped: kruise-operator preflight --clear-conversion"
-		case crd.Ours:
+		} else {
 			f.Severity = Note
 			f.Finding = fmt.Sprintf("is converted by %s; from its installation on this operator converts it", crd.ConvertedBy)
 			f.Next = "between stopping OpenKruise and installing this operator, requests in " + others + " fail: keep that short"
-		default:
-			f.Severity = Warning
-			f.Finding = fmt.Sprintf("is converted by %s. When OpenKruise has stopped, requests in %s fail; those in %s work", crd.ConvertedBy, others, crd.Storage)
-			f.Next = "use " + crd.Storage + "; when there are no objects any more, delete the CRD"
 		}
 		all = append(all, f)
+	}
+	if len(left) > 0 {
+		all = append(all, Finding{
+			Severity: Warning, Subject: "crd " + strings.Join(left, ", "),
+			Finding: "converted by OpenKruise, of kinds that are not here. When it has stopped, requests in another version than the stored one fail",
+			Next:    "use the stored version; when there are no objects of a kind any more, delete its CRD",
+		})
 	}
 	return all
 }

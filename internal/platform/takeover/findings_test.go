@@ -70,7 +70,7 @@ func TestFindings(t *testing.T) {
 			want: []string{
 				"blocker|crd statefulsets.apps.kruise.io|preflight --clear-conversion",
 				"note|crd clonesets.apps.kruise.io|from its installation on this operator converts it",
-				"warning|crd sidecarsets.apps.kruise.io|requests in v1alpha1 fail; those in v1beta1 work",
+				"warning|crd sidecarsets.apps.kruise.io|requests in another version than the stored one fail",
 			},
 		},
 		"stored versions": {
@@ -86,7 +86,7 @@ func TestFindings(t *testing.T) {
 				"warning|crd sidecarsets.apps.kruise.io|the garbage collection of the whole cluster",
 				"note|crd clonesets.apps.kruise.io|this operator converts it",
 				"note|crd statefulsets.apps.kruise.io|this operator converts it",
-				"warning|crd sidecarsets.apps.kruise.io|requests in v1alpha1 fail",
+				"warning|crd sidecarsets.apps.kruise.io|requests in another version",
 			},
 		},
 		"objects of kinds that are not here block; those of OpenKruise's own making, and of kinds that are here, are not mentioned": {
