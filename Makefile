@@ -99,6 +99,10 @@ uninstall: ## Remove what `make install` installed; refuses while objects of our
 run: ## Run the operator as a local process against the cluster that KUBECONFIG names. ARGS adds flags.
 	go run . run --service-account=kruise-system/kruise-operator-manager --webhook-url=$(WEBHOOK_URL) $(ARGS)
 
+.PHONY: preflight
+preflight: ## Say what a takeover from OpenKruise meets in the cluster that KUBECONFIG names. ARGS adds flags.
+	@go run . preflight $(ARGS)
+
 .PHONY: cluster
 cluster: ## Start a local control plane with simulated nodes and keep it until Ctrl-C.
 	go run ./tests/cmd/cluster up

@@ -37,6 +37,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
 	webhooks "github.com/kruise-operator/kruise-operator/internal/webhook"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
@@ -90,7 +91,11 @@ func command() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return installation(cmd.Context(), url, install.Uninstall) },
 	}
-	root.AddCommand(run, installing, uninstalling)
+	preflight := takeover.Command(func() (client.Client, error) {
+		_, direct, err := connect()
+		return direct, err
+	})
+	root.AddCommand(run, installing, uninstalling, preflight)
 	return root
 }
 
@@ -223,7 +228,14 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, log logr.Log
 	if err != nil {
 		return err
 	}
-	deps := controllers.Deps{Config: c, Metrics: own, Clock: clock.RealClock{}, Log: log.WithName("setup")}
+	guard := takeover.NewGuard(takeover.Options{
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Mapper: mgr.GetRESTMapper(),
+		Served: c.Kinds, AcceptUnserved: c.AcceptUnservedKinds, Metrics: own, Clock: clock.RealClock{}, Log: log.WithName("takeover"),
+	})
+	if err := mgr.Add(guard); err != nil {
+		return fmt.Errorf("adding the guard against two managers: %w", err)
+	}
+	deps := controllers.Deps{Config: c, Metrics: own, Clock: clock.RealClock{}, Log: log.WithName("setup"), Guard: guard}
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
 )
 
 // Deps are what reconcilers are made from, beside what the manager offers.
@@ -33,6 +34,8 @@ type Deps struct {
 	Metrics *metrics.Metrics
 	Clock   clock.WithTicker
 	Log     logr.Logger
+	// Guard holds reconcilers back while OpenKruise is in charge. Nil never does.
+	Guard *takeover.Guard
 }
 
 // Kinds are the enabled workloads that control pods. The cache keeps their pods whole.
@@ -141,6 +144,7 @@ func dependencies(mgr ctrl.Manager, deps Deps, pool *executor.Pool, name string,
 		Metrics:          deps.Metrics,
 		Pool:             pool,
 		Clock:            deps.Clock,
+		Guard:            deps.Guard,
 		Workers:          workers,
 		WriteTimeout:     deps.Config.WriteTimeout,
 		ReconcileTimeout: deps.Config.ReconcileTimeout,

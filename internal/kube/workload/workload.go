@@ -33,6 +33,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/statuspatch"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
 )
 
 // Busy is when to come back when the workload's namespace may not have another worker just now, or when its view has changed.
@@ -54,6 +55,8 @@ type Dependencies struct {
 	Pool *executor.Pool
 	// Clock is the time.
 	Clock clock.PassiveClock
+	// Guard holds passes back while OpenKruise is in charge. Nil never does.
+	Guard *takeover.Guard
 	// Workers is how many workloads of the kind are reconciled at the same time.
 	Workers int
 	// WriteTimeout and ReconcileTimeout are deadlines.
@@ -102,11 +105,11 @@ func New(name string, kind schema.GroupVersionKind, d Dependencies) *Tools {
 	}
 }
 
-// Run makes the manager run the reconciler. It watches nothing yet.
+// Run makes the manager run the reconciler, whose passes wait for the guard. It watches nothing yet.
 func (t *Tools) Run(mgr ctrl.Manager, r reconcile.Reconciler) error {
 	var err error
 	t.controller, err = controller.New(t.Name, mgr, controller.Options{
-		Reconciler:              r,
+		Reconciler:              t.Guard.Reconciler(r),
 		MaxConcurrentReconciles: t.Workers,
 		ReconciliationTimeout:   t.ReconcileTimeout,
 		EnableWarmup:            ptr.To(true),

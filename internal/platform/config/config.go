@@ -50,6 +50,9 @@ type Config struct {
 	WebhookURL     string
 	ServiceAccount string
 
+	// AcceptUnservedKinds takes a cluster over from OpenKruise although there are objects of kinds that have no controller here.
+	AcceptUnservedKinds bool
+
 	// LeaderElect lets only the holder of a lease in Namespace reconcile.
 	LeaderElect   bool
 	Namespace     string
@@ -93,6 +96,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"Outside of the cluster: where the API server reaches this process, such as https://192.0.2.7:9443, as given to install.")
 	flags.StringVar(&c.ServiceAccount, "service-account", "",
 		"Outside of the cluster: the service account to act as, <namespace>/<name>. When empty, the user that KUBECONFIG names.")
+	flags.BoolVar(&c.AcceptUnservedKinds, "accept-unserved-kinds", false,
+		"Take over from OpenKruise although objects exist that nobody would look after. Run preflight first; it lists them.")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", false, "Reconcile only while holding the lease. Needed when more than one replica runs.")
 	flags.StringVar(&c.Namespace, "namespace", "kruise-system", "Namespace of the operator itself, and of its lease.")
 	flags.DurationVar(&c.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait for a leader that does not renew.")

@@ -15,11 +15,13 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -87,6 +89,11 @@ func Install(ctx context.Context, c client.Client, o Options) error {
 				return err
 			}
 		}
+		if object.GetKind() == kindCRD {
+			if err := replaceForeign(ctx, c, object); err != nil {
+				return fmt.Errorf("replacing %s: %w", title(object), err)
+			}
+		}
 		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership); err != nil {
 			return fmt.Errorf("applying %s: %w", title(object), err)
 		}
@@ -98,6 +105,42 @@ func Install(ctx context.Context, c client.Client, o Options) error {
 		}
 	}
 	return nil
+}
+
+// replaceForeign makes the spec of a CRD that somebody else installed, such as OpenKruise, wholly ours. An apply alone would merge the
+// two: fields, defaults and rules that only the other one has would stay in the schema.
+//
+// It refuses to take a conversion away that ours does without: whoever serves it may still need it. That is for preflight to decide.
+func replaceForeign(ctx context.Context, c client.Client, ours *unstructured.Unstructured) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live := &unstructured.Unstructured{}
+		live.SetGroupVersionKind(ours.GroupVersionKind())
+		err := c.Get(ctx, client.ObjectKeyFromObject(ours), live)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(live.GetManagedFields(), foreign) {
+			return nil
+		}
+		if strategy(live) == string(apiextensionsv1.WebhookConverter) && strategy(ours) != string(apiextensionsv1.WebhookConverter) {
+			return errors.New("it carries the conversion of another operator, such as OpenKruise: run `preflight`, which says what to do")
+		}
+		live.Object["spec"] = ours.DeepCopy().Object["spec"]
+		return c.Update(ctx, live, client.FieldOwner(shared.FieldManager))
+	})
+}
+
+// foreign says whether somebody else manages fields of the spec.
+func foreign(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Manager != shared.FieldManager && entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.Raw), `"f:spec"`)
+}
+
+func strategy(crd *unstructured.Unstructured) string {
+	strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
+	return strategy
 }
 
 // Uninstall deletes what Install applied, the kinds first, while the webhooks still guard them. It refuses while objects of our kinds

@@ -79,3 +79,12 @@ const (
 	kindMutating   = "MutatingWebhookConfiguration"
 	kindValidating = "ValidatingWebhookConfiguration"
 )
+
+// CRDs returns the custom resource definitions that are installed, as they are applied.
+func CRDs() ([]*unstructured.Unstructured, error) {
+	objects, err := render()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() != kindCRD }), nil
+}

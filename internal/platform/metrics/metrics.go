@@ -20,6 +20,8 @@ type Metrics struct {
 	StaleViews *prometheus.CounterVec
 	// DroppedEvents counts the events that were not sent because too many waited.
 	DroppedEvents prometheus.Counter
+	// TakeoverWaiting is 1 for the reason why no reconciler acts while OpenKruise is, or was, in charge, and 0 for the others.
+	TakeoverWaiting *prometheus.GaugeVec
 }
 
 // New returns the metrics, registered with registerer.
@@ -37,8 +39,12 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "kruise_events_dropped_total",
 			Help: "Events that were not sent because too many waited.",
 		}),
+		TakeoverWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kruise_takeover_waiting",
+			Help: "1 while no reconciler acts for this reason, which concerns OpenKruise.",
+		}, []string{"reason"}),
 	}
-	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.DroppedEvents} {
+	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}

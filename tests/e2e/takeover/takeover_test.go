@@ -3,27 +3,29 @@
 
 //go:build unix
 
-// Package takeover_test starts the operator on objects that OpenKruise left, and finds them untouched.
+// Package takeover_test takes a cluster over from OpenKruise, step by step as documented, and finds everything untouched.
 package takeover_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
+	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -32,23 +34,6 @@ import (
 
 // quiet is how long the operator runs after it has seen every set.
 const quiet = 5 * time.Second
-
-// persistentPodStates is a kind of which only the name matters here.
-const persistentPodStates = `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: persistentpodstates.apps.kruise.io
-spec:
-  group: apps.kruise.io
-  names: {kind: PersistentPodState, plural: persistentpodstates, singular: persistentpodstate, listKind: PersistentPodStateList}
-  scope: Namespaced
-  versions:
-  - name: v1beta1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
 
 // world is what the operator must leave as it is.
 type world struct {
@@ -80,41 +65,122 @@ func byName[T any, P interface {
 	return all
 }
 
-// TestTakeover restores sets in the middle of their lives into a cluster in which nothing else runs, and starts the operator.
+// reports is what `preflight -o json` prints.
+type reports struct {
+	Ready    bool               `json:"ready"`
+	Findings []takeover.Finding `json:"findings"`
+}
+
+// blockers are the subjects of what blocks the takeover.
+func (r reports) blockers() []string {
+	var subjects []string
+	for _, f := range r.Findings {
+		if f.Severity == takeover.Blocker {
+			subjects = append(subjects, f.Subject)
+		}
+	}
+	return subjects
+}
+
+// find returns the finding about a subject that says something.
+func (r reports) find(t *testing.T, subject, part string) {
+	t.Helper()
+	for _, f := range r.Findings {
+		if f.Subject == subject && strings.Contains(f.Finding+" -> "+f.Next, part) {
+			return
+		}
+	}
+	t.Errorf("no finding about %q says %q", subject, part)
+}
+
+// TestTakeover goes through the documented steps on a cluster as OpenKruise leaves it, with sets in the middle of their lives and with
+// surprises: an operator that is started too early, objects that nobody will look after, and OpenKruise coming back.
 func TestTakeover(t *testing.T) {
 	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly, Audit: &cluster.Audit{}})
-	crds, err := filepath.Glob("../../../config/crd/bases/*.yaml")
-	if err != nil || len(crds) == 0 {
-		t.Fatalf("no CRDs: %v", err)
-	}
-	// OpenKruise's own kinds stay in the cluster, also those that nobody looks after any more.
-	foreign := filepath.Join(t.TempDir(), "crd.yaml")
-	if err := os.WriteFile(foreign, []byte(persistentPodStates), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.InstallCRDs(t.Context(), append(crds, foreign)...); err != nil {
-		t.Fatal(err)
-	}
 	direct, err := client.New(c.Config(), client.Options{Scheme: environment.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fixtures.Restore(t.Context(), t, direct, "cluster/state.yaml", "statefulset-v1alpha1/state.yaml", "statefulset-midway/state.yaml",
-		"statefulset-pvc-policy/state.yaml", "persistentpodstate/state.yaml")
+	kruise := installOpenKruise(t, c, direct, "statefulset-v1alpha1/state.yaml", "statefulset-midway/state.yaml", "statefulset-pvc-policy/state.yaml",
+		"persistentpodstate/state.yaml", "cloneset-env-waiting/state.yaml", "sidecarset/state.yaml", "podprobemarker/state.yaml")
 	before := read(t, direct)
 	if len(before.sets) < 5 || len(before.pods) < 17 || len(before.claims) < 8 || len(before.revisions) < 5 {
 		t.Fatalf("restored are %d sets, %d pods, %d claims and %d revisions", len(before.sets), len(before.pods), len(before.claims), len(before.revisions))
 	}
-	log, err := audit.Open(c.AuditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	o, err := operator.Start(t.Context(), c, operator.Options{})
+	kruise.run()
+	o, err := operator.New(t.Context(), c, operator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := namespaceOf(t, c, direct)
+
+	// OpenKruise runs: everything is found, nothing is taken from it.
+	table, err := step(t, c, o, "1. Look")
+	if err == nil || !strings.Contains(table, "BLOCKER") {
+		t.Fatalf("preflight finds nothing in the way: %v\n%s", err, table)
+	}
+	t.Logf("preflight prints:\n%s", table)
+	found := preflight(t, c, o)
+	found.find(t, "lease kruise-system/kruise-manager", "kubectl -n kruise-system scale deployment/kruise-controller-manager --replicas=0")
+	found.find(t, "mutatingwebhookconfiguration kruise-mutating-webhook-configuration", "the creation of any pod included")
+	found.find(t, "validatingwebhookconfiguration kruise-validating-webhook-configuration", "--remove-webhooks")
+	found.find(t, "crd statefulsets.apps.kruise.io", "--clear-conversion")
+	found.find(t, "sidecarsets.apps.kruise.io", "2 (logs, mesh)")
+	found.find(t, "podprobemarkers.apps.kruise.io", "kruise.io/node-pod-probe-cleanup on 1")
+	found.find(t, "deployment kruise-system/kruise-controller-manager", "start the operator with --feature-gates=ImagePullJobGate=true,ResourceDistributionGate=true --statefulset-workers=7")
+	found.find(t, "daemonset kruise-system/kruise-daemon", "delete daemonset/kruise-daemon")
+	found.find(t, "pods cloneset-env-waiting/web-68fpv", "1 is in the middle of an update in place")
+	if _, err := step(t, c, o, "3. Remove its webhooks and conversion"); err == nil || !strings.Contains(err.Error(), "Scale its manager down first") {
+		t.Fatalf("the webhooks of a running OpenKruise are removed: %v", err)
+	}
+	if err := o.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "run `preflight`") {
+		t.Fatalf("installed over the conversion of OpenKruise: %v", err)
+	}
+
+	// The documented way.
+	kruise.stop()
+	for _, title := range []string{"2. Stop its manager", "3. Remove its webhooks and conversion", "4. Install this operator"} {
+		_, err := step(t, c, o, title)
+		// What is left in the way is what users decide about.
+		if title == "3. Remove its webhooks and conversion" {
+			if left := preflight(t, c, o).blockers(); slices.ContainsFunc(left, func(s string) bool { return !strings.HasSuffix(s, "s.apps.kruise.io") || strings.HasPrefix(s, "crd") }) {
+				t.Fatalf("step %s leaves %q", title, left)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("step %s: %v", title, err)
+		}
+	}
+	checkReplaced(t, direct)
+
+	// Somebody starts OpenKruise again, and this operator too.
+	kruise.run()
+	log, err := audit.Open(c.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitWaiting(n, o, takeover.OpenKruiseRuns)
+	n.Consistently(quiet, "the operator leaves all to OpenKruise", func(ctx context.Context) error { return waits(ctx, o, takeover.OpenKruiseRuns) })
+	kruise.stop()
+	awaitWaiting(n, o, takeover.UnservedKinds)
+	if events, counts := writes(t, log); len(events) > 0 {
+		t.Errorf("while it waits the operator writes:\n%s", counts)
+	}
+	checkWorld(t, before, read(t, direct), true)
+
+	// The user accepts it.
+	if err := o.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	o.SetArgs("--accept-unserved-kinds", "--feature-gates=ImagePullJobGate=true,ResourceDistributionGate=true", "--statefulset-workers=7")
+	began := time.Now()
+	if err := o.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	n.Eventually("every set is observed, with conditions of this operator", func(context.Context) error {
 		for name, set := range read(t, direct).sets {
 			if set.Status.ObservedGeneration != set.Generation || !hasCondition(&set, v1beta1.StatefulSetProgressing) {
@@ -123,6 +189,7 @@ func TestTakeover(t *testing.T) {
 		}
 		return nil
 	})
+	t.Logf("measured: taken over %.1f s after the start, of which the lease was valid for %s", time.Since(began).Seconds(), validity)
 	n.Consistently(quiet, "the operator runs", func(context.Context) error {
 		select {
 		case <-o.Done():
@@ -131,8 +198,109 @@ func TestTakeover(t *testing.T) {
 			return nil
 		}
 	})
+	checkWorld(t, before, read(t, direct), false)
+	checkWrites(t, log, len(before.sets))
+	if _, found := kruise.lease(t.Context()); found {
+		t.Error("the lease that lapsed is still there")
+	}
+	if out, err := step(t, c, o, "6. Look again"); err != nil || !strings.Contains(out, "statefulset-midway") {
+		t.Errorf("step 6: %v\n%s", err, out)
+	}
 
-	after := read(t, direct)
+	// The way back: OpenKruise acts again, and what a user changes meanwhile is its business.
+	kruise.run()
+	awaitWaiting(n, o, takeover.OpenKruiseRuns)
+	if _, err := log.Next(func(*auditv1.Event) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	changed := &v1beta1.StatefulSet{}
+	for _, set := range before.sets {
+		if set.Namespace == "statefulset-v1alpha1" {
+			changed = set.DeepCopy()
+		}
+	}
+	patch := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example/web:v3"}]`))
+	if err := direct.Patch(t.Context(), changed, patch); err != nil {
+		t.Fatal(err)
+	}
+	n.Consistently(validity, "the operator leaves the change to OpenKruise", func(ctx context.Context) error { return waits(ctx, o, takeover.OpenKruiseRuns) })
+	if events, counts := writes(t, log); len(events) > 0 {
+		t.Errorf("while OpenKruise is back the operator writes:\n%s", counts)
+	}
+	kruise.release()
+	n.Eventually("the operator acts on the change", func(ctx context.Context) error {
+		set := &v1beta1.StatefulSet{}
+		if err := direct.Get(ctx, client.ObjectKeyFromObject(changed), set); err != nil {
+			return err
+		}
+		if set.Status.UpdateRevision == before.sets[client.ObjectKeyFromObject(set)].Status.UpdateRevision {
+			return fmt.Errorf("the update revision is still %s", set.Status.UpdateRevision)
+		}
+		return nil
+	})
+}
+
+// preflight returns what is found, whatever it is.
+func preflight(t *testing.T, c *cluster.Cluster, o *operator.Operator) reports {
+	t.Helper()
+	out, err := shell(t, c, o, "kruise-operator preflight -o json")
+	var found reports
+	if parseErr := json.Unmarshal([]byte(out), &found); parseErr != nil {
+		t.Fatalf("preflight prints no JSON: %v: %v\n%s", parseErr, err, out)
+	}
+	if found.Ready != (err == nil) {
+		t.Fatalf("preflight says ready=%t and ends with %v", found.Ready, err)
+	}
+	return found
+}
+
+// waits returns an error unless the operator waits for this reason.
+func waits(ctx context.Context, o *operator.Operator, reason takeover.Reason) error {
+	text, err := o.Metrics(ctx)
+	if err != nil {
+		return err
+	}
+	if want := fmt.Sprintf("kruise_takeover_waiting{reason=%q} 1\n", reason); !strings.Contains(text, want) {
+		return fmt.Errorf("its metrics do not have %s", want)
+	}
+	return nil
+}
+
+func awaitWaiting(n *environment.Namespace, o *operator.Operator, reason takeover.Reason) {
+	n.Eventually("the operator waits: "+string(reason), func(ctx context.Context) error { return waits(ctx, o, reason) })
+}
+
+// checkReplaced finds nothing of OpenKruise's schema and conversion in the CRDs of kinds that are here.
+func checkReplaced(t *testing.T, c client.Client) {
+	t.Helper()
+	crds, err := filepath.Glob("../../../config/crd/bases/*.yaml")
+	if err != nil || len(crds) == 0 {
+		t.Fatalf("no CRDs: %v", err)
+	}
+	for _, file := range crds {
+		resource := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "apps.kruise.io_"), ".yaml")
+		crd := &unstructured.Unstructured{}
+		crd.SetAPIVersion("apiextensions.k8s.io/v1")
+		crd.SetKind("CustomResourceDefinition")
+		if err := c.Get(t.Context(), client.ObjectKey{Name: resource + ".apps.kruise.io"}, crd); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(crd.Object["spec"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "kruise-webhook-service") {
+			t.Errorf("%s is still converted by OpenKruise", crd.GetName())
+		}
+		if strings.Contains(string(text), `"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true`) {
+			t.Errorf("%s still has OpenKruise's schema", crd.GetName())
+		}
+	}
+}
+
+// checkWorld finds pods, claims and revisions untouched, and the sets as far as users see them; with statuses, to the last byte.
+func checkWorld(t *testing.T, before, after world, statuses bool) {
+	t.Helper()
 	for what, diff := range map[string]string{
 		"pods":      cmp.Diff(before.pods, after.pods),
 		"claims":    cmp.Diff(before.claims, after.claims),
@@ -151,26 +319,37 @@ func TestTakeover(t *testing.T) {
 		if diff := cmp.Diff(was.Spec, is.Spec); diff != "" {
 			t.Errorf("the spec of %s changed:\n%s", name, diff)
 		}
+		if statuses {
+			if diff := cmp.Diff(was.Status, is.Status); diff != "" {
+				t.Errorf("the status of %s changed:\n%s", name, diff)
+			}
+		}
 	}
-	checkWrites(t, log, len(before.sets))
+}
+
+// writes are those of the operator since the last call. Admission asks what the server thinks of a template by a dry run, which
+// writes nothing.
+func writes(t *testing.T, log *audit.Log) ([]auditv1.Event, audit.Counts) {
+	t.Helper()
+	events, err := log.Next(func(e *auditv1.Event) bool {
+		return audit.ByUser(operator.ServiceAccountUser)(e) && !strings.Contains(e.RequestURI, "dryRun=All") && slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events, audit.Count(events)
 }
 
 // checkWrites finds in the audit log no write to anything but the statuses of the sets.
 func checkWrites(t *testing.T, log *audit.Log, sets int) {
 	t.Helper()
-	events, err := log.Next(func(e *auditv1.Event) bool {
-		return audit.ByUser(operator.ServiceAccountUser)(e) && slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := audit.Count(events)
+	_, counts := writes(t, log)
 	statuses := 0
 	for request, n := range counts {
 		switch {
 		case request.Resource == "statefulsets/status":
 			statuses += n
-		case slices.Contains([]string{"events", "leases", "serviceaccounts/token"}, request.Resource):
+		case request.Resource == "events", request == audit.Request{Verb: "delete", Resource: "leases", Code: 200}:
 		default:
 			t.Errorf("%d times %s %s (%d)", n, request.Verb, request.Resource, request.Code)
 		}

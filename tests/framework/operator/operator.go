@@ -78,6 +78,18 @@ func Build(ctx context.Context, c *cluster.Cluster) (string, error) {
 
 // Start builds the operator, installs it, runs it and waits until it is ready to be asked and, without leader election, acts.
 func Start(ctx context.Context, c *cluster.Cluster, options Options) (*Operator, error) {
+	o, err := New(ctx, c, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Install(ctx); err != nil {
+		return nil, err
+	}
+	return o, o.Run(ctx)
+}
+
+// New builds the operator and neither installs nor runs it.
+func New(ctx context.Context, c *cluster.Cluster, options Options) (*Operator, error) {
 	if options.Name == "" {
 		options.Name = "operator"
 	}
@@ -91,11 +103,14 @@ func Start(ctx context.Context, c *cluster.Cluster, options Options) (*Operator,
 			return nil, err
 		}
 	}
-	if err := o.Install(ctx); err != nil {
-		return nil, err
-	}
-	return o, o.Run(ctx)
+	return o, nil
 }
+
+// Program is the path of the binary.
+func (o *Operator) Program() string { return o.program }
+
+// SetArgs replaces what the next Run adds to the command line.
+func (o *Operator) SetArgs(args ...string) { o.options.Args = args }
 
 // WebhookURL is where the API server reaches this operator.
 func (o *Operator) WebhookURL() string { return "https://127.0.0.1:" + strconv.Itoa(o.ports.webhook) }
