@@ -81,6 +81,12 @@ lint: ## Run the linters, import rules and formatting included.
 fmt: ## Format the code.
 	$(GOLANGCI_LINT) fmt ./...
 
+##@ Packaging
+
+.PHONY: images
+images: ## Build the container images of VERSION into dist/images, and push them to IMAGE_REPO when that is set.
+	go run ./tests/cmd/images --version=$(VERSION)
+
 ##@ The operator as a local process
 
 .PHONY: build
