@@ -103,7 +103,7 @@ func TestEnsureYieldsToAFasterReplica(t *testing.T) {
 	var winner certs.Bundle
 	overtaken := false
 	c := newClient(t, interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
 			if !overtaken {
 				overtaken = true
 				var err error
@@ -111,7 +111,7 @@ func TestEnsureYieldsToAFasterReplica(t *testing.T) {
 					return err
 				}
 			}
-			return c.Create(ctx, object, options...)
+			return c.Update(ctx, object, options...)
 		},
 	})
 	got, err := certs.Ensure(t.Context(), c, name, []string{"127.0.0.1"}, now)
