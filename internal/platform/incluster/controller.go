@@ -50,7 +50,7 @@ func (c *Calls) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	watch := func(resource schema.GroupVersionResource, namespace, name string) error {
 		return keeper.Watch(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			return informOf(ctx, client, resource, namespace, name, func() { queue.Add(reconcile.Request{}) })
+			return informOf(ctx, client, resource, namespace, name, func() { queue.Add(reconcile.Request{NamespacedName: c.name(ServiceName)}) })
 		}))
 	}
 	secret := c.secret()

@@ -17,6 +17,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -35,6 +36,9 @@ const NonRoot = "65532:65532"
 func Platforms() []v1.Platform {
 	return []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}}
 }
+
+// Host is the platform of this machine, on Linux.
+func Host() v1.Platform { return v1.Platform{OS: "linux", Architecture: runtime.GOARCH} }
 
 // Image says what an image holds and how it is run. The zero value is an empty image.
 type Image struct {

@@ -89,7 +89,7 @@ func Compile(ctx context.Context, program Program) (string, error) {
 // Build makes an image of the programs for this machine's architecture, each at the top of its file system. The image runs the
 // first one, as root, unless a container says otherwise.
 func Build(ctx context.Context, first Program, more ...Program) (v1.Image, error) {
-	return Image{Programs: append([]Program{first}, more...)}.For(ctx, v1.Platform{OS: "linux", Architecture: runtime.GOARCH})
+	return Image{Programs: append([]Program{first}, more...)}.For(ctx, Host())
 }
 
 // compile builds the program and hands its path to use while no other process can replace it.
