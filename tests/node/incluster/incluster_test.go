@@ -102,7 +102,7 @@ func TestInstall(t *testing.T) {
 		{"a spoiled conversion is repaired in seconds", repairs},
 		{"applying again changes nothing that the operator wrote", appliesAgain},
 		{"without managers, pods of others are created all the same", outage},
-		{"the rights were enough, and none of them is left over", rights},
+		{"the rights were enough, and none of them is left over", rightsAreNeeded},
 		{"without the operator, objects stay and nothing blocks", removes},
 		{"kubectl delete leaves nothing", deletes},
 	} {
