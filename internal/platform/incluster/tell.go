@@ -36,9 +36,9 @@ type target struct {
 // conversionPath is where the API server calls conversion.
 const conversionPath = "/convert"
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=kruise-operator-mutating,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=kruise-operator-validating,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=kruise-operator-mutating,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=kruise-operator-validating,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-manager-service-cert,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-webhook-certificate,verbs=create;get;list;patch;update;watch
 
@@ -81,8 +81,8 @@ func (c *Calls) tellOne(ctx context.Context, t target, authority []byte) error {
 	if err != nil || right == nil {
 		return err
 	}
-	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
-	if err := c.options.Client.Patch(ctx, right, patch, client.FieldOwner(shared.FieldManager)); err != nil {
+	// An update, since the right to patch kinds is taken by catalogs for the right to create them.
+	if err := c.options.Client.Update(ctx, right, client.FieldOwner(shared.FieldManager)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Pointed the API server to the operator", "in", t.kind, "name", t.name)
