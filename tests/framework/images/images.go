@@ -47,6 +47,9 @@ type Program struct {
 	ModFile string
 	// Tags are build tags.
 	Tags []string
+	// KeepPaths compiles as tests are compiled, and shares what they left in Go's cache; paths of this machine stay in the program,
+	// so it is the same on this machine only.
+	KeepPaths bool
 }
 
 // Manager is the operator at the given version, such as v0.1.0.
@@ -119,7 +122,10 @@ func (p Program) compile(ctx context.Context, arch string, use func(path string)
 	if p.Version != "" {
 		flags += " -X " + cmp.Or(p.VersionVariable, "main.version") + "=" + p.Version
 	}
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file}
+	args := []string{"build", "-buildvcs=false", "-ldflags", flags, "-o", file}
+	if !p.KeepPaths {
+		args = append(args, "-trimpath")
+	}
 	if len(p.Tags) > 0 {
 		args = append(args, "-tags", strings.Join(p.Tags, ","))
 	}

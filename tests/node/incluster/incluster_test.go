@@ -87,7 +87,9 @@ func TestInstall(t *testing.T) {
 			t.Errorf("a component of the cluster failed: %v", err)
 		}
 	})
-	push(t, image, images.Image{Programs: []images.Program{images.Manager("v0.1.0")}, User: images.NonRoot})
+	operator := images.Manager("v0.1.0")
+	operator.KeepPaths = true
+	push(t, image, images.Image{Programs: []images.Program{operator}, User: images.NonRoot})
 	push(t, "openkruise/guestbook:v1", images.Image{Programs: []images.Program{images.Guestbook("v1")}, User: images.NonRoot})
 	n := env.Namespace(t)
 
