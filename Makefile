@@ -85,13 +85,13 @@ fmt: ## Format the code.
 
 .PHONY: images
 images: ## Build the container images of VERSION into dist/images, and push them to IMAGE_REPO when that is set.
-	go run ./tests/cmd/images --version=$(VERSION)
+	IMAGE_REPO=$(IMAGE_REPO) go run ./tests/cmd/images --version=$(VERSION)
 
 .PHONY: deploy
 deploy: ## Install the operator into the cluster that KUBECONFIG names, with the image of VERSION in IMAGE_REPO.
 	@mkdir -p dist/deploy
 	@printf 'resources: [../../config/default]\nimages: [{name: kruise-operator, newName: %s, newTag: %s}]\n' \
-		"$${IMAGE_REPO:?must name the repository of the image}" $(VERSION) > dist/deploy/kustomization.yaml
+		"$(or $(IMAGE_REPO),$(error IMAGE_REPO must name the repository of the image))" $(VERSION) > dist/deploy/kustomization.yaml
 	kubectl apply -k dist/deploy
 	kubectl --namespace=kruise-system rollout status --timeout=2m deployment kruise-operator-manager
 
