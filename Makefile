@@ -81,6 +81,25 @@ lint: ## Run the linters, import rules and formatting included.
 fmt: ## Format the code.
 	$(GOLANGCI_LINT) fmt ./...
 
+##@ Packaging
+
+.PHONY: images
+images: ## Build the container images of VERSION into dist/images, and push them to IMAGE_REPO when that is set.
+	IMAGE_REPO=$(IMAGE_REPO) go run ./tests/cmd/images --version=$(VERSION)
+
+.PHONY: deploy
+deploy: ## Install the operator into the cluster that KUBECONFIG names, with the image of VERSION in IMAGE_REPO.
+	@mkdir -p dist/deploy
+	@printf 'resources: [../../config/default]\nimages: [{name: kruise-operator, newName: %s, newTag: %s}]\n' \
+		"$(or $(IMAGE_REPO),$(error IMAGE_REPO must name the repository of the image))" $(VERSION) > dist/deploy/kustomization.yaml
+	kubectl apply -k dist/deploy
+	kubectl --namespace=kruise-system rollout status --timeout=2m deployment kruise-operator-manager
+
+.PHONY: undeploy
+undeploy: ## Remove the operator that `make deploy` installed. Our kinds, their objects and their pods stay.
+	kubectl patch crd clonesets.apps.kruise.io --type=merge --patch='{"spec":{"conversion":{"strategy":"None","webhook":null}}}'
+	kubectl delete -k config/operator
+
 ##@ The operator as a local process
 
 .PHONY: build

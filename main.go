@@ -32,6 +32,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/platform/incluster"
 	"github.com/kruise-operator/kruise-operator/internal/platform/install"
 	"github.com/kruise-operator/kruise-operator/internal/platform/local"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
@@ -147,7 +148,7 @@ func run(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	webhooks, certificate, err := webhookServer(ctx, c, direct)
+	webhooks, keep, err := webhookServer(ctx, c, direct)
 	if err != nil {
 		return err
 	}
@@ -165,10 +166,8 @@ func run(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if certificate != nil {
-		if err := mgr.Add(certificate); err != nil {
-			return fmt.Errorf("keeping the certificate: %w", err)
-		}
+	if err := keep(mgr); err != nil {
+		return fmt.Errorf("keeping the certificate: %w", err)
 	}
 	if err := setup(ctx, mgr, c, log); err != nil {
 		return err
@@ -176,14 +175,21 @@ func run(ctx context.Context, c *config.Config) error {
 	return mgr.Start(ctx)
 }
 
-// webhookServer returns the server of the webhooks and, outside of the cluster, what keeps its certificate current.
+// webhookServer returns the server of the webhooks and what adds to a manager the keeping of its certificate.
 //
 // Outside of the cluster it first proves that the API server can call this process: otherwise every write of our kinds would fail
 // until somebody finds out why.
-func webhookServer(ctx context.Context, c *config.Config, direct client.Client) (webhook.Server, *certs.Source, error) {
+func webhookServer(ctx context.Context, c *config.Config, direct client.Client) (webhook.Server, func(ctrl.Manager) error, error) {
 	options := webhook.Options{Port: c.WebhookPort, CertDir: c.WebhookCertDir}
-	if c.WebhookURL == "" || c.WebhookPort == 0 {
-		return webhook.NewServer(options), nil, nil
+	if c.WebhookPort == 0 {
+		return webhook.NewServer(options), func(ctrl.Manager) error { return nil }, nil
+	}
+	if c.WebhookURL == "" {
+		calls, err := incluster.Open(ctx, incluster.Options{Client: direct, Namespace: c.Namespace, CertDir: c.WebhookCertDir, Clock: clock.RealClock{}})
+		if err != nil {
+			return nil, nil, err
+		}
+		return webhook.NewServer(calls.Serve(options)), calls.SetupWithManager, nil
 	}
 	hosts, err := install.Options{WebhookURL: c.WebhookURL}.Hosts()
 	if err != nil {
@@ -205,7 +211,7 @@ func webhookServer(ctx context.Context, c *config.Config, direct client.Client) 
 	if err := webhooks.Reach(ctx, webhook.NewServer(options), admission(c, direct), c.WebhookURL); err != nil {
 		return nil, nil, err
 	}
-	return webhook.NewServer(options), certificate, nil
+	return webhook.NewServer(options), func(mgr ctrl.Manager) error { return mgr.Add(certificate) }, nil
 }
 
 func admission(c *config.Config, direct client.Client) webhooks.Deps {

@@ -9,6 +9,7 @@ package e2e_test
 import (
 	"testing"
 
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
@@ -16,5 +17,9 @@ import (
 var env *environment.Environment // TestMain has no other way to hand something to the tests
 
 func TestMain(m *testing.M) {
-	environment.Main(m, environment.Options{Nodes: &simnode.Options{Nodes: 6, Provisioner: true}}, func(e *environment.Environment) { env = e })
+	environment.Main(m, environment.Options{
+		Cluster: cluster.Options{Audit: &cluster.Audit{}},
+		Nodes:   &simnode.Options{Nodes: 6, Provisioner: true},
+		After:   rightsAreNeeded,
+	}, func(e *environment.Environment) { env = e })
 }

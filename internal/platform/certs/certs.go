@@ -28,11 +28,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
 const (
@@ -216,7 +218,7 @@ func Ensure(ctx context.Context, c client.Client, name types.NamespacedName, hos
 		if bundle, err = ensure(ctx, c, name, hosts, now); err == nil {
 			return bundle, nil
 		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		if !apierrors.IsConflict(err) {
 			break
 		}
 	}
@@ -226,7 +228,17 @@ func Ensure(ctx context.Context, c client.Client, name types.NamespacedName, hos
 func ensure(ctx context.Context, c client.Client, name types.NamespacedName, hosts []string, now time.Time) (Bundle, error) {
 	secret := &corev1.Secret{}
 	err := c.Get(ctx, name, secret)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
+		// Applied, not created: only the former can be allowed for one name. It says nothing about the content, so replicas do
+		// not overwrite each other: the update below is the one that the others must yield to.
+		empty := applycorev1.Secret(name.Name, name.Namespace).WithType(corev1.SecretTypeOpaque).
+			WithLabels(map[string]string{"app.kubernetes.io/name": "kruise-operator"})
+		if err := c.Apply(ctx, empty, client.FieldOwner(shared.FieldManager), client.ForceOwnership); err != nil {
+			return Bundle{}, err
+		}
+		err = c.Get(ctx, name, secret)
+	}
+	if err != nil {
 		return Bundle{}, err
 	}
 	stored := Bundle{
@@ -242,13 +254,6 @@ func ensure(ctx context.Context, c client.Client, name types.NamespacedName, hos
 	}
 	secret.Data = map[string][]byte{
 		keyCACert: bundle.CA, keyCAKey: bundle.CAKey, corev1.TLSCertKey: bundle.Cert, corev1.TLSPrivateKeyKey: bundle.Key,
-	}
-	if apierrors.IsNotFound(err) {
-		secret.ObjectMeta = metav1.ObjectMeta{
-			Namespace: name.Namespace, Name: name.Name, Labels: map[string]string{"app.kubernetes.io/name": "kruise-operator"},
-		}
-		secret.Type = corev1.SecretTypeTLS
-		return bundle, c.Create(ctx, secret)
 	}
 	return bundle, c.Update(ctx, secret)
 }

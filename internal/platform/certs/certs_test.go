@@ -104,7 +104,7 @@ func TestEnsureYieldsToAFasterReplica(t *testing.T) {
 	var winner certs.Bundle
 	overtaken := false
 	c := newClient(t, interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
 			if !overtaken {
 				overtaken = true
 				var err error
@@ -112,7 +112,7 @@ func TestEnsureYieldsToAFasterReplica(t *testing.T) {
 					return err
 				}
 			}
-			return c.Create(ctx, object, options...)
+			return c.Update(ctx, object, options...)
 		},
 	})
 	got, err := certs.Ensure(t.Context(), c, name, []string{"127.0.0.1"}, now)
@@ -268,4 +268,55 @@ func newClient(t *testing.T, funcs interceptor.Funcs) client.Client {
 		t.Fatal(err)
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).Build()
+}
+
+// A new authority is trusted, and that has settled, before the first certificate of it is served.
+func TestSourceServesOnlyWhatIsTrusted(t *testing.T) {
+	name := types.NamespacedName{Namespace: "system", Name: "certificate"}
+	clock := testingclock.NewFakeClock(time.Now())
+	c := newClient(t, interceptor.Funcs{})
+	trusted := make(chan []byte, 2)
+	source := &certs.Source{
+		Client: c, Secret: name, Hosts: []string{"127.0.0.1"}, Clock: clock, Settle: 3 * time.Second,
+		Trust: func(_ context.Context, ca []byte) error { trusted <- ca; return nil },
+	}
+	first, err := source.Load(t.Context()) // nothing is served yet, so there is nothing to wait for
+	if err != nil || !bytes.Equal(<-trusted, first.CA) {
+		t.Fatalf("the first authority: %v", err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	source.TLS(config)
+	before, err := config.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = name.Namespace, name.Name
+	if err := c.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	loaded := make(chan error)
+	go func() {
+		_, err := source.Load(t.Context())
+		loaded <- err
+	}()
+	if bytes.Equal(<-trusted, first.CA) {
+		t.Error("the old authority is trusted again, want the new one")
+	}
+	if is, err := config.GetCertificate(nil); err != nil || is != before {
+		t.Errorf("the new certificate is served before API servers know its authority (%v)", err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); !clock.HasWaiters(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not wait")
+		}
+	}
+	clock.Step(3 * time.Second)
+	if err := <-loaded; err != nil {
+		t.Fatal(err)
+	}
+	if is, err := config.GetCertificate(nil); err != nil || is == before {
+		t.Errorf("the old certificate is still served (%v)", err)
+	}
 }

@@ -35,6 +35,9 @@ type Source struct {
 	// Trust is told the authority before the first certificate of it is used, so that the API server trusts the certificate from its
 	// first use. When it fails, the certificate stays what it was. Nil: nobody is told.
 	Trust func(ctx context.Context, ca []byte) error
+	// Settle is how long a source that has a certificate waits after Trust before it uses one of the new authority: API servers
+	// learn by a watch whom to trust.
+	Settle time.Duration
 
 	current atomic.Pointer[tls.Certificate]
 	trusted atomic.Pointer[[]byte]
@@ -54,10 +57,28 @@ func (s *Source) Load(ctx context.Context) (Bundle, error) {
 		if err := s.Trust(ctx, bundle.CA); err != nil {
 			return Bundle{}, err
 		}
+		if err := s.settle(ctx); err != nil {
+			return Bundle{}, err
+		}
 		s.trusted.Store(&bundle.CA)
 	}
 	s.current.Store(&pair)
 	return bundle, nil
+}
+
+// settle waits until API servers know whom to trust, unless nothing is served yet.
+func (s *Source) settle(ctx context.Context) error {
+	if s.current.Load() == nil || s.Settle <= 0 {
+		return nil
+	}
+	timer := s.Clock.NewTimer(s.Settle)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C():
+		return nil
+	}
 }
 
 // TLS makes a server ask the source for its certificate. It is an option of the webhook server.

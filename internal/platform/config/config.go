@@ -42,7 +42,7 @@ type Config struct {
 	// ProfilingAddress is where profiles are served; "0" serves none.
 	ProfilingAddress string
 	// WebhookPort is where admission is served; 0 serves none. WebhookCertDir holds tls.crt and tls.key; when empty, it is where
-	// the Operator Lifecycle Manager puts them.
+	// the Operator Lifecycle Manager puts them, and without files there the operator makes a certificate of its own.
 	WebhookPort    int
 	WebhookCertDir string
 	// WebhookURL is where the API server reaches this process when it runs outside of the cluster; the certificate is then the one
@@ -91,7 +91,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.ProfilingAddress, "pprof-bind-address", "0", "Address that serves profiles of the process; 0 serves none.")
 	flags.IntVar(&c.WebhookPort, "webhook-port", 9443, "Port that serves admission; 0 serves none.")
 	flags.StringVar(&c.WebhookCertDir, "webhook-cert-dir", "",
-		"Directory of the serving certificate, tls.crt and tls.key. When empty, k8s-webhook-server/serving-certs below the temporary directory.")
+		"Directory of the serving certificate, tls.crt and tls.key. When empty, k8s-webhook-server/serving-certs below the temporary directory; "+
+			"without files there, the operator makes its own certificate.")
 	flags.StringVar(&c.WebhookURL, "webhook-url", "",
 		"Outside of the cluster: where the API server reaches this process, such as https://192.0.2.7:9443, as given to install.")
 	flags.StringVar(&c.ServiceAccount, "service-account", "",

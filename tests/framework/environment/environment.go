@@ -43,6 +43,8 @@ type Options struct {
 	Nodes *simnode.Options
 	// NoOperator leaves the operator to the tests.
 	NoOperator bool
+	// After is called when all tests have passed, before everything ends. Its error fails the suite. Nil: nothing is.
+	After func(context.Context, *Environment) error
 }
 
 // Environment is a running cluster with an operator.
@@ -121,6 +123,12 @@ func Main(m *testing.M, options Options, use func(*Environment)) {
 	}
 	use(e)
 	code := m.Run()
+	if code == 0 && options.After != nil {
+		if err := options.After(ctx, e); err != nil {
+			fmt.Println(err)
+			code = 1
+		}
+	}
 	e.Stop()
 	cancel()
 	os.Exit(code)

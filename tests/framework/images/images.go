@@ -3,22 +3,22 @@
 
 //go:build unix
 
-// Package images builds the container images that the suites run, from small Go programs in
-// tests/images, and serves them from a registry inside the process that needs them. No network, no
-// container engine and no base image are involved: an image is one or more static programs
-// on an empty file system.
+// Package images builds every container image of this repository from Go programs, without a network, a container engine or a
+// base image: the manager, what the packaging adds to it, and the small programs in tests/images that the suites run. An image is
+// static programs and files on an empty file system. Building the same sources with the same version gives the same image, down
+// to its digest.
 //
-// Building the same program with the same version gives the same image, down to its ID.
+// [Image] says what an image holds, and makes it for one platform or as an index for several. [WriteLayout] stores an index as an
+// OCI layout, [Publish] pushes it to a registry, [SBOM] says what it was built from, and [Registry] serves images to a test cluster
+// from within the process.
 package images
 
 import (
-	"archive/tar"
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -27,22 +27,37 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"golang.org/x/sys/unix"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 )
 
-// Program is a Go program of this repository and the version it is built with.
+// Program is a Go program and how it is built.
 type Program struct {
-	// Package is the folder of the main package, relative to the top of the repository.
+	// Package is the folder of the main package, relative to the top of the repository. With ModFile, it is an import path.
 	Package string
-	// Name is the file name of the program. Empty: the name of the folder.
+	// Name is the file name of the program. Empty: the last element of Package.
 	Name string
-	// Version is written to the variable main.version. Empty leaves the variable alone.
+	// Version is written to a string variable of the program. Empty leaves the variable alone.
 	Version string
+	// VersionVariable is that variable with its import path. Empty: main.version.
+	VersionVariable string
+	// ModFile is the go.mod, relative to the top of the repository, of a program that is not ours, such as tools/sdk/go.mod. Empty:
+	// the repository's own.
+	ModFile string
+	// Tags are build tags.
+	Tags []string
+	// KeepPaths compiles as tests are compiled, and shares what they left in Go's cache; paths of this machine stay in the program,
+	// so it is the same on this machine only.
+	KeepPaths bool
+}
+
+// Manager is the operator at the given version, such as v0.1.0.
+func Manager(version string) Program {
+	return Program{
+		Package: ".", Name: "kruise-operator",
+		Version: version, VersionVariable: "github.com/kruise-operator/kruise-operator/internal/platform/version.release",
+	}
 }
 
 // Guestbook is the web server of tests/images/guestbook at the given version.
@@ -62,42 +77,26 @@ func (p Program) name() string {
 	return path.Base(p.Package)
 }
 
-// Compile builds the program as a static Linux executable and returns its path in the user's cache
-// folder. A program that has not changed since the last call is not linked again. Processes that
-// compile at the same time wait for each other.
+// Compile builds the program as a static Linux executable for this machine's architecture and returns its path in the user's
+// cache folder. A program that has not changed since the last call is not linked again. Processes that compile at the same time
+// wait for each other.
 func Compile(ctx context.Context, program Program) (string, error) {
 	file := ""
-	err := compileLocked(ctx, program, func(path string) error {
+	err := program.compile(ctx, runtime.GOARCH, func(path string) error {
 		file = path
 		return nil
 	})
 	return file, err
 }
 
-// Build compiles the programs and makes an image of them, each at the top of its file system. The image runs the first one
-// unless a container says otherwise.
+// Build makes an image of the programs for this machine's architecture, each at the top of its file system. The image runs the
+// first one, as root, unless a container says otherwise.
 func Build(ctx context.Context, first Program, more ...Program) (v1.Image, error) {
-	programs := append([]Program{first}, more...)
-	files := make([]file, len(programs))
-	for i, program := range programs {
-		files[i].name = program.name()
-		err := compileLocked(ctx, program, func(path string) (err error) {
-			files[i].content, err = os.ReadFile(path)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	image, err := wrap(files)
-	if err != nil {
-		return nil, fmt.Errorf("making an image of %s: %w", first.Package, err)
-	}
-	return image, nil
+	return Image{Programs: append([]Program{first}, more...)}.For(ctx, Host())
 }
 
-// compileLocked compiles the program and hands its path to use while no other process can replace it.
-func compileLocked(ctx context.Context, program Program, use func(path string) error) error {
+// compile builds the program and hands its path to use while no other process can replace it.
+func (p Program) compile(ctx context.Context, arch string, use func(path string) error) error {
 	root, err := binaries.RepositoryRoot()
 	if err != nil {
 		return err
@@ -106,13 +105,9 @@ func compileLocked(ctx context.Context, program Program, use func(path string) e
 	if err != nil {
 		return err
 	}
-	name := program.name()
 	// Working copies do not share: one would run what another one has just compiled from other sources.
 	copyOf := sha256.Sum256([]byte(root))
-	folder := filepath.Join(cache, "images", hex.EncodeToString(copyOf[:8]), name)
-	if program.Version != "" {
-		folder = filepath.Join(folder, program.Version)
-	}
+	folder := filepath.Join(cache, "images", hex.EncodeToString(copyOf[:8]), arch, p.name(), cmp.Or(p.Version, "none"))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -122,17 +117,29 @@ func compileLocked(ctx context.Context, program Program, use func(path string) e
 	}
 	defer unlock()
 
-	file := filepath.Join(folder, name)
+	file := filepath.Join(folder, p.name())
 	flags := "-s -w"
-	if program.Version != "" {
-		flags += " -X main.version=" + program.Version
+	if p.Version != "" {
+		flags += " -X " + cmp.Or(p.VersionVariable, "main.version") + "=" + p.Version
 	}
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file,
-		"./"+program.Package)
+	args := []string{"build", "-buildvcs=false", "-ldflags", flags, "-o", file}
+	if !p.KeepPaths {
+		args = append(args, "-trimpath")
+	}
+	if len(p.Tags) > 0 {
+		args = append(args, "-tags", strings.Join(p.Tags, ","))
+	}
+	if p.ModFile != "" {
+		args = append(args, "-modfile", p.ModFile, p.Package)
+	} else {
+		args = append(args, "./"+p.Package)
+	}
+	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = root
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=")
+	// GOAMD64 and its like are left at their defaults: the program has to run on any machine of its architecture.
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GOAMD64=", "GOARM64=")
 	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("compiling %s: %w: %s", program.Package, err, strings.TrimSpace(string(output)))
+		return fmt.Errorf("compiling %s: %w: %s", p.Package, err, strings.TrimSpace(string(output)))
 	}
 	return use(file)
 }
@@ -148,50 +155,4 @@ func lock(name string) (func(), error) {
 		return nil, fmt.Errorf("locking %s: %w", name, err)
 	}
 	return func() { _ = file.Close() }, nil
-}
-
-// file is an executable in an image.
-type file struct {
-	name    string
-	content []byte
-}
-
-// wrap makes an image of the files that runs the first one.
-func wrap(files []file) (v1.Image, error) {
-	var archive bytes.Buffer
-	writer := tar.NewWriter(&archive)
-	for _, file := range files {
-		if err := writer.WriteHeader(&tar.Header{
-			Name: file.name, Mode: 0o755, Size: int64(len(file.content)), Typeflag: tar.TypeReg, Format: tar.FormatPAX,
-		}); err != nil {
-			return nil, err
-		}
-		if _, err := writer.Write(file.content); err != nil {
-			return nil, err
-		}
-	}
-	if err := writer.Close(); err != nil {
-		return nil, err
-	}
-
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(archive.Bytes())), nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
-	if err != nil {
-		return nil, err
-	}
-	config, err := image.ConfigFile()
-	if err != nil {
-		return nil, err
-	}
-	config = config.DeepCopy()
-	config.OS = "linux"
-	config.Architecture = runtime.GOARCH
-	config.Config.Entrypoint = []string{"/" + files[0].name}
-	config.Config.Env = []string{"PATH=/"}
-	return mutate.ConfigFile(image, config)
 }

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package incluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	// checkEvery is how often everything is looked at without an event: when a certificate is to be renewed, there is none.
+	checkEvery = time.Hour
+	// firstRetry and lastRetry bound the time after which a failure is tried again.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// SetupWithManager watches, on every replica, the Secret that tells the authority and everything that leads to the operator.
+//
+// Each is watched alone, by its name, and its metadata only. So the rights can name the objects, no Secret is ever kept in memory, and
+// the CRDs of others cost nothing. Whatever happens, everything is compared; that is a handful of reads.
+func (c *Calls) SetupWithManager(mgr ctrl.Manager) error {
+	client, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("watching what leads to the operator: %w", err)
+	}
+	keeper, err := controller.New("webhook-trust", mgr, controller.Options{
+		Reconciler:         c,
+		NeedLeaderElection: ptr.To(false),
+		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	})
+	if err != nil {
+		return fmt.Errorf("watching what leads to the operator: %w", err)
+	}
+	watch := func(resource schema.GroupVersionResource, namespace, name string) error {
+		return keeper.Watch(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			return informOf(ctx, client, resource, namespace, name, func() { queue.Add(reconcile.Request{NamespacedName: c.name(ServiceName)}) })
+		}))
+	}
+	secret := c.secret()
+	if err := watch(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name); err != nil {
+		return fmt.Errorf("watching Secret %s: %w", secret, err)
+	}
+	for _, t := range targets() {
+		if err := watch(t.resource, "", t.name); err != nil {
+			return fmt.Errorf("watching %s %s: %w", t.kind, t.name, err)
+		}
+	}
+	return nil
+}
+
+// informOf calls changed whenever the object comes, changes or goes, until the context ends.
+func informOf(ctx context.Context, client metadata.Interface, resource schema.GroupVersionResource, namespace, name string, changed func()) error {
+	only := func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(client, resource, namespace, 0, cache.Indexers{}, only).Informer()
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { changed() },
+		UpdateFunc: func(any, any) { changed() },
+		DeleteFunc: func(any) { changed() },
+	})
+	if err != nil {
+		return fmt.Errorf("watching %s %s: %w", resource.Resource, name, err)
+	}
+	go informer.RunWithContext(ctx)
+	return nil
+}
+
+// Reconcile compares everything with what it should be, and repairs it.
+func (c *Calls) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	authority, err := c.findAuthority(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: checkEvery}, c.tell(ctx, authority)
+}

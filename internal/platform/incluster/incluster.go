@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package incluster keeps the API server able to call an operator that runs inside of the cluster: it finds or makes the serving
+// certificate, and keeps the webhook configurations and the conversion stanzas of our kinds pointing to the operator's Service and
+// trusting its certificate.
+//
+// The certificate is mounted by somebody else, or our own. Mounted, as the Operator Lifecycle Manager and cert-manager do it, it is
+// read from files, and its authority from the Secret behind them, which is never written. Otherwise it is made, renewed and shared by
+// all replicas in a Secret of our own. From there on all installs are alike.
+//
+// Every replica does this, leader or not. A stanza that is wrong makes objects unreadable, for the leader's own watches too, and an
+// upgrade under the Operator Lifecycle Manager breaks all of them at once, just when the leader changes; waiting for a lease would
+// add its whole duration. Replicas agree on what is right and write under optimistic locking, so the second one finds nothing to do.
+//
+// Three things are left alone: a webhook or a stanza that calls a URL, since somebody develops there; a CRD that is told to
+// convert nothing, which is how an uninstall begins; and anything that does not exist.
+package incluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
+)
+
+const (
+	// ServiceName is the Service of the webhooks: what the Operator Lifecycle Manager makes, and every other install the same.
+	ServiceName = "kruise-operator-manager-service"
+	// MountedSecret is the Secret behind a mounted certificate: what the Operator Lifecycle Manager makes. With cert-manager, a
+	// Certificate must name it.
+	MountedSecret = "kruise-operator-manager-service-cert"
+	// OwnSecret keeps a certificate of our own.
+	OwnSecret = "kruise-operator-webhook-certificate"
+
+	// keyOLM and keyCertManager are where the authority is in MountedSecret.
+	keyOLM         = "olmCAKey"
+	keyCertManager = "ca.crt"
+
+	// settle is how long a process that serves already waits between making the API server trust a new authority and serving a
+	// certificate of it. API servers learn of a changed configuration by a watch, each for itself.
+	settle = 3 * time.Second
+	// overlap is how long an authority that was replaced is still put beside the new one where the API server trusts neither.
+	// A kubelet takes up to about two minutes to bring a changed Secret to a mounted file.
+	overlap = 10 * time.Minute
+	// patience is how long the first certificate may take: the rights to read it may be applied after the process was started.
+	patience = time.Minute
+	askEvery = time.Second
+)
+
+// Options say where the operator runs.
+type Options struct {
+	// Client reads and writes directly, without a cache.
+	Client client.Client
+	// Namespace is that of the operator, its Service and its Secrets.
+	Namespace string
+	// CertDir has tls.crt and tls.key. When empty, the default of the webhook server is looked at, and without files there the
+	// operator makes a certificate of its own.
+	CertDir string
+	// Clock tells the time.
+	Clock clock.WithTicker
+}
+
+// Calls keeps the API server's calls to the operator working.
+type Calls struct {
+	options Options
+	// own is the certificate when it is ours; nil when it is mounted.
+	own *certs.Source
+
+	mutex sync.Mutex
+	// authority is the last one that was seen, previous the one before it, until it is forgotten.
+	authority, previous []byte
+	forget              time.Time
+}
+
+// Open finds out where the certificate comes from and, when it is our own, makes or loads it and has the API server trust it.
+func Open(ctx context.Context, options Options) (*Calls, error) {
+	c := &Calls{options: options}
+	if options.mounted() {
+		return c, nil
+	}
+	c.own = &certs.Source{
+		Client: options.Client, Secret: c.name(OwnSecret), Hosts: options.hosts(), Clock: options.Clock,
+		Trust: c.tell, Settle: settle,
+	}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, askEvery, patience, true, func(ctx context.Context) (bool, error) {
+		_, last = c.own.Load(ctx)
+		if last != nil {
+			ctrl.LoggerFrom(ctx).Info("The webhook certificate is not there yet", "reason", last.Error())
+		}
+		return last == nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("waiting for the webhook certificate: %w", errors.Join(last, ctx.Err()))
+	}
+	return c, nil
+}
+
+// Serve adds the certificate to the options of the webhook server.
+func (c *Calls) Serve(options webhook.Options) webhook.Options {
+	options.CertDir = c.options.CertDir
+	if c.own != nil {
+		options.TLSOpts = append(options.TLSOpts, func(config *tls.Config) { c.own.TLS(config) })
+	}
+	return options
+}
+
+// mounted says whether somebody else brings the certificate. A folder that was named must get files, now or later.
+func (o Options) mounted() bool {
+	if o.CertDir != "" {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(defaultCertDir(), corev1.TLSCertKey))
+	return err == nil
+}
+
+// defaultCertDir is the default of the webhook server.
+func defaultCertDir() string {
+	return filepath.Join(os.TempDir(), "k8s-webhook-server", "serving-certs")
+}
+
+// hosts are the names under which the API server calls a Service.
+func (o Options) hosts() []string {
+	name := ServiceName + "." + o.Namespace + ".svc"
+	return []string{name, name + ".cluster.local"}
+}
+
+func (c *Calls) name(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.options.Namespace, Name: name}
+}
+
+// secret is the one that tells the authority.
+func (c *Calls) secret() types.NamespacedName {
+	if c.own != nil {
+		return c.name(OwnSecret)
+	}
+	return c.name(MountedSecret)
+}
+
+// findAuthority returns the authority of the certificate, in PEM, never empty. Our own certificate is renewed on the way when it is
+// due, or when its Secret was deleted.
+func (c *Calls) findAuthority(ctx context.Context) ([]byte, error) {
+	if c.own != nil {
+		bundle, err := c.own.Load(ctx)
+		return bundle.CA, err
+	}
+	secret := &corev1.Secret{}
+	if err := c.options.Client.Get(ctx, c.secret(), secret); err != nil {
+		return nil, fmt.Errorf("reading the authority of the webhook certificate: %w", err)
+	}
+	for _, key := range []string{keyOLM, keyCertManager} {
+		if ca := secret.Data[key]; len(ca) > 0 {
+			return ca, nil
+		}
+	}
+	return nil, fmt.Errorf("secret %s has neither %s nor %s: the API server cannot be told to trust the webhook certificate", c.secret(), keyOLM, keyCertManager)
+}

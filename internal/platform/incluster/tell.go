@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package incluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/platform/callback"
+)
+
+// target is an object that tells the API server to call the operator.
+type target struct {
+	resource schema.GroupVersionResource
+	kind     string
+	name     string
+	// right returns the object as it should be when authority is trusted, or nil when it is so already or is left alone.
+	right func(c *Calls, object *unstructured.Unstructured, authority []byte) (*unstructured.Unstructured, error)
+}
+
+// conversionPath is where the API server calls conversion.
+const conversionPath = "/convert"
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=kruise-operator-mutating,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=kruise-operator-validating,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-manager-service-cert,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-webhook-certificate,verbs=create;get;list;patch;update;watch
+
+// targets are all of them: the webhook configurations of an install without the Operator Lifecycle Manager, which makes its own, and
+// the CRDs of the kinds that the operator converts. A test compares them with the manifests.
+func targets() []target {
+	admission := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
+	all := []target{
+		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-mutating", rightWebhooks},
+		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-validating", rightWebhooks},
+	}
+	for _, name := range []string{"clonesets.apps.kruise.io"} {
+		all = append(all, target{
+			apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), "CustomResourceDefinition", name, rightConversion,
+		})
+	}
+	return all
+}
+
+// tell makes the API server call the Service and trust the authority, wherever that is not so yet.
+func (c *Calls) tell(ctx context.Context, authority []byte) error {
+	c.remember(authority)
+	var failures []error
+	for _, t := range targets() {
+		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return c.tellOne(ctx, t, authority) })
+		if err != nil {
+			failures = append(failures, fmt.Errorf("pointing %s %s to the operator: %w", t.kind, t.name, err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (c *Calls) tellOne(ctx context.Context, t target, authority []byte) error {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(t.resource.GroupVersion().WithKind(t.kind))
+	if err := c.options.Client.Get(ctx, client.ObjectKey{Name: t.name}, object); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	right, err := t.right(c, object.DeepCopy(), authority)
+	if err != nil || right == nil {
+		return err
+	}
+	// An update, since the right to patch kinds is taken by catalogs for the right to create them.
+	if err := c.options.Client.Update(ctx, right, client.FieldOwner(shared.FieldManager)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Pointed the API server to the operator", "in", t.kind, "name", t.name)
+	return nil
+}
+
+// remember notes the authority, and for a while the one before it.
+func (c *Calls) remember(authority []byte) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if bytes.Equal(authority, c.authority) {
+		return
+	}
+	c.previous, c.forget = c.authority, c.options.Clock.Now().Add(overlap)
+	c.authority = slices.Clone(authority)
+}
+
+// clientConfig is what a call should be configured with.
+//
+// A bundle that trusts the authority is right, whatever else it holds. Where a change of the authority meets an upgrade that empties
+// the bundle, replicas that still serve a certificate of the previous authority must stay reachable, so that one is added, too.
+func (c *Calls) clientConfig(present *apiextensionsv1.WebhookClientConfig, path string, authority []byte) *apiextensionsv1.WebhookClientConfig {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	now := c.options.Clock.Now()
+	want := apiextensionsv1.WebhookClientConfig{CABundle: authority, Service: &apiextensionsv1.ServiceReference{
+		Namespace: c.options.Namespace, Name: ServiceName, Path: &path,
+	}}
+	trusted := present != nil && bytes.Equal(present.CABundle, callback.Authorities(present.CABundle, authority, now))
+	if !trusted && now.Before(c.forget) {
+		want.CABundle = slices.Concat(authority, c.previous)
+	}
+	return callback.ClientConfig(present, want, now)
+}
+
+// rightConversion is for CRDs.
+func rightConversion(c *Calls, crd *unstructured.Unstructured, authority []byte) (*unstructured.Unstructured, error) {
+	content, found, err := unstructured.NestedMap(crd.Object, "spec", "conversion")
+	if err != nil {
+		return nil, fmt.Errorf("reading the conversion: %w", err)
+	}
+	present := &apiextensionsv1.CustomResourceConversion{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, present); err != nil {
+		return nil, fmt.Errorf("reading the conversion: %w", err)
+	}
+	if !found || present.Strategy != apiextensionsv1.WebhookConverter {
+		return nil, nil // an uninstall begins
+	}
+	var was *apiextensionsv1.WebhookClientConfig
+	if present.Webhook != nil {
+		was = present.Webhook.ClientConfig
+	}
+	if was != nil && was.URL != nil {
+		return nil, nil // somebody develops
+	}
+	right := callback.Conversion(present, *c.clientConfig(was, conversionPath, authority), c.options.Clock.Now())
+	if equality.Semantic.DeepEqual(present, right) {
+		return nil, nil
+	}
+	content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(right)
+	if err != nil {
+		return nil, fmt.Errorf("writing the conversion: %w", err)
+	}
+	return crd, unstructured.SetNestedMap(crd.Object, content, "spec", "conversion")
+}
+
+// rightWebhooks is for webhook configurations of both sorts. Which webhooks there are, and their paths, are the manifests' business.
+func rightWebhooks(c *Calls, configuration *unstructured.Unstructured, authority []byte) (*unstructured.Unstructured, error) {
+	webhooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
+	if err != nil {
+		return nil, fmt.Errorf("reading the webhooks: %w", err)
+	}
+	changed := false
+	for _, entry := range webhooks {
+		webhook, is := entry.(map[string]any)
+		if !is {
+			return nil, errors.New("reading the webhooks: one is not an object")
+		}
+		content, _, err := unstructured.NestedMap(webhook, "clientConfig")
+		if err != nil {
+			return nil, fmt.Errorf("reading the webhooks: %w", err)
+		}
+		present := &apiextensionsv1.WebhookClientConfig{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, present); err != nil {
+			return nil, fmt.Errorf("reading the webhooks: %w", err)
+		}
+		if present.Service == nil {
+			continue // somebody develops
+		}
+		right := c.clientConfig(present, ptr.Deref(present.Service.Path, ""), authority)
+		if equality.Semantic.DeepEqual(present, right) {
+			continue
+		}
+		if webhook["clientConfig"], err = runtime.DefaultUnstructuredConverter.ToUnstructured(right); err != nil {
+			return nil, fmt.Errorf("writing the webhooks: %w", err)
+		}
+		changed = true
+	}
+	if !changed {
+		return nil, nil
+	}
+	return configuration, unstructured.SetNestedSlice(configuration.Object, webhooks, "webhooks")
+}

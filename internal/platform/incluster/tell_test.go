@@ -1,0 +1,430 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package incluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
+)
+
+const (
+	own      = "kruise-system"
+	crdName  = "clonesets.apps.kruise.io"
+	mutating = "kruise-operator-mutating"
+)
+
+// world is a cluster with the operator's objects in it.
+type world struct {
+	client.Client
+	clock *testingclock.FakeClock
+	// writes are the objects that were written.
+	writes []string
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(types); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{clock: testingclock.NewFakeClock(time.Now())}
+	wrote := func(o client.Object) { w.writes = append(w.writes, o.GetName()) }
+	w.Client = fake.NewClientBuilder().WithScheme(types).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			wrote(o)
+			return c.Patch(ctx, o, p, options...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
+			wrote(o)
+			return c.Update(ctx, o, options...)
+		},
+	}).Build()
+	return w
+}
+
+// mountedCalls is an operator whose certificate somebody else brings.
+func (w *world) mountedCalls(t *testing.T) *Calls {
+	t.Helper()
+	calls, err := Open(t.Context(), Options{Client: w, Namespace: own, CertDir: t.TempDir(), Clock: w.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return calls
+}
+
+func (w *world) conversion(t *testing.T) *apiextensionsv1.CustomResourceConversion {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := w.Get(t.Context(), client.ObjectKey{Name: crdName}, crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd.Spec.Conversion
+}
+
+func (w *world) admission(t *testing.T) []admissionregistrationv1.WebhookClientConfig {
+	t.Helper()
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	if err := w.Get(t.Context(), client.ObjectKey{Name: mutating}, configuration); err != nil {
+		t.Fatal(err)
+	}
+	var all []admissionregistrationv1.WebhookClientConfig
+	for _, webhook := range configuration.Webhooks {
+		all = append(all, webhook.ClientConfig)
+	}
+	return all
+}
+
+func authority(t *testing.T, at time.Time) []byte {
+	t.Helper()
+	bundle, err := certs.Issue(certs.Bundle{}, []string{"operator.example"}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle.CA
+}
+
+func secret(key string, ca []byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: MountedSecret}, Data: map[string][]byte{key: ca, "tls.key": []byte("private")}}
+}
+
+// crd is a CRD as manifests bring it: with a Service and no authority.
+func crd(change func(*apiextensionsv1.CustomResourceConversion)) *apiextensionsv1.CustomResourceDefinition {
+	conversion := &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ConversionReviewVersions: []string{"v1"},
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{
+				Namespace: own, Name: ServiceName, Path: ptr.To("/convert"), Port: ptr.To[int32](443),
+			}},
+		},
+	}
+	if change != nil {
+		change(conversion)
+	}
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: crdName},
+		Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Conversion: conversion},
+	}
+}
+
+func configuration() *admissionregistrationv1.MutatingWebhookConfiguration {
+	return &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: mutating},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{
+			{Name: "a.example.com", ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
+				Namespace: own, Name: ServiceName, Path: ptr.To("/a"), Port: ptr.To[int32](443),
+			}}},
+			{Name: "b.example.com", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:9443/b"), CABundle: []byte("theirs")}},
+		},
+	}
+}
+
+func reconciled(t *testing.T, c *Calls) {
+	t.Helper()
+	if _, err := c.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAuthorityReachesWhereverTheOperatorIsCalled(t *testing.T) {
+	for _, key := range []string{"olmCAKey", "ca.crt"} {
+		t.Run(key, func(t *testing.T) {
+			ca := authority(t, time.Now())
+			w := newWorld(t, secret(key, ca), crd(nil), configuration())
+			reconciled(t, w.mountedCalls(t))
+			if diff := cmp.Diff(string(ca), string(w.conversion(t).Webhook.ClientConfig.CABundle)); diff != "" {
+				t.Errorf("conversion trusts (-want +got):\n%s", diff)
+			}
+			webhooks := w.admission(t)
+			if diff := cmp.Diff([]string{string(ca), "theirs"}, []string{string(webhooks[0].CABundle), string(webhooks[1].CABundle)}); diff != "" {
+				t.Errorf("admission trusts (-want +got):\n%s", diff)
+			}
+			if path := ptr.Deref(webhooks[0].Service.Path, ""); path != "/a" {
+				t.Errorf("the path became %q", path)
+			}
+
+			// Another replica, which may be another process, has nothing to do.
+			w.writes = nil
+			reconciled(t, w.mountedCalls(t))
+			if len(w.writes) > 0 {
+				t.Errorf("a second replica wrote %v", w.writes)
+			}
+		})
+	}
+}
+
+func TestConversionStanza(t *testing.T) {
+	ca := authority(t, time.Now())
+	for name, tc := range map[string]struct {
+		spoil func(*apiextensionsv1.CustomResourceConversion)
+		left  bool
+	}{
+		"right already": {
+			spoil: func(c *apiextensionsv1.CustomResourceConversion) { c.Webhook.ClientConfig.CABundle = ca }, left: true,
+		},
+		"emptied by an upgrade": {},
+		"another Service": {
+			spoil: func(c *apiextensionsv1.CustomResourceConversion) {
+				c.Webhook.ClientConfig.Service.Name, c.Webhook.ClientConfig.Service.Namespace = "webhook-service", "system"
+			},
+		},
+		"nobody to call": {
+			spoil: func(c *apiextensionsv1.CustomResourceConversion) { c.Webhook.ClientConfig = nil },
+		},
+		"an uninstall has begun": {
+			spoil: func(c *apiextensionsv1.CustomResourceConversion) {
+				*c = apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+			},
+			left: true,
+		},
+		"somebody develops": {
+			spoil: func(c *apiextensionsv1.CustomResourceConversion) {
+				c.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:9443/convert")}
+			},
+			left: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := crd(tc.spoil)
+			w := newWorld(t, secret("olmCAKey", ca), was)
+			reconciled(t, w.mountedCalls(t))
+			want := crd(func(c *apiextensionsv1.CustomResourceConversion) { c.Webhook.ClientConfig.CABundle = ca }).Spec.Conversion
+			if tc.left {
+				want = was.Spec.Conversion
+			}
+			if diff := cmp.Diff(want, w.conversion(t)); diff != "" {
+				t.Errorf("the stanza (-want +got):\n%s", diff)
+			}
+			if tc.left && len(w.writes) > 0 {
+				t.Errorf("wrote %v", w.writes)
+			}
+		})
+	}
+}
+
+func TestNoAuthorityChangesNothing(t *testing.T) {
+	ca := authority(t, time.Now())
+	was := crd(func(c *apiextensionsv1.CustomResourceConversion) { c.Webhook.ClientConfig.CABundle = ca })
+	for name, objects := range map[string][]client.Object{
+		"no Secret":           {was},
+		"a Secret without it": {was, secret("other", ca)},
+		"an empty one":        {was, secret("olmCAKey", nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, objects...)
+			if _, err := w.mountedCalls(t).Reconcile(t.Context(), reconcile.Request{}); err == nil {
+				t.Error("nobody is told that the authority is not known")
+			}
+			if len(w.writes) > 0 {
+				t.Errorf("wrote %v", w.writes)
+			}
+			if diff := cmp.Diff(was.Spec.Conversion, w.conversion(t)); diff != "" {
+				t.Errorf("the stanza (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Under the Operator Lifecycle Manager one upgrade changes the authority and empties the stanza, while old replicas still serve.
+func TestBothAuthoritiesAreTrustedDuringAChange(t *testing.T) {
+	before, after := authority(t, time.Now()), authority(t, time.Now().Add(time.Hour))
+	w := newWorld(t, secret("olmCAKey", before), crd(nil))
+	calls := w.mountedCalls(t)
+	reconciled(t, calls)
+
+	change := func(object client.Object, edit func()) {
+		t.Helper()
+		if err := w.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			t.Fatal(err)
+		}
+		edit()
+		if err := w.Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored := secret("", nil)
+	change(stored, func() { stored.Data["olmCAKey"] = after })
+	reconciled(t, calls)
+	both := string(after) + string(before)
+	if diff := cmp.Diff(both, string(w.conversion(t).Webhook.ClientConfig.CABundle)); diff != "" {
+		t.Errorf("after the change it trusts (-want +got):\n%s", diff)
+	}
+
+	emptied := crd(nil)
+	change(emptied, func() { emptied.Spec = crd(nil).Spec })
+	reconciled(t, calls)
+	if diff := cmp.Diff(both, string(w.conversion(t).Webhook.ClientConfig.CABundle)); diff != "" {
+		t.Errorf("emptied during the change, it trusts (-want +got):\n%s", diff)
+	}
+
+	// Somebody who puts the new one alone there is not argued with.
+	w.writes = nil
+	alone := crd(nil)
+	change(alone, func() { alone.Spec.Conversion.Webhook.ClientConfig.CABundle = after })
+	w.writes = nil
+	reconciled(t, calls)
+	if len(w.writes) > 0 {
+		t.Errorf("it was put back: %v", w.writes)
+	}
+
+	w.clock.Step(overlap + time.Minute)
+	late := crd(nil)
+	change(late, func() { late.Spec = crd(nil).Spec })
+	reconciled(t, calls)
+	if diff := cmp.Diff(string(after), string(w.conversion(t).Webhook.ClientConfig.CABundle)); diff != "" {
+		t.Errorf("long after the change it trusts (-want +got):\n%s", diff)
+	}
+}
+
+func TestMountedSecretIsNeverWritten(t *testing.T) {
+	w := newWorld(t, secret("olmCAKey", authority(t, time.Now())), crd(nil), configuration())
+	reconciled(t, w.mountedCalls(t))
+	if slices.Contains(w.writes, MountedSecret) || slices.Contains(w.writes, OwnSecret) {
+		t.Errorf("wrote %v", w.writes)
+	}
+}
+
+func TestWithoutFilesTheCertificateIsOurOwn(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	w := newWorld(t, crd(nil), configuration())
+	calls, err := Open(t.Context(), Options{Client: w, Namespace: own, Clock: w.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := &corev1.Secret{}
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: own, Name: OwnSecret}, stored); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.conversion(t).Webhook.ClientConfig.CABundle; string(got) != string(stored.Data["ca.crt"]) || len(got) == 0 {
+		t.Error("the API server does not trust it before it is served")
+	}
+	if options := calls.Serve(webhook.Options{}); len(options.TLSOpts) != 1 {
+		t.Error("it is not served")
+	}
+}
+
+func TestTargetsAreThoseOfTheManifests(t *testing.T) {
+	var want, got []string
+	for _, object := range rendered(t, "default") {
+		switch object.GetKind() {
+		case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+			want = append(want, object.GetKind()+" "+object.GetName())
+		case "CustomResourceDefinition":
+			if strategy := nested(object.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+				want = append(want, object.GetKind()+" "+object.GetName())
+			}
+		}
+	}
+	for _, target := range targets() {
+		got = append(got, target.kind+" "+target.name)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what leads to the operator (-in the manifests +kept right):\n%s", diff)
+	}
+}
+
+// Every kind has what users need to look at it and to edit it, for every resource that they can name.
+func TestUsersGetEveryKind(t *testing.T) {
+	type level struct{ verbs, resources string }
+	have := map[string]level{} // by plural and the cluster's own role
+	objects := rendered(t, "default")
+	for _, object := range objects {
+		if object.GetKind() != "ClusterRole" {
+			continue
+		}
+		for _, to := range []string{"view", "edit"} {
+			if object.GetLabels()["rbac.authorization.k8s.io/aggregate-to-"+to] != "true" {
+				continue
+			}
+			rule := object.Object["rules"].([]any)[0].(map[string]any)
+			resources := strs(rule["resources"])
+			have[resources[0]+" "+to] = level{strings.Join(strs(rule["verbs"]), " "), strings.Join(resources, " ")}
+		}
+	}
+	kinds := 0
+	for _, object := range objects {
+		if object.GetKind() != "CustomResourceDefinition" || nested(object.Object, "spec", "scope") != "Namespaced" {
+			continue // what configures the operator is not for users
+		}
+		kinds++
+		plural := nested(object.Object, "spec", "names", "plural")
+		looked, edited := plural, plural
+		version := object.Object["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+		if subresources, is := version["subresources"].(map[string]any); is {
+			if subresources["scale"] != nil {
+				looked, edited = looked+" "+plural+"/scale", edited+" "+plural+"/scale"
+			}
+			if subresources["status"] != nil {
+				looked += " " + plural + "/status"
+			}
+		}
+		for to, want := range map[string]level{
+			"view": {"get list watch", looked}, "edit": {"create delete deletecollection patch update", edited},
+		} {
+			if have[plural+" "+to] != want {
+				t.Errorf("%s of %s: %v, want %v; see config/rbac/users", to, plural, have[plural+" "+to], want)
+			}
+		}
+	}
+	if kinds < 2 {
+		t.Errorf("there are %d kinds", kinds)
+	}
+}
+
+// rendered is what a kustomization in config gives.
+func rendered(t *testing.T, base string) []*unstructured.Unstructured {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../../config/"+base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, resource := range resources.Resources() {
+		content, err := resource.Map()
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, &unstructured.Unstructured{Object: content})
+	}
+	return objects
+}
+
+func nested(object map[string]any, fields ...string) string {
+	text, _, _ := unstructured.NestedString(object, fields...)
+	return text
+}
+
+func strs(list any) []string {
+	var all []string
+	for _, item := range list.([]any) {
+		all = append(all, item.(string))
+	}
+	return all
+}

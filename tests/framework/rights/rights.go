@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rights compares what a service account may do with what it did: the roles in manifests with an audit log. A request that was
+// refused shows a right that is missing; a right that no request needed shows one too many.
+package rights
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// Right is one thing that may be done.
+type Right struct {
+	// Verb is get, list, create ...
+	Verb string
+	// Group is the API group; that of pods is empty.
+	Group string
+	// Resource is the resource, with its subresource behind a slash.
+	Resource string
+	// Name is the only object that the right is for. Empty: all.
+	Name string
+	// Namespaced says that it holds in the namespace of the role alone.
+	Namespaced bool
+}
+
+// String is such as "patch pods/status", "get secrets "own" in its namespace", "get apps.kruise.io clonesets".
+func (r Right) String() string {
+	text := r.Verb + " "
+	if r.Group != "" {
+		text += r.Group + " "
+	}
+	text += r.Resource
+	if r.Name != "" {
+		text += fmt.Sprintf(" %q", r.Name)
+	}
+	if r.Namespaced {
+		text += " in its namespace"
+	}
+	return text
+}
+
+// Of returns the rights that the Roles and ClusterRoles in files of manifests give, one for each verb, resource and name. Rights for
+// everything of a sort are refused: nobody could say which of them are needed.
+func Of(files ...string) ([]Right, error) {
+	var all []Right
+	for _, file := range files {
+		content, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading rights: %w", err)
+		}
+		rights, err := read(content)
+		if err := errors.Join(err, content.Close()); err != nil {
+			return nil, fmt.Errorf("reading rights in %s: %w", file, err)
+		}
+		all = append(all, rights...)
+	}
+	return all, nil
+}
+
+func read(manifests io.Reader) ([]Right, error) {
+	var all []Right
+	decoder := yaml.NewYAMLOrJSONDecoder(manifests, 4096)
+	for {
+		var role rbacv1.Role // a ClusterRole has the same fields, and an aggregation that none of ours uses
+		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if role.Kind != "Role" && role.Kind != "ClusterRole" {
+			continue
+		}
+		for _, rule := range role.Rules {
+			if len(rule.NonResourceURLs) > 0 || slices.Contains(slices.Concat(rule.Verbs, rule.Resources, rule.APIGroups), "*") {
+				return nil, fmt.Errorf("%s %s has a wildcard or a URL: %+v", role.Kind, role.Name, rule)
+			}
+			names := rule.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
+			}
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						for _, name := range names {
+							all = append(all, Right{verb, group, resource, name, role.Kind == "Role"})
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Refused are the requests of an audit log that were refused for want of a right.
+func Refused(events []auditv1.Event) []string {
+	var refused []string
+	for i := range events {
+		if events[i].Annotations["authorization.k8s.io/decision"] == "forbid" {
+			refused = append(refused, events[i].Verb+" "+events[i].RequestURI)
+		}
+	}
+	slices.Sort(refused)
+	return slices.Compact(refused)
+}
+
+// Unused are the rights that no request needed. namespace is where the rights of Roles hold.
+func Unused(given []Right, events []auditv1.Event, namespace string) []Right {
+	used := map[Right]bool{}
+	for i := range events {
+		ref := events[i].ObjectRef
+		if ref == nil || events[i].Annotations["authorization.k8s.io/decision"] != "allow" {
+			continue
+		}
+		resource := ref.Resource
+		if ref.Subresource != "" {
+			resource += "/" + ref.Subresource
+		}
+		for _, namespaced := range []bool{false, ref.Namespace == namespace} {
+			for _, name := range []string{"", ref.Name} {
+				used[Right{events[i].Verb, ref.APIGroup, resource, name, namespaced}] = true
+			}
+		}
+		// An apply that creates needs the right to create as well; the log knows the patch alone.
+		if events[i].Verb == "patch" && events[i].ResponseStatus != nil && events[i].ResponseStatus.Code == 201 {
+			for _, namespaced := range []bool{false, ref.Namespace == namespace} {
+				for _, name := range []string{"", ref.Name} {
+					used[Right{"create", ref.APIGroup, resource, name, namespaced}] = true
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(given), func(r Right) bool { return used[r] })
+}
+
+// Check returns an error that names every request that was refused, and every right that was neither needed nor is excused. An excuse
+// says why a right is there; its key is a right as String writes it. An excuse for a right that is not given is an error, too.
+func Check(given []Right, events []auditv1.Event, namespace string, excuses map[string]string) error {
+	var faults []error
+	for _, request := range Refused(events) {
+		faults = append(faults, fmt.Errorf("a right is missing: %s was refused", request))
+	}
+	for _, right := range Unused(given, events, namespace) {
+		if excuses[right.String()] == "" {
+			faults = append(faults, fmt.Errorf("nothing needed the right to %s", right))
+		}
+	}
+	for excuse := range excuses {
+		if !slices.ContainsFunc(given, func(r Right) bool { return r.String() == excuse }) {
+			faults = append(faults, fmt.Errorf("there is an excuse for %q, which is not given", excuse))
+		}
+	}
+	return errors.Join(faults...)
+}

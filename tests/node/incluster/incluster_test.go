@@ -1,0 +1,517 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package incluster_test installs the operator as its users do without the Operator Lifecycle Manager, with kubectl and our image on a
+// real node, and removes it again. Nobody but the operator's own pods acts for it.
+//
+// It needs what tests/node needs; elsewhere it is skipped and says why.
+package incluster_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/images"
+)
+
+const (
+	root      = "../../.."
+	namespace = "kruise-system"
+	manager   = "kruise-operator-manager"
+	// image is what config/manager names.
+	image = "kruise-operator:v0.1.0"
+
+	certificateSecret = "kruise-operator-webhook-certificate"
+	convertedCRD      = "clonesets.apps.kruise.io"
+)
+
+var (
+	// env is nil when unavailable says why this machine cannot have it.
+	env         *environment.Environment
+	unavailable error
+)
+
+func TestMain(m *testing.M) {
+	if unavailable = realnode.Check(); unavailable != nil {
+		os.Exit(m.Run())
+	}
+	environment.Main(m, environment.Options{
+		Cluster:    cluster.Options{RealNodes: 1, Audit: &cluster.Audit{}},
+		NoOperator: true,
+	}, func(e *environment.Environment) { env = e })
+}
+
+// TestInstall is one story: each step finds what the one before it left.
+func TestInstall(t *testing.T) {
+	if unavailable != nil {
+		if os.Getenv(cluster.RequireVariable) != "" && runtime.GOOS == "linux" && os.Geteuid() == 0 {
+			t.Fatal(unavailable)
+		}
+		t.Skipf("skipped, %v", unavailable)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			logManagers(t)
+		}
+		if err := env.Cluster.Exited(); err != nil {
+			t.Errorf("a component of the cluster failed: %v", err)
+		}
+	})
+	operator := images.Manager("v0.1.0")
+	operator.KeepPaths = true
+	push(t, image, images.Image{Programs: []images.Program{operator}, User: images.NonRoot})
+	push(t, "openkruise/guestbook:v1", images.Image{Programs: []images.Program{images.Guestbook("v1")}, User: images.NonRoot})
+	n := env.Namespace(t)
+
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T, *environment.Namespace)
+	}{
+		{"kubectl apply makes two ready managers", installs},
+		{"a set is defaulted, and its pods run", serves},
+		{"objects are converted", converts},
+		{"the certificate changes without a gap in admission", rotates},
+		{"a spoiled conversion is repaired in seconds", repairs},
+		{"applying again changes nothing that the operator wrote", appliesAgain},
+		{"without managers, pods of others are created all the same", outage},
+		{"the rights were enough, and none of them is left over", rightsAreNeeded},
+		{"without the operator, objects stay and nothing blocks", removes},
+		{"kubectl delete leaves nothing", deletes},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.do(t, n) }) {
+			return
+		}
+	}
+}
+
+func push(t *testing.T, reference string, content images.Image) {
+	t.Helper()
+	network, err := env.Cluster.NodeNetwork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := content.For(t.Context(), images.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := network.Push(t.Context(), reference, built); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := env.Cluster.Kubectl(t.Context(), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// managers are the operator's pods that run and are not on their way out.
+func managers(ctx context.Context) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := env.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/component": "manager"})
+	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	return pods, err
+}
+
+// ready waits until all managers that are wanted are ready, and nobody else is left.
+func ready(n *environment.Namespace, want int) (pods []corev1.Pod) {
+	n.EventuallyWithin(90*time.Second, fmt.Sprintf("%d managers are ready", want), func(ctx context.Context) (err error) {
+		if pods, err = managers(ctx); err != nil {
+			return err
+		}
+		if len(pods) != want {
+			return fmt.Errorf("there are %d", len(pods))
+		}
+		for i := range pods {
+			if !environment.IsReady(&pods[i]) {
+				return fmt.Errorf("%s: %+v", pods[i].Name, pods[i].Status.ContainerStatuses)
+			}
+		}
+		return nil
+	})
+	return pods
+}
+
+func installs(t *testing.T, n *environment.Namespace) {
+	began := time.Now()
+	if out := kubectl(t, "apply", "-k", filepath.Join(root, "config", "default")); strings.Contains(out, "Warning") {
+		t.Errorf("kubectl warns:\n%s", out)
+	}
+	pods := ready(n, 2)
+	t.Logf("measured: from kubectl apply to two ready managers: %s", seconds(time.Since(began)))
+	for _, pod := range pods {
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.RestartCount > 0 {
+				t.Errorf("%s has been restarted %d times", pod.Name, c.RestartCount)
+			}
+		}
+	}
+	// The pods above passed this gate: what it forbids is refused in their namespace.
+	intruder := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "intruder"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "intruder", Image: image}}},
+	}
+	if err := env.Client.Create(t.Context(), intruder, client.DryRunAll); !apierrors.IsForbidden(err) {
+		t.Errorf("a pod outside of the restricted profile is not refused: %v", err)
+	}
+}
+
+func serves(t *testing.T, n *environment.Namespace) {
+	labels := map[string]string{"app": "guestbook"}
+	set := &v1beta1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "guestbook"},
+		Spec: v1beta1.StatefulSetSpec{
+			ServiceName: "guestbook", Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "openkruise/guestbook:v1"}}},
+			},
+		},
+	}
+	if err := env.Client.Create(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	if set.Spec.Replicas == nil || *set.Spec.Replicas != 1 {
+		t.Errorf("replicas are not defaulted: %v", set.Spec.Replicas)
+	}
+	bad := set.DeepCopy()
+	bad.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
+	bad.ObjectMeta = metav1.ObjectMeta{Namespace: n.Name, Name: "bad"}
+	if err := env.Client.Create(t.Context(), bad); !apierrors.IsInvalid(err) {
+		t.Errorf("a selector that selects other pods is not refused: %v", err)
+	}
+	n.Settled("guestbook")
+}
+
+func cloneSet(version string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps.kruise.io", Version: version, Kind: "CloneSet"})
+	return object
+}
+
+func converts(t *testing.T, n *environment.Namespace) {
+	// The field moved between the versions, so that only a conversion can bring it there.
+	n.Apply(`
+apiVersion: apps.kruise.io/v1alpha1
+kind: CloneSet
+metadata: {name: converted}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: converted}}
+  template:
+    metadata: {labels: {app: converted}}
+    spec: {containers: [{name: web, image: "openkruise/guestbook:v1"}]}
+`)
+	for _, version := range []string{"v1alpha1", "v1beta1"} {
+		object := cloneSet(version)
+		if err := env.Client.Get(t.Context(), types.NamespacedName{Namespace: n.Name, Name: "converted"}, object); err != nil {
+			t.Errorf("reading it as %s: %v", version, err)
+		}
+	}
+}
+
+// prober asks for what the operator has to answer, again and again, and keeps what went wrong.
+type prober struct {
+	stop     context.CancelFunc
+	done     chan struct{}
+	mutex    sync.Mutex
+	asked    int
+	failures []error
+}
+
+func probe(t *testing.T, n *environment.Namespace) *prober {
+	ctx, stop := context.WithCancel(t.Context())
+	p := &prober{stop: stop, done: make(chan struct{})}
+	template := n.StatefulSet("guestbook")
+	go func() {
+		defer close(p.done)
+		for ctx.Err() == nil {
+			set := template.DeepCopy()
+			set.ObjectMeta = metav1.ObjectMeta{Namespace: n.Name, GenerateName: "probe-"}
+			err := errors.Join(
+				env.Client.Create(ctx, set, client.DryRunAll),
+				env.Client.Get(ctx, types.NamespacedName{Namespace: n.Name, Name: "converted"}, cloneSet("v1alpha1")),
+			)
+			if ctx.Err() != nil {
+				return
+			}
+			p.mutex.Lock()
+			p.asked++
+			if err != nil {
+				p.failures = append(p.failures, fmt.Errorf("%s: %w", time.Now().Format(time.TimeOnly), err))
+			}
+			p.mutex.Unlock()
+		}
+	}()
+	t.Cleanup(func() { stop(); <-p.done })
+	return p
+}
+
+// end stops asking and fails the test for every question that was not answered.
+func (p *prober) end(t *testing.T) int {
+	t.Helper()
+	p.stop()
+	<-p.done
+	for _, err := range p.failures {
+		t.Error(err)
+	}
+	if p.asked < 10 {
+		t.Errorf("only %d questions were asked", p.asked)
+	}
+	return p.asked
+}
+
+// served is the certificate that a manager serves.
+func served(ctx context.Context, pod *corev1.Pod) ([]byte, error) {
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // looked at, not trusted
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, "9443"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw, nil
+}
+
+func rotates(t *testing.T, n *environment.Namespace) {
+	pods := ready(n, 2)
+	before, err := served(t.Context(), &pods[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := probe(t, n)
+	began := time.Now()
+	// The hardest change: the authority is gone, so both it and the certificate become new, at no time that anybody could know.
+	kubectl(t, "--namespace="+namespace, "delete", "secret", certificateSecret)
+	for i := range pods {
+		n.Eventually(pods[i].Name+" serves a new certificate", func(ctx context.Context) error {
+			is, err := served(ctx, &pods[i])
+			if err == nil && bytes.Equal(is, before) {
+				err = errors.New("it serves the old one")
+			}
+			return err
+		})
+	}
+	took := time.Since(began)
+	n.Consistently(2*time.Second, "the operator answers with the new certificate", func(context.Context) error { return nil })
+	t.Logf("measured: a new authority: served by both managers after %s; %d questions asked meanwhile were answered", seconds(took), p.end(t))
+
+	first, err := served(t.Context(), &pods[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := served(t.Context(), &pods[1]); err != nil || !bytes.Equal(first, second) {
+		t.Errorf("the managers do not share one certificate (%v)", err)
+	}
+	for where, bundle := range bundles(t) {
+		if got := strings.Count(string(bundle), "BEGIN CERTIFICATE"); got != 2 {
+			t.Errorf("%s trusts %d authorities, want the old and the new one", where, got)
+		}
+	}
+}
+
+// bundles is whom the API server trusts, by place.
+func bundles(t *testing.T) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	for name, object := range map[string]client.Object{"kruise-operator-mutating": mutating, "kruise-operator-validating": validating} {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: name}, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range mutating.Webhooks {
+		all[w.Name] = w.ClientConfig.CABundle
+	}
+	for _, w := range validating.Webhooks {
+		all[w.Name] = w.ClientConfig.CABundle
+	}
+	config := clientConfig(t)
+	encoded, _, _ := unstructured.NestedString(config, "caBundle")
+	decoded, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all[convertedCRD] = decoded
+	return all
+}
+
+func readCRD(ctx context.Context) (*unstructured.Unstructured, error) {
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	return crd, env.Client.Get(ctx, client.ObjectKey{Name: convertedCRD}, crd)
+}
+
+func clientConfig(t *testing.T) map[string]any {
+	t.Helper()
+	crd, err := readCRD(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, _, err := unstructured.NestedMap(crd.Object, "spec", "conversion", "webhook", "clientConfig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// repairs does to a CRD what an upgrade under the Operator Lifecycle Manager does, and worse: no authority, and another Service.
+func repairs(t *testing.T, n *environment.Namespace) {
+	right := clientConfig(t)
+	spoiled := map[string]any{"spec": map[string]any{"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{
+		"caBundle": nil, "service": map[string]any{"namespace": "elsewhere", "name": "webhook-service"},
+	}}}}}
+	patch, err := json.Marshal(spoiled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	kubectl(t, "patch", "crd", convertedCRD, "--type=merge", "--patch="+string(patch))
+	key := types.NamespacedName{Namespace: n.Name, Name: "converted"}
+	n.EventuallyWithin(10*time.Second, "objects are converted again", func(ctx context.Context) error {
+		return env.Client.Get(ctx, key, cloneSet("v1alpha1"))
+	})
+	t.Logf("measured: a spoiled conversion answers again after %s", seconds(time.Since(began)))
+	if is := clientConfig(t); fmt.Sprint(is["service"]) != fmt.Sprint(right["service"]) {
+		t.Errorf("the API server calls %v, want %v", is["service"], right["service"])
+	}
+}
+
+func appliesAgain(t *testing.T, _ *environment.Namespace) {
+	before := bundles(t)
+	// Server-side, the fields belong to another manager than after a client-side apply, from which the first such apply takes them.
+	for _, flags := range [][]string{nil, {"--server-side", "--force-conflicts"}, {"--server-side"}} {
+		kubectl(t, append([]string{"apply", "-k", filepath.Join(root, "config", "default")}, flags...)...)
+		for where, bundle := range bundles(t) {
+			if !bytes.Equal(bundle, before[where]) {
+				t.Errorf("kubectl apply %v changed whom %s trusts", flags, where)
+			}
+		}
+	}
+}
+
+func outage(t *testing.T, n *environment.Namespace) {
+	kubectl(t, "--namespace="+namespace, "scale", "deployment", manager, "--replicas=0")
+	ready(n, 0)
+	labels := map[string]string{"app": "other"}
+	other := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "other"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "openkruise/guestbook:v1"}}},
+			},
+		},
+	}
+	if err := env.Client.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	n.Eventually("the pod of a Deployment runs", func(ctx context.Context) error {
+		pods, err := n.ListPods(ctx, "app=other")
+		if err == nil && (len(pods) != 1 || !environment.IsReady(&pods[0])) {
+			err = fmt.Errorf("pods %v", environment.Names(pods))
+		}
+		return err
+	})
+	// What the operator guards is refused meanwhile, not let through unseen.
+	set := n.StatefulSet("guestbook")
+	set.ObjectMeta = metav1.ObjectMeta{Namespace: n.Name, Name: "unseen"}
+	if err := env.Client.Create(t.Context(), set); err == nil {
+		t.Error("a set was created that no webhook has seen")
+	}
+	kubectl(t, "--namespace="+namespace, "scale", "deployment", manager, "--replicas=2")
+	ready(n, 2)
+}
+
+// removes is what docs/operations/install.md says under "Uninstall".
+func removes(t *testing.T, n *environment.Namespace) {
+	was := n.Pods("app=guestbook")
+	kubectl(t, "patch", "crd", convertedCRD, "--type=merge", `--patch={"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
+	kubectl(t, "delete", "-k", filepath.Join(root, "config", "operator"))
+	ready(n, 0)
+
+	crd, err := readCRD(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy"); strategy != "None" {
+		t.Errorf("the conversion became %q again", strategy)
+	}
+	is := n.Pods("app=guestbook")
+	if len(is) != 1 || is[0].UID != was[0].UID || !environment.IsReady(&is[0]) {
+		t.Errorf("pods %+v became %+v", environment.Names(was), environment.Names(is))
+	}
+	// Every kind can be written, read in every version, and deleted.
+	n.Change("guestbook", func(set *v1beta1.StatefulSet) { set.Annotations = map[string]string{"written": "without the operator"} })
+	for _, version := range []string{"v1alpha1", "v1beta1"} {
+		if err := env.Client.Get(t.Context(), types.NamespacedName{Namespace: n.Name, Name: "converted"}, cloneSet(version)); err != nil {
+			t.Errorf("reading a CloneSet as %s: %v", version, err)
+		}
+	}
+	kubectl(t, "--namespace="+n.Name, "delete", "--timeout=30s", "clonesets.apps.kruise.io", "converted")
+	kubectl(t, "--namespace="+n.Name, "delete", "--timeout=30s", "statefulsets.apps.kruise.io", "guestbook")
+}
+
+func deletes(t *testing.T, n *environment.Namespace) {
+	// From a whole install, as somebody does it who reads nothing.
+	kubectl(t, "apply", "-k", filepath.Join(root, "config", "default"))
+	ready(n, 2)
+	began := time.Now()
+	kubectl(t, "delete", "--timeout=90s", "-k", filepath.Join(root, "config", "default"))
+	t.Logf("measured: kubectl delete of everything: %s", seconds(time.Since(began)))
+	out := kubectl(t, "get", "--ignore-not-found", "-o", "name", "-k", filepath.Join(root, "config", "default"))
+	if strings.TrimSpace(out) != "" {
+		t.Errorf("left behind:\n%s", out)
+	}
+	if err := env.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "still"}}); err != nil {
+		t.Errorf("the cluster does not take objects: %v", err)
+	}
+}
+
+func logManagers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "pods", "-A", "-o", "wide"}, {"get", "events", "-n", namespace},
+		{"logs", "-n", namespace, "-l", "app.kubernetes.io/component=manager", "--tail=60", "--prefix"},
+	} {
+		out, _ := env.Cluster.Kubectl(ctx, args...).CombinedOutput()
+		t.Logf("kubectl %s\n%s", strings.Join(args, " "), out)
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package incluster_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/rights"
+)
+
+// rights looks at those that only an operator inside of the cluster needs; tests/e2e looks at the others.
+func rightsAreNeeded(t *testing.T, _ *environment.Namespace) {
+	given, err := rights.Of(root+"/config/rbac/manager/role.yaml", root+"/config/rbac/leader_election.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := []string{"secrets", "leases", "events", "customresourcedefinitions", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+	given = slices.DeleteFunc(given, func(r rights.Right) bool { return !slices.Contains(inside, r.Resource) })
+	events, err := audit.Begin(env.Cluster.AuditLog()).Next(audit.ByUser(operator.ServiceAccountUser))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = rights.Check(given, events, namespace, map[string]string{})
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("measured: %d requests of the operator, %d rights that only an operator inside of the cluster needs", len(events), len(given))
+}
