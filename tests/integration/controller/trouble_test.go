@@ -263,7 +263,7 @@ func TestNoPodIsTakenAwayForATemplateThatTheServerRefuses(t *testing.T) {
 	for name, policy := range map[string]shared.PodUpdatePolicy{"in place": shared.InPlaceIfPossible, "by replacing": shared.RecreatePods} {
 		t.Run(name, func(t *testing.T) {
 			n := env.Namespace(t)
-			n.Apply(manifest("web", 3))
+			n.Apply(environment.StatefulSetManifest("web", 3))
 			n.Change("web", func(set *v1beta1.StatefulSet) { set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = policy })
 			n.Settled("web")
 			before := uids(n.Pods())
