@@ -19,7 +19,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -300,5 +302,73 @@ func TestReconcileForgetsASetThatIsGone(t *testing.T) {
 	s.pass()
 	if len(s.memory) > 0 {
 		t.Errorf("it is remembered: %v", s.memory)
+	}
+}
+
+func TestListThatHasChangedIsToldFromARefusal(t *testing.T) {
+	kind := Kind().GroupKind()
+	changed := apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", "testing value /spec/scaleStrategy/podsToDelete failed: test failed", 0, false)
+	refused := apierrors.NewInvalid(kind, "web", field.ErrorList{field.Invalid(field.NewPath("spec"), "", "no")})
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"the list has changed":                  {changed, true},
+		"the list has changed, said further up": {fmt.Errorf("patching: %w", changed), true},
+		"admission refuses":                     {refused, false},
+		"no right":                              {apierrors.NewForbidden(schema.GroupResource{}, "web", nil), false},
+		"no error":                              {nil, false},
+	} {
+		if got := testFailed(tc.err); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestOfClaim(t *testing.T) {
+	set := newSet(1)
+	member, stranger := ownPod(set, "aaaaa", nil), testutil.Pod("other").UID("other").Obj()
+	s := newShell(t, set, member, stranger)
+	claim := func(owners ...metav1.OwnerReference) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: "data-web-aaaaa", OwnerReferences: owners}}
+	}
+	ofPod := func(pod *corev1.Pod) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
+	}
+	earlier := ofPod(member)
+	earlier.UID = "earlier"
+	for name, tc := range map[string]struct {
+		claim *corev1.PersistentVolumeClaim
+		want  string
+	}{
+		"the set's":                      {claim(*metav1.NewControllerRef(set, Kind())), "web"},
+		"of a pod of the set":            {claim(ofPod(member)), "web"},
+		"of an earlier pod of that name": {claim(earlier), ""},
+		"of somebody else's pod":         {claim(ofPod(stranger)), ""},
+		"of a pod that is gone":          {claim(metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "gone", UID: "gone"}), ""},
+		"nobody's":                       {claim(), ""},
+	} {
+		if got, _ := s.ofClaim(t.Context(), tc.claim); got.Name != tc.want {
+			t.Errorf("%s wakes %q, want %q", name, got.Name, tc.want)
+		}
+	}
+}
+
+func TestPodsThatWaitToBeCreatedAreAnnouncedOnce(t *testing.T) {
+	set := newSet(3)
+	set.Spec.ScaleStrategy.MaxUnavailable = ptr.To(intstr.FromInt32(1))
+	s := newShell(t, set)
+	s.until("a pod", func() bool { return len(s.pods()) == 1 })
+	for range 5 {
+		s.pass()
+	}
+	told := 0
+	for len(s.events.Events) > 0 {
+		if strings.Contains(<-s.events.Events, "ScaleUpLimited") {
+			told++
+		}
+	}
+	if got := len(s.pods()); got != 1 || told != 1 {
+		t.Errorf("%d pods and %d events, want one of each", got, told)
 	}
 }
