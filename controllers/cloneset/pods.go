@@ -59,7 +59,12 @@ func (p *planner) newPod(slot podset.Slot, rev revision.Revision) *corev1.Pod {
 	}
 	pod.Labels[shared.LabelPodTemplateHash] = hash
 	pod.Labels[shared.LabelInstanceID] = string(slot)
-	pod.Labels[shared.LabelLifecycleState] = string(shared.StatePreparingNormal)
+	// Without a hook there is nothing to wait for, and the pod needs no second write for its label.
+	state := shared.StateNormal
+	if hooks := p.set.Spec.Lifecycle; hooks != nil && hooks.PreNormal != nil {
+		state = shared.StatePreparingNormal
+	}
+	pod.Labels[shared.LabelLifecycleState] = string(state)
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}

@@ -31,7 +31,7 @@ var env *environment.Environment
 func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{
 		Cluster: cluster.Options{Audit: &cluster.Audit{}},
-		Nodes:   &simnode.Options{},
+		Nodes:   &simnode.Options{Provisioner: true},
 	}, func(e *environment.Environment) { env = e })
 }
 
