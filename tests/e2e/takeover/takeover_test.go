@@ -31,6 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/rights"
 )
 
 // quiet is how long the operator runs after it has seen every set.
@@ -141,6 +142,11 @@ func TestTakeover(t *testing.T) {
 		t.Fatalf("installed over the conversion of OpenKruise: %v", err)
 	}
 
+	applying := "kubectl apply --dry-run=server -k ../../../config/crd"
+	if _, err := shell(t, c, o, applying); err == nil || !strings.Contains(err.Error(), "spec.conversion") {
+		t.Fatalf("the API server takes an apply over the conversion of OpenKruise: %v", err)
+	}
+
 	// The documented way.
 	kruise.stop()
 	for _, title := range []string{"2. Stop its manager", "3. Remove its webhooks and conversion", "4. Install this operator"} {
@@ -149,6 +155,11 @@ func TestTakeover(t *testing.T) {
 		if title == "3. Remove its webhooks and conversion" {
 			if left := preflight(t, c, o).blockers(); slices.ContainsFunc(left, func(s string) bool { return !strings.HasSuffix(s, "s.apps.kruise.io") || strings.HasPrefix(s, "crd") }) {
 				t.Fatalf("step %s leaves %q", title, left)
+			}
+			for _, server := range []string{"", " --server-side --force-conflicts"} {
+				if out, err := shell(t, c, o, applying+server); err != nil {
+					t.Errorf("the CRDs cannot be applied with kubectl%s: %v\n%s", server, err, out)
+				}
 			}
 			continue
 		}
@@ -240,6 +251,23 @@ func TestTakeover(t *testing.T) {
 		}
 		return nil
 	})
+	checkRights(t, c)
+}
+
+// checkRights finds no request of the operator that was refused, and none of the rights to the Lease that it did not need.
+func checkRights(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	given, err := rights.Of("../../../config/rbac/takeover.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := audit.Begin(c.AuditLog()).Next(audit.ByUser(operator.ServiceAccountUser))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rights.Check(given, events, takeover.Namespace, nil); err != nil {
+		t.Error(err)
+	}
 }
 
 // preflight returns what is found, whatever it is.
