@@ -221,6 +221,9 @@ func TestTakeover(t *testing.T) {
 	reapply(n, t, direct)
 
 	// The way back: OpenKruise acts again, and what a user changes meanwhile is its business.
+	if _, err := step(t, c, o, "The way back"); err != nil {
+		t.Fatal(err)
+	}
 	kruise.run()
 	awaitWaiting(n, o, takeover.OpenKruiseRuns)
 	if _, err := log.Next(func(*auditv1.Event) bool { return true }); err != nil {
