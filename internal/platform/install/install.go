@@ -107,8 +107,8 @@ func Install(ctx context.Context, c client.Client, o Options) error {
 	return nil
 }
 
-// replaceForeign makes the spec of a CRD that somebody else installed, such as OpenKruise, wholly ours. An apply alone would merge the
-// two: fields, defaults and rules that only the other one has would stay in the schema.
+// replaceForeign makes the spec of a CRD that somebody else installed, such as OpenKruise, wholly ours. An apply alone would keep what
+// only the other one has: the Service of its conversion beside our URL, which the API server refuses, or a short name.
 //
 // It refuses to take a conversion away that ours does without: whoever serves it may still need it. That is for preflight to decide.
 func replaceForeign(ctx context.Context, c client.Client, ours *unstructured.Unstructured) error {

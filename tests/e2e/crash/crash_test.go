@@ -52,37 +52,10 @@ func TestKilledAnywhere(t *testing.T) {
 	before := s.Identities()
 	began := time.Now()
 	s.Update(scenario.Image(scenario.V2))
-	points := random.Perm(replicas - 1)[:kills]
-	slices.Sort(points)
-	var down time.Duration
-	for _, point := range points {
-		s.EventuallyWithin(2*time.Minute, fmt.Sprintf("%d pods are moved", point), func(ctx context.Context) error {
-			pods, err := s.ListPods(ctx)
-			if err != nil {
-				return err
-			}
-			moved := 0
-			for i := range pods {
-				if pods[i].Spec.Containers[0].Image == scenario.V2 {
-					moved++
-				}
-			}
-			if moved < point {
-				return fmt.Errorf("%d are", moved)
-			}
-			return nil
-		})
-		// Somewhere within the few writes that one step of the rollout takes.
-		<-time.After(time.Duration(random.Intn(20)) * time.Millisecond)
-		killed := time.Now()
-		if err := env.Operator.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := env.Operator.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		down += time.Since(killed)
-	}
+	down := killAt(t, s.Namespace, random, random.Perm(replicas - 1)[:kills], func(ctx context.Context) (int, error) {
+		pods, err := s.ListPods(ctx)
+		return moved(pods), err
+	})
 	set := s.Done()
 	s.Kept(before, 1)
 	t.Logf("measured: 50 pods updated with %d kills in %.1f s, %.1f s of which the operator was starting", kills, time.Since(began).Seconds(), down.Seconds())
@@ -98,6 +71,44 @@ func TestKilledAnywhere(t *testing.T) {
 	if verdict := s.Limits.Verify(); verdict.Taken != replicas || verdict.Peak > 2 {
 		t.Errorf("%d pods were taken out of service, at most %d at once; want %d and at most 2", verdict.Taken, verdict.Peak, replicas)
 	}
+}
+
+// moved counts the pods that have the new image in their spec.
+func moved(pods []corev1.Pod) int {
+	n := 0
+	for i := range pods {
+		if pods[i].Spec.Containers[0].Image == scenario.V2 {
+			n++
+		}
+	}
+	return n
+}
+
+// killAt kills and restarts the operator each time that one more of the points is reached: numbers of pods that are moved. It returns for
+// how long the operator was away.
+func killAt(t *testing.T, n *environment.Namespace, random *rand.Rand, points []int, moved func(context.Context) (int, error)) (down time.Duration) {
+	t.Helper()
+	slices.Sort(points)
+	for _, point := range points {
+		n.EventuallyWithin(2*time.Minute, fmt.Sprintf("%d pods are moved", point), func(ctx context.Context) error {
+			are, err := moved(ctx)
+			if err == nil && are < point {
+				err = fmt.Errorf("%d are", are)
+			}
+			return err
+		})
+		// Somewhere within the few writes that one step of the rollout takes.
+		<-time.After(time.Duration(random.Intn(20)) * time.Millisecond)
+		killed := time.Now()
+		if err := env.Operator.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Operator.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		down += time.Since(killed)
+	}
+	return down
 }
 
 // checkRested fails the test when something of the update is left on a pod.

@@ -223,8 +223,8 @@ func step(t *testing.T, c *cluster.Cluster, o *operator.Operator, title string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), "\n### "+title+"\n")
-	section, _, _ = strings.Cut(section, "\n### ")
+	_, section, found := strings.Cut(string(text), "# "+title+"\n")
+	section, _, _ = strings.Cut(section, "\n##")
 	_, block, hasBlock := strings.Cut(section, "\n```sh\n")
 	block, _, _ = strings.Cut(block, "\n```")
 	if !found || !hasBlock {

@@ -26,10 +26,12 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/rights"
 )
 
 // quiet is how long the operator runs after it has seen every set.
@@ -41,17 +43,18 @@ type world struct {
 	claims    map[types.NamespacedName]corev1.PersistentVolumeClaim
 	revisions map[types.NamespacedName]appsv1.ControllerRevision
 	sets      map[types.NamespacedName]v1beta1.StatefulSet
+	cloneSets map[types.NamespacedName]v1beta1.CloneSet
 }
 
 func read(t *testing.T, c client.Client) world {
 	t.Helper()
-	pods, claims, revisions, sets := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &appsv1.ControllerRevisionList{}, &v1beta1.StatefulSetList{}
-	for _, list := range []client.ObjectList{pods, claims, revisions, sets} {
+	pods, claims, revisions, sets, cloneSets := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &appsv1.ControllerRevisionList{}, &v1beta1.StatefulSetList{}, &v1beta1.CloneSetList{}
+	for _, list := range []client.ObjectList{pods, claims, revisions, sets, cloneSets} {
 		if err := c.List(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return world{byName(pods.Items), byName(claims.Items), byName(revisions.Items), byName(sets.Items)}
+	return world{byName(pods.Items), byName(claims.Items), byName(revisions.Items), byName(sets.Items), byName(cloneSets.Items)}
 }
 
 func byName[T any, P interface {
@@ -102,10 +105,12 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	kruise := installOpenKruise(t, c, direct, "statefulset-v1alpha1/state.yaml", "statefulset-midway/state.yaml", "statefulset-pvc-policy/state.yaml",
-		"persistentpodstate/state.yaml", "cloneset-env-waiting/state.yaml", "sidecarset/state.yaml", "podprobemarker/state.yaml")
+		"persistentpodstate/state.yaml", "sidecarset/state.yaml", "podprobemarker/state.yaml", "cloneset-simple/state.yaml", "cloneset-midway/state.yaml",
+		"cloneset-surge/state.yaml", "cloneset-env/state.yaml", "cloneset-env-waiting/state.yaml")
 	before := read(t, direct)
-	if len(before.sets) < 5 || len(before.pods) < 17 || len(before.claims) < 8 || len(before.revisions) < 5 {
-		t.Fatalf("restored are %d sets, %d pods, %d claims and %d revisions", len(before.sets), len(before.pods), len(before.claims), len(before.revisions))
+	if len(before.sets) < 5 || len(before.pods) < 17 || len(before.claims) < 8 || len(before.revisions) < 5 || len(before.cloneSets) < 5 {
+		t.Fatalf("restored are %d and %d sets, %d pods, %d claims and %d revisions",
+			len(before.sets), len(before.cloneSets), len(before.pods), len(before.claims), len(before.revisions))
 	}
 	kruise.run()
 	o, err := operator.New(t.Context(), c, operator.Options{})
@@ -137,6 +142,11 @@ func TestTakeover(t *testing.T) {
 		t.Fatalf("installed over the conversion of OpenKruise: %v", err)
 	}
 
+	applying := "kubectl apply --dry-run=server -k ../../../config/crd"
+	if _, err := shell(t, c, o, applying); err == nil || !strings.Contains(err.Error(), "spec.conversion") {
+		t.Fatalf("the API server takes an apply over the conversion of OpenKruise: %v", err)
+	}
+
 	// The documented way.
 	kruise.stop()
 	for _, title := range []string{"2. Stop its manager", "3. Remove its webhooks and conversion", "4. Install this operator"} {
@@ -145,6 +155,11 @@ func TestTakeover(t *testing.T) {
 		if title == "3. Remove its webhooks and conversion" {
 			if left := preflight(t, c, o).blockers(); slices.ContainsFunc(left, func(s string) bool { return !strings.HasSuffix(s, "s.apps.kruise.io") || strings.HasPrefix(s, "crd") }) {
 				t.Fatalf("step %s leaves %q", title, left)
+			}
+			for _, server := range []string{"", " --server-side --force-conflicts"} {
+				if out, err := shell(t, c, o, applying+server); err != nil {
+					t.Errorf("the CRDs cannot be applied with kubectl%s: %v\n%s", server, err, out)
+				}
 			}
 			continue
 		}
@@ -182,12 +197,7 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Eventually("every set is observed, with conditions of this operator", func(context.Context) error {
-		for name, set := range read(t, direct).sets {
-			if set.Status.ObservedGeneration != set.Generation || !hasCondition(&set, v1beta1.StatefulSetProgressing) {
-				return fmt.Errorf("%s has the status %+v", name, set.Status)
-			}
-		}
-		return nil
+		return observed(read(t, direct))
 	})
 	t.Logf("measured: taken over %.1f s after the start, of which the lease was valid for %s", time.Since(began).Seconds(), validity)
 	n.Consistently(quiet, "the operator runs", func(context.Context) error {
@@ -199,7 +209,8 @@ func TestTakeover(t *testing.T) {
 		}
 	})
 	checkWorld(t, before, read(t, direct), false)
-	checkWrites(t, log, len(before.sets))
+	checkWrites(t, log, len(before.sets)+len(before.cloneSets))
+	checkWaiting(t, read(t, direct))
 	if _, found := kruise.lease(t.Context()); found {
 		t.Error("the lease that lapsed is still there")
 	}
@@ -207,7 +218,12 @@ func TestTakeover(t *testing.T) {
 		t.Errorf("step 6: %v\n%s", err, out)
 	}
 
+	reapply(n, t, direct)
+
 	// The way back: OpenKruise acts again, and what a user changes meanwhile is its business.
+	if _, err := step(t, c, o, "The way back"); err != nil {
+		t.Fatal(err)
+	}
 	kruise.run()
 	awaitWaiting(n, o, takeover.OpenKruiseRuns)
 	if _, err := log.Next(func(*auditv1.Event) bool { return true }); err != nil {
@@ -238,6 +254,23 @@ func TestTakeover(t *testing.T) {
 		}
 		return nil
 	})
+	checkRights(t, c)
+}
+
+// checkRights finds no request of the operator that was refused, and none of the rights to the Lease that it did not need.
+func checkRights(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	given, err := rights.Of("../../../config/rbac/takeover.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := audit.Begin(c.AuditLog()).Next(audit.ByUser(operator.ServiceAccountUser))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rights.Check(given, events, takeover.Namespace, nil); err != nil {
+		t.Error(err)
+	}
 }
 
 // preflight returns what is found, whatever it is.
@@ -325,6 +358,100 @@ func checkWorld(t *testing.T, before, after world, statuses bool) {
 			}
 		}
 	}
+	for name, was := range before.cloneSets {
+		is := after.cloneSets[name]
+		if diff := cmp.Diff(was.Spec, is.Spec); diff != "" {
+			t.Errorf("the spec of %s changed:\n%s", name, diff)
+		}
+		if !statuses { // conditions are those of this operator
+			was.Status.Conditions, is.Status.Conditions = nil, nil
+		}
+		if diff := cmp.Diff(was.Status, is.Status); diff != "" {
+			t.Errorf("the status of %s changed:\n%s", name, diff)
+		}
+	}
+}
+
+// observed returns an error unless this operator has looked at every set.
+func observed(w world) error {
+	for name, set := range w.sets {
+		if set.Status.ObservedGeneration != set.Generation || !hasCondition(&set, v1beta1.StatefulSetProgressing) {
+			return fmt.Errorf("%s has the status %+v", name, set.Status)
+		}
+	}
+	for name, set := range w.cloneSets {
+		if set.Status.ObservedGeneration != set.Generation || condition(&set, v1beta1.CloneSetReconciling) == nil {
+			return fmt.Errorf("%s has the status %+v", name, set.Status)
+		}
+	}
+	return nil
+}
+
+// checkWaiting finds in the conditions what each CloneSet waits for.
+func checkWaiting(t *testing.T, w world) {
+	t.Helper()
+	for name, part := range map[string]string{
+		"cloneset-env-waiting/web": "node daemon",
+		"cloneset-midway/cache":    "hook",
+		"cloneset-surge/api":       "maxUnavailable",
+	} {
+		namespace, base, _ := strings.Cut(name, "/")
+		set := w.cloneSets[types.NamespacedName{Namespace: namespace, Name: base}]
+		var said []string
+		for _, c := range set.Status.Conditions {
+			said = append(said, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+		}
+		if !strings.Contains(strings.Join(said, "\n"), part) {
+			t.Errorf("the conditions of %s do not speak of %q:\n%s", name, part, strings.Join(said, "\n"))
+		}
+	}
+}
+
+// reapply applies what the users applied last, in the version they used: by a replace, which drops all that OpenKruise's defaults had
+// added, and by an apply. Neither is a change.
+func reapply(n *environment.Namespace, t *testing.T, c client.Client) {
+	t.Helper()
+	before := read(t, c)
+	for _, name := range []string{"cloneset-simple", "cloneset-midway", "cloneset-surge", "cloneset-env", "cloneset-env-waiting", "statefulset-v1alpha1", "statefulset-midway"} {
+		var set *unstructured.Unstructured
+		for _, object := range slices.Concat(fixtures.Applied(t, name)...) {
+			if object.GetKind() == "CloneSet" || object.GetKind() == "StatefulSet" {
+				set = object
+			}
+		}
+		set.SetNamespace(name)
+		live := set.DeepCopy()
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(set), live); err != nil {
+			t.Fatal(err)
+		}
+		replaced := set.DeepCopy()
+		replaced.SetResourceVersion(live.GetResourceVersion())
+		if err := c.Update(t.Context(), replaced); err != nil {
+			t.Errorf("replacing %s %s: %v", set.GetKind(), name, err)
+		}
+		if err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(set), client.FieldOwner("user"), client.ForceOwnership); err != nil {
+			t.Errorf("applying %s %s: %v", set.GetKind(), name, err)
+		}
+	}
+	n.Eventually("the reapplied sets are observed", func(context.Context) error { return observed(read(t, c)) })
+	n.Consistently(quiet, "nothing follows from it", func(context.Context) error {
+		after := read(t, c)
+		for what, diff := range map[string]string{"pods": cmp.Diff(before.pods, after.pods), "revisions": cmp.Diff(before.revisions, after.revisions)} {
+			if diff != "" {
+				return fmt.Errorf("%s changed (-before +after):\n%s", what, diff)
+			}
+		}
+		return nil
+	})
+}
+
+func condition(set *v1beta1.CloneSet, kind v1beta1.CloneSetConditionType) *v1beta1.CloneSetCondition {
+	for i := range set.Status.Conditions {
+		if set.Status.Conditions[i].Type == kind {
+			return &set.Status.Conditions[i]
+		}
+	}
+	return nil
 }
 
 // writes are those of the operator since the last call. Admission asks what the server thinks of a template by a dry run, which
@@ -347,7 +474,7 @@ func checkWrites(t *testing.T, log *audit.Log, sets int) {
 	statuses := 0
 	for request, n := range counts {
 		switch {
-		case request.Resource == "statefulsets/status":
+		case request.Resource == "statefulsets/status", request.Resource == "clonesets/status":
 			statuses += n
 		case request.Resource == "events", request == audit.Request{Verb: "delete", Resource: "leases", Code: 200}:
 		default:

@@ -65,20 +65,13 @@ type Verdict struct {
 	Taken int
 	// Peak is the highest number of pods that were out of service by the operator's hand at the same time.
 	Peak int
+	// Created is how many pods were created after all had been available. CloneSets only.
+	Created int
 }
 
 // Judge looks at all events of one set. Deletions of pods whose UID is in foreign were not the operator's.
 func Judge(events []Event, rules Rules, foreign map[types.UID]bool) Verdict {
-	events = slices.Clone(events)
-	slices.SortStableFunc(events, func(a, b Event) int {
-		switch {
-		case a.Version < b.Version:
-			return -1
-		case a.Version > b.Version:
-			return 1
-		}
-		return 0
-	})
+	events = ordered(events)
 	j := &judge{rules: rules, foreign: foreign, pods: map[string]*corev1.Pod{}, taken: map[string]*corev1.Pod{}, updates: updateRevisions(events)}
 	for _, e := range events {
 		j.now = e.At
@@ -306,8 +299,12 @@ func (j *judge) unlessAllowed(pod *corev1.Pod, objection func(*v1beta1.StatefulS
 }
 
 func (j *judge) violation(pod *corev1.Pod, format string, args ...any) {
-	j.verdict.Violations = append(j.verdict.Violations,
-		fmt.Sprintf("%s %s (version %s): %s", j.now.Format("15:04:05.000"), pod.Name, pod.ResourceVersion, fmt.Sprintf(format, args...)))
+	j.verdict.Violations = append(j.verdict.Violations, violation(j.now, pod, format, args...))
+}
+
+// violation says what happened to a pod, and when.
+func violation(at time.Time, pod *corev1.Pod, format string, args ...any) string {
+	return fmt.Sprintf("%s %s (version %s): %s", at.Format("15:04:05.000"), pod.Name, pod.ResourceVersion, fmt.Sprintf(format, args...))
 }
 
 // wanted are the names of the pods a set asks for, in ascending order.

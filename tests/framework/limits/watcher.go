@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,8 +34,8 @@ type Watcher struct {
 	client    client.WithWatch
 	namespace string
 	set       string
-	rules     Rules
 	ours      *regexp.Regexp
+	judge     func(events []Event, foreign map[types.UID]bool) Verdict
 
 	mutex   sync.Mutex
 	events  []Event
@@ -48,11 +48,17 @@ type Watcher struct {
 // a rule was broken.
 func Watch(t testing.TB, c client.WithWatch, namespace, set string, rules Rules) *Watcher {
 	t.Helper()
-	w := &Watcher{
-		t: t, client: c, namespace: namespace, set: set, rules: rules,
-		ours: regexp.MustCompile("^" + regexp.QuoteMeta(set) + "-[0-9]+$"),
-		seen: map[types.UID]uint64{}, foreign: map[types.UID]bool{},
-	}
+	return watch(t, &Watcher{
+		client: c, namespace: namespace, set: set,
+		ours:  regexp.MustCompile("^" + regexp.QuoteMeta(set) + "-[0-9]+$"),
+		judge: func(events []Event, foreign map[types.UID]bool) Verdict { return Judge(events, rules, foreign) },
+	})
+}
+
+// watch makes a Watcher record.
+func watch(t testing.TB, w *Watcher) *Watcher {
+	t.Helper()
+	w.t, w.seen, w.foreign = t, map[types.UID]uint64{}, map[types.UID]bool{}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	t.Cleanup(func() {
@@ -63,7 +69,7 @@ func Watch(t testing.TB, c client.WithWatch, namespace, set string, rules Rules)
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &v1beta1.StatefulSetList{}} {
 		stream, err := w.start(ctx, list)
 		if err != nil {
-			t.Fatalf("watching StatefulSet %s: %v", set, err)
+			t.Fatalf("watching set %s: %v", w.set, err)
 		}
 		running.Go(func() { w.follow(ctx, stream) })
 	}
@@ -83,19 +89,19 @@ func (w *Watcher) Foreign(uids ...types.UID) {
 func (w *Watcher) Verify() Verdict {
 	w.t.Helper()
 	if err := w.catchUp(); err != nil {
-		w.t.Errorf("watching StatefulSet %s: %v", w.set, err)
+		w.t.Errorf("watching set %s: %v", w.set, err)
 	}
 	w.mutex.Lock()
 	events, foreign := w.events, maps.Clone(w.foreign)
 	w.mutex.Unlock()
-	verdict := Judge(events, w.rules, foreign)
+	verdict := w.judge(events, foreign)
 	if n := len(verdict.Violations); n > 0 {
-		w.t.Errorf("StatefulSet %s: %d times a limit was broken:\n%s", w.set, n, strings.Join(verdict.Violations[:min(n, shown)], "\n"))
+		w.t.Errorf("set %s: %d times a limit was broken:\n%s", w.set, n, strings.Join(verdict.Violations[:min(n, shown)], "\n"))
 	}
 	return verdict
 }
 
-func (w *Watcher) start(ctx context.Context, list client.ObjectList) (watch.Interface, error) {
+func (w *Watcher) start(ctx context.Context, list client.ObjectList) (apiwatch.Interface, error) {
 	if err := w.client.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
 		return nil, fmt.Errorf("listing: %w", err)
 	}
@@ -111,13 +117,13 @@ func (w *Watcher) start(ctx context.Context, list client.ObjectList) (watch.Inte
 	}
 	// The server ends the watch of a client that cannot keep up for a moment. It goes on where it ended, so nothing is missed.
 	return watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 			return w.client.Watch(ctx, list, &client.ListOptions{Namespace: w.namespace, Raw: &options})
 		},
 	})
 }
 
-func (w *Watcher) follow(ctx context.Context, stream watch.Interface) {
+func (w *Watcher) follow(ctx context.Context, stream apiwatch.Interface) {
 	defer stream.Stop()
 	for {
 		select {
@@ -125,7 +131,7 @@ func (w *Watcher) follow(ctx context.Context, stream watch.Interface) {
 			return
 		case event, open := <-stream.ResultChan():
 			object, isObject := event.Object.(client.Object)
-			if !open || event.Type == watch.Error || !isObject {
+			if !open || event.Type == apiwatch.Error || !isObject {
 				if ctx.Err() == nil {
 					w.mutex.Lock()
 					w.err = fmt.Errorf("the watch ended: %s %v", event.Type, event.Object)
@@ -133,7 +139,7 @@ func (w *Watcher) follow(ctx context.Context, stream watch.Interface) {
 				}
 				return
 			}
-			w.record(object, false, event.Type == watch.Deleted)
+			w.record(object, false, event.Type == apiwatch.Deleted)
 		}
 	}
 }
