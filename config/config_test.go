@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/rights"
 )
 
 // What is deleted with the operator must be nothing that users have, and config/default must not lack any of it.
@@ -32,6 +34,31 @@ func TestOperatorIsTheInstallWithoutKindsAndNamespace(t *testing.T) {
 	slices.Sort(operator)
 	if diff := cmp.Diff(whole, operator); diff != "" {
 		t.Errorf("config/operator (-config/default +config/operator):\n%s", diff)
+	}
+}
+
+// The manager may do nothing with a wildcard (reading the rights refuses one), and touches objects that matter to others by name only.
+func TestRightsOfTheManagerAreNarrow(t *testing.T) {
+	given, err := rights.Of("rbac/manager/role.yaml", "rbac/leader_election.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(given) < 20 {
+		t.Fatalf("only %d rights were read", len(given))
+	}
+	for _, right := range given {
+		switch right.Resource {
+		case "secrets":
+			if right.Name == "" || !right.Namespaced {
+				t.Errorf("to %s is not for one Secret in the operator's namespace", right)
+			}
+		case "customresourcedefinitions", "mutatingwebhookconfigurations", "validatingwebhookconfigurations":
+			if right.Name == "" || right.Verb == "create" || right.Verb == "delete" {
+				t.Errorf("to %s is more than keeping one that an installer has made", right)
+			}
+		case "roles", "clusterroles", "rolebindings", "clusterrolebindings", "serviceaccounts/token", "pods/exec", "nodes/proxy":
+			t.Errorf("to %s is the way to every other right", right)
+		}
 	}
 }
 
