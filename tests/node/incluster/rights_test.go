@@ -27,7 +27,7 @@ func rightsAreNeeded(t *testing.T, _ *environment.Namespace) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = rights.Check(given, events, namespace, map[string]string{})
+	err = rights.Check(given, events, namespace)
 	if err != nil {
 		t.Error(err)
 	}
