@@ -19,7 +19,7 @@ import (
 // rightsAreNeeded fails the suite when the flows needed a right that the operator does not have, and when it has one that no flow
 // needed. Only all flows together can say the latter.
 func rightsAreNeeded(_ context.Context, e *environment.Environment) error {
-	given, err := rights.Of("../../config/rbac/manager/role.yaml", "../../config/rbac/leader_election.yaml")
+	given, err := rights.Of("../../config/rbac")
 	if err != nil {
 		return err
 	}

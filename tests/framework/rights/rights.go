@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,11 +49,16 @@ func (r Right) String() string {
 	return text
 }
 
-// Of returns the rights that the Roles and ClusterRoles in files of manifests give, one for each verb, resource and name. Rights for
-// everything of a sort are refused: nobody could say which of them are needed.
-func Of(files ...string) ([]Right, error) {
+// Of returns the rights that the manager's Roles and ClusterRoles in config/rbac give, one for each verb, resource and name. folder is where
+// that is. Those for users are in a folder of their own and do not count. Rights for everything of a sort are refused: nobody could say
+// which of them are needed.
+func Of(folder string) ([]Right, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("reading rights: %w", err)
+	}
 	var all []Right
-	for _, file := range files {
+	for _, file := range append(files, filepath.Join(folder, "manager", "role.yaml")) {
 		content, err := os.Open(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading rights: %w", err)

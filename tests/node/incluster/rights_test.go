@@ -17,7 +17,7 @@ import (
 
 // rights looks at those that only an operator inside of the cluster needs; tests/e2e looks at the others.
 func rightsAreNeeded(t *testing.T, _ *environment.Namespace) {
-	given, err := rights.Of(root+"/config/rbac/manager/role.yaml", root+"/config/rbac/leader_election.yaml")
+	given, err := rights.Of(root+"/config/rbac")
 	if err != nil {
 		t.Fatal(err)
 	}
