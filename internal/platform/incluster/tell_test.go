@@ -6,7 +6,6 @@ package incluster
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -350,54 +349,6 @@ func TestTargetsAreThoseOfTheManifests(t *testing.T) {
 	}
 }
 
-// Every kind has what users need to look at it and to edit it, for every resource that they can name.
-func TestUsersGetEveryKind(t *testing.T) {
-	type level struct{ verbs, resources string }
-	have := map[string]level{} // by plural and the cluster's own role
-	objects := rendered(t, "default")
-	for _, object := range objects {
-		if object.GetKind() != "ClusterRole" {
-			continue
-		}
-		for _, to := range []string{"view", "edit"} {
-			if object.GetLabels()["rbac.authorization.k8s.io/aggregate-to-"+to] != "true" {
-				continue
-			}
-			rule := object.Object["rules"].([]any)[0].(map[string]any)
-			resources := strs(rule["resources"])
-			have[resources[0]+" "+to] = level{strings.Join(strs(rule["verbs"]), " "), strings.Join(resources, " ")}
-		}
-	}
-	kinds := 0
-	for _, object := range objects {
-		if object.GetKind() != "CustomResourceDefinition" || nested(object.Object, "spec", "scope") != "Namespaced" {
-			continue // what configures the operator is not for users
-		}
-		kinds++
-		plural := nested(object.Object, "spec", "names", "plural")
-		looked, edited := plural, plural
-		version := object.Object["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
-		if subresources, is := version["subresources"].(map[string]any); is {
-			if subresources["scale"] != nil {
-				looked, edited = looked+" "+plural+"/scale", edited+" "+plural+"/scale"
-			}
-			if subresources["status"] != nil {
-				looked += " " + plural + "/status"
-			}
-		}
-		for to, want := range map[string]level{
-			"view": {"get list watch", looked}, "edit": {"create delete deletecollection patch update", edited},
-		} {
-			if have[plural+" "+to] != want {
-				t.Errorf("%s of %s: %v, want %v; see config/rbac/users", to, plural, have[plural+" "+to], want)
-			}
-		}
-	}
-	if kinds < 2 {
-		t.Errorf("there are %d kinds", kinds)
-	}
-}
-
 // rendered is what a kustomization in config gives.
 func rendered(t *testing.T, base string) []*unstructured.Unstructured {
 	t.Helper()
@@ -419,12 +370,4 @@ func rendered(t *testing.T, base string) []*unstructured.Unstructured {
 func nested(object map[string]any, fields ...string) string {
 	text, _, _ := unstructured.NestedString(object, fields...)
 	return text
-}
-
-func strs(list any) []string {
-	var all []string
-	for _, item := range list.([]any) {
-		all = append(all, item.(string))
-	}
-	return all
 }

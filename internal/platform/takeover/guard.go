@@ -23,7 +23,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
-// The right to look at the Lease is a Role of its own, in config/rbac. These are for counting, once, what a takeover would orphan.
+// OpenKruise's Lease is in its namespace, wherever the operator runs, so the right is for that name in any.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=kruise-manager,verbs=get;delete
+// These are for counting, once, what a takeover would orphan.
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=advancedcronjobs;broadcastjobs;clonesets;containerrecreaterequests;daemonsets;ephemeraljobs;imagelistpulljobs;imagepulljobs;persistentpodstates;podprobemarkers;resourcedistributions;sidecarsets;statefulsets;uniteddeployments;workloadspreads,verbs=list
 // +kubebuilder:rbac:groups=policy.kruise.io,resources=podunavailablebudgets,verbs=list
 

@@ -39,7 +39,7 @@ func allSuites() []suite {
 	return []suite{
 		{
 			name: "unit", about: "tables and stories, no cluster",
-			packages: []string{"./api/...", "./controllers/...", "./internal/...", "."},
+			packages: []string{"./api/...", "./config/...", "./controllers/...", "./internal/...", "."},
 			args:     []string{"-skip=^TestExplore"}, timeout: 10 * time.Minute,
 		},
 		{

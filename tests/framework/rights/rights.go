@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -47,11 +49,16 @@ func (r Right) String() string {
 	return text
 }
 
-// Of returns the rights that the Roles and ClusterRoles in files of manifests give, one for each verb, resource and name. Rights for
-// everything of a sort are refused: nobody could say which of them are needed.
-func Of(files ...string) ([]Right, error) {
+// Of returns the rights that the manager's Roles and ClusterRoles in config/rbac give, one for each verb, resource and name. folder is where
+// that is. Those for users are in a folder of their own and do not count. Rights for everything of a sort are refused: nobody could say
+// which of them are needed.
+func Of(folder string) ([]Right, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("reading rights: %w", err)
+	}
 	var all []Right
-	for _, file := range files {
+	for _, file := range append(files, filepath.Join(folder, "manager", "role.yaml")) {
 		content, err := os.Open(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading rights: %w", err)
@@ -140,21 +147,41 @@ func Unused(given []Right, events []auditv1.Event, namespace string) []Right {
 	return slices.DeleteFunc(slices.Clone(given), func(r Right) bool { return used[r] })
 }
 
+// Excuse says why rights are there that no request needed.
+type Excuse struct {
+	// Why is the reason, and who needs them.
+	Why string
+	// Covers says which rights it is about.
+	Covers func(Right) bool
+}
+
+// To is the rights to do any of the verbs, separated by spaces, with any of the resources.
+func To(verbs string, resources ...string) func(Right) bool {
+	return func(r Right) bool {
+		return slices.Contains(strings.Fields(verbs), r.Verb) && slices.Contains(resources, r.Resource)
+	}
+}
+
+// With is the rights to do anything with any of the resources.
+func With(resources ...string) func(Right) bool {
+	return func(r Right) bool { return slices.Contains(resources, r.Resource) }
+}
+
 // Check returns an error that names every request that was refused, and every right that was neither needed nor is excused. An excuse
-// says why a right is there; its key is a right as String writes it. An excuse for a right that is not given is an error, too.
-func Check(given []Right, events []auditv1.Event, namespace string, excuses map[string]string) error {
+// for rights that are not given is an error, too.
+func Check(given []Right, events []auditv1.Event, namespace string, excuses ...Excuse) error {
 	var faults []error
 	for _, request := range Refused(events) {
 		faults = append(faults, fmt.Errorf("a right is missing: %s was refused", request))
 	}
 	for _, right := range Unused(given, events, namespace) {
-		if excuses[right.String()] == "" {
+		if !slices.ContainsFunc(excuses, func(e Excuse) bool { return e.Covers(right) }) {
 			faults = append(faults, fmt.Errorf("nothing needed the right to %s", right))
 		}
 	}
-	for excuse := range excuses {
-		if !slices.ContainsFunc(given, func(r Right) bool { return r.String() == excuse }) {
-			faults = append(faults, fmt.Errorf("there is an excuse for %q, which is not given", excuse))
+	for _, excuse := range excuses {
+		if !slices.ContainsFunc(given, excuse.Covers) {
+			faults = append(faults, fmt.Errorf("there is an excuse for rights that are not given: %s", excuse.Why))
 		}
 	}
 	return errors.Join(faults...)

@@ -38,6 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -103,6 +104,7 @@ func TestInstall(t *testing.T) {
 		{"the certificate changes without a gap in admission", rotates},
 		{"a spoiled conversion is repaired in seconds", repairs},
 		{"applying again changes nothing that the operator wrote", appliesAgain},
+		{"a mounted certificate is served and trusted", mounts},
 		{"without managers, pods of others are created all the same", outage},
 		{"the rights were enough, and none of them is left over", rightsAreNeeded},
 		{"without the operator, objects stay and nothing blocks", removes},
@@ -420,6 +422,54 @@ func appliesAgain(t *testing.T, _ *environment.Namespace) {
 				t.Errorf("kubectl apply %v changed whom %s trusts", flags, where)
 			}
 		}
+	}
+}
+
+// mounts does what the Operator Lifecycle Manager does: a Secret with a certificate, mounted where the webhook server looks. The change from
+// one authority to another, in replicas that are exchanged one after the other, must not be felt either.
+func mounts(t *testing.T, n *environment.Namespace) {
+	service := "kruise-operator-manager-service." + namespace + ".svc"
+	bundle, err := certs.Issue(certs.Bundle{}, []string{service}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kruise-operator-manager-service-cert"},
+		Data:       map[string][]byte{"tls.crt": bundle.Cert, "tls.key": bundle.Key, "olmCAKey": bundle.CA},
+	}
+	if err := env.Client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	p := probe(t, n)
+	kubectl(t, "--namespace="+namespace, "patch", "deployment", manager, "--patch", `
+spec:
+  template:
+    spec:
+      volumes: [{name: webhook-cert, secret: {secretName: kruise-operator-manager-service-cert}}]
+      containers:
+      - name: manager
+        volumeMounts: [{name: webhook-cert, mountPath: /tmp/k8s-webhook-server/serving-certs, readOnly: true}]
+`)
+	kubectl(t, "--namespace="+namespace, "rollout", "status", "--timeout=60s", "deployment", manager)
+	pods := ready(n, 2)
+	t.Logf("measured: exchanged managers while %d questions were answered", p.end(t))
+	pair, err := bundle.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods {
+		if is, err := served(t.Context(), &pods[i]); err != nil || !bytes.Equal(is, pair.Certificate[0]) {
+			t.Errorf("%s does not serve the mounted certificate (%v)", pods[i].Name, err)
+		}
+	}
+	for where, trusted := range bundles(t) {
+		if !bytes.Contains(trusted, bundle.CA) {
+			t.Errorf("%s does not trust the mounted certificate", where)
+		}
+	}
+	is := secret.DeepCopy()
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), is); err != nil || is.ResourceVersion != secret.ResourceVersion {
+		t.Errorf("the Secret of somebody else was written (%v)", err)
 	}
 }
 
