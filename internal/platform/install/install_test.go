@@ -4,12 +4,17 @@
 package install
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 )
 
 func TestRenderHasWhatAnOperatorOutsideNeeds(t *testing.T) {
@@ -117,6 +122,71 @@ func TestConversionIsDeclaredAsDocumented(t *testing.T) {
 	}, seen); diff != "" {
 		t.Errorf("conversion (-want +got):\n%s", diff)
 	}
+}
+
+// The API server comes to trust another authority where it calls us, beside the old one, and nothing is said to it elsewhere.
+func TestTrust(t *testing.T) {
+	now := time.Now()
+	first, second := newAuthority(t, now), newAuthority(t, now)
+	writes := 0
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			writes++
+			return c.Patch(ctx, object, patch, options...)
+		},
+	}).Build()
+	objects, err := render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		url := map[string]string{kindMutating: "https://192.0.2.8:9443"}[object.GetKind()]
+		if url == "" {
+			url = "https://192.0.2.7:9443"
+		}
+		if object.GetKind() == kindValidating || !calls(object) {
+			continue // not installed, or nothing to say
+		}
+		if err := callByURL(t.Context(), c, object, url, first, now); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Create(t.Context(), object.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := Trust(t.Context(), c, Options{WebhookURL: "https://192.0.2.7:9443/", Now: now}, second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trusted := map[string]string{}
+	for _, object := range objects {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			continue
+		}
+		if err := eachCall(object, func(_ string, config clientConfig) *clientConfig {
+			trusted[object.GetKind()] = string(config.CABundle)
+			return &config
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]string{kindCRD: string(second) + string(first), kindMutating: string(first)}
+	if diff := cmp.Diff(want, trusted); diff != "" {
+		t.Errorf("trusted (-want +got):\n%s", diff)
+	}
+	if writes != 1 {
+		t.Errorf("%d writes, want 1", writes)
+	}
+}
+
+func newAuthority(t *testing.T, now time.Time) []byte {
+	t.Helper()
+	bundle, err := certs.Issue(certs.Bundle{}, []string{"192.0.2.7"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle.CA
 }
 
 func TestHosts(t *testing.T) {
