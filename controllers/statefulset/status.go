@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	pulls "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -208,29 +207,11 @@ func (c *conditions) ignoredFields(set *appsv1beta1.StatefulSet, o Options) {
 			ignored = append(ignored, faults...)
 		}
 	} else {
-		for _, field := range preDownloadFields(set) {
+		for _, field := range pulls.Said(inPlaceStrategy(set), set.Annotations) {
 			ignore(field, "PreDownloadImageForInPlaceUpdate")
 		}
 	}
 	if len(ignored) > 0 {
 		c.failing(appsv1beta1.StatefulSetFieldsIgnored, reason, strings.Join(ignored, "; "))
 	}
-}
-
-// preDownloadFields names what the set says about pulling images ahead of an update.
-func preDownloadFields(set *appsv1beta1.StatefulSet) []string {
-	var fields []string
-	for _, key := range []string{
-		shared.AnnotationPreDownloadParallelism, shared.AnnotationPreDownloadTimeoutSeconds, shared.AnnotationPreDownloadMinUpdatedReadyPods,
-	} {
-		if _, ok := set.Annotations[key]; ok {
-			fields = append(fields, "annotation "+key)
-		}
-	}
-	if s := inPlaceStrategy(set); s != nil {
-		if s.ImagePreDownloadParallelism != nil || s.ImagePreDownloadTimeoutSeconds != nil || s.ImagePreDownloadMinUpdatedReadyPods != nil {
-			fields = append(fields, "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownload*")
-		}
-	}
-	return fields
 }

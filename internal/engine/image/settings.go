@@ -66,6 +66,23 @@ func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string
 	return s, faults
 }
 
+// Said names the fields and annotations by which a workload says something about pulling images ahead.
+func Said(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string) []string {
+	var said []string
+	for _, key := range []string{
+		shared.AnnotationPreDownloadParallelism, shared.AnnotationPreDownloadTimeoutSeconds, shared.AnnotationPreDownloadMinUpdatedReadyPods,
+	} {
+		if _, ok := annotations[key]; ok {
+			said = append(said, "annotation "+key)
+		}
+	}
+	if s := strategy; s != nil &&
+		(s.ImagePreDownloadParallelism != nil || s.ImagePreDownloadTimeoutSeconds != nil || s.ImagePreDownloadMinUpdatedReadyPods != nil) {
+		said = append(said, "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownload*")
+	}
+	return said
+}
+
 // count reads a number as OpenKruise does: in decimal, without a fraction.
 func count(text string) (int32, bool) {
 	n, err := strconv.ParseInt(text, 10, 32)
