@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		Nodes: &simnode.Options{Provisioner: true},
 		Operator: operator.Options{Args: []string{
 			"--feature-gates=StatefulSetStartOrdinal=true,StatefulSetAutoResizePVCGate=true,InPlaceWorkloadVerticalScaling=true," +
-				"PreDownloadImageForInPlaceUpdate=true",
+				"PreDownloadImageForInPlaceUpdate=true,RecreatePodWhenChangeVCTInCloneSetGate=true",
 		}},
 	}, func(e *environment.Environment) { env = e })
 }
