@@ -102,6 +102,7 @@ func setupCloneSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *execu
 		InPlace:                 inPlace(gates),
 	}
 	options.InPlace.ShortHash = gates.Enabled(features.CloneSetShortHash)
+	options.InPlace.ClaimTemplates = gates.Enabled(features.RecreatePodWhenChangeVCTInCloneSet)
 	return cloneset.New(given, options).SetupWithManager(ctx, mgr)
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,7 +59,11 @@ type memory struct {
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies, o Options) *Reconciler {
-	return &Reconciler{Tools: workload.New(Name, Kind(), d), Options: o, memory: map[types.NamespacedName]*memory{}}
+	r := &Reconciler{Tools: workload.New(Name, Kind(), d), Options: o, memory: map[types.NamespacedName]*memory{}}
+	if o.PreDownloadImages {
+		r.PullAhead()
+	}
+	return r
 }
 
 // SetupWithManager makes the manager run the reconciler.
@@ -108,9 +113,10 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := r.Executor.Apply(ctx, set, plan)
+	ahead, aheadWait := r.preDownload(ctx, set, seen.snapshot)
 
 	began = r.Clock.Now()
-	status, recheck := Status(set, seen.snapshot, plan, outcome, seen.options)
+	status, recheck := Status(set, seen.snapshot, plan, outcome, seen.options, ahead...)
 	status.CollisionCount = ptr.To(ptr.Deref(seen.revisions.CollisionCount, 0))
 	cost += r.Clock.Since(began)
 	statusWait, statusErr := r.Status.Write(ctx, stored, status, urgent(set.Status, status))
@@ -126,7 +132,19 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 	if err := errors.Join(seen.failed, statusErr, trimErr, pruneErr); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: workload.Earliest(plan.RecheckAfter, outcome.RecheckAfter, statusWait, recheck)}, nil
+	return ctrl.Result{RequeueAfter: workload.Earliest(plan.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait)}, nil
+}
+
+// preDownload has the images of an update pulled ahead of it, where that is on.
+func (r *Reconciler) preDownload(ctx context.Context, set *appsv1beta1.CloneSet, s podset.Snapshot) ([]podset.Condition, time.Duration) {
+	if r.Images == nil || set.DeletionTimestamp != nil {
+		return nil, 0
+	}
+	about, ok := pullingWorkload(set, s, r.Options)
+	if !ok {
+		return nil, 0
+	}
+	return r.Images.Pass(ctx, set, about, neutral(set.Status.Conditions))
 }
 
 // templateFault is what the server finds wrong with the template of a set.

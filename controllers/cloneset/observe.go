@@ -62,7 +62,11 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.CloneSet, rem
 		}
 		seen.failed = err
 	}
-	if seen.revisions, err = r.Revise(ctx, set, &set.Spec.Template, set.Status.CollisionCount); err != nil {
+	annotations, err := revision.WithClaims(set.Annotations, set.Spec.VolumeClaimTemplates)
+	if err != nil {
+		return observation{}, err
+	}
+	if seen.revisions, err = r.Revise(ctx, set, annotations, &set.Spec.Template, set.Status.CollisionCount); err != nil {
 		return observation{}, err
 	}
 	if seen.options.NodeLabel, err = r.nodeLabels(ctx, set, pods); err != nil {

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	pulls "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -27,7 +29,7 @@ type Options struct {
 	PreparingUpdateAsUpdate bool
 	// ExcludePreparingDelete is scaleStrategy.excludePreparingDelete for all sets (flag cloneset-scaling-exclude-preparing-delete).
 	ExcludePreparingDelete bool
-	// PreDownloadImages asks for images to be pulled ahead of updates (PreDownloadImageForInPlaceUpdate), which is not done yet.
+	// PreDownloadImages has images pulled ahead of updates in place (PreDownloadImageForInPlaceUpdate).
 	PreDownloadImages bool
 	// InPlace says what may change in place, and with ShortHash how revisions are written on pods (CloneSetShortHash).
 	InPlace inplace.Options
@@ -107,4 +109,39 @@ func read(set *appsv1beta1.CloneSet, o Options) (wanted, error) {
 	w.partition, w.maxUnavailable, w.maxSurge = int(partition), int(unavailable), int(surge)
 	w.rollBack = o.PartitionRollback
 	return w, nil
+}
+
+// pullingWorkload is the set as far as pulling images ahead of an update is concerned; false when its spec cannot be read.
+func pullingWorkload(set *appsv1beta1.CloneSet, s podset.Snapshot, o Options) (pulls.Workload, bool) {
+	w, err := read(set, o)
+	if err != nil {
+		return pulls.Workload{}, false
+	}
+	// Whether a rollout is over in one step is judged by maxUnavailable rounded down, whichever way it is rounded for the rollout.
+	atOnce := w.maxUnavailable
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
+		if n, err := budget.Count(*rolling.MaxUnavailable, int32(w.replicas), budget.Down); err == nil {
+			atOnce = int(n)
+		}
+	}
+	counted := countedOf(s)
+	counts := podset.Tally(&counted)
+	current := s.Current
+	if rolledOut(counts, w.replicas) {
+		current = s.Update // as the status of this pass says; nothing wakes a set for it again
+	}
+	settings, _ := pulls.ReadSettings(inPlaceStrategy(set), set.Annotations, int32(w.replicas))
+	return pulls.Workload{
+		Namespace: set.Namespace, Owner: *metav1.NewControllerRef(set, Kind()), Selector: set.Spec.Selector,
+		Replicas: int32(w.replicas), Partition: int32(w.partition), MaxUnavailable: int32(atOnce),
+		OnDelete: w.onDelete, Policy: w.policy, InPlace: o.InPlace, Settings: settings,
+		UpdatedReady: counts.UpdatedReady, Current: current, Update: s.Update,
+	}, true
+}
+
+func inPlaceStrategy(set *appsv1beta1.CloneSet) *shared.InPlaceUpdateStrategy {
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		return rolling.InPlaceUpdateStrategy
+	}
+	return nil
 }

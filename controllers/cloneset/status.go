@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,21 +15,16 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	pulls "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
 // wrong. It is about the pods as they were observed; what the plan did to them shows in the next pass. recheck is when the progress
-// deadline would pass, zero if it does not run.
-func Status(set *appsv1beta1.CloneSet, s podset.Snapshot, plan podset.Plan, outcome podset.Outcome, o Options) (status appsv1beta1.CloneSetStatus, recheck time.Duration) {
+// deadline would pass, zero if it does not run. also are conditions about what does not concern the pods.
+func Status(set *appsv1beta1.CloneSet, s podset.Snapshot, plan podset.Plan, outcome podset.Outcome, o Options, also ...podset.Condition) (status appsv1beta1.CloneSetStatus, recheck time.Duration) {
 	w, err := read(set, o)
-	counted := s
-	counted.Pods = nil
-	for i := range s.Pods {
-		if counts(&s.Pods[i]) {
-			counted.Pods = append(counted.Pods, s.Pods[i])
-		}
-	}
+	counted := countedOf(s)
 	counts := podset.Tally(&counted)
 	status = appsv1beta1.CloneSetStatus{
 		ObservedGeneration:       set.Generation,
@@ -46,9 +42,7 @@ func Status(set *appsv1beta1.CloneSet, s podset.Snapshot, plan podset.Plan, outc
 	}
 	if err == nil {
 		status.ExpectedUpdatedReplicas = int32(w.replicas - w.partition)
-		// That all replicas exist is part of it: a set that is scaled in the middle of a canary must not forget the revision that
-		// the partition keeps.
-		if counts.Updated == counts.Replicas && int(counts.Replicas) == w.replicas {
+		if rolledOut(counts, w.replicas) {
 			status.CurrentRevision = status.UpdateRevision
 		}
 	}
@@ -68,8 +62,29 @@ func Status(set *appsv1beta1.CloneSet, s podset.Snapshot, plan podset.Plan, outc
 	if condition, faulty := podset.TemplateInvalid(&s); faulty {
 		c.set(condition)
 	}
+	for _, condition := range also {
+		c.set(condition)
+	}
 	status.Conditions = c.after
 	return status, recheck
+}
+
+// countedOf is the snapshot without the pods that count for nothing.
+func countedOf(s podset.Snapshot) podset.Snapshot {
+	counted := s
+	counted.Pods = nil
+	for i := range s.Pods {
+		if counts(&s.Pods[i]) {
+			counted.Pods = append(counted.Pods, s.Pods[i])
+		}
+	}
+	return counted
+}
+
+// rolledOut says that all pods are at the update revision. That all replicas exist is part of it: a set that is scaled in the middle of a
+// canary must not forget the revision that the partition keeps.
+func rolledOut(counts podset.Counts, replicas int) bool {
+	return counts.Updated == counts.Replicas && int(counts.Replicas) == replicas
 }
 
 // announcements are the events about what a pass says for the first time, or about another spec than before, and about pods that
@@ -206,24 +221,21 @@ func failureMessage(verb string, failure podset.Failure) string {
 	return fmt.Sprintf("%s the pod or claims with instance ID %s: %s", verb, failure.Slot, failure.Message)
 }
 
-// ignoredFields names what the spec asks for and has no effect.
+// ignoredFields names what the set asks for and no feature gate allows, or cannot be read and can be done without.
 func (c *conditions) ignoredFields(set *appsv1beta1.CloneSet, o Options) {
-	rolling := set.Spec.UpdateStrategy.RollingUpdate
-	if rolling == nil || rolling.InPlaceUpdateStrategy == nil {
+	if o.PreDownloadImages {
+		if _, faults := pulls.ReadSettings(inPlaceStrategy(set), set.Annotations, max(ptr.Deref(set.Spec.Replicas, 1), 0)); len(faults) > 0 {
+			c.failing(appsv1beta1.CloneSetFieldsIgnored, appsv1beta1.ReasonUnreadable, strings.Join(faults, "; "))
+		}
 		return
 	}
-	in := rolling.InPlaceUpdateStrategy
-	if in.ImagePreDownloadParallelism == nil && in.ImagePreDownloadTimeoutSeconds == nil && in.ImagePreDownloadMinUpdatedReadyPods == nil {
-		return
+	var ignored []string
+	for _, field := range pulls.Said(inPlaceStrategy(set), set.Annotations) {
+		ignored = append(ignored, field+" is ignored because feature gate PreDownloadImageForInPlaceUpdate is off")
 	}
-	const field = "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownload*"
-	if !o.PreDownloadImages {
-		c.failing(appsv1beta1.CloneSetFieldsIgnored, appsv1beta1.ReasonFeatureGateOff,
-			field+" is ignored because feature gate PreDownloadImageForInPlaceUpdate is off")
-		return
+	if len(ignored) > 0 {
+		c.failing(appsv1beta1.CloneSetFieldsIgnored, appsv1beta1.ReasonFeatureGateOff, strings.Join(ignored, "; "))
 	}
-	c.failing(appsv1beta1.CloneSetFieldsIgnored, appsv1beta1.ReasonNotSupported,
-		field+" is ignored because this version does not pull images ahead of an update")
 }
 
 // hasDeadline says that the user wants to hear when a rollout makes no progress.

@@ -136,6 +136,24 @@ func TestConditionsSayWhatTheSetIsAt(t *testing.T) {
 			}},
 			want: map[appsv1beta1.CloneSetConditionType]string{appsv1beta1.CloneSetFieldsIgnored: "True FeatureGateOff"},
 		},
+		"so has an annotation": {
+			change: []func(*world){func(w *world) { w.set.Annotations = map[string]string{shared.AnnotationPreDownloadParallelism: "5"} }},
+			want:   map[appsv1beta1.CloneSetConditionType]string{appsv1beta1.CloneSetFieldsIgnored: "True FeatureGateOff"},
+		},
+		"with its gate a field has an effect": {
+			change: []func(*world){func(w *world) {
+				w.o.PreDownloadImages = true
+				w.rolling().InPlaceUpdateStrategy = &shared.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To(int32(5))}
+			}},
+			want: map[appsv1beta1.CloneSetConditionType]string{appsv1beta1.CloneSetFieldsIgnored: "none"},
+		},
+		"with its gate, what cannot be read has none": {
+			change: []func(*world){func(w *world) {
+				w.o.PreDownloadImages = true
+				w.set.Annotations = map[string]string{shared.AnnotationPreDownloadParallelism: "5%"}
+			}},
+			want: map[appsv1beta1.CloneSetConditionType]string{appsv1beta1.CloneSetFieldsIgnored: "True Unreadable"},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -197,6 +198,9 @@ func (w *world) snapshot() podset.Snapshot {
 	template := w.set.Spec.Template.DeepCopy()
 	_, tag, _ := strings.Cut(template.Spec.Containers[0].Image, ":")
 	update := revision.Revision{Name: "web-" + tag, Template: template}
+	if w.o.InPlace.ClaimTemplates {
+		update.Object = w.recorded(update.Name)
+	}
 	if _, known := w.revisions[update.Name]; !known {
 		w.revisions[update.Name] = update
 	}
@@ -205,6 +209,18 @@ func (w *world) snapshot() podset.Snapshot {
 		Update: update, Current: revision.Current(w.set.Status.CurrentRevision, update, w.revisions), Revisions: w.revisions, FreshSlots: w.fresh(),
 		UpdateFault: w.fault,
 	}
+}
+
+// recorded is the stored revision of that name, or a new one of now.
+func (w *world) recorded(name string) *appsv1.ControllerRevision {
+	if known, ok := w.revisions[name]; ok {
+		return known.Object
+	}
+	annotations, err := revision.WithClaims(nil, w.set.Spec.VolumeClaimTemplates)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
 }
 
 func (w *world) available() int {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -44,7 +46,11 @@ type Reconciler struct {
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies, o Options) *Reconciler {
-	return &Reconciler{Tools: workload.New(Name, Kind(), d), Options: o}
+	r := &Reconciler{Tools: workload.New(Name, Kind(), d), Options: o}
+	if o.PreDownloadImages {
+		r.PullAhead()
+	}
+	return r
 }
 
 // SetupWithManager makes the manager run the reconciler.
@@ -90,9 +96,10 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := r.Executor.Apply(ctx, set, plan)
+	ahead, aheadWait := r.preDownload(ctx, set, seen.snapshot)
 
 	began = r.Clock.Now()
-	status := Status(set, seen.snapshot, plan, outcome, r.Options)
+	status := Status(set, seen.snapshot, plan, outcome, r.Options, ahead...)
 	status.CollisionCount = ptr.To(ptr.Deref(seen.revisions.CollisionCount, 0))
 	cost += r.Clock.Since(began)
 	statusWait, statusErr := r.Status.Write(ctx, stored, status, urgent(set.Status, status))
@@ -106,7 +113,19 @@ func (r *Reconciler) pass(ctx context.Context, stored *unstructured.Unstructured
 	if err := errors.Join(seen.failed, statusErr, trimErr); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: workload.Earliest(plan.RecheckAfter, outcome.RecheckAfter, statusWait)}, nil
+	return ctrl.Result{RequeueAfter: workload.Earliest(plan.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait)}, nil
+}
+
+// preDownload has the images of an update pulled ahead of it, where that is on.
+func (r *Reconciler) preDownload(ctx context.Context, set *appsv1beta1.StatefulSet, s podset.Snapshot) ([]podset.Condition, time.Duration) {
+	if r.Images == nil || set.DeletionTimestamp != nil {
+		return nil, 0
+	}
+	about, ok := pullingWorkload(set, s, r.Options)
+	if !ok {
+		return nil, 0
+	}
+	return r.Images.Pass(ctx, set, about, neutral(set.Status.Conditions))
 }
 
 // templateFault is what the server finds wrong with the template of a set.

@@ -75,7 +75,7 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 		}
 	}
 
-	if seen.revisions, err = r.Revise(ctx, set, &set.Spec.Template, set.Status.CollisionCount); err != nil {
+	if seen.revisions, err = r.Revise(ctx, set, set.Annotations, &set.Spec.Template, set.Status.CollisionCount); err != nil {
 		return observation{}, err
 	}
 	now := r.Clock.Now()

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	pulls "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -29,7 +31,7 @@ type Options struct {
 	AutoResizePVC bool
 	// PodIndexLabel gives new pods their ordinal as a label (PodIndexLabel).
 	PodIndexLabel bool
-	// PreDownloadImages asks for images to be pulled ahead of updates (PreDownloadImageForInPlaceUpdate), which is not done yet.
+	// PreDownloadImages has images pulled ahead of updates in place (PreDownloadImageForInPlaceUpdate).
 	PreDownloadImages bool
 	// InPlace says what may change in place.
 	InPlace inplace.Options
@@ -124,4 +126,31 @@ func read(set *appsv1beta1.StatefulSet, o Options) (wanted, error) {
 // staysOld says whether the ordinal is one of the lowest that the partition keeps at the current revision.
 func (w *wanted) staysOld(o int) bool {
 	return w.partition >= w.replicas || w.partition > 0 && o < w.ordinals.Nth(w.partition)
+}
+
+// pullingWorkload is the set as far as pulling images ahead of an update is concerned; false when its spec cannot be read.
+func pullingWorkload(set *appsv1beta1.StatefulSet, s podset.Snapshot, o Options) (pulls.Workload, bool) {
+	w, err := read(set, o)
+	if err != nil {
+		return pulls.Workload{}, false
+	}
+	counts := podset.Tally(&s)
+	current := s.Current
+	if !w.onDelete && rolledOut(counts, w.replicas) {
+		current = s.Update // as the status of this pass says; nothing wakes a set for it again
+	}
+	settings, _ := pulls.ReadSettings(inPlaceStrategy(set), set.Annotations, int32(w.replicas))
+	return pulls.Workload{
+		Namespace: set.Namespace, Owner: *metav1.NewControllerRef(set, Kind()), Selector: set.Spec.Selector,
+		Replicas: int32(w.replicas), Partition: int32(w.partition), MaxUnavailable: int32(w.maxUnavailable),
+		OnDelete: w.onDelete, Policy: w.policy, InPlace: o.InPlace, Settings: settings,
+		UpdatedReady: counts.UpdatedReady, Current: current, Update: s.Update,
+	}, true
+}
+
+func inPlaceStrategy(set *appsv1beta1.StatefulSet) *shared.InPlaceUpdateStrategy {
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		return rolling.InPlaceUpdateStrategy
+	}
+	return nil
 }

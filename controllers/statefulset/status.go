@@ -12,14 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	pulls "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
-// wrong. It is about the pods as they were observed; what the plan did to them shows in the next pass.
-func Status(set *appsv1beta1.StatefulSet, s podset.Snapshot, plan podset.Plan, outcome podset.Outcome, o Options) appsv1beta1.StatefulSetStatus {
+// wrong. It is about the pods as they were observed; what the plan did to them shows in the next pass. also are conditions about what
+// does not concern the pods.
+func Status(set *appsv1beta1.StatefulSet, s podset.Snapshot, plan podset.Plan, outcome podset.Outcome, o Options, also ...podset.Condition) appsv1beta1.StatefulSetStatus {
 	w, err := read(set, o)
 	counts := podset.Tally(&s)
 	status := appsv1beta1.StatefulSetStatus{
@@ -55,6 +56,9 @@ func Status(set *appsv1beta1.StatefulSet, s podset.Snapshot, plan podset.Plan, o
 	}
 	c.set(podset.Availability(int(counts.Available), w.replicas, w.maxUnavailable))
 	if condition, faulty := podset.TemplateInvalid(&s); faulty {
+		c.set(condition)
+	}
+	for _, condition := range also {
 		c.set(condition)
 	}
 	status.Conditions = c.after
@@ -179,7 +183,7 @@ func failureMessage(verb string, failure podset.Failure) string {
 	return fmt.Sprintf("%s the pod with ordinal %s: %s", verb, failure.Slot, failure.Message)
 }
 
-// ignoredFields names what the spec asks for and no feature gate allows.
+// ignoredFields names what the set asks for and no feature gate allows, or cannot be read and can be done without.
 func (c *conditions) ignoredFields(set *appsv1beta1.StatefulSet, o Options) {
 	var ignored []string
 	ignore := func(field, gate string) {
@@ -197,33 +201,17 @@ func (c *conditions) ignoredFields(set *appsv1beta1.StatefulSet, o Options) {
 		ignore("spec.volumeClaimUpdateStrategy.type", "StatefulSetAutoResizePVCGate")
 	}
 	reason := appsv1beta1.ReasonFeatureGateOff
-	for _, field := range preDownloadFields(set) {
-		if !o.PreDownloadImages {
-			ignore(field, "PreDownloadImageForInPlaceUpdate")
-			continue
+	if o.PreDownloadImages {
+		if _, faults := pulls.ReadSettings(inPlaceStrategy(set), set.Annotations, max(ptr.Deref(spec.Replicas, 1), 0)); len(faults) > 0 {
+			reason = appsv1beta1.ReasonUnreadable
+			ignored = append(ignored, faults...)
 		}
-		reason = appsv1beta1.ReasonNotSupported
-		ignored = append(ignored, field+" is ignored because this version does not pull images ahead of an update")
+	} else {
+		for _, field := range pulls.Said(inPlaceStrategy(set), set.Annotations) {
+			ignore(field, "PreDownloadImageForInPlaceUpdate")
+		}
 	}
 	if len(ignored) > 0 {
 		c.failing(appsv1beta1.StatefulSetFieldsIgnored, reason, strings.Join(ignored, "; "))
 	}
-}
-
-// preDownloadFields names what the set says about pulling images ahead of an update.
-func preDownloadFields(set *appsv1beta1.StatefulSet) []string {
-	var fields []string
-	for _, key := range []string{
-		shared.AnnotationPreDownloadParallelism, shared.AnnotationPreDownloadTimeoutSeconds, shared.AnnotationPreDownloadMinUpdatedReadyPods,
-	} {
-		if _, ok := set.Annotations[key]; ok {
-			fields = append(fields, "annotation "+key)
-		}
-	}
-	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.InPlaceUpdateStrategy != nil {
-		if s := rolling.InPlaceUpdateStrategy; s.ImagePreDownloadParallelism != nil || s.ImagePreDownloadTimeoutSeconds != nil || s.ImagePreDownloadMinUpdatedReadyPods != nil {
-			fields = append(fields, "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownload*")
-		}
-	}
-	return fields
 }

@@ -134,12 +134,25 @@ func TestStatusConditions(t *testing.T) {
 			}, retention("Delete", "Retain")},
 			want: []string{"FieldsIgnored=True/FeatureGateOff", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
 		},
-		"what is said about pulling images ahead": {
+		"what is said about pulling images ahead, with its gate": {
 			replicas: 0, steps: []func(*world){func(w *world) {
 				w.o.PreDownloadImages = true
 				w.set.Annotations = map[string]string{shared.AnnotationPreDownloadParallelism: "3"}
 			}},
-			want: []string{"FieldsIgnored=True/NotSupported", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+			want: []string{"Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"what is said about pulling images ahead, without its gate": {
+			replicas: 0, steps: []func(*world){func(w *world) {
+				w.set.Annotations = map[string]string{shared.AnnotationPreDownloadParallelism: "3"}
+			}},
+			want: []string{"FieldsIgnored=True/FeatureGateOff", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"what cannot be read about pulling images ahead": {
+			replicas: 0, steps: []func(*world){func(w *world) {
+				w.o.PreDownloadImages = true
+				w.set.Annotations = map[string]string{shared.AnnotationPreDownloadParallelism: "50%"}
+			}},
+			want: []string{"FieldsIgnored=True/Unreadable", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
 		},
 		"a resize that the node refuses, and pods behind it": {
 			replicas: 3, steps: []func(*world){running, infeasible(2)},

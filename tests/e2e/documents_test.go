@@ -102,8 +102,12 @@ func applied(t *testing.T, file ...string) {
 			}
 		}
 	}
-	if found == 0 {
-		t.Fatalf("no set was applied:\n%s", out)
+	jobs := &v1beta1.ImagePullJobList{} // nobody works on them yet
+	if err := n.Client.List(t.Context(), jobs, client.InNamespace(n.Name)); err != nil {
+		t.Fatal(err)
+	}
+	if found+len(jobs.Items) == 0 {
+		t.Fatalf("nothing of ours was applied:\n%s", out)
 	}
 	// Pods with finalizers would hold the namespace.
 	t.Cleanup(func() {

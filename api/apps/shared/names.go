@@ -54,6 +54,10 @@ const (
 	// AnnotationConversionData holds what the other version of an object says and this one has no words for. It is written and
 	// read by the conversion between versions alone; clients should carry it along.
 	AnnotationConversionData = "operator.kruise.io/conversion-data"
+	// AnnotationClaimTemplatesHash on the revision of a CloneSet stands for the volume claim templates at the time; empty when there were none.
+	AnnotationClaimTemplatesHash = "kruise.io/cloneset-volumeclaimtemplate-hash"
+	// AnnotationClaimTemplates is the same in a form of our own: OpenKruise's cannot be computed without its code.
+	AnnotationClaimTemplates = "operator.kruise.io/volume-claim-templates-hash"
 	// AnnotationPreDownloadParallelism is how many nodes pull at once, on a workload (StatefulSet, DaemonSet, v1alpha1 CloneSet).
 	AnnotationPreDownloadParallelism = "apps.kruise.io/image-predownload-parallelism"
 	// AnnotationPreDownloadTimeoutSeconds is the timeout of one pull, on a workload.

@@ -28,6 +28,9 @@ const (
 	// CloneSetFieldsIgnored is present and True while the set asks for something that has no effect: its feature gate is off, or
 	// this version cannot do it.
 	CloneSetFieldsIgnored CloneSetConditionType = "FieldsIgnored"
+	// CloneSetImagePreDownload is present during a rollout while the feature gate PreDownloadImageForInPlaceUpdate is on. It is True while
+	// images are pulled ahead of the update; otherwise its reason says why they are not. The rollout does not depend on it.
+	CloneSetImagePreDownload CloneSetConditionType = "ImagePreDownload"
 )
 
 // Reasons of the condition Progressing of a CloneSet. The other conditions share their reasons with those of a StatefulSet.

@@ -28,6 +28,9 @@ const (
 	// StatefulSetFieldsIgnored is present and True while the set asks for something that has no effect: its feature gate is off, or
 	// this version cannot do it.
 	StatefulSetFieldsIgnored appsv1.StatefulSetConditionType = "FieldsIgnored"
+	// StatefulSetImagePreDownload is present during a rollout while the feature gate PreDownloadImageForInPlaceUpdate is on. It is True while
+	// images are pulled ahead of the update; otherwise its reason says why they are not. The rollout does not depend on it.
+	StatefulSetImagePreDownload appsv1.StatefulSetConditionType = "ImagePreDownload"
 )
 
 // Reasons of the conditions of a StatefulSet.
@@ -71,6 +74,14 @@ const (
 	ReasonRequestFailed = "RequestFailed"
 	// ReasonFeatureGateOff: the message names the fields and their gates.
 	ReasonFeatureGateOff = "FeatureGateOff"
+	// ReasonNoNodeDaemon: the ImagePullJobs exist, and there is no node daemon that would pull.
+	ReasonNoNodeDaemon = "NoNodeDaemon"
+	// ReasonPreDownloadNotUseful: pulling ahead would gain nothing, or cannot be done; the message says why.
+	ReasonPreDownloadNotUseful = "NotUseful"
+	// ReasonWaitingForUpdatedPods: images are pulled ahead when as many updated pods are ready as the user asks for.
+	ReasonWaitingForUpdatedPods = "WaitingForUpdatedPods"
+	// ReasonUnreadable: the message names fields and annotations whose values cannot be read.
+	ReasonUnreadable = "Unreadable"
 	// ReasonNotSupported: the message names the fields that this version does not act upon, beside those whose gates are off.
 	ReasonNotSupported = "NotSupported"
 )

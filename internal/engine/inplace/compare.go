@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
 // Difference is what tells one template from another, as far as updating in place is concerned.
@@ -26,6 +28,16 @@ type Difference struct {
 	Images map[string]string
 	// Resources are the new resources of the containers whose resources differ.
 	Resources map[string]corev1.ResourceRequirements
+}
+
+// CompareRevisions is Compare for the templates of two revisions under a policy. With Options.ClaimTemplates the volume claim templates of their
+// times must be the same as well, as far as the revisions tell; but for InPlaceOnly, under which a pod would otherwise never move again.
+func CompareRevisions(old, target revision.Revision, policy shared.PodUpdatePolicy, o Options) Difference {
+	d := Compare(old.Template, target.Template, o)
+	if d.InPlace && o.ClaimTemplates && policy != shared.InPlaceOnly && revision.ClaimsDiffer(old, target) {
+		return refuse("spec.volumeClaimTemplates changed: claims cannot be added to a pod or taken from it")
+	}
+	return d
 }
 
 // Compare says whether a pod of the old template may be changed in place to the target. Both are compared with their defaults

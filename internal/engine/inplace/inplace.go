@@ -63,6 +63,8 @@ type Options struct {
 	// EnvFromMetadata allows metadata to change that a container reads through its environment. It needs the feature gate
 	// InPlaceUpdateEnvFromMetadata and a node daemon that restarts such containers.
 	EnvFromMetadata bool
+	// ClaimTemplates forbids it where the volume claim templates of a CloneSet have changed since (RecreatePodWhenChangeVCTInCloneSetGate).
+	ClaimTemplates bool
 	// ShortHash makes the revision label of pods the hash alone (DaemonSet; CloneSet with feature gate CloneSetShortHash).
 	ShortHash bool
 }

@@ -52,7 +52,7 @@ func (p *Pass) Way(pod *Pod, r Rollout) (Way, string) {
 	if r.Policy != shared.InPlaceIfPossible && r.Policy != shared.InPlaceOnly {
 		return WayReplace, ""
 	}
-	difference := p.difference(pod.Revision, r.Target)
+	difference := p.difference(pod.Revision, r)
 	switch {
 	case difference.InPlace:
 		return WayInPlace, ""
@@ -63,15 +63,15 @@ func (p *Pass) Way(pod *Pod, r Rollout) (Way, string) {
 	}
 }
 
-// difference compares each pair of revisions once per pass.
-func (p *Pass) difference(from string, to revision.Revision) inplace.Difference {
-	key := [2]string{from, to.Name}
+// difference compares each pair of revisions once per pass; the policy is the same for all.
+func (p *Pass) difference(from string, r Rollout) inplace.Difference {
+	key := [2]string{from, r.Target.Name}
 	if known, ok := p.differences[key]; ok {
 		return known
 	}
 	d := inplace.Difference{Reason: fmt.Sprintf("revision %q is no longer stored, so what differs is not known", from)}
 	if old, ok := p.Snapshot.Revisions[from]; ok && old.Template != nil {
-		d = inplace.Compare(old.Template, to.Template, p.InPlace)
+		d = inplace.CompareRevisions(old, r.Target, r.Policy, p.InPlace)
 	}
 	if p.differences == nil {
 		p.differences = map[[2]string]inplace.Difference{}

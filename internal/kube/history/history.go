@@ -163,6 +163,25 @@ func (s *Store) bump(ctx context.Context, owner freshness.Owner, wanted *appsv1.
 	return bumped, nil
 }
 
+// Label gives a stored revision labels; a null value takes one away. A revision that is gone is no error.
+func (s *Store) Label(ctx context.Context, owner freshness.Owner, object *appsv1.ControllerRevision, labels map[string]*string) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID, "labels": labels}})
+	if err != nil {
+		return fmt.Errorf("labeling revision %s: %w", object.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	answer := &metav1.PartialObjectMetadata{}
+	answer.SetGroupVersionKind(Kind())
+	answer.Namespace, answer.Name = object.Namespace, object.Name
+	err = s.Client.Patch(ctx, answer, client.RawPatch(types.MergePatchType, body), client.FieldOwner(shared.FieldManager))
+	s.Tracker.Answered(owner, freshness.RefOf(Kind(), object), freshness.Patch, answer.ResourceVersion, err)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("labeling revision %s: %w", object.Name, err)
+	}
+	return nil
+}
+
 // Trim deletes the oldest revisions that nothing in live names, down to limit of them. What others deleted or changed meanwhile is
 // no error.
 func (s *Store) Trim(ctx context.Context, owner freshness.Owner, stored []revision.Revision, live sets.Set[string], limit int) error {

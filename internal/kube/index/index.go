@@ -131,6 +131,20 @@ func Add(ctx context.Context, indexer client.FieldIndexer, kinds Kinds) error {
 	return nil
 }
 
+// AddController adds the index by controller to objects of one more kind, whatever controls them. The kind is watched from then on.
+func AddController(ctx context.Context, indexer client.FieldIndexer, object client.Object) error {
+	err := indexer.IndexField(ctx, object, Controller, func(object client.Object) []string {
+		if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+			return []string{string(owner.UID)}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing %s by controller: %w", object.GetObjectKind().GroupVersionKind().Kind, err)
+	}
+	return nil
+}
+
 // Controlled lists, into list, what the workload with this UID controls in namespace. The items are the cache's own: read-only.
 func Controlled(ctx context.Context, reader client.Reader, list client.ObjectList, namespace string, owner types.UID) error {
 	return reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{Controller: string(owner)}, client.UnsafeDisableDeepCopy)

@@ -108,14 +108,15 @@ type Revisions struct {
 	CollisionCount *int32
 }
 
-// Revise reads the revisions and makes sure that the present template has one. For a workload that is being deleted it only finds it.
-func (t *Tools) Revise(ctx context.Context, object client.Object, template *corev1.PodTemplateSpec, collisionCount *int32) (Revisions, error) {
+// Revise reads the revisions and makes sure that the present template has one, which gets the annotations if it is new. For a workload that
+// is being deleted it only finds it.
+func (t *Tools) Revise(ctx context.Context, object client.Object, annotations map[string]string, template *corev1.PodTemplateSpec, collisionCount *int32) (Revisions, error) {
 	stored, err := t.History.List(ctx, freshness.OwnerOf(object))
 	if err != nil {
 		return Revisions{}, err
 	}
 	owner := revision.Owner{
-		Namespace: object.GetNamespace(), Name: object.GetName(), Annotations: object.GetAnnotations(),
+		Namespace: object.GetNamespace(), Name: object.GetName(), Annotations: annotations,
 		Reference: *metav1.NewControllerRef(object, t.Kind),
 	}
 	var decision revision.Decision

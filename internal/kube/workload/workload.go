@@ -31,6 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
 	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/statuspatch"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
@@ -77,6 +78,8 @@ type Tools struct {
 	Claimer  *ownership.Claimer
 	Status   *statuspatch.Writer
 	Pacer    *pacing.Pacer
+	// Images pulls images ahead of updates; nil when that is off.
+	Images *predownload.Jobs
 	// Templates remembers what the server said of templates.
 	Templates Verdicts
 
@@ -105,6 +108,11 @@ func New(name string, kind schema.GroupVersionKind, d Dependencies) *Tools {
 	}
 }
 
+// PullAhead makes Images. Call it before the first pass.
+func (t *Tools) PullAhead() {
+	t.Images = &predownload.Jobs{Client: t.Client, Cache: t.Cache, History: t.History, Recorder: t.Recorder, Clock: t.Clock}
+}
+
 // Run makes the manager run the reconciler, whose passes wait for the guard. It watches nothing yet.
 func (t *Tools) Run(mgr ctrl.Manager, r reconcile.Reconciler) error {
 	var err error
@@ -128,6 +136,9 @@ func (t *Tools) Forget(name types.NamespacedName) {
 	t.Status.Forget(name)
 	t.Pacer.Forget(name)
 	t.Templates.Forget(name)
+	if t.Images != nil {
+		t.Images.Forget(name)
+	}
 }
 
 // Turn says whether a workload may be planned now: it is its turn, its namespace may have a worker, and the view contains everything

@@ -76,8 +76,10 @@ type Info struct {
 }
 
 const (
-	always   = "the operator always acts as if it were on"
-	internal = "it tunes the way OpenKruise works inside, which this operator does not share"
+	always = "the operator always acts as if it were on"
+	// With the gate on, a CloneSet asks a pod's budget before it touches the pod, and goes on when there is none. Without the kind there never is.
+	noBudgets = "there is no PodUnavailableBudget yet, so no pod has one that could be asked"
+	internal  = "it tunes the way OpenKruise works inside, which this operator does not share"
 )
 
 // Known lists all gates, sorted by name.
@@ -108,7 +110,7 @@ func Known() []Info {
 		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
 		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarker works", Needs: []Gate{KruiseDaemon}},
 		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions"},
-		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods"},
+		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods", Ignored: noBudgets},
 		{Name: PodWebhook, Default: true, Effect: "pods may be changed at admission where an object asks for it"},
 		{
 			Name: PreDownloadImageForDaemonSetUpdate, Effect: "images are pulled ahead of a DaemonSet's update; switches ImagePullJobGate on",

@@ -54,6 +54,9 @@ func TestParse(t *testing.T) {
 			text: "PodWebhook=false,KruisePodReadinessGate=true",
 			off:  []Gate{KruisePodReadinessGate, InPlaceUpdateEnvFromMetadata}, notes: 2,
 		},
+		"budgets of a kind that does not exist": {
+			text: "PodUnavailableBudgetUpdateGate=true", off: []Gate{PodUnavailableBudgetUpdate}, notes: 1,
+		},
 		"pulling ahead needs pull jobs": {
 			text: "PreDownloadImageForDaemonSetUpdate=true",
 			on:   []Gate{PreDownloadImageForDaemonSetUpdate, ImagePullJob}, notes: 1,

@@ -118,7 +118,8 @@ func TestConversionIsDeclaredAsDocumented(t *testing.T) {
 			"conversionReviewVersions": []any{"v1"},
 			"clientConfig":             map[string]any{"url": "https://192.0.2.7:9443/convert", "caBundle": "YXV0aG9yaXR5"},
 		}},
-		"statefulsets.apps.kruise.io": map[string]any{"strategy": "None"},
+		"imagepulljobs.apps.kruise.io": map[string]any{"strategy": "None"},
+		"statefulsets.apps.kruise.io":  map[string]any{"strategy": "None"},
 	}, seen); diff != "" {
 		t.Errorf("conversion (-want +got):\n%s", diff)
 	}

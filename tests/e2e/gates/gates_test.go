@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{
 		Nodes: &simnode.Options{Provisioner: true},
 		Operator: operator.Options{Args: []string{
-			"--feature-gates=StatefulSetStartOrdinal=true,StatefulSetAutoResizePVCGate=true,InPlaceWorkloadVerticalScaling=true",
+			"--feature-gates=StatefulSetStartOrdinal=true,StatefulSetAutoResizePVCGate=true,InPlaceWorkloadVerticalScaling=true," +
+				"PreDownloadImageForInPlaceUpdate=true,RecreatePodWhenChangeVCTInCloneSetGate=true",
 		}},
 	}, func(e *environment.Environment) { env = e })
 }

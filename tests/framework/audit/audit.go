@@ -49,6 +49,9 @@ func Open(path string) (*Log, error) {
 // Begin returns a log that is read from its beginning.
 func Begin(path string) *Log { return &Log{path: path} }
 
+// All returns a log that is read from its beginning on.
+func All(path string) *Log { return &Log{path: path} }
+
 // Next returns the events that were added since the last call and that the filter accepts.
 func (l *Log) Next(accept func(*auditv1.Event) bool) ([]auditv1.Event, error) {
 	file, err := os.Open(l.path)

@@ -24,6 +24,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("manifests", func(t *testing.T) { testManifests(t, e) })
 	t.Run("conformance", func(t *testing.T) { testConformance(t, e) })
 	t.Run("CloneSet", func(t *testing.T) { testCloneSet(t, e.about("clonesets")) })
+	t.Run("ImagePullJob", func(t *testing.T) { testImagePullJob(t, e.about("imagepulljobs")) })
 	t.Run("without webhooks", func(t *testing.T) { testSchemaAlone(t, e) })
 	t.Run("another authority", func(t *testing.T) { testAuthority(t, e) })
 	t.Run("reach", func(t *testing.T) { testReach(t, e) })

@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package image decides about pulling images ahead of need.
+//
+// Before pods are updated in place their new images can be pulled to the nodes on which they run: for each container whose image
+// changes there is an ImagePullJob, which the workload owns. Decide says which jobs there should be. It is about jobs alone:
+// nothing here, and nothing that becomes of the jobs, holds back a rollout.
+package image

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+const (
+	// fewReplicas is up to how many replicas a rollout is so short that pulling ahead gains nothing.
+	fewReplicas = 3
+	// retries is how often a node tries again: a pull that is ahead of need may also fail, since the kubelet pulls as well.
+	retries = 1
+	// keptSeconds is how long a finished job is kept, in seconds.
+	keptSeconds = 600
+)
+
+// Workload is what a decision about pulling ahead needs to know of a workload.
+type Workload struct {
+	// Namespace is where its jobs are, Owner the controller reference that they get.
+	Namespace string
+	Owner     metav1.OwnerReference
+	// Selector is the workload's own.
+	Selector *metav1.LabelSelector
+	// Replicas, Partition and MaxUnavailable are counts of pods.
+	Replicas, Partition, MaxUnavailable int32
+	// OnDelete says that the workload moves no pod by itself.
+	OnDelete bool
+	// Policy says whether pods are edited or replaced, InPlace what may be edited.
+	Policy  shared.PodUpdatePolicy
+	InPlace inplace.Options
+	// Settings are what the user says.
+	Settings Settings
+	// UpdatedReady is how many pods are ready at the update revision.
+	UpdatedReady int32
+	// Current and Update are the revisions between which the rollout goes; the same when there is none.
+	Current, Update revision.Revision
+}
+
+// State says what pulling ahead is at.
+type State string
+
+const (
+	// Idle is the state without a rollout.
+	Idle State = ""
+	// NotUseful says that pulling ahead would gain nothing, or could not be of use.
+	NotUseful State = "NotUseful"
+	// Waiting says that jobs are created as soon as enough updated pods are ready.
+	Waiting State = "Waiting"
+	// Wanted says that there are jobs for the update revision, or will be when the decision is carried out.
+	Wanted State = "Wanted"
+)
+
+// Decision is what becomes of the jobs of a workload.
+type Decision struct {
+	State State
+	// Message is one sentence about the state that stays the same while nothing changes; empty for Idle.
+	Message string
+	// Delete are jobs that nothing needs any more; they go first.
+	Delete []*metav1.PartialObjectMetadata
+	// Create are jobs to create. One that exists under its name is as good, whoever made it.
+	Create []*v1beta1.ImagePullJob
+	// Record is the label with which the update revision remembers the decision, to be written when all of Create exist. When empty, it is
+	// remembered already.
+	Record string
+}
+
+// Decide says which jobs a workload should have. Jobs are those that it controls now, in the order of their names.
+//
+// Without a rollout there should be none. In a rollout, the first that holds:
+//
+//  1. the update revision is labeled as having its jobs: they are left alone, whatever became of them;
+//  2. the update does not edit pods, moves them all at once, or changes no image: no job;
+//  3. fewer updated pods are ready than the user wants to see first: no job yet;
+//  4. there is a job for each container whose image changes.
+//
+// Jobs of other revisions go in any case. That a revision is labeled as not being worth it binds nobody: a workload that has grown since is
+// decided about anew.
+func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
+	var d Decision
+	rollout := w.Current.Name != w.Update.Name
+	hash := hashOf(w.Update)
+	exist := map[string]bool{}
+	for _, job := range jobs {
+		exist[job.Name] = true
+		if job.DeletionTimestamp == nil && (!rollout || job.Labels[shared.LabelRevisionHash] != hash) {
+			d.Delete = append(d.Delete, job)
+		}
+	}
+	if !rollout {
+		return d
+	}
+	if recorded(w.Update, shared.LabelPreDownloadCreated) {
+		d.State, d.Message = Wanted, fmt.Sprintf("Revision %s has ImagePullJobs.", w.Update.Name)
+		return d
+	}
+
+	images, why := images(w)
+	if why != "" {
+		d.State, d.Message = NotUseful, "Images are not pulled ahead of this update: "+why
+		if !recorded(w.Update, shared.LabelPreDownloadIgnored) {
+			d.Record = shared.LabelPreDownloadIgnored
+		}
+		return d
+	}
+	if w.UpdatedReady < w.Settings.MinUpdatedReady {
+		d.State = Waiting
+		d.Message = fmt.Sprintf("Images are pulled ahead once %d updated pods are ready.", w.Settings.MinUpdatedReady)
+		return d
+	}
+	d.State, d.Message = Wanted, fmt.Sprintf("Revision %s has ImagePullJobs.", w.Update.Name)
+	d.Record = shared.LabelPreDownloadCreated
+	for _, container := range w.Update.Template.Spec.Containers {
+		image, ok := images[container.Name]
+		if name := w.Update.Name + "-" + container.Name; ok && !exist[name] {
+			d.Create = append(d.Create, newJob(w, hash, name, image))
+		}
+	}
+	return d
+}
+
+// images are the new images by container. When there is nothing to pull ahead, why says so in half a sentence.
+func images(w Workload) (images map[string]string, why string) {
+	switch {
+	case w.OnDelete:
+		return nil, "with updateStrategy.type OnDelete pods are replaced, and not moved by the set."
+	case w.Policy != shared.InPlaceIfPossible && w.Policy != shared.InPlaceOnly:
+		return nil, fmt.Sprintf("podUpdatePolicy %s replaces pods.", w.Policy)
+	case w.Replicas <= fewReplicas:
+		return nil, fmt.Sprintf("it takes more than %d replicas.", fewReplicas)
+	case w.Partition == 0 && w.MaxUnavailable >= w.Replicas:
+		return nil, "maxUnavailable lets all pods be updated at once."
+	}
+	difference := inplace.CompareRevisions(w.Current, w.Update, w.Policy, w.InPlace)
+	switch {
+	case !difference.InPlace:
+		return nil, "it cannot be made in place: " + difference.Reason + "."
+	case len(difference.Images) == 0:
+		return nil, "no image changes."
+	}
+	return difference.Images, ""
+}
+
+// newJob is the job that pulls one new image to the nodes of the pods that have not moved yet.
+func newJob(w Workload, hash, name, image string) *v1beta1.ImagePullJob {
+	template := w.Update.Template
+	labels := maps.Clone(template.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[shared.LabelRevisionHash] = hash
+
+	pods := v1beta1.ImagePullJobPodSelector{}
+	if w.Selector != nil {
+		pods.LabelSelector = *w.Selector.DeepCopy()
+	}
+	// Pods carry the full name of their revision or its hash alone.
+	pods.MatchExpressions = append(pods.MatchExpressions, metav1.LabelSelectorRequirement{
+		Key: shared.LabelControllerRevisionHash, Operator: metav1.LabelSelectorOpNotIn, Values: []string{w.Update.Name, hash},
+	})
+	return &v1beta1.ImagePullJob{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       w.Namespace,
+			Name:            name,
+			Labels:          labels,
+			OwnerReferences: []metav1.OwnerReference{w.Owner},
+		},
+		Spec: v1beta1.ImagePullJobSpec{
+			Image: image,
+			ImagePullJobTemplate: v1beta1.ImagePullJobTemplate{
+				PullSecrets: secrets(template.Spec.ImagePullSecrets),
+				PodSelector: &pods,
+				Parallelism: ptr.To(intstr.FromInt32(w.Settings.Parallelism)),
+				PullPolicy: &v1beta1.PullPolicy{
+					TimeoutSeconds: ptr.To(w.Settings.TimeoutSeconds), BackoffLimit: ptr.To(int32(retries)),
+				},
+				CompletionPolicy: v1beta1.CompletionPolicy{Type: v1beta1.CompleteAlways, TTLSecondsAfterFinished: ptr.To(int32(keptSeconds))},
+				SandboxConfig:    sandbox(template),
+			},
+		},
+	}
+}
+
+func secrets(references []corev1.LocalObjectReference) []string {
+	var names []string
+	for _, reference := range references {
+		names = append(names, reference.Name)
+	}
+	return names
+}
+
+func sandbox(template *corev1.PodTemplateSpec) *v1beta1.SandboxConfig {
+	if len(template.Labels)+len(template.Annotations) == 0 {
+		return nil
+	}
+	return &v1beta1.SandboxConfig{Labels: maps.Clone(template.Labels), Annotations: maps.Clone(template.Annotations)}
+}
+
+// hashOf is the hash of a revision, as the revision itself says it or as its name ends.
+func hashOf(r revision.Revision) string {
+	if r.Object != nil {
+		if hash := r.Object.Labels[shared.LabelRevisionHash]; hash != "" {
+			return hash
+		}
+	}
+	return r.Name[strings.LastIndexByte(r.Name, '-')+1:]
+}
+
+// recorded says whether the revision remembers a decision. Only the value that is documented counts.
+func recorded(r revision.Revision, label string) bool {
+	return r.Object != nil && r.Object.Labels[label] == "true"
+}

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+)
+
+// Settings are what a workload says about pulling images ahead of its updates.
+type Settings struct {
+	// Parallelism is how many nodes pull one image at the same time.
+	Parallelism int32
+	// TimeoutSeconds is how long one pull may take, in seconds.
+	TimeoutSeconds int32
+	// MinUpdatedReady is how many updated pods have to be ready before images are pulled.
+	MinUpdatedReady int32
+}
+
+// ReadSettings reads the fields of strategy, which may be nil, and where one is not set the annotation of the workload that stands for it.
+// Without either a job runs on one node at a time for at most 300 seconds, and begins at once. What cannot be read counts as not set; faults say so, one
+// sentence each.
+func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int32) (s Settings, faults []string) {
+	if strategy == nil {
+		strategy = &shared.InPlaceUpdateStrategy{}
+	}
+	fault := func(where, value, want string) {
+		faults = append(faults, fmt.Sprintf("%s is ignored because %q is not %s", where, value, want))
+	}
+	// number reads one knob: its field, else its annotation, else what holds otherwise.
+	number := func(field string, set *intstr.IntOrString, key string, otherwise int32, want string, parse func(text string) (int32, bool)) int32 {
+		if set != nil {
+			if n, ok := parse(set.String()); ok {
+				return n
+			}
+			fault("spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy."+field, set.String(), want)
+			return otherwise
+		}
+		text, ok := annotations[key]
+		if !ok {
+			return otherwise
+		}
+		n, ok := parse(text)
+		if !ok {
+			fault("annotation "+key, text, want)
+			return otherwise
+		}
+		return n
+	}
+	const whole = "a whole number of at least 0"
+	s.Parallelism = number("imagePreDownloadParallelism", strategy.ImagePreDownloadParallelism,
+		shared.AnnotationPreDownloadParallelism, 1, whole, count)
+	s.TimeoutSeconds = number("imagePreDownloadTimeoutSeconds", wrap(strategy.ImagePreDownloadTimeoutSeconds),
+		shared.AnnotationPreDownloadTimeoutSeconds, 300, whole, count)
+	s.MinUpdatedReady = number("imagePreDownloadMinUpdatedReadyPods", wrap(strategy.ImagePreDownloadMinUpdatedReadyPods),
+		shared.AnnotationPreDownloadMinUpdatedReadyPods, 0, "a number or a percentage such as \"30%\"", func(text string) (int32, bool) {
+			n, err := budget.Count(intstr.Parse(text), replicas, budget.Up)
+			return n, err == nil
+		})
+	return s, faults
+}
+
+// Said names the fields and annotations by which a workload says something about pulling images ahead.
+func Said(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string) []string {
+	var said []string
+	for _, key := range []string{
+		shared.AnnotationPreDownloadParallelism, shared.AnnotationPreDownloadTimeoutSeconds, shared.AnnotationPreDownloadMinUpdatedReadyPods,
+	} {
+		if _, ok := annotations[key]; ok {
+			said = append(said, "annotation "+key)
+		}
+	}
+	if s := strategy; s != nil &&
+		(s.ImagePreDownloadParallelism != nil || s.ImagePreDownloadTimeoutSeconds != nil || s.ImagePreDownloadMinUpdatedReadyPods != nil) {
+		said = append(said, "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownload*")
+	}
+	return said
+}
+
+// count reads a number as OpenKruise does: in decimal, without a fraction.
+func count(text string) (int32, bool) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return int32(n), err == nil && n >= 0
+}
+
+func wrap(n *int32) *intstr.IntOrString {
+	if n == nil {
+		return nil
+	}
+	v := intstr.FromInt32(*n)
+	return &v
+}

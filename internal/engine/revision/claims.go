@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package revision
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+// WithClaims returns the annotations of a new revision of a CloneSet: those of the set, and what stands for its volume claim templates.
+//
+// OpenKruise's annotation is written where its value is known without computing its hash, which is without templates. Where it is missing
+// OpenKruise does not compare, so a fleet that goes back to it is not replaced for a hash that differs.
+func WithClaims(annotations map[string]string, templates []corev1.PersistentVolumeClaim) (map[string]string, error) {
+	all := maps.Clone(annotations)
+	if all == nil {
+		all = map[string]string{}
+	}
+	delete(all, shared.AnnotationClaimTemplatesHash)
+	hash, err := claimsHash(templates)
+	if err != nil {
+		return nil, err
+	}
+	all[shared.AnnotationClaimTemplates] = hash
+	if hash == "" {
+		all[shared.AnnotationClaimTemplatesHash] = ""
+	}
+	return all, nil
+}
+
+// claimsHash stands for names and specs of the templates, whatever their order; it is empty when there are none.
+func claimsHash(templates []corev1.PersistentVolumeClaim) (string, error) {
+	if len(templates) == 0 {
+		return "", nil
+	}
+	type claim struct {
+		Name string                           `json:"name"`
+		Spec corev1.PersistentVolumeClaimSpec `json:"spec"`
+	}
+	claims := make([]claim, len(templates))
+	for i := range templates {
+		claims[i] = claim{templates[i].Name, *templates[i].Spec.DeepCopy()}
+		// What the server fills in is no difference.
+		if claims[i].Spec.VolumeMode == nil {
+			mode := corev1.PersistentVolumeFilesystem
+			claims[i].Spec.VolumeMode = &mode
+		}
+	}
+	slices.SortStableFunc(claims, func(a, b claim) int { return strings.Compare(a.Name, b.Name) })
+	data, err := json.Marshal(claims)
+	if err != nil {
+		return "", fmt.Errorf("encoding volume claim templates: %w", err)
+	}
+	return Hash(data, nil), nil
+}
+
+// ClaimsDiffer says that two revisions are known to be from times with different volume claim templates. Values of ours are compared with values
+// of ours, those of OpenKruise with those of OpenKruise; that there were no templates both say alike. What cannot be compared does not differ.
+func ClaimsDiffer(a, b Revision) bool {
+	if a.Object == nil || b.Object == nil {
+		return false
+	}
+	for _, key := range []string{shared.AnnotationClaimTemplates, shared.AnnotationClaimTemplatesHash} {
+		left, known := a.Object.Annotations[key]
+		right, alsoKnown := b.Object.Annotations[key]
+		if known && alsoKnown {
+			return left != right
+		}
+	}
+	none, some := noClaims(a), someClaims(b)
+	if noClaims(b) {
+		none, some = true, someClaims(a)
+	}
+	return none && some
+}
+
+func noClaims(r Revision) bool {
+	for _, key := range []string{shared.AnnotationClaimTemplates, shared.AnnotationClaimTemplatesHash} {
+		if hash, ok := r.Object.Annotations[key]; ok && hash == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func someClaims(r Revision) bool {
+	return r.Object.Annotations[shared.AnnotationClaimTemplates] != "" || r.Object.Annotations[shared.AnnotationClaimTemplatesHash] != ""
+}

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package predownload creates and deletes the ImagePullJobs with which a workload has its images pulled ahead of an update, as
+// engine/image decides.
+//
+// What it promises:
+//
+//   - Nothing of it holds back a rollout. A pass spends a second on jobs at most, unless one request takes longer, and that has a deadline of its
+//     own; after a failure the workload's jobs are left alone for half a minute. A failure is reported and is no error of the pass.
+//   - The jobs of a set are as many as its template has containers, and a pass writes a few of them at a time.
+//   - ImagePullJobs are watched, their metadata alone, from the first pass of a workload on; without one nothing asks for them.
+//   - It remembers nothing that it needs. Names are given, so what is created or deleted twice because the cache is behind does no harm, and
+//     that the jobs of a revision were created is written on the revision.
+//
+// Nobody pulls yet: that comes with the node daemon, and until then the report of a rollout with jobs says so.
+package predownload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/history"
+	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+)
+
+const (
+	// slice is for how long a pass goes on with the next request.
+	slice = time.Second
+	// timeout is the deadline of a request.
+	timeout = 5 * time.Second
+	// atOnce is how many jobs one pass creates or deletes.
+	atOnce = 10
+	// pause is how long a workload's jobs are left alone after a failure.
+	pause = 30 * time.Second
+	// soon is when to come back for what a pass did not get to.
+	soon = 200 * time.Millisecond
+)
+
+// Kind is the kind of the jobs, in the version that is stored.
+func Kind() schema.GroupVersionKind { return v1beta1.GroupVersion().WithKind("ImagePullJob") }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=list;watch;create;delete
+
+// Jobs writes the ImagePullJobs of workloads of one kind. It is safe for concurrent use by different workloads.
+type Jobs struct {
+	// Client writes, and reads the cache.
+	Client client.Client
+	// Cache is the cache behind Client.
+	Cache cache.Cache
+	// History labels revisions.
+	History *history.Store
+	// Recorder takes events.
+	Recorder events.EventRecorder
+	// Clock is the time.
+	Clock clock.PassiveClock
+
+	mu       sync.Mutex
+	informer cache.Informer // nil before the first pass
+	failures map[types.NamespacedName]failure
+}
+
+// failure is the last one of a workload.
+type failure struct {
+	generation int64
+	at         time.Time
+	message    string
+}
+
+// conditionType is the type of the condition that a pass reports, of whatever kind the workload is.
+const conditionType = string(v1beta1.StatefulSetImagePreDownload)
+
+// Pass brings the jobs of a workload closer to what they should be. It returns the condition about them, if there is something to say, and when to
+// come back even if nothing happens; zero if only an event can change anything. before are the conditions that the workload has: what they say
+// holds for as long as nothing else is known.
+func (j *Jobs) Pass(ctx context.Context, workload client.Object, w image.Workload, before []podset.Condition) ([]podset.Condition, time.Duration) {
+	name := client.ObjectKeyFromObject(workload)
+	last, failed := j.failure(name)
+	if failed && last.generation == workload.GetGeneration() && j.Clock.Since(last.at) < pause {
+		return condition(v1beta1.ReasonRequestFailed, last.message), pause - j.Clock.Since(last.at)
+	}
+	jobs, err := j.list(ctx, workload)
+	if errors.Is(err, errNotSynced) {
+		return slices.DeleteFunc(slices.Clone(before), func(c podset.Condition) bool { return c.Type != conditionType }), soon
+	}
+	var decision image.Decision
+	var left bool
+	if err == nil {
+		decision = image.Decide(w, jobs)
+		left, err = j.carryOut(ctx, workload, w, decision)
+	}
+	if err != nil {
+		message := "Images are not pulled ahead of updates: " + err.Error()
+		j.remember(name, failure{workload.GetGeneration(), j.Clock.Now(), message})
+		if !failed || last.message != message {
+			ctrl.LoggerFrom(ctx).Info("Images are not pulled ahead", "err", err.Error())
+		}
+		return condition(v1beta1.ReasonRequestFailed, message), pause
+	}
+	if failed {
+		j.Forget(name)
+	}
+	recheck := time.Duration(0)
+	if left {
+		recheck = soon
+	}
+	return report(decision), recheck
+}
+
+// report is the condition about a decision that is carried out; none without a rollout.
+func report(d image.Decision) []podset.Condition {
+	switch d.State {
+	case image.NotUseful:
+		return condition(v1beta1.ReasonPreDownloadNotUseful, d.Message)
+	case image.Waiting:
+		return condition(v1beta1.ReasonWaitingForUpdatedPods, d.Message)
+	case image.Wanted:
+		return condition(v1beta1.ReasonNoNodeDaemon, d.Message+
+			" Nobody works on them: there is no node daemon yet. The rollout does not wait for them, and a node pulls an image when its pod is updated.")
+	case image.Idle:
+	}
+	return nil
+}
+
+func condition(reason, message string) []podset.Condition {
+	return []podset.Condition{podset.NewCondition(conditionType, false, reason, message)}
+}
+
+// Forget drops what is remembered of a workload that is gone.
+func (j *Jobs) Forget(name types.NamespacedName) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.failures, name)
+}
+
+func (j *Jobs) failure(name types.NamespacedName) (failure, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f, ok := j.failures[name]
+	return f, ok
+}
+
+func (j *Jobs) remember(name types.NamespacedName, f failure) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failures == nil {
+		j.failures = map[types.NamespacedName]failure{}
+	}
+	j.failures[name] = f
+}
+
+// errNotSynced says that the cache does not hold the jobs yet.
+var errNotSynced = errors.New("the cache is being filled")
+
+// list returns the jobs that the workload controls. The first call starts their watch.
+func (j *Jobs) list(ctx context.Context, workload client.Object) ([]*metav1.PartialObjectMetadata, error) {
+	if err := j.watch(ctx); err != nil {
+		return nil, err
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(Kind())
+	if err := index.Controlled(ctx, j.Client, list, workload.GetNamespace(), workload.GetUID()); err != nil {
+		return nil, fmt.Errorf("listing ImagePullJobs: %w", err)
+	}
+	jobs := make([]*metav1.PartialObjectMetadata, len(list.Items))
+	for i := range list.Items {
+		jobs[i] = &list.Items[i]
+	}
+	return jobs, nil
+}
+
+func (j *Jobs) watch(ctx context.Context) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.informer == nil {
+		job := &metav1.PartialObjectMetadata{}
+		job.SetGroupVersionKind(Kind())
+		informer, err := j.Cache.GetInformer(ctx, job, cache.BlockUntilSynced(false))
+		if err == nil {
+			err = index.AddController(ctx, j.Cache, job)
+		}
+		if err != nil {
+			return fmt.Errorf("watching ImagePullJobs: %w", err)
+		}
+		j.informer = informer
+	}
+	if !j.informer.HasSynced() {
+		return errNotSynced
+	}
+	return nil
+}
+
+// carryOut writes what a decision asks for. Left says that it did not get to everything.
+func (j *Jobs) carryOut(ctx context.Context, workload client.Object, w image.Workload, d image.Decision) (left bool, err error) {
+	began := j.Clock.Now()
+	written := 0
+	enough := func() bool {
+		written++
+		return written > atOnce || j.Clock.Since(began) >= slice
+	}
+	for _, job := range d.Delete {
+		if enough() {
+			return true, nil
+		}
+		if err := j.remove(ctx, job); err != nil {
+			return false, fmt.Errorf("deleting ImagePullJob %s: %w", job.Name, err)
+		}
+	}
+	for _, job := range d.Create {
+		if enough() {
+			return true, nil
+		}
+		if err := j.create(ctx, workload, job); err != nil {
+			return false, err
+		}
+	}
+	if d.Record == "" || w.Update.Object == nil {
+		return false, nil
+	}
+	labels := map[string]*string{d.Record: ptr.To("true")}
+	if d.Record == shared.LabelPreDownloadCreated && w.Update.Object.Labels[shared.LabelPreDownloadIgnored] != "" {
+		labels[shared.LabelPreDownloadIgnored] = nil
+	}
+	return false, j.History.Label(ctx, freshness.OwnerOf(workload), w.Update.Object, labels)
+}
+
+func (j *Jobs) create(ctx context.Context, workload client.Object, job *v1beta1.ImagePullJob) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := j.Client.Create(ctx, job, client.FieldOwner(shared.FieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		err = fmt.Errorf("creating ImagePullJob %s: %w", job.Name, err)
+		j.Recorder.Eventf(workload, nil, corev1.EventTypeNormal, "FailedCreateImagePullJob", "Create", "%s", err.Error())
+		return err
+	}
+	j.Recorder.Eventf(workload, nil, corev1.EventTypeNormal, "CreatedImagePullJob", "Create", "created ImagePullJob %s for image %s", job.Name, job.Spec.Image)
+	return nil
+}
+
+func (j *Jobs) remove(ctx context.Context, job *metav1.PartialObjectMetadata) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	target := &metav1.PartialObjectMetadata{}
+	target.SetGroupVersionKind(Kind())
+	target.Namespace, target.Name = job.Namespace, job.Name
+	err := j.Client.Delete(ctx, target, client.Preconditions{UID: &job.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if apierrors.IsConflict(err) {
+		return nil // another one of that name
+	}
+	return client.IgnoreNotFound(err)
+}
