@@ -28,8 +28,6 @@ type fleet struct {
 	// template is the present one, current the one that status.currentRevision names.
 	template, current   int8
 	replicas, partition int8
-	// edits and scalings are how often the user may still change the template; and replicas or partition.
-	edits, scalings int8
 }
 
 // lab is a set that is explored: everything that stays the same.
@@ -180,7 +178,9 @@ func (l *lab) partitionHolds() podsettest.Invariant[fleet] {
 // goal: there are as many pods as there should be, all available and what they say they are, the partition's share of them
 // at an earlier revision; every claim has a pod; and nothing is planned.
 func (l *lab) goal(w *podsettest.World[fleet], plan podset.Plan) bool {
-	if slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Spec.Containers[0].Image, "!") }) {
+	if slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool {
+		return pod.DeletionTimestamp == nil && strings.HasPrefix(pod.Spec.Containers[0].Image, "!")
+	}) {
 		return strings.HasPrefix(l.images[w.Set.template], "!") // only the user can help
 	}
 	staying, outdated := l.replicasOf(w)
@@ -205,29 +205,26 @@ func (l *lab) goal(w *podsettest.World[fleet], plan podset.Plan) bool {
 // changes are what the user may do: another template, one replica more or less, another partition.
 func (l *lab) changes(w *podsettest.World[fleet]) []podsettest.Change[fleet] {
 	var all []podsettest.Change[fleet]
-	if w.Set.edits > 0 {
-		for i := range l.images {
-			if to := w.Set; int8(i) != w.Set.template {
-				to.template, to.edits = int8(i), to.edits-1
-				all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to})
-			}
+	for i := range l.images {
+		if to := w.Set; int8(i) != w.Set.template {
+			to.template = int8(i)
+			all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to, Edit: true})
 		}
 	}
-	if w.Set.scalings > 0 {
-		scale := func(name string, how func(*fleet)) {
-			to := w.Set
-			to.scalings--
-			how(&to)
+	scale := func(name string, how func(*fleet)) {
+		to := w.Set
+		how(&to)
+		if to != w.Set {
 			all = append(all, podsettest.Change[fleet]{Name: name, To: to})
 		}
-		scale("one replica more", func(f *fleet) { f.replicas++ })
-		scale("one replica less", func(f *fleet) { f.replicas--; f.partition = min(f.partition, f.replicas) })
-		if l.partition > 0 {
-			scale("no partition", func(f *fleet) { f.partition = 0 })
-		}
-		if l.rollback {
-			scale("a larger partition", func(f *fleet) { f.partition = f.replicas })
-		}
+	}
+	scale("one replica more", func(f *fleet) { f.replicas++ })
+	scale("one replica less", func(f *fleet) { f.replicas = max(f.replicas-1, 0); f.partition = min(f.partition, f.replicas) })
+	if l.partition > 0 {
+		scale("no partition", func(f *fleet) { f.partition = 0 })
+	}
+	if l.rollback {
+		scale("a larger partition", func(f *fleet) { f.partition = f.replicas })
 	}
 	return all
 }
@@ -244,10 +241,11 @@ func (l *lab) explore(t *testing.T) {
 			cluster.NeverReady = append(cluster.NeverReady, image)
 		}
 	}
-	start := &podsettest.World[fleet]{Set: fleet{replicas: l.replicas, partition: l.partition, edits: l.edits, scalings: l.scalings}}
+	start := &podsettest.World[fleet]{Set: fleet{replicas: l.replicas, partition: l.partition}}
 	l.bringUp(t, start, cluster)
 	result := podsettest.Explore(t, podsettest.Exploration[fleet]{
-		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm, MaxHarm: 1,
+		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm,
+		Budget:  podsettest.Budget{Harm: 1, Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal,
 		Always: []podsettest.Invariant[fleet]{
 			podsettest.AtLeastAvailable(func(f fleet) int { return int(f.replicas) - l.maxUnavailable }, 0),

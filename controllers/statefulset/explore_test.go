@@ -36,8 +36,6 @@ type fleet struct {
 	reserved int8
 	// partition is how many pods stay at the old revision.
 	partition int8
-	// edits and scalings are how often the user may still change the template; and replicas, reserved ordinals or partition.
-	edits, scalings int8
 }
 
 // lab is a set that is explored: everything that stays the same.
@@ -57,7 +55,7 @@ type lab struct {
 	edits    int8
 	scalings int8
 	harm     []podsettest.Move
-	maxHarm  int
+	maxHarm  int8
 	// claims gives every pod one that is deleted when its ordinal is no longer wanted.
 	claims bool
 	// empty begins without pods; otherwise all are up at the first template.
@@ -177,7 +175,7 @@ func (l *lab) ordinals(f fleet) ordinal.Set {
 }
 
 func (l *lab) wanted(f fleet) []string {
-	var names []string
+	names := []string{} // not nil: that would be no wish at all
 	for o := range l.ordinals(f).Iterate() {
 		names = append(names, ordinal.PodName(setName, o))
 	}
@@ -241,32 +239,24 @@ func (l *lab) seconds() time.Duration { return time.Duration(l.minReady) * time.
 // changes are what the user may do: another template, one replica more or less, another reserved ordinal.
 func (l *lab) changes(w *podsettest.World[fleet]) []podsettest.Change[fleet] {
 	var all []podsettest.Change[fleet]
-	if w.Set.edits > 0 {
-		for i := range l.images {
-			if to := w.Set; int8(i) != w.Set.template {
-				to.template, to.edits = int8(i), to.edits-1
-				all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to})
-			}
+	for i := range l.images {
+		if to := w.Set; int8(i) != w.Set.template {
+			to.template = int8(i)
+			all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to, Edit: true})
 		}
 	}
-	if w.Set.scalings > 0 {
-		more, less, reserve := w.Set, w.Set, w.Set
-		more.scalings--
-		more.replicas++
-		less.scalings--
-		less.replicas--
-		reserve.scalings--
-		reserve.reserved = 1
-		all = append(all, podsettest.Change[fleet]{Name: "one replica more", To: more}, podsettest.Change[fleet]{Name: "ordinal 1 reserved", To: reserve})
-		if l.canary && w.Set.partition > 0 {
-			lift := w.Set
-			lift.scalings--
-			lift.partition = 0
-			all = append(all, podsettest.Change[fleet]{Name: "no partition", To: lift})
+	scale := func(name string, how func(*fleet)) {
+		to := w.Set
+		how(&to)
+		if to != w.Set {
+			all = append(all, podsettest.Change[fleet]{Name: name, To: to})
 		}
-		if less.replicas > 0 {
-			all = append(all, podsettest.Change[fleet]{Name: "one replica less", To: less})
-		}
+	}
+	scale("one replica more", func(f *fleet) { f.replicas++ })
+	scale("one replica less", func(f *fleet) { f.replicas = max(f.replicas-1, 0) })
+	scale("ordinal 1 reserved", func(f *fleet) { f.reserved = 1 })
+	if l.canary {
+		scale("no partition", func(f *fleet) { f.partition = 0 })
 	}
 	return all
 }
@@ -283,12 +273,13 @@ func (l *lab) explore(t *testing.T) {
 			cluster.NeverReady = append(cluster.NeverReady, strings.TrimSuffix(image, "+"))
 		}
 	}
-	start := &podsettest.World[fleet]{Set: fleet{replicas: l.replicas, reserved: -1, partition: l.partition, edits: l.edits, scalings: l.scalings}}
+	start := &podsettest.World[fleet]{Set: fleet{replicas: l.replicas, reserved: -1, partition: l.partition}}
 	if !l.empty {
 		l.bringUp(t, start, cluster)
 	}
 	result := podsettest.Explore(t, podsettest.Exploration[fleet]{
-		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm, MaxHarm: l.maxHarm,
+		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm,
+		Budget:  podsettest.Budget{Harm: l.maxHarm, Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal,
 		Always: []podsettest.Invariant[fleet]{
 			podsettest.AtMostUnavailable(func(f fleet) podsettest.Bounds {
@@ -353,6 +344,7 @@ func TestExplore(t *testing.T) {
 		"Parallel, in place, four pods one at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 500},
 		"Parallel, in place, four pods two at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 20000},
 		"Parallel, in place, four pods one at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 1000},
+		"Parallel, in place, four pods two at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 20000},
 		"Parallel, in place, four pods two at a time, another image, with harm":          {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 4, edits: 1, harm: everything, maxHarm: 1, least: 20000},
 		"Parallel, recreate, four pods one at a time, a broken image between, with harm": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 1000},
 		"Parallel, in place, the partition keeps two of four pods":                       {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 2, least: 3000},

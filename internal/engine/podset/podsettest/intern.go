@@ -77,20 +77,32 @@ type podMove struct {
 // atlas knows all pods and claims that were met, and what can happen to each pod.
 type atlas struct {
 	cluster Cluster
-	pods    *table[corev1.Pod]
-	claims  *table[corev1.PersistentVolumeClaim]
+	// reduce says that what no decision can depend on is left out.
+	reduce bool
+	pods   *table[corev1.Pod]
+	claims *table[corev1.PersistentVolumeClaim]
 
 	mu    sync.RWMutex
 	moves map[id][]podMove
 }
 
-func newAtlas(c Cluster) *atlas {
+func newAtlas(c Cluster, reduce bool) *atlas {
 	return &atlas{
 		cluster: c,
+		reduce:  reduce,
 		pods:    newTable(func(p *corev1.Pod) ([]byte, error) { return p.Marshal() }),
 		claims:  newTable(func(c *corev1.PersistentVolumeClaim) ([]byte, error) { return c.Marshal() }),
 		moves:   map[id][]podMove{},
 	}
+}
+
+// settle makes a pod what the atlas keeps of it. It changes the pod that it is given.
+func (a *atlas) settle(pod *corev1.Pod) *corev1.Pod {
+	pod = a.cluster.normalize(pod)
+	if a.reduce {
+		pod = a.cluster.reduce(pod)
+	}
+	return pod
 }
 
 // movesOf is what can happen to a pod, sorted by name; computed once.
@@ -105,7 +117,7 @@ func (a *atlas) movesOf(pod id) []podMove {
 	for move, result := range a.cluster.moves(a.pods.get(pod)) {
 		to := id(0)
 		if result != nil {
-			to = a.pods.add(a.cluster.normalize(result))
+			to = a.pods.add(a.settle(result))
 		}
 		if to != pod {
 			all = append(all, podMove{move, to})
@@ -125,8 +137,9 @@ func (a *atlas) movesOf(pod id) []podMove {
 
 // state is a world as numbers. Pods and claims stand in the order of their names.
 type state[W comparable] struct {
-	set    W
-	harm   uint8
+	set W
+	// budget is zero unless nothing is to be reduced.
+	budget Budget
 	pods   [maxObjects]id
 	claims [maxObjects]id
 }

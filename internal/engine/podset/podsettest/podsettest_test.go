@@ -19,7 +19,7 @@ import (
 )
 
 // toy is a workload as simple as can be: replicas pods at one image, replaced one by one.
-type toy struct{ version, replicas, edits int8 }
+type toy struct{ version, replicas int8 }
 
 // toyPlanner is its planner. Each field is a mistake that an exploration has to find.
 type toyPlanner struct {
@@ -119,17 +119,14 @@ func toyExploration(p toyPlanner) Exploration[toy] {
 		return names
 	}
 	return Exploration[toy]{
-		Start:   []*World[toy]{{Set: toy{version: 1, replicas: 2, edits: 2}}},
+		Start:   []*World[toy]{{Set: toy{version: 1, replicas: 2}}},
 		Step:    p.step,
 		Cluster: Cluster{Clock: p.minReady > 0, NeverReady: []string{"toy:2"}},
-		Harm:    []Move{Kill}, MaxHarm: 1,
+		Harm:    []Move{Kill}, Budget: Budget{Harm: 1, Edits: 2},
 		Changes: func(w *World[toy]) []Change[toy] {
-			if w.Set.edits == 0 {
-				return nil
-			}
 			to := w.Set
-			to.version, to.edits = to.version+1, to.edits-1
-			return []Change[toy]{{Name: "next version", To: to}}
+			to.version++
+			return []Change[toy]{{Name: "next version", To: to, Edit: true}}
 		},
 		Always: []Invariant[toy]{
 			AtMostUnavailable(func(s toy) Bounds { return Bounds{Wanted: wanted(s), Max: 1, MinReady: p.minReady} }),
@@ -217,7 +214,7 @@ func TestCanonicalMakesWorldsOne(t *testing.T) {
 		return plan, w.Set
 	}
 	e := Exploration[toy]{
-		Start: []*World[toy]{{Set: toy{version: 1, replicas: 3}}}, Step: step, Harm: []Move{Kill, Crash}, MaxHarm: 2,
+		Start: []*World[toy]{{Set: toy{version: 1, replicas: 3}}}, Step: step, Harm: []Move{Kill, Crash}, Budget: Budget{Harm: 2},
 		Goal: func(w *World[toy], _ podset.Plan) bool { return toyGoal(w, 0) == nil },
 	}
 	all := e.Run()
