@@ -56,7 +56,7 @@ func (l *lab) template(i int8) *corev1.PodTemplateSpec {
 	image := l.images[i]
 	t := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: strings.TrimSuffix(image, "+")}}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: strings.TrimSuffix(image, "+"), ImagePullPolicy: corev1.PullIfNotPresent}}},
 	}
 	if strings.HasSuffix(image, "+") {
 		t.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "MORE", Value: "1"}}
@@ -231,6 +231,14 @@ func (l *lab) changes(w *podsettest.World[fleet]) []podsettest.Change[fleet] {
 
 func (l *lab) explore(t *testing.T) {
 	t.Helper()
+	result := podsettest.Explore(t, l.exploration(t))
+	if result.States < l.least {
+		t.Errorf("only %d states, there should be at least %d", result.States, l.least)
+	}
+}
+
+func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
+	t.Helper()
 	l.revisions = map[string]revision.Revision{}
 	l.sets = map[fleet]*appsv1beta1.CloneSet{}
 	cluster := podsettest.Cluster{Hooks: l.hooks}
@@ -243,7 +251,7 @@ func (l *lab) explore(t *testing.T) {
 	}
 	start := &podsettest.World[fleet]{Set: fleet{replicas: l.replicas, partition: l.partition}}
 	l.bringUp(t, start, cluster)
-	result := podsettest.Explore(t, podsettest.Exploration[fleet]{
+	return podsettest.Exploration[fleet]{
 		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm,
 		Budget:  podsettest.Budget{Harm: 1, Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal,
@@ -255,9 +263,6 @@ func (l *lab) explore(t *testing.T) {
 			podsettest.HooksHold[fleet](l.hooks),
 			l.partitionHolds(),
 		},
-	})
-	if result.States < l.least {
-		t.Errorf("only %d states, there should be at least %d", result.States, l.least)
 	}
 }
 

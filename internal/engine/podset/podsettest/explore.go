@@ -4,6 +4,7 @@
 package podsettest
 
 import (
+	"encoding/json"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -165,8 +166,8 @@ type explorer[W comparable] struct {
 	atlas *atlas
 	seeds [2]maphash.Seed
 	// index finds a world by its hash: 128 bits of it are as good as the world, which would take ten times the memory.
-	index       map[key]int32
-	nodes       []node[W]
+	index map[key]int32
+	nodes []node[W]
 	// queue are the worlds that were reached with a budget that allows more than those before.
 	queue       []int32
 	transitions int
@@ -347,7 +348,7 @@ func (x *explorer[W]) controllerSteps(s *state[W], w *World[W], plan podset.Plan
 	whole := w.clone()
 	var wrong error
 	for _, action := range plan.Actions {
-		if err := Apply(whole, action); err != nil && wrong == nil {
+		if err := x.apply(whole, action); err != nil && wrong == nil {
 			wrong = err
 		}
 	}
@@ -361,7 +362,7 @@ func (x *explorer[W]) controllerSteps(s *state[W], w *World[W], plan podset.Plan
 	for _, action := range plan.Actions {
 		if len(plan.Actions) > 1 || after != w.Set {
 			single := w.clone()
-			err := Apply(single, action)
+			err := x.apply(single, action)
 			e := x.event(s, w, single, []podset.Action{action}, err)
 			e.forward = true
 			e.label = func() string { return "the controller, only: " + DescribeAction(action) }
@@ -425,6 +426,32 @@ func (x *explorer[W]) clusterSteps(s *state[W], w *World[W], due [kinds]bool, re
 	}
 }
 
+// apply is Apply, with what it makes of a pod remembered.
+func (x *explorer[W]) apply(w *World[W], action podset.Action) error {
+	switch action.Verb {
+	case podset.VerbEdit, podset.VerbDelete:
+	default:
+		return Apply(w, action)
+	}
+	pod := w.Pod(action.Pod.Name)
+	change, err := json.Marshal(action.Edit)
+	if pod == nil || err != nil {
+		return Apply(w, action)
+	}
+	key := result{pod, action.Verb, string(change)}
+	if known := x.atlas.resultOf(key); known != nil {
+		w.put(known)
+		return nil
+	}
+	if err := Apply(w, action); err != nil {
+		return err
+	}
+	normal := x.atlas.normal(w.Pod(pod.Name))
+	w.put(normal)
+	x.atlas.remember(key, normal)
+	return nil
+}
+
 // event is the edge of a step of the controller, judged by the invariants.
 func (x *explorer[W]) event(s *state[W], before, after *World[W], actions []podset.Action, wrong error) edge[W] {
 	if wrong != nil {
@@ -432,7 +459,7 @@ func (x *explorer[W]) event(s *state[W], before, after *World[W], actions []pods
 	}
 	for i, p := range after.Pods {
 		if j, found := before.find(p.Name); !found || before.Pods[j] != p {
-			after.Pods[i] = x.Cluster.normalize(p)
+			after.Pods[i] = x.atlas.normal(p)
 		}
 	}
 	for _, invariant := range x.Always {
@@ -442,7 +469,7 @@ func (x *explorer[W]) event(s *state[W], before, after *World[W], actions []pods
 	}
 	for i, p := range after.Pods {
 		if j, found := before.find(p.Name); !found || before.Pods[j] != p {
-			after.Pods[i] = x.atlas.settle(p)
+			after.Pods[i] = x.atlas.kept(p)
 		}
 	}
 	to, err := x.state(s, before, after)
@@ -469,7 +496,7 @@ func (x *explorer[W]) state(from *state[W], before, w *World[W]) (state[W], erro
 				continue
 			}
 		}
-		to.pods[i] = x.atlas.pods.add(p)
+		to.pods[i] = x.atlas.number(p)
 	}
 	for i, c := range w.Claims {
 		if before != nil {

@@ -6,7 +6,35 @@ package podsettest
 import (
 	"crypto/sha256"
 	"fmt"
+	"testing"
 )
+
+// CompareWithPlain explores with and without reduction, and fails the test if not the same reduced worlds are reached.
+func CompareWithPlain[W comparable](t testing.TB, e Exploration[W]) {
+	t.Helper()
+	e.Fingerprints = true
+	reduced := e.Run()
+	e.Plain = true
+	plain := e.Run()
+	missing, more := 0, 0
+	for world := range plain.Worlds {
+		if _, found := reduced.Worlds[world]; !found {
+			missing++
+		}
+	}
+	for world := range reduced.Worlds {
+		if _, found := plain.Worlds[world]; !found {
+			more++
+		}
+	}
+	t.Logf("plain: %s; reduced: %s", plain, reduced)
+	if plain.Failure != "" || reduced.Failure != "" || plain.Cut+reduced.Cut > 0 {
+		t.Errorf("plain: %s\nreduced: %s", plain.Failure, reduced.Failure)
+	}
+	if missing+more > 0 {
+		t.Errorf("of %d worlds %d are lost by reduction, and %d do not exist", len(plain.Worlds), missing, more)
+	}
+}
 
 // fingerprints are the hashes of all visited worlds once they are reduced, from what is in them: two explorations of one set can be compared.
 func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // maxObjects is how many pods, and how many claims, a world under exploration has at most.
@@ -84,6 +86,76 @@ type atlas struct {
 
 	mu    sync.RWMutex
 	moves map[id][]podMove
+	// results are what requests make of pods that are known; normalized says that a pod is one of them. reduced is what is kept of a
+	// pod, numbers what it is called. They save most of the time of an exploration.
+	results    map[result]*corev1.Pod
+	normalized map[*corev1.Pod]bool
+	reduced    map[*corev1.Pod]*corev1.Pod
+	numbers    map[*corev1.Pod]id
+}
+
+// result is a request to a pod: an edit or a deletion.
+type result struct {
+	pod  *corev1.Pod
+	verb podset.Verb
+	edit string
+}
+
+func (a *atlas) resultOf(r result) *corev1.Pod {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.results[r]
+}
+
+// remember keeps what a request makes of a pod. Nobody changes either pod any more.
+func (a *atlas) remember(r result, normal *corev1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.results[r] = normal
+	a.normalized[normal] = true
+}
+
+// normal is the pod as a cluster keeps it. It may change the pod that it is given.
+func (a *atlas) normal(pod *corev1.Pod) *corev1.Pod {
+	a.mu.RLock()
+	is := a.normalized[pod]
+	a.mu.RUnlock()
+	if is {
+		return pod
+	}
+	return a.cluster.normalize(pod)
+}
+
+// kept is what the atlas keeps of a normalized pod.
+func (a *atlas) kept(pod *corev1.Pod) *corev1.Pod {
+	if !a.reduce {
+		return pod
+	}
+	a.mu.RLock()
+	known, remembered := a.reduced[pod], a.normalized[pod]
+	a.mu.RUnlock()
+	if known != nil {
+		return known
+	}
+	n := a.pods.add(a.cluster.reduce(pod.DeepCopy()))
+	kept := a.pods.get(n)
+	if remembered {
+		a.mu.Lock()
+		a.reduced[pod], a.numbers[kept] = kept, n
+		a.mu.Unlock()
+	}
+	return kept
+}
+
+// number is what the pod is called.
+func (a *atlas) number(pod *corev1.Pod) id {
+	a.mu.RLock()
+	n, known := a.numbers[pod]
+	a.mu.RUnlock()
+	if known {
+		return n
+	}
+	return a.pods.add(pod)
 }
 
 func newAtlas(c Cluster, reduce bool) *atlas {
@@ -93,6 +165,8 @@ func newAtlas(c Cluster, reduce bool) *atlas {
 		pods:    newTable(func(p *corev1.Pod) ([]byte, error) { return p.Marshal() }),
 		claims:  newTable(func(c *corev1.PersistentVolumeClaim) ([]byte, error) { return c.Marshal() }),
 		moves:   map[id][]podMove{},
+		results: map[result]*corev1.Pod{}, normalized: map[*corev1.Pod]bool{},
+		reduced: map[*corev1.Pod]*corev1.Pod{}, numbers: map[*corev1.Pod]id{},
 	}
 }
 

@@ -23,6 +23,9 @@ func (c Cluster) reduce(pod *corev1.Pod) *corev1.Pod {
 	if pod.DeletionTimestamp != nil {
 		return c.reduceTerminating(pod)
 	}
+	if pod.Status.Phase == corev1.PodFailed && c.Hooks == nil {
+		return reduceFinished(pod)
+	}
 	c.reduceRecord(pod)
 	for i := range pod.Status.Conditions {
 		// Why a pod is not ready is for people. Whoever asks looks at the status alone.
@@ -48,6 +51,28 @@ func (c Cluster) reduceTerminating(pod *corev1.Pod) *corev1.Pod {
 		kept.Labels[shared.LabelInstanceID] = id
 	}
 	return kept
+}
+
+// reduceFinished keeps of a pod that has failed what it was and who it belongs to, but not how far it had come. Nobody waits for it, and
+// what settling still writes to it changes nothing for others; that this is harmless is shown where nothing is reduced.
+func reduceFinished(pod *corev1.Pod) *corev1.Pod {
+	delete(pod.Annotations, shared.AnnotationInPlaceState)
+	delete(pod.Annotations, shared.AnnotationInPlaceEvidence)
+	delete(pod.Annotations, shared.AnnotationInPlaceGrace)
+	if pod.Labels[shared.LabelLifecycleState] != "" {
+		pod.Labels[shared.LabelLifecycleState] = string(shared.StateNormal)
+	}
+	pod.Status.ContainerStatuses = nil
+	pod.Status.ObservedGeneration, pod.Generation = 1, 1
+	for i := range pod.Status.Conditions {
+		condition := &pod.Status.Conditions[i]
+		condition.Reason, condition.Message, condition.Status = "", "", corev1.ConditionFalse
+		if condition.Type == shared.GateInPlaceUpdateReady || condition.Type == shared.GateKruisePodReady {
+			condition.Status = corev1.ConditionTrue
+		}
+		condition.LastTransitionTime = metav1.NewTime(Long())
+	}
+	return pod
 }
 
 // reduceRecord forgets what the pod remembers of updates in place as far as it is past.
