@@ -36,9 +36,12 @@ type Exploration[W comparable] struct {
 	// Goal says that the world is as it should be. From every world some goal must be reachable without harm and without the user
 	// changing anything.
 	Goal func(w *World[W], plan podset.Plan) bool
-	// Canonical makes worlds one that differ only in which pod is which. It may reorder and rename w.Pods; the objects in it
-	// must not be changed. May be nil.
-	Canonical func(w *World[W])
+	// Rename gives a pod the name, and everything that follows from it, that the i-th pod has. With it, worlds are one that differ only in
+	// which pod has which name. Names then mean nothing but an order: planning is done for every order that the names of a world can
+	// be in, see MaxOrders. Only for workloads without claims. May be nil.
+	Rename func(pod *corev1.Pod, i int)
+	// MaxOrders is for how many orders of its names a world is planned in at most. When omitted, it is 24: all there are of four pods.
+	MaxOrders int
 	// Plain explores without reduction: what no decision can depend on is kept, and worlds with other budgets are other worlds.
 	// There is no use for it but to show that the reduction loses nothing.
 	Plain bool
@@ -50,6 +53,9 @@ type Exploration[W comparable] struct {
 	MayCut bool
 	// Workers is how many worlds are expanded at the same time. When omitted, it is two.
 	Workers int
+
+	// anonymous is Rename for fingerprints alone.
+	anonymous func(pod *corev1.Pod, i int)
 }
 
 // Budget is how often things may happen that do not happen by themselves.
@@ -90,6 +96,8 @@ type Result struct {
 	States, Transitions, Cut int
 	// Pods is how many different pods there were.
 	Pods int
+	// Unordered is how many worlds have more orders of names than were planned in.
+	Unordered int
 	// Failure is the first thing that was wrong, with the shortest history that leads to it; empty if all is well.
 	Failure string
 	// Worlds are the reduced worlds that were visited, as hashes of what is in them. Nil unless asked for.
@@ -97,7 +105,11 @@ type Result struct {
 }
 
 func (r Result) String() string {
-	return fmt.Sprintf("explored %d states, %d transitions, cut %d (%d different pods)", r.States, r.Transitions, r.Cut, r.Pods)
+	text := fmt.Sprintf("explored %d states, %d transitions, cut %d (%d different pods)", r.States, r.Transitions, r.Cut, r.Pods)
+	if r.Unordered > 0 {
+		text += fmt.Sprintf("; in %d states not every order of names was planned", r.Unordered)
+	}
+	return text
 }
 
 // Explore runs the exploration and fails the test if anything is wrong.
@@ -121,6 +133,9 @@ const batch = 4096
 func (e Exploration[W]) Run() Result {
 	if e.MaxStates == 0 {
 		e.MaxStates = 1_000_000
+	}
+	if e.MaxOrders == 0 {
+		e.MaxOrders = 24
 	}
 	if e.Workers == 0 {
 		e.Workers = 2
@@ -147,8 +162,15 @@ func (e Exploration[W]) Run() Result {
 	if x.failure == "" {
 		x.checkGoal()
 	}
+	unordered := 0
+	for i := range x.nodes {
+		if x.nodes[i].unordered {
+			unordered++
+		}
+	}
 	result := Result{
-		States: len(x.nodes), Transitions: x.transitions, Cut: x.cut, Pods: len(x.atlas.pods.objects) - 1, Failure: x.failure,
+		Unordered: unordered,
+		States:    len(x.nodes), Transitions: x.transitions, Cut: x.cut, Pods: len(x.atlas.pods.objects) - 1, Failure: x.failure,
 	}
 	if e.Fingerprints {
 		result.Worlds = x.fingerprints()
@@ -219,7 +241,9 @@ type node[W comparable] struct {
 	goal, open bool
 	// idle: nothing is planned. waits: and no time is set to look again.
 	idle, waits bool
-	steps       []step
+	// unordered: there are orders of its names that were not planned in.
+	unordered bool
+	steps     []step
 }
 
 // step is one way out of a world, as it is remembered.
@@ -261,6 +285,7 @@ type expansion[W comparable] struct {
 	edges       []edge[W]
 	goal        bool
 	idle, waits bool
+	unordered   bool
 	failure     string
 }
 
@@ -327,6 +352,9 @@ func (x *explorer[W]) expand(n int32, due [kinds]bool) (out expansion[W]) {
 			}
 		}
 		x.controllerSteps(s, w, plan, after, add)
+		if x.Rename != nil {
+			x.otherOrders(s, &out, &recheck)
+		}
 	}
 	if due[itself] || due[harm] {
 		x.clusterSteps(s, w, due, recheck, add)
@@ -341,6 +369,62 @@ func (x *explorer[W]) expand(n int32, due [kinds]bool) (out expansion[W]) {
 		}
 	}
 	return out
+}
+
+// otherOrders adds what the controller does when the names of the pods are in another order.
+func (x *explorer[W]) otherOrders(s *state[W], out *expansion[W], recheck *bool) {
+	known := map[state[W]]bool{}
+	for _, e := range out.edges {
+		known[e.to] = true
+	}
+	var classes []id
+	for _, p := range s.pods {
+		if p != 0 {
+			classes = append(classes, x.atlas.classOf(p, x.Rename))
+		}
+	}
+	slices.Sort(classes)
+	for planned := 1; nextOrder(classes); planned++ {
+		if planned == x.MaxOrders {
+			out.unordered = true
+			return
+		}
+		named := state[W]{set: s.set}
+		for i, class := range classes {
+			named.pods[i] = x.atlas.member(class, i, x.Rename)
+		}
+		w := expand(x.atlas, &named)
+		plan, after := x.Step(w)
+		*recheck = *recheck || plan.RecheckAfter > 0
+		out.goal = out.goal && x.Goal(w, plan)
+		out.idle = out.idle && len(plan.Actions) == 0 && after == w.Set
+		x.controllerSteps(&named, w, plan, after, func(e edge[W]) {
+			if e.failure == "" && known[e.to] {
+				return
+			}
+			known[e.to] = true
+			e.whole = false
+			out.edges = append(out.edges, e)
+		})
+	}
+}
+
+// nextOrder makes the next larger order of the numbers, and reports whether there is one.
+func nextOrder(numbers []id) bool {
+	i := len(numbers) - 2
+	for i >= 0 && numbers[i] >= numbers[i+1] {
+		i--
+	}
+	if i < 0 {
+		return false
+	}
+	j := len(numbers) - 1
+	for numbers[j] <= numbers[i] {
+		j--
+	}
+	numbers[i], numbers[j] = numbers[j], numbers[i]
+	slices.Reverse(numbers[i+1:])
+	return true
 }
 
 // controllerSteps adds the whole plan, each of its actions alone, and each half of an action.
@@ -368,9 +452,9 @@ func (x *explorer[W]) controllerSteps(s *state[W], w *World[W], plan podset.Plan
 			e.label = func() string { return "the controller, only: " + DescribeAction(action) }
 			add(e)
 		}
-		for _, half := range Halves[W](action) {
+		for _, half := range Halves(action) {
 			partly := w.clone()
-			err := half(partly)
+			err := x.apply(partly, half)
 			e := x.event(s, w, partly, []podset.Action{action}, err)
 			e.label = func() string { return "the controller, half of: " + DescribeAction(action) }
 			add(e)
@@ -428,25 +512,36 @@ func (x *explorer[W]) clusterSteps(s *state[W], w *World[W], due [kinds]bool, re
 
 // apply is Apply, with what it makes of a pod remembered.
 func (x *explorer[W]) apply(w *World[W], action podset.Action) error {
-	switch action.Verb {
-	case podset.VerbEdit, podset.VerbDelete:
+	var key result
+	before := (*corev1.Pod)(nil)
+	if action.Pod != nil {
+		before = w.Pod(action.Pod.Name)
+	}
+	change, err := json.Marshal(action.Edit)
+	if err != nil {
+		return fmt.Errorf("encoding an edit: %w", err)
+	}
+	switch {
+	case action.Verb == podset.VerbCreate && before == nil:
+		created, err := action.Pod.Marshal()
+		if err != nil {
+			return fmt.Errorf("encoding pod %s: %w", action.Pod.Name, err)
+		}
+		key = result{verb: action.Verb, edit: string(change), created: string(created)}
+	case before != nil && (action.Verb == podset.VerbEdit || action.Verb == podset.VerbDelete):
+		key = result{pod: before, verb: action.Verb, edit: string(change)}
 	default:
 		return Apply(w, action)
 	}
-	pod := w.Pod(action.Pod.Name)
-	change, err := json.Marshal(action.Edit)
-	if pod == nil || err != nil {
-		return Apply(w, action)
-	}
-	key := result{pod, action.Verb, string(change)}
 	if known := x.atlas.resultOf(key); known != nil {
+		createClaims(w, action.Claims)
 		w.put(known)
 		return nil
 	}
 	if err := Apply(w, action); err != nil {
 		return err
 	}
-	normal := x.atlas.normal(w.Pod(pod.Name))
+	normal := x.atlas.normal(w.Pod(action.Pod.Name))
 	w.put(normal)
 	x.atlas.remember(key, normal)
 	return nil
@@ -481,10 +576,6 @@ func (x *explorer[W]) event(s *state[W], before, after *World[W], actions []pods
 
 // state makes numbers of a world that came from another one, whose objects are known; both are nil for a start.
 func (x *explorer[W]) state(from *state[W], before, w *World[W]) (state[W], error) {
-	if x.Canonical != nil {
-		w = w.clone()
-		x.Canonical(w)
-	}
 	to := state[W]{set: w.Set}
 	if len(w.Pods) > maxObjects || len(w.Claims) > maxObjects {
 		return to, fmt.Errorf("a world of %d pods and %d claims; %d are the limit of an exploration", len(w.Pods), len(w.Claims), maxObjects)
@@ -507,18 +598,26 @@ func (x *explorer[W]) state(from *state[W], before, w *World[W]) (state[W], erro
 		}
 		to.claims[i] = x.atlas.claims.add(c)
 	}
-	return to, nil
+	return x.canonical(to), nil
 }
 
+// canonical gives the pods the names that go with their order, if names mean nothing.
 func (x *explorer[W]) canonical(s state[W]) state[W] {
-	if x.Canonical == nil {
+	if x.Rename == nil {
 		return s
 	}
-	canonical, err := x.state(nil, nil, expand(x.atlas, &s))
-	if err != nil {
-		return s
+	var classes []id
+	for _, p := range s.pods {
+		if p != 0 {
+			classes = append(classes, x.atlas.classOf(p, x.Rename))
+		}
 	}
-	return canonical
+	slices.Sort(classes)
+	s.pods = [maxObjects]id{}
+	for i, class := range classes {
+		s.pods[i] = x.atlas.member(class, i, x.Rename)
+	}
+	return s
 }
 
 // visit returns the number of a world, a new one if it was never met; -1 when there is no room.
@@ -559,7 +658,7 @@ func (x *explorer[W]) store(items []visitor, results []expansion[W]) {
 			return
 		}
 		if items[i].due[itself] {
-			x.nodes[n].goal, x.nodes[n].idle, x.nodes[n].waits = result.goal, result.idle, result.waits
+			x.nodes[n].goal, x.nodes[n].idle, x.nodes[n].waits, x.nodes[n].unordered = result.goal, result.idle, result.waits, result.unordered
 		}
 		for _, e := range result.edges {
 			if e.failure != "" {
@@ -729,30 +828,4 @@ func (x *explorer[W]) labelOf(from, to int32) string {
 
 func indent(text string) string {
 	return "    " + strings.ReplaceAll(text, "\n", "\n    ")
-}
-
-// Interchangeable is a Canonical for pods whose names mean nothing: it sorts them by everything else and names them anew.
-func Interchangeable[W any](name func(i int) string) func(*World[W]) {
-	return func(w *World[W]) {
-		type anonymous struct {
-			pod  *corev1.Pod
-			text string
-		}
-		all := make([]anonymous, len(w.Pods))
-		for i, p := range w.Pods {
-			p = p.DeepCopy()
-			p.Name, p.UID = "", ""
-			data, err := p.Marshal()
-			if err != nil {
-				panic(fmt.Sprintf("encoding a pod: %v", err))
-			}
-			all[i] = anonymous{p, string(data)}
-		}
-		slices.SortFunc(all, func(a, b anonymous) int { return strings.Compare(a.text, b.text) })
-		for i := range all {
-			all[i].pod.Name = name(i)
-			all[i].pod.UID = uidOf(name(i))
-			w.Pods[i] = all[i].pod
-		}
-	}
 }

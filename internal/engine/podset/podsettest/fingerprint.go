@@ -6,6 +6,7 @@ package podsettest
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -16,55 +17,88 @@ func CompareWithPlain[W comparable](t testing.TB, e Exploration[W]) {
 	reduced := e.Run()
 	e.Plain = true
 	plain := e.Run()
-	missing, more := 0, 0
-	for world := range plain.Worlds {
-		if _, found := reduced.Worlds[world]; !found {
-			missing++
+	compare(t, plain, reduced)
+	if more := missing(reduced.Worlds, plain.Worlds); more > 0 {
+		t.Errorf("reduction makes up %d worlds that do not exist", more)
+	}
+}
+
+// CompareWithNames explores with and without names that mean something, and fails the test if the first reaches worlds that the second does
+// not. The second reaches more: it plans in every order of names, also in those that the names given to new pods do not come in.
+func CompareWithNames[W comparable](t testing.TB, e Exploration[W]) {
+	t.Helper()
+	e.Fingerprints = true
+	anonymous := e.Run()
+	e.anonymous, e.Rename = e.Rename, nil
+	compare(t, e.Run(), anonymous)
+}
+
+func compare(t testing.TB, all, reduced Result) {
+	t.Helper()
+	t.Logf("all: %s; reduced: %s", all, reduced)
+	if all.Failure != "" || reduced.Failure != "" || all.Cut+reduced.Cut > 0 {
+		t.Errorf("all: %s\nreduced: %s", all.Failure, reduced.Failure)
+	}
+	if lost := missing(all.Worlds, reduced.Worlds); lost > 0 {
+		t.Errorf("of %d worlds %d are lost by reduction", len(all.Worlds), lost)
+	}
+}
+
+func missing(from, in map[[16]byte]struct{}) int {
+	n := 0
+	for world := range from {
+		if _, found := in[world]; !found {
+			n++
 		}
 	}
-	for world := range reduced.Worlds {
-		if _, found := plain.Worlds[world]; !found {
-			more++
-		}
-	}
-	t.Logf("plain: %s; reduced: %s", plain, reduced)
-	if plain.Failure != "" || reduced.Failure != "" || plain.Cut+reduced.Cut > 0 {
-		t.Errorf("plain: %s\nreduced: %s", plain.Failure, reduced.Failure)
-	}
-	if missing+more > 0 {
-		t.Errorf("of %d worlds %d are lost by reduction, and %d do not exist", len(plain.Worlds), missing, more)
-	}
+	return n
 }
 
 // fingerprints are the hashes of all visited worlds once they are reduced, from what is in them: two explorations of one set can be compared.
 func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {
+	rename := x.Rename
+	if x.anonymous != nil {
+		rename = x.anonymous
+	}
 	all := make(map[[16]byte]struct{}, len(x.nodes))
 	reduced := newAtlas(x.Cluster, true)
-	number := map[id]string{}
+	known := map[id]string{}
+	textOf := func(number id) string {
+		text, found := known[number]
+		if !found {
+			pod := reduced.settle(x.atlas.pods.get(number).DeepCopy())
+			if rename != nil {
+				rename(pod, 0)
+			}
+			data, err := pod.Marshal()
+			if err != nil {
+				panic(fmt.Sprintf("encoding a pod: %v", err))
+			}
+			text = string(data)
+			known[number] = text
+		}
+		return text
+	}
 	for i := range x.nodes {
 		s := &x.nodes[i].state
-		w := expand(x.atlas, s)
-		hash := sha256.New()
-		fmt.Fprintf(hash, "%+v", s.set)
-		for at, pod := range w.Pods {
-			text, known := number[s.pods[at]]
-			if !known {
-				data, err := reduced.settle(pod.DeepCopy()).Marshal()
-				if err != nil {
-					panic(fmt.Sprintf("encoding a pod: %v", err))
-				}
-				text = string(data)
-				number[s.pods[at]] = text
+		var parts []string
+		for _, number := range s.pods {
+			if number != 0 {
+				parts = append(parts, textOf(number))
 			}
-			fmt.Fprintf(hash, "%d %s", len(text), text)
 		}
-		for _, claim := range w.Claims {
+		if rename != nil {
+			slices.Sort(parts)
+		}
+		for _, claim := range expand(x.atlas, s).Claims {
 			data, err := claim.Marshal()
 			if err != nil {
 				panic(fmt.Sprintf("encoding a claim: %v", err))
 			}
-			fmt.Fprintf(hash, "%d %s", len(data), data)
+			parts = append(parts, string(data))
 		}
+		hash := sha256.New()
+		fmt.Fprintf(hash, "%+v %q", s.set, parts)
 		all[[16]byte(hash.Sum(nil)[:16])] = struct{}{}
 	}
 	return all

@@ -14,7 +14,7 @@ import (
 )
 
 // maxObjects is how many pods, and how many claims, a world under exploration has at most.
-const maxObjects = 10
+const maxObjects = 12
 
 // id is an object that a table knows; 0 is none.
 type id int32
@@ -92,13 +92,58 @@ type atlas struct {
 	normalized map[*corev1.Pod]bool
 	reduced    map[*corev1.Pod]*corev1.Pod
 	numbers    map[*corev1.Pod]id
+
+	// classes are the numbers of pods without their names, members the pods of a class by name.
+	classes map[id]id
+	members map[member]id
 }
 
-// result is a request to a pod: an edit or a deletion.
+// member is the i-th pod of a world, of a class.
+type member struct {
+	class id
+	i     int
+}
+
+// classOf is the number of a pod without its name: that of the same pod as the first one.
+func (a *atlas) classOf(pod id, rename func(*corev1.Pod, int)) id {
+	a.mu.RLock()
+	class, known := a.classes[pod]
+	a.mu.RUnlock()
+	if known {
+		return class
+	}
+	first := a.pods.get(pod).DeepCopy()
+	rename(first, 0)
+	class = a.pods.add(first)
+	a.mu.Lock()
+	a.classes[pod] = class
+	a.mu.Unlock()
+	return class
+}
+
+// member is a pod of the class with the i-th name.
+func (a *atlas) member(class id, i int, rename func(*corev1.Pod, int)) id {
+	key := member{class, i}
+	a.mu.RLock()
+	pod, known := a.members[key]
+	a.mu.RUnlock()
+	if known {
+		return pod
+	}
+	named := a.pods.get(class).DeepCopy()
+	rename(named, i)
+	pod = a.pods.add(named)
+	a.mu.Lock()
+	a.members[key], a.classes[pod] = pod, class
+	a.mu.Unlock()
+	return pod
+}
+
+// result is a request to a pod: an edit, a deletion, or the creation of a pod with its first edit.
 type result struct {
-	pod  *corev1.Pod
-	verb podset.Verb
-	edit string
+	pod           *corev1.Pod
+	verb          podset.Verb
+	edit, created string
 }
 
 func (a *atlas) resultOf(r result) *corev1.Pod {
@@ -164,7 +209,7 @@ func newAtlas(c Cluster, reduce bool) *atlas {
 		reduce:  reduce,
 		pods:    newTable(func(p *corev1.Pod) ([]byte, error) { return p.Marshal() }),
 		claims:  newTable(func(c *corev1.PersistentVolumeClaim) ([]byte, error) { return c.Marshal() }),
-		moves:   map[id][]podMove{},
+		moves:   map[id][]podMove{}, classes: map[id]id{}, members: map[member]id{},
 		results: map[result]*corev1.Pod{}, normalized: map[*corev1.Pod]bool{},
 		reduced: map[*corev1.Pod]*corev1.Pod{}, numbers: map[*corev1.Pod]id{},
 	}

@@ -201,7 +201,7 @@ func TestExplorationIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestCanonicalMakesWorldsOne(t *testing.T) {
+func TestNamesThatMeanNothing(t *testing.T) {
 	// A set whose pods mean nothing: any name will do, so the planner creates the first free one.
 	step := func(w *World[toy]) (podset.Plan, toy) {
 		var plan podset.Plan
@@ -218,7 +218,10 @@ func TestCanonicalMakesWorldsOne(t *testing.T) {
 		Goal: func(w *World[toy], _ podset.Plan) bool { return toyGoal(w, 0) == nil },
 	}
 	all := e.Run()
-	e.Canonical = Interchangeable[toy](func(i int) string { return fmt.Sprintf("toy-%d", i) })
+	e.Rename = func(pod *corev1.Pod, i int) {
+		pod.Name = toyPod(int8(i), 1).Name
+		pod.UID = UIDOf(pod.Name)
+	}
 	fewer := e.Run()
 	if all.Failure != "" || fewer.Failure != "" {
 		t.Fatalf("%s\n%s", all.Failure, fewer.Failure)

@@ -93,7 +93,7 @@ func (c Cluster) reduceRecord(pod *corev1.Pod) {
 	if json.Unmarshal([]byte(raw), &state) != nil || json.Unmarshal([]byte(pod.Annotations[shared.AnnotationInPlaceEvidence]), &evidence) != nil {
 		return
 	}
-	if !c.Clock && c.inService(pod, raw) {
+	if !c.Clock && past(pod, raw) {
 		delete(pod.Annotations, shared.AnnotationInPlaceState)
 		delete(pod.Annotations, shared.AnnotationInPlaceEvidence)
 		return
@@ -127,10 +127,12 @@ func (c Cluster) reduceRecord(pod *corev1.Pod) {
 	encode(shared.AnnotationInPlaceEvidence, evidence)
 }
 
-// inService says that an update in place is over: the pod is back in service by condition and state, with no batch to follow.
-func (c Cluster) inService(pod *corev1.Pod, state string) bool {
+// past says that the update in place that the record tells of is over: the pod is back in service by condition and state, with no batch to
+// follow. In state Normal it is over even if the condition says otherwise: that is the first half of the next update.
+func past(pod *corev1.Pod, record string) bool {
 	_, waits := pod.Annotations[shared.AnnotationInPlaceGrace]
 	label := pod.Labels[shared.LabelLifecycleState]
-	return !waits && condition(pod, shared.GateInPlaceUpdateReady) == corev1.ConditionTrue && label != "" && label != string(shared.StateUpdating) &&
-		!strings.Contains(state, `"nextContainer`) && !strings.Contains(state, `"updateResources":true`)
+	serves := condition(pod, shared.GateInPlaceUpdateReady) == corev1.ConditionTrue || label == string(shared.StateNormal)
+	return !waits && serves && label != "" && label != string(shared.StateUpdating) &&
+		!strings.Contains(record, `"nextContainer`) && !strings.Contains(record, `"updateResources":true`)
 }
