@@ -86,6 +86,7 @@ type lab struct {
 	least int
 
 	revisions map[string]revision.Revision
+	facts     podsettest.Facts[fleet]
 	mu        sync.Mutex
 	sets      map[fleet]*appsv1beta1.CloneSet
 }
@@ -162,11 +163,12 @@ func (l *lab) set(f fleet) *appsv1beta1.CloneSet {
 
 func (l *lab) options() Options { return Options{PartitionRollback: l.rollback} }
 
-// letters are the instance IDs; those in use are skipped, so that there are few worlds.
-func letters() iter.Seq[podset.Slot] {
+// letters are the instance IDs; those in use are skipped, so that there are few worlds, and so is the one that podsToDelete names: no
+// pod ever gets the name of an earlier one.
+func letters(leaves string) iter.Seq[podset.Slot] {
 	return func(yield func(podset.Slot) bool) {
 		for letter := 'a'; letter <= 'z'; letter++ {
-			if !yield(podset.Slot(letter)) {
+			if "web-"+string(letter) != leaves && !yield(podset.Slot(letter)) {
 				return
 			}
 		}
@@ -176,9 +178,10 @@ func letters() iter.Seq[podset.Slot] {
 // step is one pass of the controller.
 func (l *lab) step(w *podsettest.World[fleet]) (podset.Plan, fleet) {
 	set := l.set(w.Set)
+	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(set, pods, podsettest.Now(), l.options()) })
 	s := podset.Snapshot{
-		Now: podsettest.Now(), Pods: Pods(set, w.Pods, podsettest.Now(), l.options()), Claims: w.ClaimsByName(),
-		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions, FreshSlots: letters(),
+		Now: podsettest.Now(), Pods: pods, Claims: w.ClaimsByName(),
+		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions, FreshSlots: letters(w.Set.leaves),
 	}
 	s.Current = revision.Current(set.Status.CurrentRevision, s.Update, l.revisions)
 	plan := Plan(set, s, l.options())
@@ -352,7 +355,7 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 			pod.Labels[shared.LabelInstanceID] = id
 		}
 	}
-	return podsettest.Exploration[fleet]{
+	e := podsettest.Exploration[fleet]{
 		Rename: rename,
 		Start:  []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm,
 		Budget:  podsettest.Budget{Harm: 1, Edits: l.edits, Scalings: l.scalings},
@@ -371,6 +374,10 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 				func(w *podsettest.World[fleet], pod *corev1.Pod) bool { return stays(w.Set, pod) && !l.needs(w, pod) }),
 		},
 	}
+	if l.grace > 0 {
+		e.Always = append(e.Always, podsettest.GraceHolds[fleet]())
+	}
+	return e
 }
 
 // bringUp lets the set create its pods and the cluster run them, until nothing is left to do.

@@ -69,6 +69,7 @@ type lab struct {
 	least int
 
 	revisions map[string]revision.Revision
+	facts     podsettest.Facts[fleet]
 	mu        sync.Mutex
 	sets      map[fleet]*appsv1beta1.StatefulSet
 }
@@ -193,8 +194,9 @@ func (l *lab) options() Options { return Options{PodIndexLabel: true, AutoDelete
 // step is one pass of the controller.
 func (l *lab) step(w *podsettest.World[fleet]) (podset.Plan, fleet) {
 	set := l.set(w.Set)
+	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(set, pods, podsettest.Now(), l.options()) })
 	s := podset.Snapshot{
-		Now: podsettest.Now(), Pods: Pods(set, w.Pods, podsettest.Now(), l.options()), Claims: w.ClaimsByName(),
+		Now: podsettest.Now(), Pods: pods, Claims: w.ClaimsByName(),
 		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions,
 	}
 	s.Current = revision.Current(set.Status.CurrentRevision, s.Update, l.revisions)
@@ -365,7 +367,7 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 	if !l.empty {
 		l.bringUp(t, start, cluster)
 	}
-	return podsettest.Exploration[fleet]{
+	e := podsettest.Exploration[fleet]{
 		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm,
 		Budget:  podsettest.Budget{Harm: l.maxHarm, Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal,
@@ -389,6 +391,10 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 			l.partitionCounts(),
 		},
 	}
+	if l.grace > 0 {
+		e.Always = append(e.Always, podsettest.GraceHolds[fleet]())
+	}
+	return e
 }
 
 // bringUp lets the set create its pods and the cluster run them, until nothing is left to do.

@@ -240,6 +240,23 @@ func NothingMoves[W any](alone func(*World[W], *corev1.Pod) bool) Invariant[W] {
 	}}
 }
 
+// GraceHolds holds when no image changes under a pod that serves, or before the grace period is over. Only for pods with the gate of updates in
+// place, a grace period and a clock.
+func GraceHolds[W any]() Invariant[W] {
+	return Invariant[W]{Name: "the grace period holds", Check: func(e Event[W]) error {
+		for _, a := range e.Actions {
+			if a.Verb != podset.VerbEdit || a.Edit.Images == nil {
+				continue
+			}
+			record := a.Pod.Annotations[shared.AnnotationInPlaceState]
+			if serves(a.Pod) || strings.Contains(record, Now().Format(time.RFC3339)) && a.Pod.Annotations[shared.AnnotationInPlaceGrace] != "" {
+				return fmt.Errorf("the image of pod %s changes (%s) before its grace period is over", a.Pod.Name, a.Reason)
+			}
+		}
+		return nil
+	}}
+}
+
 // ClaimsStay holds when no claim is deleted that has a pod, and none is made to go with a pod that stays. podOf is the name of
 // the pod that a claim is for.
 func ClaimsStay[W any](podOf func(*corev1.PersistentVolumeClaim) string, stays func(*World[W], *corev1.Pod) bool) Invariant[W] {
