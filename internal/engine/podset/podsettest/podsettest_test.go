@@ -227,8 +227,48 @@ func TestNamesThatMeanNothing(t *testing.T) {
 		t.Fatalf("%s\n%s", all.Failure, fewer.Failure)
 	}
 	t.Log(all, fewer)
+	CompareWithNames(t, e)
 	if fewer.States*3 > all.States || fewer.States < 10 {
 		t.Errorf("%d states with names, %d without", all.States, fewer.States)
+	}
+}
+
+func TestReductionLosesNothing(t *testing.T) {
+	CompareWithPlain(t, toyExploration(toyPlanner{}))
+	CompareWithPlain(t, toyExploration(toyPlanner{minReady: time.Minute}))
+}
+
+// TestComparingFindsLosses compares explorations one of which has less harm: worlds are missing.
+func TestComparingFindsLosses(t *testing.T) {
+	all, fewer := toyExploration(toyPlanner{}), toyExploration(toyPlanner{})
+	fewer.Budget.Harm = 0
+	all.Fingerprints, fewer.Fingerprints = true, true
+	a, b := all.Run(), fewer.Run()
+	if lost, more := missing(a.Worlds, b.Worlds), missing(b.Worlds, a.Worlds); lost == 0 || more > 0 {
+		t.Errorf("%d worlds are missing without harm, %d are new", lost, more)
+	}
+}
+
+func TestBudgetMatters(t *testing.T) {
+	last := 0
+	for harm := range int8(3) {
+		e := toyExploration(toyPlanner{})
+		e.Budget.Harm = harm
+		result := e.Run()
+		if result.Failure != "" || result.States <= last {
+			t.Errorf("harm %d: %s %s", harm, result, result.Failure)
+		}
+		last = result.States
+	}
+}
+
+func TestNextOrderVisitsEachOnce(t *testing.T) {
+	numbers, orders := []id{1, 2, 2, 3}, map[string]bool{}
+	for more := true; more; more = nextOrder(numbers) {
+		orders[fmt.Sprint(numbers)] = true
+	}
+	if len(orders) != 12 {
+		t.Errorf("%d orders of four numbers two of which are equal, there are 12: %v", len(orders), orders)
 	}
 }
 
