@@ -36,8 +36,8 @@ type fleet struct {
 	reserved int8
 	// partition is how many pods stay at the old revision.
 	partition int8
-	// edits and scalings are how often the user may still change the template; and replicas, reserved ordinals or partition.
-	edits, scalings int8
+	// paused stops updates.
+	paused bool
 }
 
 // lab is a set that is explored: everything that stays the same.
@@ -45,19 +45,22 @@ type lab struct {
 	ordered        bool
 	policy         shared.PodUpdatePolicy
 	maxUnavailable int
-	// partition is there from the beginning; with canary the user may lift it.
+	// partition is there from the beginning.
 	partition int8
-	canary    bool
-	minReady  int32
-	grace     int32
-	hooks     *shared.Lifecycle
+	// onDelete leaves updates to the user. unordered updates pod 1 before all others.
+	onDelete, unordered bool
+	minReady            int32
+	grace               int32
+	hooks               *shared.Lifecycle
 	// images are the templates; one that begins with "!" never becomes ready. A template that ends with "+" has one variable more.
 	images   []string
 	replicas int8
 	edits    int8
+	// scalings is how many of the wishes the user has; nil wishes are one replica more or less and a reserved ordinal.
 	scalings int8
+	wishes   []wish
 	harm     []podsettest.Move
-	maxHarm  int
+	maxHarm  int8
 	// claims gives every pod one that is deleted when its ordinal is no longer wanted.
 	claims bool
 	// empty begins without pods; otherwise all are up at the first template.
@@ -66,11 +69,40 @@ type lab struct {
 	least int
 
 	revisions map[string]revision.Revision
+	facts     podsettest.Facts[fleet]
 	mu        sync.Mutex
 	sets      map[fleet]*appsv1beta1.StatefulSet
 }
 
-const setName = "web"
+const (
+	setName = "web"
+	// first is the pod that an unordered update begins with.
+	first = "web-1"
+)
+
+// wish is something that a user may change beside the template.
+type wish struct {
+	name string
+	how  func(*fleet)
+}
+
+// scaling are the wishes of a user who scales.
+func scaling() []wish {
+	return []wish{
+		{"one replica more", func(f *fleet) { f.replicas++ }},
+		{"one replica less", func(f *fleet) { f.replicas = max(f.replicas-1, 0) }},
+		{"ordinal 1 reserved", func(f *fleet) { f.reserved = 1 }},
+	}
+}
+
+func keep(partition int8) wish {
+	return wish{fmt.Sprintf("partition %d", partition), func(f *fleet) { f.partition = partition }}
+}
+
+// pausing are the wishes of a user who stops updates and lets them go on.
+func pausing() []wish {
+	return []wish{{"pause", func(f *fleet) { f.paused = true }}, {"resume", func(f *fleet) { f.paused = false }}}
+}
 
 func (l *lab) revisionName(i int8) string { return fmt.Sprintf("%s-r%d", setName, i) }
 
@@ -79,7 +111,7 @@ func (l *lab) template(i int8) *corev1.PodTemplateSpec {
 	t := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": setName}},
 		Spec: corev1.PodSpec{
-			Containers:     []corev1.Container{{Name: "main", Image: strings.TrimSuffix(image, "+")}},
+			Containers:     []corev1.Container{{Name: "main", Image: strings.TrimSuffix(image, "+"), ImagePullPolicy: corev1.PullIfNotPresent}},
 			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: shared.GateInPlaceUpdateReady}},
 		},
 	}
@@ -121,6 +153,7 @@ func (l *lab) set(f fleet) *appsv1beta1.StatefulSet {
 					PodUpdatePolicy: l.policy,
 					MaxUnavailable:  ptr.To(intstr.FromInt(l.maxUnavailable)),
 					Partition:       ptr.To(int32(f.partition)),
+					Paused:          f.paused,
 					MinReadySeconds: &l.minReady,
 					InPlaceUpdateStrategy: &shared.InPlaceUpdateStrategy{
 						GracePeriodSeconds: l.grace,
@@ -134,6 +167,16 @@ func (l *lab) set(f fleet) *appsv1beta1.StatefulSet {
 		set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 			WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
 		}
+	}
+	if l.unordered {
+		set.Spec.UpdateStrategy.RollingUpdate.UnorderedUpdate = &appsv1beta1.UnorderedUpdateStrategy{PriorityStrategy: &shared.UpdatePriorityStrategy{
+			WeightPriority: []shared.UpdatePriorityWeightTerm{{
+				Weight: 10, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{shared.LabelPodName: first}},
+			}},
+		}}
+	}
+	if l.onDelete {
+		set.Spec.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 	}
 	if l.ordered {
 		set.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement
@@ -151,8 +194,9 @@ func (l *lab) options() Options { return Options{PodIndexLabel: true, AutoDelete
 // step is one pass of the controller.
 func (l *lab) step(w *podsettest.World[fleet]) (podset.Plan, fleet) {
 	set := l.set(w.Set)
+	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(set, pods, podsettest.Now(), l.options()) })
 	s := podset.Snapshot{
-		Now: podsettest.Now(), Pods: Pods(set, w.Pods, podsettest.Now(), l.options()), Claims: w.ClaimsByName(),
+		Now: podsettest.Now(), Pods: pods, Claims: w.ClaimsByName(),
 		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions,
 	}
 	s.Current = revision.Current(set.Status.CurrentRevision, s.Update, l.revisions)
@@ -177,7 +221,7 @@ func (l *lab) ordinals(f fleet) ordinal.Set {
 }
 
 func (l *lab) wanted(f fleet) []string {
-	var names []string
+	names := []string{} // not nil: that would be no wish at all
 	for o := range l.ordinals(f).Iterate() {
 		names = append(names, ordinal.PodName(setName, o))
 	}
@@ -187,6 +231,9 @@ func (l *lab) wanted(f fleet) []string {
 // protected are the pods below the partition, at the revision that they stay at.
 func (l *lab) protected(w *podsettest.World[fleet]) map[string]string {
 	keeps := map[string]string{}
+	if l.unordered {
+		return keeps // any pod can be one of those that stay
+	}
 	for i, name := range l.wanted(w.Set) {
 		if i >= int(w.Set.partition) {
 			break
@@ -194,6 +241,27 @@ func (l *lab) protected(w *podsettest.World[fleet]) map[string]string {
 		keeps[name] = l.revisionName(w.Set.current)
 	}
 	return keeps
+}
+
+// partitionCounts holds when an unordered update leaves as many pods at earlier revisions as the partition says, or does not make them fewer.
+func (l *lab) partitionCounts() podsettest.Invariant[fleet] {
+	return podsettest.Invariant[fleet]{Name: "the partition keeps its number", Check: func(e podsettest.Event[fleet]) error {
+		old := func(w *podsettest.World[fleet]) int {
+			n := 0
+			for _, name := range l.wanted(e.Before.Set) {
+				if pod := w.Pod(name); pod != nil && pod.DeletionTimestamp == nil && pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(e.Before.Set.template) {
+					n++
+				}
+			}
+			return n
+		}
+		asked := slices.ContainsFunc(e.Before.Pods, func(p *corev1.Pod) bool { return p.Labels[shared.LabelSpecifiedDelete] != "" || podstate.Finished(p) })
+		before, after := old(e.Before), old(e.After)
+		if l.unordered && !asked && after < before && after < int(e.Before.Set.partition) {
+			return fmt.Errorf("of %d pods at earlier revisions %d are left; the partition keeps %d", before, after, e.Before.Set.partition)
+		}
+		return nil
+	}}
 }
 
 func (l *lab) needs(w *podsettest.World[fleet], pod *corev1.Pod) bool {
@@ -217,19 +285,34 @@ func (l *lab) goal(w *podsettest.World[fleet], plan podset.Plan) bool {
 	if l.claims && slices.ContainsFunc(names, func(name string) bool { return w.Claim(claims.Name("data", name)) == nil }) {
 		return false
 	}
+	old := 0
 	for i, name := range names {
 		pod := w.Pod(name)
-		if pod == nil || !podsettest.Available(pod, l.seconds()) {
+		if pod == nil || !podsettest.Available(pod, l.seconds()) && !l.hopeless(w.Set, pod) {
 			return false
 		}
 		if at := w.Set.template; podsettest.Runs(pod, l.revisionName(at), l.template(at)) {
 			continue
 		}
-		if at := pod.Labels[shared.LabelControllerRevisionHash]; i >= int(w.Set.partition) || !l.runsWhatItSays(pod, at) {
+		stays := i < int(w.Set.partition) || l.unordered || l.stopped(w.Set)
+		if at := pod.Labels[shared.LabelControllerRevisionHash]; !stays || !l.hopeless(w.Set, pod) && !l.runsWhatItSays(pod, at) {
 			return false
 		}
+		old++
 	}
-	return w.Set.partition > 0 || w.Set.current == w.Set.template
+	if l.stopped(w.Set) {
+		return true
+	}
+	return old <= int(w.Set.partition) && (w.Set.partition > 0 || w.Set.current == w.Set.template)
+}
+
+// stopped says that no pod is to be updated now.
+func (l *lab) stopped(f fleet) bool { return l.onDelete || f.paused }
+
+// hopeless says that a pod is at a revision that never becomes ready, and only an update could take it from there.
+func (l *lab) hopeless(f fleet, pod *corev1.Pod) bool {
+	at := slices.IndexFunc(l.images, func(image string) bool { return strings.TrimSuffix(image, "+") == pod.Spec.Containers[0].Image })
+	return l.stopped(f) && at >= 0 && l.broken(int8(at))
 }
 
 func (l *lab) runsWhatItSays(pod *corev1.Pod, name string) bool {
@@ -238,40 +321,37 @@ func (l *lab) runsWhatItSays(pod *corev1.Pod, name string) bool {
 
 func (l *lab) seconds() time.Duration { return time.Duration(l.minReady) * time.Second }
 
-// changes are what the user may do: another template, one replica more or less, another reserved ordinal.
+// changes are what the user may do: another template, or one of the wishes.
 func (l *lab) changes(w *podsettest.World[fleet]) []podsettest.Change[fleet] {
 	var all []podsettest.Change[fleet]
-	if w.Set.edits > 0 {
-		for i := range l.images {
-			if to := w.Set; int8(i) != w.Set.template {
-				to.template, to.edits = int8(i), to.edits-1
-				all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to})
-			}
+	for i := range l.images {
+		if to := w.Set; int8(i) != w.Set.template {
+			to.template = int8(i)
+			all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to, Edit: true})
 		}
 	}
-	if w.Set.scalings > 0 {
-		more, less, reserve := w.Set, w.Set, w.Set
-		more.scalings--
-		more.replicas++
-		less.scalings--
-		less.replicas--
-		reserve.scalings--
-		reserve.reserved = 1
-		all = append(all, podsettest.Change[fleet]{Name: "one replica more", To: more}, podsettest.Change[fleet]{Name: "ordinal 1 reserved", To: reserve})
-		if l.canary && w.Set.partition > 0 {
-			lift := w.Set
-			lift.scalings--
-			lift.partition = 0
-			all = append(all, podsettest.Change[fleet]{Name: "no partition", To: lift})
-		}
-		if less.replicas > 0 {
-			all = append(all, podsettest.Change[fleet]{Name: "one replica less", To: less})
+	wishes := l.wishes
+	if wishes == nil {
+		wishes = scaling()
+	}
+	for _, wish := range wishes {
+		to := w.Set
+		if wish.how(&to); to != w.Set {
+			all = append(all, podsettest.Change[fleet]{Name: wish.name, To: to})
 		}
 	}
 	return all
 }
 
 func (l *lab) explore(t *testing.T) {
+	t.Helper()
+	result := podsettest.Explore(t, l.exploration(t))
+	if result.States < l.least {
+		t.Errorf("only %d states, there should be at least %d", result.States, l.least)
+	}
+}
+
+func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 	t.Helper()
 	l.revisions = map[string]revision.Revision{}
 	l.sets = map[fleet]*appsv1beta1.StatefulSet{}
@@ -283,12 +363,13 @@ func (l *lab) explore(t *testing.T) {
 			cluster.NeverReady = append(cluster.NeverReady, strings.TrimSuffix(image, "+"))
 		}
 	}
-	start := &podsettest.World[fleet]{Set: fleet{replicas: l.replicas, reserved: -1, partition: l.partition, edits: l.edits, scalings: l.scalings}}
+	start := &podsettest.World[fleet]{Set: fleet{replicas: l.replicas, reserved: -1, partition: l.partition}}
 	if !l.empty {
 		l.bringUp(t, start, cluster)
 	}
-	result := podsettest.Explore(t, podsettest.Exploration[fleet]{
-		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm, MaxHarm: l.maxHarm,
+	e := podsettest.Exploration[fleet]{
+		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm,
+		Budget:  podsettest.Budget{Harm: l.maxHarm, Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal,
 		Always: []podsettest.Invariant[fleet]{
 			podsettest.AtMostUnavailable(func(f fleet) podsettest.Bounds {
@@ -300,11 +381,20 @@ func (l *lab) explore(t *testing.T) {
 			podsettest.NothingNeedless(l.needs),
 			podsettest.OneActionEach[fleet](),
 			podsettest.HooksHold[fleet](l.hooks),
+			podsettest.NothingMoves(func(w *podsettest.World[fleet], pod *corev1.Pod) bool {
+				return l.stopped(w.Set) && slices.Contains(l.wanted(w.Set), pod.Name) && !podstate.Finished(pod)
+			}),
+			podsettest.ClaimsStay(func(claim *corev1.PersistentVolumeClaim) string { return strings.TrimPrefix(claim.Name, "data-") },
+				func(w *podsettest.World[fleet], pod *corev1.Pod) bool {
+					return slices.Contains(l.wanted(w.Set), pod.Name)
+				}),
+			l.partitionCounts(),
 		},
-	})
-	if result.States < l.least {
-		t.Errorf("only %d states, there should be at least %d", result.States, l.least)
 	}
+	if l.grace > 0 {
+		e.Always = append(e.Always, podsettest.GraceHolds[fleet]())
+	}
+	return e
 }
 
 // bringUp lets the set create its pods and the cluster run them, until nothing is left to do.
@@ -353,10 +443,11 @@ func TestExplore(t *testing.T) {
 		"Parallel, in place, four pods one at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 500},
 		"Parallel, in place, four pods two at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 20000},
 		"Parallel, in place, four pods one at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 1000},
+		"Parallel, in place, four pods two at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 20000},
 		"Parallel, in place, four pods two at a time, another image, with harm":          {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 4, edits: 1, harm: everything, maxHarm: 1, least: 20000},
 		"Parallel, recreate, four pods one at a time, a broken image between, with harm": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 1000},
 		"Parallel, in place, the partition keeps two of four pods":                       {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 2, least: 3000},
-		"Parallel, in place, a canary is followed by the rest":                           {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 2, partition: 2, canary: true, scalings: 1, least: 500},
+		"Parallel, in place, a canary is followed by the rest":                           {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 2, partition: 2, wishes: append(scaling(), keep(0)), scalings: 1, least: 500},
 		"Parallel, in place, pods crash, are evicted and are deleted by others":          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: everything, maxHarm: 1, least: 5000},
 		"Parallel, in place, two crashes":                                                {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: []podsettest.Move{podsettest.Crash}, maxHarm: 2, least: 1000},
 		"Parallel, in place where possible":                                              {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, least: 500},
@@ -367,7 +458,7 @@ func TestExplore(t *testing.T) {
 		"Parallel, in place, new pods wait for their user":                               {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, hooks: &shared.Lifecycle{PreNormal: byLabel("warm")}, least: 2000},
 		"Parallel, in place, grace period and minimum time":                              {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 2, edits: 2, minReady: 10, grace: 5, least: 5000},
 		"Parallel, recreate, four pods two at a time, a broken image between":            {policy: recreate, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 10000},
-		"Parallel, recreate, the partition keeps one of two pods, with harm":             {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, canary: true, scalings: 1, harm: everything, maxHarm: 2, least: 5000},
+		"Parallel, recreate, the partition keeps one of two pods, with harm":             {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, wishes: append(scaling(), keep(0)), scalings: 1, harm: everything, maxHarm: 2, least: 5000},
 		"Parallel, recreate, pods wait before they are deleted":                          {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 1, hooks: &shared.Lifecycle{PreDelete: byLabel("hold-delete")}, least: 10000},
 		"OrderedReady, in place, three pods, a broken image between, with harm":          {ordered: true, policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, harm: everything, maxHarm: 1, least: 20000},
 		"Parallel, in place, three pods two at a time, both hooks":                       {policy: inPlace, images: mixed, maxUnavailable: 2, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 10000},
@@ -377,7 +468,54 @@ func TestExplore(t *testing.T) {
 		"OrderedReady, recreate, four pods, a broken image between":                      {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 300},
 		"OrderedReady, both hooks, replicas and reserved ordinals change":                {ordered: true, policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 20000},
 	}
+	labels := &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
+	finalizers := &shared.Lifecycle{InPlaceUpdate: byFinalizer("example.com/update"), PreDelete: byFinalizer("example.com/delete")}
+	allHooks := &shared.Lifecycle{PreNormal: byLabel("warm"), InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
+	for name, l := range map[string]*lab{
+		"Parallel, in place, three pods, both hooks, with harm":                         {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1},
+		"Parallel, in place, three pods two at a time, both hooks, with harm":           {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1},
+		"Parallel, in place, three pods, both hooks by finalizer, with harm":            {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: finalizers, harm: everything, maxHarm: 1},
+		"Parallel, in place, three pods, all hooks, with harm":                          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, hooks: allHooks, harm: everything, maxHarm: 1},
+		"Parallel, recreate, three pods, all hooks, with harm":                          {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1},
+		"OrderedReady, in place, three pods, all hooks, with harm":                      {ordered: true, policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1},
+		"OnDelete, three pods, a broken image between, with harm":                       {onDelete: true, images: broken, replicas: 3, edits: 2, harm: everything, maxHarm: 2},
+		"OrderedReady, OnDelete, three pods, with harm":                                 {ordered: true, onDelete: true, images: good[:2], replicas: 3, edits: 1, harm: everything, maxHarm: 2},
+		"Parallel, in place, three pods, paused on the way, with harm":                  {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1},
+		"OrderedReady, recreate, three pods, paused on the way, with harm":              {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1},
+		"Parallel, in place, four pods by priority, the partition keeps one, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 1},
+		"Parallel, recreate, four pods by priority, the partition changes on the way":   {policy: recreate, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 1, scalings: 2, wishes: []wish{keep(0), keep(2)}, unordered: true},
+		"Parallel, in place, four pods two at a time, the partition changes on the way": {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}},
+		"Parallel, in place, three pods, grace period and minimum time, with harm":      {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, grace: 5, harm: everything, maxHarm: 1},
+		"Parallel, in place, three pods two at a time, grace period and minimum time":   {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, minReady: 10, grace: 5},
+		"OrderedReady, recreate, three pods, minimum time, with harm":                   {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, harm: everything, maxHarm: 1},
+		"Parallel, three pods, claims go with ordinals that are not wanted, with harm":  {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, scalings: 2, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict, podsettest.Ask}, maxHarm: 1},
+	} {
+		cases[name] = l
+	}
 	for name, l := range cases {
 		t.Run(name, l.explore)
+	}
+}
+
+// TestExploreWithoutReduction shows that reducing worlds loses none: the same ones are reached when nothing is left out and every world is
+// visited with every budget.
+func TestExploreWithoutReduction(t *testing.T) {
+	broken, mixed := []string{"web:1", "!web:2", "web:3"}, []string{"web:1", "web:2", "web:3+"}
+	everything := []podsettest.Move{podsettest.Crash, podsettest.Kill, podsettest.Evict, podsettest.Lose, podsettest.Ask}
+	hooks := &shared.Lifecycle{
+		InPlaceUpdate: &shared.LifecycleHook{LabelsHandler: map[string]string{"hold-update": "yes"}},
+		PreDelete:     &shared.LifecycleHook{FinalizersHandler: []string{"example.com/delete"}},
+	}
+	cases := map[string]*lab{
+		"in place":             {policy: shared.InPlaceIfPossible, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, harm: everything, maxHarm: 1},
+		"in place or replaced": {policy: shared.InPlaceIfPossible, images: mixed, maxUnavailable: 2, replicas: 2, edits: 1, scalings: 1, harm: everything, maxHarm: 1},
+		"in order":             {ordered: true, policy: shared.InPlaceIfPossible, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, harm: everything, maxHarm: 1},
+		"replaced":             {policy: shared.RecreatePods, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, scalings: 1, harm: everything, maxHarm: 1},
+		"with hooks":           {policy: shared.InPlaceIfPossible, images: mixed, maxUnavailable: 1, replicas: 2, edits: 1, hooks: hooks, harm: everything, maxHarm: 1},
+		"with a clock":         {policy: shared.InPlaceIfPossible, images: broken[:2], maxUnavailable: 1, replicas: 2, edits: 1, minReady: 10, grace: 5, harm: everything, maxHarm: 1},
+		"with claims":          {policy: shared.RecreatePods, images: mixed[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, claims: true, harm: everything, maxHarm: 1},
+	}
+	for name, l := range cases {
+		t.Run(name, func(t *testing.T) { podsettest.CompareWithPlain(t, l.exploration(t)) })
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-func uidOf(pod string) types.UID { return types.UID("uid-" + pod) }
+// UIDOf is the UID of a pod of that name.
+func UIDOf(pod string) types.UID { return types.UID("uid-" + pod) }
 
 // DescribeAction is an action in one line.
 func DescribeAction(a podset.Action) string {

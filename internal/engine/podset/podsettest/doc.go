@@ -21,4 +21,17 @@
 //
 // UIDs follow from names, container IDs say only whether a container is the one before or the present one, and generations are
 // numbered anew in each step. Two worlds that differ only in such names are one.
+//
+// # What makes explorations small
+//
+// Three things make worlds one. That none of them loses a world is shown by exploring small sets both ways: CompareWithPlain and
+// CompareWithNames.
+//
+//   - How much harm and how many changes may still come is no part of a world. What is planned there, whether it is right and whether a
+//     goal can be reached without harm does not depend on it. So a world is planned in once, and visited again only with a Budget
+//     that no earlier one covers, to follow up what that one allows.
+//   - What no decision can depend on is left out of pods: all but the name of a terminating one, how far a failed one had
+//     come, the record of an update in place that is over, why a pod is not ready.
+//   - Names of pods can mean nothing: then worlds are sorted, and planning is done in every order that names could have. Decisions look
+//     at names only to choose among equals, so this is what any names would lead to.
 package podsettest

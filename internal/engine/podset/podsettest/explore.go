@@ -4,7 +4,9 @@
 package podsettest
 
 import (
+	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -23,31 +25,68 @@ type Exploration[W comparable] struct {
 	Step Step[W]
 	// Cluster is what happens around it.
 	Cluster Cluster
-	// Harm are the harmful moves that can happen, MaxHarm how many of them in one history.
-	Harm    []Move
-	MaxHarm int
-	// Changes are what the user can do next. May be nil.
+	// Harm are the harmful moves that can happen.
+	Harm []Move
+	// Budget is how much harm and how many changes there are in one history.
+	Budget Budget
+	// Changes are what the user can do next, as far as the budget allows. May be nil.
 	Changes func(*World[W]) []Change[W]
 	// Always holds in every step of the controller.
 	Always []Invariant[W]
 	// Goal says that the world is as it should be. From every world some goal must be reachable without harm and without the user
 	// changing anything.
 	Goal func(w *World[W], plan podset.Plan) bool
-	// Canonical makes worlds one that differ only in which pod is which. It may reorder and rename w.Pods; the objects in it
-	// must not be changed. May be nil.
-	Canonical func(w *World[W])
+	// Rename gives a pod the name, and everything that follows from it, that the i-th pod has. With it, worlds are one that differ only in
+	// which pod has which name. Names then mean nothing but an order: planning is done for every order that the names of a world can
+	// be in, see MaxOrders. Only for workloads without claims. May be nil.
+	Rename func(pod *corev1.Pod, i int)
+	// MaxOrders is for how many orders of its names a world is planned in at most. When omitted, it is 24: all there are of four pods.
+	MaxOrders int
+	// Plain explores without reduction: what no decision can depend on is kept, and worlds with other budgets are other worlds.
+	// There is no use for it but to show that the reduction loses nothing.
+	Plain bool
+	// Fingerprints fills in Result.Worlds.
+	Fingerprints bool
 	// MaxStates is how many worlds are visited at most. When omitted, it is a million.
 	MaxStates int
 	// MayCut says that not visiting all worlds is no failure.
 	MayCut bool
 	// Workers is how many worlds are expanded at the same time. When omitted, it is two.
 	Workers int
+
+	// anonymous is Rename for fingerprints alone.
+	anonymous func(pod *corev1.Pod, i int)
 }
 
-// Change is something the user does to the workload.
+// Budget is how often things may happen that do not happen by themselves.
+type Budget struct {
+	// Harm are harmful moves.
+	Harm int8
+	// Edits are changes of the template, Scalings all other changes that the user makes.
+	Edits, Scalings int8
+}
+
+// covers says that the budget allows all that the other one allows.
+func (b Budget) covers(other Budget) bool {
+	return b.Harm >= other.Harm && b.Edits >= other.Edits && b.Scalings >= other.Scalings
+}
+
+func (b Budget) without(cost Budget) Budget {
+	return Budget{Harm: b.Harm - cost.Harm, Edits: b.Edits - cost.Edits, Scalings: b.Scalings - cost.Scalings}
+}
+
+// Change is something the user does to the workload. It counts as an edit of the template or as one of the other changes.
 type Change[W any] struct {
 	Name string
 	To   W
+	Edit bool
+}
+
+func (c Change[W]) kind() kind {
+	if c.Edit {
+		return edits
+	}
+	return scalings
 }
 
 // Result is what an exploration has seen.
@@ -57,12 +96,20 @@ type Result struct {
 	States, Transitions, Cut int
 	// Pods is how many different pods there were.
 	Pods int
+	// Unordered is how many worlds have more orders of names than were planned in.
+	Unordered int
 	// Failure is the first thing that was wrong, with the shortest history that leads to it; empty if all is well.
 	Failure string
+	// Worlds are the reduced worlds that were visited, as hashes of what is in them. Nil unless asked for.
+	Worlds map[[16]byte]struct{}
 }
 
 func (r Result) String() string {
-	return fmt.Sprintf("explored %d states, %d transitions, cut %d (%d different pods)", r.States, r.Transitions, r.Cut, r.Pods)
+	text := fmt.Sprintf("explored %d states, %d transitions, cut %d (%d different pods)", r.States, r.Transitions, r.Cut, r.Pods)
+	if r.Unordered > 0 {
+		text += fmt.Sprintf("; in %d states not every order of names was planned", r.Unordered)
+	}
+	return text
 }
 
 // Explore runs the exploration and fails the test if anything is wrong.
@@ -87,21 +134,27 @@ func (e Exploration[W]) Run() Result {
 	if e.MaxStates == 0 {
 		e.MaxStates = 1_000_000
 	}
+	if e.MaxOrders == 0 {
+		e.MaxOrders = 24
+	}
 	if e.Workers == 0 {
 		e.Workers = 2
 	}
-	x := &explorer[W]{Exploration: e, atlas: newAtlas(e.Cluster), index: map[state[W]]int32{}}
+	x := &explorer[W]{Exploration: e, atlas: newAtlas(e.Cluster, !e.Plain), index: map[key]int32{}, seeds: newSeeds()}
 	for _, w := range e.Start {
-		s, err := x.state(0, nil, nil, e.normalized(w))
+		w = w.clone()
+		for i, p := range w.Pods {
+			w.Pods[i] = x.atlas.settle(p.DeepCopy())
+		}
+		s, err := x.state(nil, nil, w)
 		if err != nil {
 			return Result{Failure: err.Error()}
 		}
-		x.visit(s, -1, 0)
+		x.arrive(x.visit(x.target(s, e.Budget), -1), e.Budget)
 	}
-	for begin := 0; begin < len(x.nodes) && x.failure == ""; {
-		end := min(len(x.nodes), begin+batch)
-		x.store(begin, x.expandAll(begin, end))
-		begin = end
+	for len(x.queue) > 0 && x.failure == "" {
+		items := x.next()
+		x.store(items, x.expandAll(items))
 	}
 	if x.failure == "" {
 		x.checkSpinning()
@@ -109,59 +162,122 @@ func (e Exploration[W]) Run() Result {
 	if x.failure == "" {
 		x.checkGoal()
 	}
-	return Result{
-		States: len(x.nodes), Transitions: x.transitions, Cut: x.cut, Pods: len(x.atlas.pods.objects) - 1, Failure: x.failure,
+	unordered := 0
+	for i := range x.nodes {
+		if x.nodes[i].unordered {
+			unordered++
+		}
 	}
-}
-
-// normalized is a copy of a world whose pods are as the explorer keeps them.
-func (e Exploration[W]) normalized(w *World[W]) *World[W] {
-	w = w.clone()
-	for i, p := range w.Pods {
-		w.Pods[i] = e.Cluster.normalize(p.DeepCopy())
+	result := Result{
+		Unordered: unordered,
+		States:    len(x.nodes), Transitions: x.transitions, Cut: x.cut, Pods: len(x.atlas.pods.objects) - 1, Failure: x.failure,
 	}
-	return w
+	if e.Fingerprints {
+		result.Worlds = x.fingerprints()
+	}
+	return result
 }
 
 // explorer is one run.
+//
+// A budget is no part of a world: what is planned in a world, whether that is right and whether a goal can be reached from it without
+// harm or changes does not depend on what else may happen later. So a world is planned in once, and visited again only with a budget that
+// allows something that no budget before did.
 type explorer[W comparable] struct {
 	Exploration[W]
 	atlas *atlas
-	index map[state[W]]int32
+	seeds [2]maphash.Seed
+	// index finds a world by its hash: 128 bits of it are as good as the world, which would take ten times the memory.
+	index map[key]int32
 	nodes []node[W]
-	// forward are the targets of edges that happen by themselves, of node i from nodes[i].forward on.
-	forward     []int32
+	// queue are the worlds that were reached with a budget that allows more than those before.
+	queue       []int32
 	transitions int
 	cut         int
 	failure     string
 }
 
+// key is the hash of a world.
+type key [2]uint64
+
+func newSeeds() [2]maphash.Seed { return [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()} }
+
+// kind is why a step happens.
+type kind uint8
+
+const (
+	// itself: sooner or later the step happens by itself.
+	itself kind = iota
+	harm
+	edits
+	scalings
+	kinds
+)
+
+func (k kind) cost() Budget {
+	switch k {
+	case harm:
+		return Budget{Harm: 1}
+	case edits:
+		return Budget{Edits: 1}
+	case scalings:
+		return Budget{Scalings: 1}
+	default:
+		return Budget{}
+	}
+}
+
 // node is a visited world.
 type node[W comparable] struct {
 	state state[W]
-	// parent is the world it was first reached from, by the edge with this number; -1 for a start.
-	parent, edge int32
-	// forward is where its edges begin in explorer.forward.
-	forward int
-	// whole is where the whole plan leads; -1 when it is empty.
-	whole int32
+	// parent is the world it was first reached from; -1 for a start.
+	parent int32
+	// budgets are those it was reached with, none of which covers another one; fresh are those that were not followed up yet.
+	budgets, fresh []Budget
+	queued         bool
+	// done says of which kinds the steps are known.
+	done [kinds]bool
 	// goal: the world is as it should be. open: it leads to worlds that were not visited.
 	goal, open bool
 	// idle: nothing is planned. waits: and no time is set to look again.
 	idle, waits bool
-	// later are worlds that only time leads to.
-	later []int32
+	// unordered: there are orders of its names that were not planned in.
+	unordered bool
+	steps     []step
+}
+
+// step is one way out of a world, as it is remembered.
+type step struct {
+	to   int32
+	kind kind
+	// forward: it happens sooner or later. whole: it is the whole plan. time: nothing but time passes.
+	forward, whole, time bool
+}
+
+// target is a world that a step leads to, with its hash.
+type target[W comparable] struct {
+	state state[W]
+	key   key
+}
+
+func (x *explorer[W]) target(s state[W], b Budget) target[W] {
+	if x.Plain {
+		s.budget = b
+	}
+	return target[W]{s, key{maphash.Comparable(x.seeds[0], s), maphash.Comparable(x.seeds[1], s)}}
 }
 
 // edge is one way out of a world.
 type edge[W comparable] struct {
-	to state[W]
+	to   state[W]
+	kind kind
 	// label describes it; costly, and needed only for the history of a failure.
 	label func() string
-	// forward: it happens by itself, sooner or later. whole: it is the whole plan. time: nothing but time passes.
+	// forward, whole and time are those of step.
 	forward, whole, time bool
 	// failure is what is wrong with it.
 	failure string
+	target  target[W]
 }
 
 // expansion is a world with its ways out.
@@ -169,17 +285,47 @@ type expansion[W comparable] struct {
 	edges       []edge[W]
 	goal        bool
 	idle, waits bool
+	unordered   bool
 	failure     string
 }
 
-// expandAll expands the nodes from begin to end, in parallel.
-func (x *explorer[W]) expandAll(begin, end int) []expansion[W] {
-	results := make([]expansion[W], end-begin)
+// visitor is a visit of a world with the budgets that are new to it.
+type visitor struct {
+	node    int32
+	budgets []Budget
+	// due are the kinds of steps that some budget allows and that are not known yet.
+	due [kinds]bool
+}
+
+// next takes the next worlds from the queue.
+func (x *explorer[W]) next() []visitor {
+	items := make([]visitor, min(len(x.queue), batch))
+	for i, n := range x.queue[:len(items)] {
+		at := &x.nodes[n]
+		v := visitor{node: n, budgets: at.fresh}
+		for k := range kinds {
+			v.due[k] = !at.done[k] && slices.ContainsFunc(v.budgets, func(b Budget) bool { return b.covers(k.cost()) })
+			at.done[k] = at.done[k] || v.due[k]
+		}
+		at.fresh, at.queued = nil, false
+		items[i] = v
+	}
+	x.queue = x.queue[len(items):]
+	return items
+}
+
+// expandAll expands the nodes, in parallel.
+func (x *explorer[W]) expandAll(items []visitor) []expansion[W] {
+	results := make([]expansion[W], len(items))
 	var group sync.WaitGroup
 	for worker := range x.Workers {
 		group.Go(func() {
-			for i := begin + worker; i < end; i += x.Workers {
-				results[i-begin] = x.expand(i)
+			for i := worker; i < len(items); i += x.Workers {
+				results[i] = x.expand(items[i].node, items[i].due)
+				for e := range results[i].edges {
+					edge := &results[i].edges[e]
+					edge.target = x.target(edge.to, items[i].budgets[0].without(edge.kind.cost()))
+				}
 			}
 		})
 	}
@@ -187,32 +333,110 @@ func (x *explorer[W]) expandAll(begin, end int) []expansion[W] {
 	return results
 }
 
-// expand plans in a world and finds everything that can happen next.
-func (x *explorer[W]) expand(i int) expansion[W] {
-	s := &x.nodes[i].state
+// expand finds everything that can happen next, of the given kinds. For what happens by itself it plans.
+func (x *explorer[W]) expand(n int32, due [kinds]bool) (out expansion[W]) {
+	s := &x.nodes[n].state
+	add := func(e edge[W]) { out.edges = append(out.edges, e) }
 	w := expand(x.atlas, s)
-	plan, after := x.Step(w)
-	out := expansion[W]{
-		goal: x.Goal(w, plan), idle: len(plan.Actions) == 0 && after == w.Set, waits: plan.RecheckAfter == 0,
+	recheck := false
+	if due[itself] {
+		plan, after := x.Step(w)
+		recheck = plan.RecheckAfter > 0
+		out.goal, out.idle, out.waits = x.Goal(w, plan), len(plan.Actions) == 0 && after == w.Set, plan.RecheckAfter == 0
+		if n%32 == 0 {
+			for _, p := range s.pods {
+				if p != 0 && !x.atlas.pods.intact(p) {
+					out.failure = "the planner changed a pod that it was given to read"
+					return out
+				}
+			}
+		}
+		x.controllerSteps(s, w, plan, after, add)
+		if x.Rename != nil {
+			x.otherOrders(s, &out, &recheck)
+		}
 	}
-	if i%32 == 0 {
-		for _, p := range s.pods {
-			if p != 0 && !x.atlas.pods.intact(p) {
-				out.failure = "the planner changed a pod that it was given to read"
-				return out
+	if due[itself] || due[harm] {
+		x.clusterSteps(s, w, due, recheck, add)
+	}
+	if x.Changes != nil && (due[edits] || due[scalings]) {
+		for _, change := range x.Changes(w) {
+			if due[change.kind()] {
+				next := *s
+				next.set = change.To
+				add(edge[W]{to: x.canonical(next), kind: change.kind(), label: func() string { return "the user: " + change.Name }})
 			}
 		}
 	}
-	add := func(e edge[W]) { out.edges = append(out.edges, e) }
+	return out
+}
 
+// otherOrders adds what the controller does when the names of the pods are in another order.
+func (x *explorer[W]) otherOrders(s *state[W], out *expansion[W], recheck *bool) {
+	known := map[state[W]]bool{}
+	for _, e := range out.edges {
+		known[e.to] = true
+	}
+	var classes []id
+	for _, p := range s.pods {
+		if p != 0 {
+			classes = append(classes, x.atlas.classOf(p, x.Rename))
+		}
+	}
+	slices.Sort(classes)
+	for planned := 1; nextOrder(classes); planned++ {
+		if planned == x.MaxOrders {
+			out.unordered = true
+			return
+		}
+		named := state[W]{set: s.set}
+		for i, class := range classes {
+			named.pods[i] = x.atlas.member(class, i, x.Rename)
+		}
+		w := expand(x.atlas, &named)
+		plan, after := x.Step(w)
+		*recheck = *recheck || plan.RecheckAfter > 0
+		out.goal = out.goal && x.Goal(w, plan)
+		out.idle = out.idle && len(plan.Actions) == 0 && after == w.Set
+		x.controllerSteps(&named, w, plan, after, func(e edge[W]) {
+			if e.failure == "" && known[e.to] {
+				return
+			}
+			known[e.to] = true
+			e.whole = false
+			out.edges = append(out.edges, e)
+		})
+	}
+}
+
+// nextOrder makes the next larger order of the numbers, and reports whether there is one.
+func nextOrder(numbers []id) bool {
+	i := len(numbers) - 2
+	for i >= 0 && numbers[i] >= numbers[i+1] {
+		i--
+	}
+	if i < 0 {
+		return false
+	}
+	j := len(numbers) - 1
+	for numbers[j] <= numbers[i] {
+		j--
+	}
+	numbers[i], numbers[j] = numbers[j], numbers[i]
+	slices.Reverse(numbers[i+1:])
+	return true
+}
+
+// controllerSteps adds the whole plan, each of its actions alone, and each half of an action.
+func (x *explorer[W]) controllerSteps(s *state[W], w *World[W], plan podset.Plan, after W, add func(edge[W])) {
 	whole := w.clone()
 	var wrong error
 	for _, action := range plan.Actions {
-		if err := Apply(whole, action); err != nil && wrong == nil {
+		if err := x.apply(whole, action); err != nil && wrong == nil {
 			wrong = err
 		}
 	}
-	if !out.idle {
+	if len(plan.Actions) > 0 || after != w.Set {
 		whole.Set = after
 		e := x.event(s, w, whole, plan.Actions, wrong)
 		e.forward, e.whole = true, true
@@ -222,53 +446,44 @@ func (x *explorer[W]) expand(i int) expansion[W] {
 	for _, action := range plan.Actions {
 		if len(plan.Actions) > 1 || after != w.Set {
 			single := w.clone()
-			err := Apply(single, action)
+			err := x.apply(single, action)
 			e := x.event(s, w, single, []podset.Action{action}, err)
 			e.forward = true
 			e.label = func() string { return "the controller, only: " + DescribeAction(action) }
 			add(e)
 		}
-		for _, half := range Halves[W](action) {
+		for _, half := range Halves(action) {
 			partly := w.clone()
-			err := half(partly)
+			err := x.apply(partly, half)
 			e := x.event(s, w, partly, []podset.Action{action}, err)
 			e.label = func() string { return "the controller, half of: " + DescribeAction(action) }
 			add(e)
 		}
 	}
-	x.clusterMoves(s, w, plan.RecheckAfter > 0, add)
-	if x.Changes != nil {
-		for _, change := range x.Changes(w) {
-			next := *s
-			next.set = change.To
-			add(edge[W]{to: x.canonical(next), label: func() string { return "the user: " + change.Name }})
-		}
-	}
-	return out
 }
 
-// clusterMoves adds what can happen without the controller and the user.
-func (x *explorer[W]) clusterMoves(s *state[W], w *World[W], recheck bool, add func(edge[W])) {
+// clusterSteps adds what can happen without the controller and the user.
+func (x *explorer[W]) clusterSteps(s *state[W], w *World[W], due [kinds]bool, recheck bool, add func(edge[W])) {
 	for at, pod := range s.pods {
 		if pod == 0 {
 			continue
 		}
 		for _, m := range x.atlas.movesOf(pod) {
-			harmful := m.move.harmful()
-			if harmful && (int(s.harm) >= x.MaxHarm || !slices.Contains(x.Harm, m.move)) {
+			why := itself
+			if m.move.harmful() {
+				why = harm
+			}
+			if !due[why] || why == harm && !slices.Contains(x.Harm, m.move) {
 				continue
 			}
 			next := *s
-			if harmful {
-				next.harm++
-			}
 			next.pods[at] = m.to
 			name := w.Pods[at].Name
 			if m.to == 0 {
 				gone := w.clone()
 				gone.remove(name)
 				var err error
-				if next, err = x.state(next.harm, s, w, gone); err != nil {
+				if next, err = x.state(s, w, gone); err != nil {
 					add(edge[W]{failure: err.Error(), label: func() string { return name }})
 					continue
 				}
@@ -277,10 +492,13 @@ func (x *explorer[W]) clusterMoves(s *state[W], w *World[W], recheck bool, add f
 			}
 			isTime := m.move == Elapse
 			add(edge[W]{
-				to: next, label: func() string { return name + " " + string(m.move) },
-				forward: !harmful && (!isTime || recheck), time: isTime,
+				to: next, kind: why, label: func() string { return name + " " + string(m.move) },
+				forward: why == itself && (!isTime || recheck), time: isTime,
 			})
 		}
+	}
+	if !due[itself] {
+		return
 	}
 	for at, claim := range w.Claims {
 		if orphaned(w, claim) {
@@ -292,6 +510,43 @@ func (x *explorer[W]) clusterMoves(s *state[W], w *World[W], recheck bool, add f
 	}
 }
 
+// apply is Apply, with what it makes of a pod remembered.
+func (x *explorer[W]) apply(w *World[W], action podset.Action) error {
+	var key result
+	before := (*corev1.Pod)(nil)
+	if action.Pod != nil {
+		before = w.Pod(action.Pod.Name)
+	}
+	change, err := json.Marshal(action.Edit)
+	if err != nil {
+		return fmt.Errorf("encoding an edit: %w", err)
+	}
+	switch {
+	case action.Verb == podset.VerbCreate && before == nil:
+		created, err := action.Pod.Marshal()
+		if err != nil {
+			return fmt.Errorf("encoding pod %s: %w", action.Pod.Name, err)
+		}
+		key = result{verb: action.Verb, edit: string(change), created: string(created)}
+	case before != nil && (action.Verb == podset.VerbEdit || action.Verb == podset.VerbDelete):
+		key = result{pod: before, verb: action.Verb, edit: string(change)}
+	default:
+		return Apply(w, action)
+	}
+	if known := x.atlas.resultOf(key); known != nil {
+		createClaims(w, action.Claims)
+		w.put(known)
+		return nil
+	}
+	if err := Apply(w, action); err != nil {
+		return err
+	}
+	normal := x.atlas.normal(w.Pod(action.Pod.Name))
+	w.put(normal)
+	x.atlas.remember(key, normal)
+	return nil
+}
+
 // event is the edge of a step of the controller, judged by the invariants.
 func (x *explorer[W]) event(s *state[W], before, after *World[W], actions []podset.Action, wrong error) edge[W] {
 	if wrong != nil {
@@ -299,7 +554,7 @@ func (x *explorer[W]) event(s *state[W], before, after *World[W], actions []pods
 	}
 	for i, p := range after.Pods {
 		if j, found := before.find(p.Name); !found || before.Pods[j] != p {
-			after.Pods[i] = x.Cluster.normalize(p)
+			after.Pods[i] = x.atlas.normal(p)
 		}
 	}
 	for _, invariant := range x.Always {
@@ -307,7 +562,12 @@ func (x *explorer[W]) event(s *state[W], before, after *World[W], actions []pods
 			return edge[W]{to: *s, failure: invariant.Name + ": " + err.Error()}
 		}
 	}
-	to, err := x.state(s.harm, s, before, after)
+	for i, p := range after.Pods {
+		if j, found := before.find(p.Name); !found || before.Pods[j] != p {
+			after.Pods[i] = x.atlas.kept(p)
+		}
+	}
+	to, err := x.state(s, before, after)
 	if err != nil {
 		return edge[W]{to: *s, failure: err.Error()}
 	}
@@ -315,12 +575,8 @@ func (x *explorer[W]) event(s *state[W], before, after *World[W], actions []pods
 }
 
 // state makes numbers of a world that came from another one, whose objects are known; both are nil for a start.
-func (x *explorer[W]) state(harm uint8, from *state[W], before, w *World[W]) (state[W], error) {
-	if x.Canonical != nil {
-		w = w.clone()
-		x.Canonical(w)
-	}
-	to := state[W]{set: w.Set, harm: harm}
+func (x *explorer[W]) state(from *state[W], before, w *World[W]) (state[W], error) {
+	to := state[W]{set: w.Set}
 	if len(w.Pods) > maxObjects || len(w.Claims) > maxObjects {
 		return to, fmt.Errorf("a world of %d pods and %d claims; %d are the limit of an exploration", len(w.Pods), len(w.Claims), maxObjects)
 	}
@@ -331,7 +587,7 @@ func (x *explorer[W]) state(harm uint8, from *state[W], before, w *World[W]) (st
 				continue
 			}
 		}
-		to.pods[i] = x.atlas.pods.add(p)
+		to.pods[i] = x.atlas.number(p)
 	}
 	for i, c := range w.Claims {
 		if before != nil {
@@ -342,23 +598,31 @@ func (x *explorer[W]) state(harm uint8, from *state[W], before, w *World[W]) (st
 		}
 		to.claims[i] = x.atlas.claims.add(c)
 	}
-	return to, nil
+	return x.canonical(to), nil
 }
 
+// canonical gives the pods the names that go with their order, if names mean nothing.
 func (x *explorer[W]) canonical(s state[W]) state[W] {
-	if x.Canonical == nil {
+	if x.Rename == nil {
 		return s
 	}
-	canonical, err := x.state(s.harm, nil, nil, expand(x.atlas, &s))
-	if err != nil {
-		return s
+	var classes []id
+	for _, p := range s.pods {
+		if p != 0 {
+			classes = append(classes, x.atlas.classOf(p, x.Rename))
+		}
 	}
-	return canonical
+	slices.Sort(classes)
+	s.pods = [maxObjects]id{}
+	for i, class := range classes {
+		s.pods[i] = x.atlas.member(class, i, x.Rename)
+	}
+	return s
 }
 
 // visit returns the number of a world, a new one if it was never met; -1 when there is no room.
-func (x *explorer[W]) visit(s state[W], parent, edge int32) int32 {
-	if known, found := x.index[s]; found {
+func (x *explorer[W]) visit(to target[W], parent int32) int32 {
+	if known, found := x.index[to.key]; found {
 		return known
 	}
 	if len(x.nodes) >= x.MaxStates {
@@ -366,39 +630,54 @@ func (x *explorer[W]) visit(s state[W], parent, edge int32) int32 {
 		return -1
 	}
 	n := int32(len(x.nodes))
-	x.index[s] = n
-	x.nodes = append(x.nodes, node[W]{state: s, parent: parent, edge: edge, whole: -1})
+	x.index[to.key] = n
+	x.nodes = append(x.nodes, node[W]{state: to.state, parent: parent})
 	return n
 }
 
-// store takes over what the nodes from begin on lead to.
-func (x *explorer[W]) store(begin int, results []expansion[W]) {
+// arrive notes that a world is reached with a budget, if that allows more than before.
+func (x *explorer[W]) arrive(n int32, b Budget) {
+	at := &x.nodes[n]
+	if slices.ContainsFunc(at.budgets, func(known Budget) bool { return known.covers(b) }) {
+		return
+	}
+	at.budgets = append(slices.DeleteFunc(at.budgets, b.covers), b)
+	at.fresh = append(slices.DeleteFunc(at.fresh, b.covers), b)
+	if !at.queued {
+		at.queued = true
+		x.queue = append(x.queue, n)
+	}
+}
+
+// store takes over what the worlds lead to.
+func (x *explorer[W]) store(items []visitor, results []expansion[W]) {
 	for i, result := range results {
-		n := int32(begin + i)
-		x.nodes[n].goal, x.nodes[n].idle, x.nodes[n].waits = result.goal, result.idle, result.waits
-		x.nodes[n].forward = len(x.forward)
+		n := items[i].node
 		if result.failure != "" {
 			x.fail(n, result.failure)
 			return
 		}
-		for number, e := range result.edges {
+		if items[i].due[itself] {
+			x.nodes[n].goal, x.nodes[n].idle, x.nodes[n].waits, x.nodes[n].unordered = result.goal, result.idle, result.waits, result.unordered
+		}
+		for _, e := range result.edges {
 			if e.failure != "" {
 				x.fail(n, e.label()+"\n"+e.failure)
 				return
 			}
 			x.transitions++
-			to := x.visit(e.to, n, int32(number))
-			switch {
-			case to < 0:
+			to := x.visit(e.target, n)
+			if to < 0 {
 				x.nodes[n].open = true
 				continue
-			case e.whole:
-				x.nodes[n].whole = to
-			case e.time:
-				x.nodes[n].later = append(x.nodes[n].later, to)
 			}
-			if e.forward {
-				x.forward = append(x.forward, to)
+			x.nodes[n].steps = append(x.nodes[n].steps, step{to: to, kind: e.kind, forward: e.forward, whole: e.whole, time: e.time})
+		}
+		for _, s := range x.nodes[n].steps {
+			for _, b := range items[i].budgets {
+				if cost := s.kind.cost(); b.covers(cost) {
+					x.arrive(s.to, b.without(cost))
+				}
 			}
 		}
 	}
@@ -414,7 +693,7 @@ func (x *explorer[W]) checkSpinning() {
 		for n >= 0 && mark[n] == unknown {
 			mark[n] = onPath
 			path = append(path, n)
-			n = x.nodes[n].whole
+			n = x.whole(n)
 		}
 		if n >= 0 && mark[n] == onPath {
 			x.fail(n, "the controller turns in circles: one pass after the other it acts, and comes back to this world")
@@ -425,37 +704,51 @@ func (x *explorer[W]) checkSpinning() {
 		}
 	}
 	for n := range x.nodes {
-		if node := &x.nodes[n]; node.idle && node.waits {
-			for _, later := range node.later {
-				if !x.nodes[later].idle {
-					x.fail(int32(n), "when time has passed there is something to do, but nothing asks to look again\nthen: "+x.planAt(later))
-					return
-				}
+		node := &x.nodes[n]
+		if !node.idle || !node.waits {
+			continue
+		}
+		for _, s := range node.steps {
+			if s.time && !x.nodes[s.to].idle {
+				x.fail(int32(n), "when time has passed there is something to do, but nothing asks to look again\nthen: "+x.planAt(s.to))
+				return
 			}
 		}
 	}
 }
 
+// whole is where the whole plan leads; -1 when it is empty.
+func (x *explorer[W]) whole(n int32) int32 {
+	for _, s := range x.nodes[n].steps {
+		if s.whole {
+			return s.to
+		}
+	}
+	return -1
+}
+
 // checkGoal finds worlds from which no goal can be reached any more.
 func (x *explorer[W]) checkGoal() {
-	// backward are the edges the other way round: those to node i are from start[i] on.
+	// backward are the forward steps the other way round: those to node i are from start[i] on.
 	start := make([]int, len(x.nodes)+1)
-	for _, to := range x.forward {
-		start[to+1]++
+	for i := range x.nodes {
+		for _, s := range x.nodes[i].steps {
+			if s.forward {
+				start[s.to+1]++
+			}
+		}
 	}
 	for i := range x.nodes {
 		start[i+1] += start[i]
 	}
-	backward := make([]int32, len(x.forward))
+	backward := make([]int32, start[len(x.nodes)])
 	next := slices.Clone(start)
-	for n := range x.nodes {
-		end := len(x.forward)
-		if n+1 < len(x.nodes) {
-			end = x.nodes[n+1].forward
-		}
-		for _, to := range x.forward[x.nodes[n].forward:end] {
-			backward[next[to]] = int32(n)
-			next[to]++
+	for i := range x.nodes {
+		for _, s := range x.nodes[i].steps {
+			if s.forward {
+				backward[next[s.to]] = int32(i)
+				next[s.to]++
+			}
 		}
 	}
 	reaches := make([]bool, len(x.nodes))
@@ -507,8 +800,7 @@ func (x *explorer[W]) fail(n int32, what string) {
 	for i, at := range numbers[1:] {
 		before := expand(x.atlas, &x.nodes[numbers[i]].state)
 		after := expand(x.atlas, &x.nodes[at].state)
-		label := x.expand(int(numbers[i])).edges[x.nodes[at].edge].label()
-		fmt.Fprintf(&text, "%d. %s\n", i+1, label)
+		fmt.Fprintf(&text, "%d. %s\n", i+1, x.labelOf(numbers[i], at))
 		if before.Set != after.Set {
 			fmt.Fprintf(&text, "        %+v\n", after.Set)
 		}
@@ -522,32 +814,18 @@ func (x *explorer[W]) fail(n int32, what string) {
 	x.failure = text.String()
 }
 
-func indent(text string) string {
-	return "    " + strings.ReplaceAll(text, "\n", "\n    ")
-}
-
-// Interchangeable is a Canonical for pods whose names mean nothing: it sorts them by everything else and names them anew.
-func Interchangeable[W any](name func(i int) string) func(*World[W]) {
-	return func(w *World[W]) {
-		type anonymous struct {
-			pod  *corev1.Pod
-			text string
-		}
-		all := make([]anonymous, len(w.Pods))
-		for i, p := range w.Pods {
-			p = p.DeepCopy()
-			p.Name, p.UID = "", ""
-			data, err := p.Marshal()
-			if err != nil {
-				panic(fmt.Sprintf("encoding a pod: %v", err))
-			}
-			all[i] = anonymous{p, string(data)}
-		}
-		slices.SortFunc(all, func(a, b anonymous) int { return strings.Compare(a.text, b.text) })
-		for i := range all {
-			all[i].pod.Name = name(i)
-			all[i].pod.UID = uidOf(name(i))
-			w.Pods[i] = all[i].pod
+// labelOf describes the step from one world to another one.
+func (x *explorer[W]) labelOf(from, to int32) string {
+	for _, e := range x.expand(from, [kinds]bool{true, true, true, true}).edges {
+		same := e.to
+		same.budget = x.nodes[to].state.budget
+		if same == x.nodes[to].state {
+			return e.label()
 		}
 	}
+	return "(a step that cannot be found again)"
+}
+
+func indent(text string) string {
+	return "    " + strings.ReplaceAll(text, "\n", "\n    ")
 }

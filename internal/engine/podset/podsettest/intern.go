@@ -9,10 +9,12 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // maxObjects is how many pods, and how many claims, a world under exploration has at most.
-const maxObjects = 10
+const maxObjects = 12
 
 // id is an object that a table knows; 0 is none.
 type id int32
@@ -77,20 +79,149 @@ type podMove struct {
 // atlas knows all pods and claims that were met, and what can happen to each pod.
 type atlas struct {
 	cluster Cluster
-	pods    *table[corev1.Pod]
-	claims  *table[corev1.PersistentVolumeClaim]
+	// reduce says that what no decision can depend on is left out.
+	reduce bool
+	pods   *table[corev1.Pod]
+	claims *table[corev1.PersistentVolumeClaim]
 
 	mu    sync.RWMutex
 	moves map[id][]podMove
+	// results are what requests make of pods that are known; normalized says that a pod is one of them. reduced is what is kept of a
+	// pod, numbers what it is called. They save most of the time of an exploration.
+	results    map[result]*corev1.Pod
+	normalized map[*corev1.Pod]bool
+	reduced    map[*corev1.Pod]*corev1.Pod
+	numbers    map[*corev1.Pod]id
+
+	// classes are the numbers of pods without their names, members the pods of a class by name.
+	classes map[id]id
+	members map[member]id
 }
 
-func newAtlas(c Cluster) *atlas {
+// member is the i-th pod of a world, of a class.
+type member struct {
+	class id
+	i     int
+}
+
+// classOf is the number of a pod without its name: that of the same pod as the first one.
+func (a *atlas) classOf(pod id, rename func(*corev1.Pod, int)) id {
+	a.mu.RLock()
+	class, known := a.classes[pod]
+	a.mu.RUnlock()
+	if known {
+		return class
+	}
+	first := a.pods.get(pod).DeepCopy()
+	rename(first, 0)
+	class = a.pods.add(first)
+	a.mu.Lock()
+	a.classes[pod] = class
+	a.mu.Unlock()
+	return class
+}
+
+// member is a pod of the class with the i-th name.
+func (a *atlas) member(class id, i int, rename func(*corev1.Pod, int)) id {
+	key := member{class, i}
+	a.mu.RLock()
+	pod, known := a.members[key]
+	a.mu.RUnlock()
+	if known {
+		return pod
+	}
+	named := a.pods.get(class).DeepCopy()
+	rename(named, i)
+	pod = a.pods.add(named)
+	a.mu.Lock()
+	a.members[key], a.classes[pod] = pod, class
+	a.mu.Unlock()
+	return pod
+}
+
+// result is a request to a pod: an edit, a deletion, or the creation of a pod with its first edit.
+type result struct {
+	pod           *corev1.Pod
+	verb          podset.Verb
+	edit, created string
+}
+
+func (a *atlas) resultOf(r result) *corev1.Pod {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.results[r]
+}
+
+// remember keeps what a request makes of a pod. Nobody changes either pod any more.
+func (a *atlas) remember(r result, normal *corev1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.results[r] = normal
+	a.normalized[normal] = true
+}
+
+// normal is the pod as a cluster keeps it. It may change the pod that it is given.
+func (a *atlas) normal(pod *corev1.Pod) *corev1.Pod {
+	a.mu.RLock()
+	is := a.normalized[pod]
+	a.mu.RUnlock()
+	if is {
+		return pod
+	}
+	return a.cluster.normalize(pod)
+}
+
+// kept is what the atlas keeps of a normalized pod.
+func (a *atlas) kept(pod *corev1.Pod) *corev1.Pod {
+	if !a.reduce {
+		return pod
+	}
+	a.mu.RLock()
+	known, remembered := a.reduced[pod], a.normalized[pod]
+	a.mu.RUnlock()
+	if known != nil {
+		return known
+	}
+	n := a.pods.add(a.cluster.reduce(pod.DeepCopy()))
+	kept := a.pods.get(n)
+	if remembered {
+		a.mu.Lock()
+		a.reduced[pod], a.numbers[kept] = kept, n
+		a.mu.Unlock()
+	}
+	return kept
+}
+
+// number is what the pod is called.
+func (a *atlas) number(pod *corev1.Pod) id {
+	a.mu.RLock()
+	n, known := a.numbers[pod]
+	a.mu.RUnlock()
+	if known {
+		return n
+	}
+	return a.pods.add(pod)
+}
+
+func newAtlas(c Cluster, reduce bool) *atlas {
 	return &atlas{
 		cluster: c,
+		reduce:  reduce,
 		pods:    newTable(func(p *corev1.Pod) ([]byte, error) { return p.Marshal() }),
 		claims:  newTable(func(c *corev1.PersistentVolumeClaim) ([]byte, error) { return c.Marshal() }),
-		moves:   map[id][]podMove{},
+		moves:   map[id][]podMove{}, classes: map[id]id{}, members: map[member]id{},
+		results: map[result]*corev1.Pod{}, normalized: map[*corev1.Pod]bool{},
+		reduced: map[*corev1.Pod]*corev1.Pod{}, numbers: map[*corev1.Pod]id{},
 	}
+}
+
+// settle makes a pod what the atlas keeps of it. It changes the pod that it is given.
+func (a *atlas) settle(pod *corev1.Pod) *corev1.Pod {
+	pod = a.cluster.normalize(pod)
+	if a.reduce {
+		pod = a.cluster.reduce(pod)
+	}
+	return pod
 }
 
 // movesOf is what can happen to a pod, sorted by name; computed once.
@@ -105,7 +236,7 @@ func (a *atlas) movesOf(pod id) []podMove {
 	for move, result := range a.cluster.moves(a.pods.get(pod)) {
 		to := id(0)
 		if result != nil {
-			to = a.pods.add(a.cluster.normalize(result))
+			to = a.pods.add(a.settle(result))
 		}
 		if to != pod {
 			all = append(all, podMove{move, to})
@@ -125,8 +256,9 @@ func (a *atlas) movesOf(pod id) []podMove {
 
 // state is a world as numbers. Pods and claims stand in the order of their names.
 type state[W comparable] struct {
-	set    W
-	harm   uint8
+	set W
+	// budget is zero unless nothing is to be reduced.
+	budget Budget
 	pods   [maxObjects]id
 	claims [maxObjects]id
 }

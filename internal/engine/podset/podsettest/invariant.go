@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
@@ -216,6 +217,67 @@ func HooksHold[W any](hooks *shared.Lifecycle) Invariant[W] {
 			case a.Verb == podset.VerbEdit && a.Edit.Images != nil && lifecycle.StateOf(a.Pod) != shared.StateUpdating &&
 				lifecycle.Hooked(hooks.InPlaceUpdate, e.Before.Pod(a.Pod.Name)):
 				return fmt.Errorf("pod %s is changed, its inPlaceUpdate hook is not released", a.Pod.Name)
+			}
+		}
+		return nil
+	}}
+}
+
+// NothingMoves holds when no pod that is to be left alone gets another revision or is deleted to get one. An update that is under way goes on.
+func NothingMoves[W any](alone func(*World[W], *corev1.Pod) bool) Invariant[W] {
+	return Invariant[W]{Name: "nothing moves that is to be left alone", Check: func(e Event[W]) error {
+		for _, a := range e.Actions {
+			if a.Verb != podset.VerbEdit && a.Verb != podset.VerbDelete || !alone(e.Before, a.Pod) {
+				continue
+			}
+			after := e.After.Pod(a.Pod.Name)
+			const revision = shared.LabelControllerRevisionHash
+			if a.Verb == podset.VerbDelete || after != nil && after.Labels[revision] != a.Pod.Labels[revision] {
+				return fmt.Errorf("%s pod %s (%s)", a.Verb, a.Pod.Name, a.Reason)
+			}
+		}
+		return nil
+	}}
+}
+
+// GraceHolds holds when no image changes under a pod that serves, or before the grace period is over. Only for pods with the gate of updates in
+// place, a grace period and a clock.
+func GraceHolds[W any]() Invariant[W] {
+	return Invariant[W]{Name: "the grace period holds", Check: func(e Event[W]) error {
+		for _, a := range e.Actions {
+			if a.Verb != podset.VerbEdit || a.Edit.Images == nil {
+				continue
+			}
+			record := a.Pod.Annotations[shared.AnnotationInPlaceState]
+			if serves(a.Pod) || strings.Contains(record, Now().Format(time.RFC3339)) && a.Pod.Annotations[shared.AnnotationInPlaceGrace] != "" {
+				return fmt.Errorf("the image of pod %s changes (%s) before its grace period is over", a.Pod.Name, a.Reason)
+			}
+		}
+		return nil
+	}}
+}
+
+// ClaimsStay holds when no claim is deleted that has a pod, and none is made to go with a pod that stays. podOf is the name of
+// the pod that a claim is for.
+func ClaimsStay[W any](podOf func(*corev1.PersistentVolumeClaim) string, stays func(*World[W], *corev1.Pod) bool) Invariant[W] {
+	return Invariant[W]{Name: "claims stay as long as their pods", Check: func(e Event[W]) error {
+		for _, a := range e.Actions {
+			if a.Claim == nil {
+				continue
+			}
+			pod := e.Before.Pod(podOf(a.Claim))
+			if a.Verb == podset.VerbDeleteClaim && pod != nil {
+				return fmt.Errorf("claim %s is deleted, and pod %s has it", a.Claim.Name, pod.Name)
+			}
+			after := e.After.Claim(a.Claim.Name)
+			if after == nil || pod == nil || pod.DeletionTimestamp != nil || !stays(e.Before, pod) {
+				continue
+			}
+			goes := func(claim *corev1.PersistentVolumeClaim) bool {
+				return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID })
+			}
+			if goes(after) && !goes(a.Claim) {
+				return fmt.Errorf("claim %s is to go with pod %s, which stays", a.Claim.Name, pod.Name)
 			}
 		}
 		return nil

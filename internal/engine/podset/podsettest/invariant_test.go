@@ -6,8 +6,10 @@ package podsettest
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -37,6 +39,19 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 	toV2.SetLabel(shared.LabelControllerRevisionHash, "toy-v2")
 	image.SetImage("c", "toy:2")
 	created := running("b")
+	waiting := running("a")
+	waiting.Annotations[shared.AnnotationInPlaceGrace] = "{}"
+	setCondition(waiting, corev1.PodReady, corev1.ConditionFalse)
+	short, over := waiting.DeepCopy(), waiting.DeepCopy()
+	short.Annotations[shared.AnnotationInPlaceState] = `{"updateTimestamp":"` + Now().Format(time.RFC3339) + `"}`
+	over.Annotations[shared.AnnotationInPlaceState] = `{"updateTimestamp":"` + Long().Format(time.RFC3339) + `"}`
+	everyPod := func(*World[toy], *corev1.Pod) bool { return true }
+	noPod := func(*World[toy], *corev1.Pod) bool { return false }
+	podOf := func(claim *corev1.PersistentVolumeClaim) string { return strings.TrimPrefix(claim.Name, "data-") }
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-a"}}
+	handOver := []byte(`{"metadata":{"ownerReferences":[{"kind":"Pod","uid":"uid-a"}]}}`)
+	withUID := running("a")
+	withUID.UID = UIDOf("a")
 
 	cases := map[string]struct {
 		invariant Invariant[toy]
@@ -95,6 +110,39 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 			AtMostUnavailable(func(toy) Bounds { return Bounds{Expected: 3, Max: 2} }),
 			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbDelete}, "a taken away while 2 were unavailable",
 		},
+		"a pod that is to be left alone is moved": {
+			NothingMoves(everyPod), []*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbEdit, Edit: toV2}, "Edit pod a",
+		},
+		"a pod that is to be left alone is deleted": {
+			NothingMoves(everyPod), []*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbDelete}, "Delete pod a",
+		},
+		"a pod that is to be left alone goes on": {
+			NothingMoves(everyPod), []*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbEdit, Edit: image}, "",
+		},
+		"a pod that may move is moved": {
+			NothingMoves(noPod), []*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbEdit, Edit: toV2}, "",
+		},
+		"an image changes under a pod that serves": {
+			GraceHolds[toy](), []*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbEdit, Edit: image}, "before its grace period is over",
+		},
+		"an image changes in the grace period": {
+			GraceHolds[toy](), []*corev1.Pod{short}, podset.Action{Verb: podset.VerbEdit, Edit: image}, "before its grace period is over",
+		},
+		"an image changes after the grace period": {
+			GraceHolds[toy](), []*corev1.Pod{over}, podset.Action{Verb: podset.VerbEdit, Edit: image}, "",
+		},
+		"a claim is deleted that has a pod": {
+			ClaimsStay(podOf, noPod), []*corev1.Pod{withUID}, podset.Action{Verb: podset.VerbDeleteClaim, Claim: claim}, "claim data-a is deleted, and pod a has it",
+		},
+		"a claim is deleted that has no pod": {
+			ClaimsStay(podOf, everyPod), []*corev1.Pod{running("b")}, podset.Action{Verb: podset.VerbDeleteClaim, Claim: claim}, "",
+		},
+		"a claim is to go with a pod that stays": {
+			ClaimsStay(podOf, everyPod), []*corev1.Pod{withUID}, podset.Action{Verb: podset.VerbEditClaim, Claim: claim, ClaimPatch: handOver}, "go with pod a, which stays",
+		},
+		"a claim is to go with a pod that leaves": {
+			ClaimsStay(podOf, noPod), []*corev1.Pod{withUID}, podset.Action{Verb: podset.VerbEditClaim, Claim: claim, ClaimPatch: handOver}, "",
+		},
 		"a pod that nobody wants is deleted": {
 			AtMostUnavailable(func(toy) Bounds { return Bounds{Wanted: []string{"b"}, Max: 0} }),
 			[]*corev1.Pod{running("a")}, podset.Action{Verb: podset.VerbDelete}, "",
@@ -103,7 +151,9 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := &World[toy]{Pods: tc.pods}
-			if tc.action.Pod == nil {
+			if tc.action.Claim != nil {
+				before.Claims = []*corev1.PersistentVolumeClaim{tc.action.Claim}
+			} else if tc.action.Pod == nil {
 				tc.action.Pod = tc.pods[0]
 			}
 			after := before.clone()

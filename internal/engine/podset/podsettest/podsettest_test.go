@@ -19,7 +19,7 @@ import (
 )
 
 // toy is a workload as simple as can be: replicas pods at one image, replaced one by one.
-type toy struct{ version, replicas, edits int8 }
+type toy struct{ version, replicas int8 }
 
 // toyPlanner is its planner. Each field is a mistake that an exploration has to find.
 type toyPlanner struct {
@@ -119,17 +119,14 @@ func toyExploration(p toyPlanner) Exploration[toy] {
 		return names
 	}
 	return Exploration[toy]{
-		Start:   []*World[toy]{{Set: toy{version: 1, replicas: 2, edits: 2}}},
+		Start:   []*World[toy]{{Set: toy{version: 1, replicas: 2}}},
 		Step:    p.step,
 		Cluster: Cluster{Clock: p.minReady > 0, NeverReady: []string{"toy:2"}},
-		Harm:    []Move{Kill}, MaxHarm: 1,
+		Harm:    []Move{Kill}, Budget: Budget{Harm: 1, Edits: 2},
 		Changes: func(w *World[toy]) []Change[toy] {
-			if w.Set.edits == 0 {
-				return nil
-			}
 			to := w.Set
-			to.version, to.edits = to.version+1, to.edits-1
-			return []Change[toy]{{Name: "next version", To: to}}
+			to.version++
+			return []Change[toy]{{Name: "next version", To: to, Edit: true}}
 		},
 		Always: []Invariant[toy]{
 			AtMostUnavailable(func(s toy) Bounds { return Bounds{Wanted: wanted(s), Max: 1, MinReady: p.minReady} }),
@@ -204,7 +201,7 @@ func TestExplorationIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestCanonicalMakesWorldsOne(t *testing.T) {
+func TestNamesThatMeanNothing(t *testing.T) {
 	// A set whose pods mean nothing: any name will do, so the planner creates the first free one.
 	step := func(w *World[toy]) (podset.Plan, toy) {
 		var plan podset.Plan
@@ -217,18 +214,61 @@ func TestCanonicalMakesWorldsOne(t *testing.T) {
 		return plan, w.Set
 	}
 	e := Exploration[toy]{
-		Start: []*World[toy]{{Set: toy{version: 1, replicas: 3}}}, Step: step, Harm: []Move{Kill, Crash}, MaxHarm: 2,
+		Start: []*World[toy]{{Set: toy{version: 1, replicas: 3}}}, Step: step, Harm: []Move{Kill, Crash}, Budget: Budget{Harm: 2},
 		Goal: func(w *World[toy], _ podset.Plan) bool { return toyGoal(w, 0) == nil },
 	}
 	all := e.Run()
-	e.Canonical = Interchangeable[toy](func(i int) string { return fmt.Sprintf("toy-%d", i) })
+	e.Rename = func(pod *corev1.Pod, i int) {
+		pod.Name = toyPod(int8(i), 1).Name
+		pod.UID = UIDOf(pod.Name)
+	}
 	fewer := e.Run()
 	if all.Failure != "" || fewer.Failure != "" {
 		t.Fatalf("%s\n%s", all.Failure, fewer.Failure)
 	}
 	t.Log(all, fewer)
+	CompareWithNames(t, e)
 	if fewer.States*3 > all.States || fewer.States < 10 {
 		t.Errorf("%d states with names, %d without", all.States, fewer.States)
+	}
+}
+
+func TestReductionLosesNothing(t *testing.T) {
+	CompareWithPlain(t, toyExploration(toyPlanner{}))
+	CompareWithPlain(t, toyExploration(toyPlanner{minReady: time.Minute}))
+}
+
+// TestComparingFindsLosses compares explorations one of which has less harm: worlds are missing.
+func TestComparingFindsLosses(t *testing.T) {
+	all, fewer := toyExploration(toyPlanner{}), toyExploration(toyPlanner{})
+	fewer.Budget.Harm = 0
+	all.Fingerprints, fewer.Fingerprints = true, true
+	a, b := all.Run(), fewer.Run()
+	if lost, more := missing(a.Worlds, b.Worlds), missing(b.Worlds, a.Worlds); lost == 0 || more > 0 {
+		t.Errorf("%d worlds are missing without harm, %d are new", lost, more)
+	}
+}
+
+func TestBudgetMatters(t *testing.T) {
+	last := 0
+	for harm := range int8(3) {
+		e := toyExploration(toyPlanner{})
+		e.Budget.Harm = harm
+		result := e.Run()
+		if result.Failure != "" || result.States <= last {
+			t.Errorf("harm %d: %s %s", harm, result, result.Failure)
+		}
+		last = result.States
+	}
+}
+
+func TestNextOrderVisitsEachOnce(t *testing.T) {
+	numbers, orders := []id{1, 2, 2, 3}, map[string]bool{}
+	for more := true; more; more = nextOrder(numbers) {
+		orders[fmt.Sprint(numbers)] = true
+	}
+	if len(orders) != 12 {
+		t.Errorf("%d orders of four numbers two of which are equal, there are 12: %v", len(orders), orders)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 func Apply[W any](w *World[W], action podset.Action) error {
 	switch action.Verb {
 	case podset.VerbCreate:
-		return createPod(w, action, true)
+		return createPod(w, action)
 	case podset.VerbDelete:
 		pod := w.Pod(action.Pod.Name)
 		if pod == nil {
@@ -56,25 +56,28 @@ func Apply[W any](w *World[W], action podset.Action) error {
 	}
 }
 
-// Halves are the states that an action can leave behind when the controller dies between its requests: what each of them
-// carries out.
-func Halves[W any](action podset.Action) []func(*World[W]) error {
+// Halves are what of an action is carried out when the controller dies between its requests, each as an action of its own.
+func Halves(action podset.Action) []podset.Action {
 	switch {
 	case action.Verb == podset.VerbCreate:
-		halves := []func(*World[W]) error{func(w *World[W]) error { return createPod(w, action, false) }}
+		bare := action
+		bare.Edit = edit.Edit{}
+		halves := []podset.Action{bare}
 		if len(action.Claims) > 0 {
-			halves = append(halves, func(w *World[W]) error { createClaims(w, action.Claims[:1]); return nil })
+			halves = append(halves, podset.Action{Verb: podset.VerbCreateClaim, Slot: action.Slot, Claims: action.Claims[:1], Reason: action.Reason})
 		}
 		return halves
 	case action.Verb == podset.VerbEdit && len(action.Edit.Requests(action.Pod)) > 1:
-		var halves []func(*World[W]) error
+		var halves []podset.Action
 		conditions := edit.Edit{Conditions: action.Edit.Conditions, Fresh: action.Edit.Fresh}
 		resources := edit.Edit{Conditions: action.Edit.Conditions, Resources: action.Edit.Resources, Fresh: action.Edit.Fresh}
 		for _, first := range []edit.Edit{conditions, resources} {
 			if first.IsZero() || len(first.Requests(action.Pod)) == len(action.Edit.Requests(action.Pod)) {
 				continue
 			}
-			halves = append(halves, func(w *World[W]) error { return editPod(w, action.Pod.Name, first) })
+			half := action
+			half.Edit = first
+			halves = append(halves, half)
 		}
 		return halves
 	default:
@@ -82,21 +85,18 @@ func Halves[W any](action podset.Action) []func(*World[W]) error {
 	}
 }
 
-func createPod[W any](w *World[W], action podset.Action, complete bool) error {
+func createPod[W any](w *World[W], action podset.Action) error {
 	name := action.Pod.Name
 	if w.Pod(name) != nil {
 		return fmt.Errorf("creating pod %s, which exists", name)
 	}
 	createClaims(w, action.Claims)
 	pod := action.Pod.DeepCopy()
-	pod.UID = uidOf(name)
+	pod.UID = UIDOf(name)
 	pod.Generation = 1
 	pod.CreationTimestamp = metav1.NewTime(Now())
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	if complete {
-		pod = action.Edit.Apply(pod)
-	}
-	w.put(pod)
+	w.put(action.Edit.Apply(pod))
 	return nil
 }
 

@@ -114,8 +114,13 @@ func (s Story[W]) tell() (string, error) {
 	return text.String(), s.End(w)
 }
 
+// normalized is a copy of the start whose pods are as a cluster keeps them.
 func (s Story[W]) normalized() *World[W] {
-	return Exploration[W]{Cluster: s.Cluster}.normalized(s.Start)
+	w := s.Start.clone()
+	for i, p := range w.Pods {
+		w.Pods[i] = s.Cluster.normalize(p.DeepCopy())
+	}
+	return w
 }
 
 // pass plans and carries out the whole plan.

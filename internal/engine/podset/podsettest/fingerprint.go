@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsettest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// CompareWithPlain explores with and without reduction, and fails the test if not the same reduced worlds are reached.
+func CompareWithPlain[W comparable](t testing.TB, e Exploration[W]) {
+	t.Helper()
+	e.Fingerprints = true
+	reduced := e.Run()
+	e.Plain = true
+	plain := e.Run()
+	compare(t, plain, reduced)
+	if more := missing(reduced.Worlds, plain.Worlds); more > 0 {
+		t.Errorf("reduction makes up %d worlds that do not exist", more)
+	}
+}
+
+// CompareWithNames explores with and without names that mean something, and fails the test if the first reaches worlds that the second does
+// not. The second reaches more: it plans in every order of names, also in those that the names given to new pods do not come in.
+func CompareWithNames[W comparable](t testing.TB, e Exploration[W]) {
+	t.Helper()
+	e.Fingerprints = true
+	anonymous := e.Run()
+	e.anonymous, e.Rename = e.Rename, nil
+	compare(t, e.Run(), anonymous)
+}
+
+func compare(t testing.TB, all, reduced Result) {
+	t.Helper()
+	t.Logf("all: %s; reduced: %s", all, reduced)
+	if all.Failure != "" || reduced.Failure != "" || all.Cut+reduced.Cut > 0 {
+		t.Errorf("all: %s\nreduced: %s", all.Failure, reduced.Failure)
+	}
+	if lost := missing(all.Worlds, reduced.Worlds); lost > 0 {
+		t.Errorf("of %d worlds %d are lost by reduction", len(all.Worlds), lost)
+	}
+}
+
+func missing(from, in map[[16]byte]struct{}) int {
+	n := 0
+	for world := range from {
+		if _, found := in[world]; !found {
+			n++
+		}
+	}
+	return n
+}
+
+// fingerprints are the hashes of all visited worlds once they are reduced, from what is in them: two explorations of one set can be compared.
+func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {
+	rename := x.Rename
+	if x.anonymous != nil {
+		rename = x.anonymous
+	}
+	all := make(map[[16]byte]struct{}, len(x.nodes))
+	reduced := newAtlas(x.Cluster, true)
+	known := map[id]string{}
+	textOf := func(number id) string {
+		text, found := known[number]
+		if !found {
+			pod := reduced.settle(x.atlas.pods.get(number).DeepCopy())
+			if rename != nil {
+				rename(pod, 0)
+			}
+			data, err := pod.Marshal()
+			if err != nil {
+				panic(fmt.Sprintf("encoding a pod: %v", err))
+			}
+			text = string(data)
+			known[number] = text
+		}
+		return text
+	}
+	for i := range x.nodes {
+		s := &x.nodes[i].state
+		var parts []string
+		for _, number := range s.pods {
+			if number != 0 {
+				parts = append(parts, textOf(number))
+			}
+		}
+		if rename != nil {
+			slices.Sort(parts)
+		}
+		for _, claim := range expand(x.atlas, s).Claims {
+			data, err := claim.Marshal()
+			if err != nil {
+				panic(fmt.Sprintf("encoding a claim: %v", err))
+			}
+			parts = append(parts, string(data))
+		}
+		hash := sha256.New()
+		fmt.Fprintf(hash, "%+v %q", s.set, parts)
+		all[[16]byte(hash.Sum(nil)[:16])] = struct{}{}
+	}
+	return all
+}

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsettest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+// reduce leaves out of a pod what no decision can depend on, neither now nor after anything that can still happen to the pod. It
+// changes the pod that it is given.
+//
+// It is sound as long as a world and the reduced world lead to the same reduced worlds, by the same steps. For every part there is a
+// reason below; that they hold for the real planners is shown by exploring small sets with and without reduction, and comparing.
+func (c Cluster) reduce(pod *corev1.Pod) *corev1.Pod {
+	if pod.DeletionTimestamp != nil {
+		return c.reduceTerminating(pod)
+	}
+	if pod.Status.Phase == corev1.PodFailed && c.Hooks == nil {
+		return reduceFinished(pod)
+	}
+	c.reduceRecord(pod)
+	for i := range pod.Status.Conditions {
+		// Why a pod is not ready is for people. Whoever asks looks at the status alone.
+		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodReady {
+			condition.Reason, condition.Message = "", ""
+		}
+	}
+	return pod
+}
+
+// reduceTerminating keeps of a terminating pod that it is there, and what still holds it: nobody edits it any more, it is not
+// available, and nothing brings it back.
+func (c Cluster) reduceTerminating(pod *corev1.Pod) *corev1.Pod {
+	slices.Sort(pod.Finalizers)
+	kept := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, OwnerReferences: pod.OwnerReferences,
+			Labels: map[string]string{}, CreationTimestamp: metav1.NewTime(Long()), DeletionTimestamp: &metav1.Time{Time: Long()}, Finalizers: pod.Finalizers,
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	if id := pod.Labels[shared.LabelInstanceID]; id != "" {
+		kept.Labels[shared.LabelInstanceID] = id
+	}
+	return kept
+}
+
+// reduceFinished keeps of a pod that has failed what it was and who it belongs to, but not how far it had come. Nobody waits for it, and
+// what settling still writes to it changes nothing for others; that this is harmless is shown where nothing is reduced.
+func reduceFinished(pod *corev1.Pod) *corev1.Pod {
+	delete(pod.Annotations, shared.AnnotationInPlaceState)
+	delete(pod.Annotations, shared.AnnotationInPlaceEvidence)
+	delete(pod.Annotations, shared.AnnotationInPlaceGrace)
+	if pod.Labels[shared.LabelLifecycleState] != "" {
+		pod.Labels[shared.LabelLifecycleState] = string(shared.StateNormal)
+	}
+	pod.Status.ContainerStatuses = nil
+	pod.Status.ObservedGeneration, pod.Generation = 1, 1
+	for i := range pod.Status.Conditions {
+		condition := &pod.Status.Conditions[i]
+		condition.Reason, condition.Message, condition.Status = "", "", corev1.ConditionFalse
+		if condition.Type == shared.GateInPlaceUpdateReady || condition.Type == shared.GateKruisePodReady {
+			condition.Status = corev1.ConditionTrue
+		}
+		condition.LastTransitionTime = metav1.NewTime(Long())
+	}
+	return pod
+}
+
+// reduceRecord forgets what the pod remembers of updates in place as far as it is past.
+//
+//   - The name of the revision in the record matters only in that state and evidence name the same one.
+//   - A container that is not the one that was noted is proven to be new by its image, or by having run for a while. Without a clock
+//     every while is over, so what the container before was made of does not matter; and as long as it is the noted one, only the
+//     image in the spec does.
+//   - A pod that is back in service has proven everything. Without a clock nothing can undo that; only a container that
+//     restarts would have to run for a while again.
+func (c Cluster) reduceRecord(pod *corev1.Pod) {
+	raw, found := pod.Annotations[shared.AnnotationInPlaceState]
+	if !found {
+		return
+	}
+	var state map[string]any
+	var evidence shared.InPlaceEvidence
+	if json.Unmarshal([]byte(raw), &state) != nil || json.Unmarshal([]byte(pod.Annotations[shared.AnnotationInPlaceEvidence]), &evidence) != nil {
+		return
+	}
+	if !c.Clock && past(pod, raw) {
+		delete(pod.Annotations, shared.AnnotationInPlaceState)
+		delete(pod.Annotations, shared.AnnotationInPlaceEvidence)
+		return
+	}
+	if state["revision"] == evidence.Revision {
+		state["revision"], evidence.Revision = "same", "same"
+	}
+	statuses, _ := state["lastContainerStatuses"].(map[string]any)
+	for name, container := range evidence.Containers {
+		status := statusOf(pod, name)
+		if status == nil {
+			continue
+		}
+		if status.ContainerID != container.ContainerID {
+			container.SpecImage = ""
+		}
+		if !c.Clock {
+			container.Image, container.ImageID, container.Superseded = "", "", false
+		}
+		evidence.Containers[name] = container
+		if _, noted := statuses[name]; noted {
+			statuses[name] = map[string]any{"imageID": ""} // the evidence says more
+		}
+	}
+	encode := func(key string, value any) {
+		if text, err := json.Marshal(value); err == nil {
+			pod.Annotations[key] = string(text)
+		}
+	}
+	encode(shared.AnnotationInPlaceState, state)
+	encode(shared.AnnotationInPlaceEvidence, evidence)
+}
+
+// past says that the update in place that the record tells of is over: the pod is back in service by condition and state, with no batch to
+// follow. In state Normal it is over even if the condition says otherwise: that is the first half of the next update.
+func past(pod *corev1.Pod, record string) bool {
+	_, waits := pod.Annotations[shared.AnnotationInPlaceGrace]
+	label := pod.Labels[shared.LabelLifecycleState]
+	serves := condition(pod, shared.GateInPlaceUpdateReady) == corev1.ConditionTrue || label == string(shared.StateNormal)
+	return !waits && serves && label != "" && label != string(shared.StateUpdating) &&
+		!strings.Contains(record, `"nextContainer`) && !strings.Contains(record, `"updateResources":true`)
+}
