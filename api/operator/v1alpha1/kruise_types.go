@@ -439,7 +439,12 @@ type ReplicaStatus struct {
 	// +required
 	Role ReplicaRole `json:"role"`
 
-	// configurationHash stands for the configuration that the process runs with. Replicas with the same hash run alike.
+	// observedGeneration is the newest generation of the spec that the process runs as.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// configurationHash stands for the configuration that the process runs with, flags included. Replicas with the same hash run alike.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package process lets the process begin anew without ending: same process ID, same container, same arguments.
+package process
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// Replace runs the program from its start, in place of what runs now. It returns only when that is impossible. Files and connections
+// that Go opened are closed by it.
+func Replace() error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding the own program: %w", err)
+	}
+	if err := syscall.Exec(program, os.Args, os.Environ()); err != nil {
+		return fmt.Errorf("executing %s anew: %w", program, err)
+	}
+	return nil
+}
