@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -298,10 +299,23 @@ func webhookServer(ctx context.Context, c *config.Config, direct client.Client) 
 		return nil, nil, err
 	}
 	options.TLSOpts = []func(*tls.Config){certificate.TLS}
+	served := webhook.NewServer(options)
+	keep := func(mgr ctrl.Manager) error { return mgr.Add(certificate) }
+	if process.Again() || !c.Enabled("StatefulSet") {
+		return served, keep, nil // It was checked before the restart, or there is nothing to ask about.
+	}
+	// The check asks about a StatefulSet. Entries of a kind that was off until now have to come back first.
+	if own, err := ownWebhooks(c, direct); err != nil {
+		return nil, nil, err
+	} else if own != nil {
+		if err := own.Apply(ctx, sets.New(disabled(c)...)); err != nil {
+			return nil, nil, err
+		}
+	}
 	if err := webhooks.Reach(ctx, webhook.NewServer(options), admission(c, direct), c.WebhookURL); err != nil {
 		return nil, nil, err
 	}
-	return webhook.NewServer(options), func(mgr ctrl.Manager) error { return mgr.Add(certificate) }, nil
+	return served, keep, nil
 }
 
 func admission(c *config.Config, direct client.Client) webhooks.Deps {
@@ -357,6 +371,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, operator ope
 		return fmt.Errorf("adding the readiness check: %w", err)
 	}
 	return nil
+}
+
+// disabled are the kinds that are not looked after.
+func disabled(c *config.Config) []string {
+	return slices.DeleteFunc(config.KnownKinds(), c.Enabled)
 }
 
 // ownWebhooks is what keeps the webhook configurations to the enabled kinds; nil where the Operator Lifecycle Manager owns these, or

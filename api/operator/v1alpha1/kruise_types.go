@@ -12,7 +12,7 @@ import (
 const KruiseName = "cluster"
 
 // Kind is a kind of workload that the operator can look after.
-// +kubebuilder:validation:Enum=StatefulSet
+// +kubebuilder:validation:Enum=CloneSet;StatefulSet
 type Kind string
 
 // FeatureGateName is the name of a feature gate.

@@ -5,6 +5,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -185,10 +186,8 @@ func (c *Config) WorkersOf(kind string) int {
 	if workers := c.KindWorkers[kind]; workers > 0 {
 		return workers
 	}
-	if kind == "StatefulSet" && c.StatefulSetWorkers > 0 {
-		return c.StatefulSetWorkers
-	}
-	return c.Workers
+	ofFlag := map[string]int{"CloneSet": c.CloneSetWorkers, "StatefulSet": c.StatefulSetWorkers}[kind]
+	return cmp.Or(ofFlag, c.Workers)
 }
 
 // admissionModes are what --admission-mode can be.

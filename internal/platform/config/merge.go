@@ -86,7 +86,7 @@ func (m *Merged) overlay(spec *operatorv1alpha1.KruiseSpec) {
 	if spec.Workers != nil {
 		if m.positive("spec.workers", *spec.Workers) {
 			// All kinds: also those for which a flag says something.
-			m.Config.Workers, m.Config.StatefulSetWorkers = int(*spec.Workers), 0
+			m.Config.Workers, m.Config.CloneSetWorkers, m.Config.StatefulSetWorkers = int(*spec.Workers), 0, 0
 			m.Sources["workers"] = FromObject
 		}
 	}

@@ -3,7 +3,6 @@
 
 //go:build unix
 
-// Package process lets the process begin anew without ending: same process ID, same container, same arguments.
 package process
 
 import (
@@ -19,7 +18,11 @@ func Replace() error {
 	if err != nil {
 		return fmt.Errorf("finding the own program: %w", err)
 	}
-	if err := syscall.Exec(program, os.Args, os.Environ()); err != nil {
+	environment := os.Environ()
+	if !Again() {
+		environment = append(environment, again+"=1")
+	}
+	if err := syscall.Exec(program, os.Args, environment); err != nil {
 		return fmt.Errorf("executing %s anew: %w", program, err)
 	}
 	return nil

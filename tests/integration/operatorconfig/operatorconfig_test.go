@@ -330,7 +330,7 @@ func TestLogLevelChangesLive(t *testing.T) {
 	} {
 		s.Done()
 		mustConfigure(t, s.Namespace, tc.spec)
-		before := of()
+		before := of() // lines so far
 		s.Update(scenario.Replicas(int32(3 + i))) // the controller says so at the level Info
 		s.Done()
 		if after := of(); (after > before) != tc.loud {
@@ -348,7 +348,7 @@ func TestWrongConfiguration(t *testing.T) {
 	n := env.Namespace(t)
 	for spec, part := range map[string]string{
 		"{featureGates: [{name: Nonsense, state: Enabled}]}": "unknown feature gate: know AdvancedDeployment, ",
-		"{kinds: [Nonsense]}":                                `supported values: "StatefulSet"`,
+		"{kinds: [Nonsense]}":                                `supported values: "CloneSet", "StatefulSet"`,
 		"{workers: 0}":                                       "greater than or equal to 1",
 		"{logLevel: loud}":                                   `supported values: "Error", "Info", "Debug", "Trace"`,
 		"{metrics: {bindAddress: nowhere}}":                  "must be an address with a port",
