@@ -18,7 +18,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -353,6 +355,10 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, operator ope
 	if operator.Webhooks, err = ownWebhooks(c, direct); err != nil {
 		return err
 	}
+	if err := inCluster(&operator, c, direct, mgr); err != nil {
+		return err
+	}
+	operator.Work = func() operatorconfig.Work { return takingOver(guard) }
 	deps := controllers.Deps{Config: c, Metrics: own, Clock: clock.RealClock{}, Log: log.WithName("setup"), Guard: guard, Operator: operator}
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
 		return err
@@ -371,6 +377,37 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, operator ope
 		return fmt.Errorf("adding the readiness check: %w", err)
 	}
 	return nil
+}
+
+// inCluster adds what there is inside of a cluster: the operator's own Deployment, pods of replicas, the Operator Lifecycle Manager.
+func inCluster(operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager) (err error) {
+	if os.Getenv("OPERATOR_CONDITION_NAME") != "" {
+		if operator.OLM, err = operatorconfig.Upgradeable(mgr.GetConfig()); err != nil {
+			return err
+		}
+	}
+	if c.Deployment == "" {
+		return nil
+	}
+	operator.Operands = &operatorconfig.Operands{
+		Client: direct, Deployment: client.ObjectKey{Namespace: c.Namespace, Name: c.Deployment}, MetricsAddress: c.MetricsAddress,
+	}
+	operator.Exists = func(ctx context.Context, replica string) (bool, error) {
+		pod := &metav1.PartialObjectMetadata{}
+		pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		err := direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: replica}, pod)
+		return err == nil, client.IgnoreNotFound(err)
+	}
+	return nil
+}
+
+// takingOver is the takeover from OpenKruise that is under way, if one is.
+func takingOver(guard *takeover.Guard) operatorconfig.Work {
+	state := guard.State()
+	if state.Reason == takeover.Acting {
+		return operatorconfig.Work{}
+	}
+	return operatorconfig.Work{Reason: operatorv1alpha1.ReasonTakingOver, Message: state.Message}
 }
 
 // disabled are the kinds that are not looked after.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/operator-framework/operator-lib/conditions"
+	libhandler "github.com/operator-framework/operator-lib/handler"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
@@ -23,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -37,6 +38,9 @@ const Name = "operatorconfig-controller"
 
 // syncing is when to look again at kinds whose objects are being read.
 const syncing = 500 * time.Millisecond
+
+// working is when to look again at work that an upgrade should not cut off.
+const working = 5 * time.Second
 
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises,verbs=get;list;watch
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises/status,verbs=patch
@@ -91,6 +95,11 @@ type Dependencies struct {
 	Exists func(ctx context.Context, replica string) (bool, error)
 	// Restart makes the process begin anew, once all that runs has ended.
 	Restart func()
+	// OLM is how the Operator Lifecycle Manager is told whether the operator may be upgraded; nil without it. With it, the operator's
+	// Deployment is not ours to change.
+	OLM conditions.Condition
+	// Operands are what the operator deploys for itself; nil outside of a cluster.
+	Operands *Operands
 	// Webhooks are the entries of the operator's webhook configurations; nil when others own these.
 	Webhooks *Webhooks
 	// Work says what an upgrade should not cut off. It may be nil.
@@ -106,6 +115,11 @@ type Reconciler struct {
 	since      time.Time
 	wanted     string
 	generation int64
+	// busy is the work that was under way last.
+	busy Work
+	// deployed is when the operands were last applied, and for which generation.
+	deployed    time.Time
+	deployedFor int64
 	// restarting is set once the process ends.
 	restarting bool
 }
@@ -139,7 +153,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if !r.Watch {
 		return nil
 	}
-	if err := c.Watch(source.Kind(r.Cache, client.Object(&operatorv1alpha1.Kruise{}), &handler.EnqueueRequestForObject{})); err != nil {
+	if err := c.Watch(source.Kind(r.Cache, client.Object(&operatorv1alpha1.Kruise{}), &libhandler.InstrumentedEnqueueRequestForObject[client.Object]{})); err != nil {
 		return fmt.Errorf("watching the configuration: %w", err)
 	}
 	return nil
@@ -184,13 +198,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	step := Plan(view)
 
-	var failures []string
-	if leads && r.Webhooks != nil {
-		if err := r.Webhooks.Apply(ctx, r.disabled()); err != nil {
-			failures = append(failures, err.Error())
-		}
-	}
 	upgrade := UpgradeDuring(r.work(), r.Clock.Now())
+	var failures []string
+	if leads {
+		failures = r.lead(ctx, object, upgrade)
+	}
 	statusErr := r.report(ctx, object, merged, step, failures, leads, upgrade)
 	if apierrors.IsConflict(statusErr) {
 		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
@@ -212,10 +224,58 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, statusErr
 	}
 	recheck := earliest(step.Recheck, upgrade.Recheck)
+	if leads && r.busy.Reason != "" {
+		recheck = earliest(recheck, working)
+	}
+	if leads && r.Operands != nil {
+		recheck = earliest(recheck, lookAgain)
+	}
 	if leads && slices.ContainsFunc(r.Kinds, func(k Kind) bool { return ready(k).Reason == operatorv1alpha1.KindStarting }) {
 		recheck = earliest(recheck, syncing)
 	}
 	return ctrl.Result{RequeueAfter: recheck}, nil
+}
+
+// lead does what only the leader does, and returns what could not be done.
+func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, upgrade Upgrade) (failures []string) {
+	failed := func(err error) {
+		if err != nil && !apierrors.IsConflict(err) {
+			failures = append(failures, err.Error())
+		}
+	}
+	if r.Webhooks != nil {
+		failed(r.Webhooks.Apply(ctx, r.disabled()))
+	}
+	failed(r.tell(ctx, upgrade))
+	failed(r.deploy(ctx, object))
+	return failures
+}
+
+// deploy applies what the operator deploys for itself, when the object has changed and from time to time.
+func (r *Reconciler) deploy(ctx context.Context, object *operatorv1alpha1.Kruise) error {
+	if r.Operands == nil {
+		return nil
+	}
+	generation, settings := int64(0), (*operatorv1alpha1.ManagerSettings)(nil)
+	if spec := config.SpecOf(object); spec != nil {
+		generation, settings = object.Generation, spec.Manager
+	}
+	now := r.Clock.Now()
+	if !r.deployed.IsZero() && generation == r.deployedFor && now.Sub(r.deployed) < lookAgain {
+		return nil
+	}
+	deployment, err := r.Operands.deployment(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.Operands.Apply(ctx, deployment)
+	if r.OLM == nil {
+		err = errors.Join(err, r.Operands.settle(ctx, deployment, settings))
+	}
+	if err == nil {
+		r.deployed, r.deployedFor = now, generation
+	}
+	return err
 }
 
 // read returns the object as the cache has it; nil when there is none.
@@ -375,11 +435,20 @@ func (r *Reconciler) disabled() sets.Set[string] {
 	return names
 }
 
+// work is what an upgrade should not cut off, with the time since which it is under way.
 func (r *Reconciler) work() Work {
 	if r.Work == nil {
 		return Work{}
 	}
-	return r.Work()
+	now := r.Work()
+	if now.Since.IsZero() {
+		now.Since = r.busy.Since
+		if now.Reason != r.busy.Reason {
+			now.Since = r.Clock.Now()
+		}
+	}
+	r.busy = now
+	return now
 }
 
 // ignored are the fields that others decide.

@@ -20,7 +20,7 @@ type Work struct {
 	Reason string
 	// Message is what is under way, for people.
 	Message string
-	// Since is when it began.
+	// Since is when it began; when zero, when it was first seen.
 	Since time.Time
 }
 

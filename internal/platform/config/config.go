@@ -60,8 +60,10 @@ type Config struct {
 	AcceptUnservedKinds bool
 
 	// LeaderElect lets only the holder of a lease in Namespace reconcile.
-	LeaderElect   bool
-	Namespace     string
+	LeaderElect bool
+	Namespace   string
+	// Deployment is the operator's own, in Namespace; empty outside of a cluster.
+	Deployment    string
 	LeaseDuration time.Duration
 	RenewDeadline time.Duration
 	RetryPeriod   time.Duration
@@ -113,6 +115,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"Take over from OpenKruise although objects exist that nobody would look after. Run preflight first; it lists them.")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", false, "Reconcile only while holding the lease. Needed when more than one replica runs.")
 	flags.StringVar(&c.Namespace, "namespace", "kruise-system", "Namespace of the operator itself, and of its lease.")
+	flags.StringVar(&c.Deployment, "deployment", "",
+		"The operator's own Deployment in --namespace: it owns what the operator deploys for itself. Empty outside of a cluster.")
 	flags.DurationVar(&c.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait for a leader that does not renew.")
 	flags.DurationVar(&c.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long a leader tries to renew before it gives up.")
 	flags.DurationVar(&c.RetryPeriod, "leader-elect-retry-period", time.Second, "How long to wait between tries to get or renew the lease.")

@@ -80,6 +80,24 @@ func configure(t *testing.T, spec string) error {
 	return env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership)
 }
 
+// create creates an object and deletes it when the test ends.
+func create(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(manifest), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(env.Client.Delete(context.WithoutCancel(t.Context()), object)); err != nil {
+			t.Error(err)
+		}
+	})
+	return object
+}
+
 // mustConfigure applies a Kruise and waits until the operator runs with it and says so.
 func mustConfigure(t *testing.T, n *environment.Namespace, spec string) *operatorv1alpha1.Kruise {
 	t.Helper()
@@ -240,7 +258,7 @@ func TestDisabledKindCostsNothing(t *testing.T) {
 			t.Errorf("the status of a disabled kind is %+v", kind)
 		}
 	}
-	if entries := webhooks(t); len(entries) != 0 {
+	if entries := webhooks(t); len(entries) != 0 { // of any kind
 		t.Errorf("webhook entries of disabled kinds: %v", entries)
 	}
 	s.Update(scenario.Image(scenario.V2)) // nobody answers, and nobody has to
@@ -467,6 +485,58 @@ func reported(ctx context.Context, count int, leader string) error {
 		return fmt.Errorf("the replicas are %+v", kruise.Status.Replicas)
 	}
 	return nil
+}
+
+// Inside of a cluster the operator deploys for itself what Prometheus needs, once its CRDs are there, and changes its own Deployment.
+func TestOperands(t *testing.T) {
+	n := env.Namespace(t)
+	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
+		plural := strings.ToLower(kind) + "s"
+		create(t, fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[1]s.monitoring.coreos.com},
+			spec: {group: monitoring.coreos.com, scope: Namespaced, names: {plural: %[1]s, singular: %[2]s, kind: %[3]s, listKind: %[3]sList},
+			versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`,
+			plural, strings.ToLower(kind), kind))
+	}
+	if err := start(t, operator.Options{Name: "installed"}).Stop(); err != nil { // for the namespace
+		t.Fatal(err)
+	}
+	deployment := create(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: kruise-system, name: kruise-operator-manager},
+		spec: {replicas: 0, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}},
+		spec: {containers: [{name: manager, image: example/manager, resources: {limits: {memory: 512Mi}}}]}}}}`)
+	start(t, operator.Options{Name: "deployed", Args: []string{"--deployment=kruise-operator-manager"}})
+	limit := func(want string) {
+		t.Helper()
+		n.Eventually("the Deployment's limit is "+want, func(ctx context.Context) error {
+			if err := env.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment); err != nil {
+				return err
+			}
+			containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+			memory, _, _ := unstructured.NestedString(containers[0].(map[string]any), "resources", "limits", "memory")
+			if memory != want {
+				return fmt.Errorf("it is %q", memory)
+			}
+			return nil
+		})
+	}
+	mustConfigure(t, n, "{logLevel: Info, manager: {resources: {limits: {memory: 1Gi}}}}")
+	limit("1Gi")
+	mustConfigure(t, n, "{logLevel: Info}")
+	limit("512Mi")
+	for _, id := range []string{"networking.k8s.io/v1 NetworkPolicy kruise-operator-metrics", "v1 Service kruise-operator-metrics",
+		"monitoring.coreos.com/v1 ServiceMonitor kruise-operator-metrics", "monitoring.coreos.com/v1 PrometheusRule kruise-operator-alerts"} {
+		words := strings.Fields(id)
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": words[0], "kind": words[1]}}
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: "kruise-system", Name: words[2]}, object); err != nil {
+			t.Error(err)
+			continue
+		}
+		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != deployment.GetUID() {
+			t.Errorf("%s has the owners %v", id, owners)
+		}
+		if managers := object.GetManagedFields(); len(managers) == 0 || managers[0].Manager != "kruise-operator" || managers[0].Operation != metav1.ManagedFieldsOperationApply {
+			t.Errorf("%s is managed by %v", id, managers)
+		}
+	}
 }
 
 // The sample is taken without a warning.
