@@ -7,14 +7,21 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -27,7 +34,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	manifests "github.com/kruise-operator/kruise-operator/config"
 	"github.com/kruise-operator/kruise-operator/controllers"
+	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/internal/kube/index"
 	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -37,6 +47,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/local"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+	"github.com/kruise-operator/kruise-operator/internal/platform/process"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
@@ -74,7 +85,7 @@ func command() *cobra.Command {
 		Use:   "run",
 		Short: "Run the manager until it is told to stop",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), c) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), c, config.Given(cmd.Flags())) },
 	}
 	c.AddFlags(run.Flags())
 
@@ -127,27 +138,109 @@ func connect() (*rest.Config, client.Client, error) {
 	return server, direct, nil
 }
 
-// run builds the manager and runs it until ctx is done.
-func run(ctx context.Context, c *config.Config) error {
-	notes, err := c.Complete()
+// errRestart is why a run ends that begins anew.
+var errRestart = errors.New("the configuration has changed")
+
+// run builds the manager and runs it until ctx is done. When the configuration changes, the process begins anew.
+func run(ctx context.Context, flags *config.Config, given sets.Set[string]) error {
+	if _, err := config.Merge(*flags, given, nil); err != nil {
+		return err
+	}
+	levels, err := logging.NewLevels(flags.LogLevel, nil)
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(os.Stderr, c.LogLevel, c.LogFormat)
+	log, err := logging.New(os.Stderr, levels, flags.LogFormat)
 	if err != nil {
 		return err
 	}
 	ctrl.SetLogger(log)
 	klog.SetLogger(log.WithName("client-go"))
-	log.Info("Starting", "version", version.String(), "kinds", c.Kinds, "featureGates", c.Features.String())
-	for _, note := range notes {
-		log.Info("Mind the feature gates", "note", note)
-	}
-
 	server, direct, err := connect()
 	if err != nil {
 		return err
 	}
+	operator, c, err := configure(ctx, direct, *flags, given, log)
+	if err != nil {
+		return err
+	}
+	operator.Levels = levels
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	operator.Restart = func() { cancel(errRestart) }
+	if err := serve(ctx, c, operator, server, direct, log); err != nil {
+		return err
+	}
+	if errors.Is(context.Cause(ctx), errRestart) {
+		log.Info("Beginning anew")
+		return process.Replace()
+	}
+	leaving, end := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer end()
+	if err := operatorconfig.Leave(leaving, direct, operator.Self); err != nil {
+		log.Info("The status still names this replica", "err", err.Error())
+	}
+	return nil
+}
+
+// configure puts the Kruise object over the flags. It returns what the reconciler of the object needs from here, and the configuration.
+func configure(ctx context.Context, direct client.Client, flags config.Config, given sets.Set[string], log logr.Logger) (operatorconfig.Dependencies, *config.Config, error) {
+	object, served, err := config.Load(ctx, direct)
+	if err != nil {
+		return operatorconfig.Dependencies{}, nil, err
+	}
+	merged, err := config.Merge(flags, given, config.SpecOf(object))
+	if err != nil {
+		return operatorconfig.Dependencies{}, nil, err
+	}
+	c := &merged.Config
+	d := operatorconfig.Dependencies{
+		Watch: served, Flags: flags, Given: given, Running: c.Hash(), Self: self(c), Alone: !c.LeaderElect,
+		Versions: []operatorv1alpha1.ComponentVersion{{Name: "operator", Version: version.String()}},
+	}
+	if fault := listenable(c.MetricsAddress); fault != nil && merged.Sources["metrics.bindAddress"] == config.FromObject {
+		d.Faults = append(d.Faults, "spec.metrics.bindAddress: "+fault.Error())
+		c.MetricsAddress = flags.MetricsAddress
+	}
+	log.Info("Starting", "version", version.String(), "kinds", c.Kinds, "featureGates", c.Features.String(), "configuration", merged.Summary())
+	for _, note := range merged.Notes {
+		log.Info("Mind the feature gates", "note", note)
+	}
+	for _, fault := range append(merged.Faults, d.Faults...) {
+		log.Info("Left out of the configuration", "fault", fault)
+	}
+	return d, c, nil
+}
+
+// self is the name of this replica: that of its pod, or else of its machine with the port that tells processes there apart.
+func self(c *config.Config) string {
+	if pod := os.Getenv("POD_NAME"); pod != "" {
+		return pod
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	if c.WebhookURL != "" {
+		host += "-" + strconv.Itoa(c.WebhookPort)
+	}
+	return host
+}
+
+// listenable says why nobody can listen at an address, so that a wrong one in the object does not keep the operator from starting.
+func listenable(address string) error {
+	if address == "0" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	return listener.Close()
+}
+
+// serve builds the manager and runs it until ctx is done.
+func serve(ctx context.Context, c *config.Config, operator operatorconfig.Dependencies, server *rest.Config, direct client.Client, log logr.Logger) error {
 	webhooks, keep, err := webhookServer(ctx, c, direct)
 	if err != nil {
 		return err
@@ -169,7 +262,7 @@ func run(ctx context.Context, c *config.Config) error {
 	if err := keep(mgr); err != nil {
 		return fmt.Errorf("keeping the certificate: %w", err)
 	}
-	if err := setup(ctx, mgr, c, log); err != nil {
+	if err := setup(ctx, mgr, c, operator, log); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -208,15 +301,29 @@ func webhookServer(ctx context.Context, c *config.Config, direct client.Client) 
 		return nil, nil, err
 	}
 	options.TLSOpts = []func(*tls.Config){certificate.TLS}
+	served := webhook.NewServer(options)
+	keep := func(mgr ctrl.Manager) error { return mgr.Add(certificate) }
+	if process.Again() || !c.Enabled("StatefulSet") {
+		return served, keep, nil // It was checked before the restart, or there is nothing to ask about.
+	}
+	// The check asks about a StatefulSet. Entries of a kind that was off until now have to come back first.
+	if own, err := ownWebhooks(c, direct); err != nil {
+		return nil, nil, err
+	} else if own != nil {
+		if err := own.Apply(ctx, sets.New(disabled(c)...)); err != nil {
+			return nil, nil, err
+		}
+	}
 	if err := webhooks.Reach(ctx, webhook.NewServer(options), admission(c, direct), c.WebhookURL); err != nil {
 		return nil, nil, err
 	}
-	return webhook.NewServer(options), func(mgr ctrl.Manager) error { return mgr.Add(certificate) }, nil
+	return served, keep, nil
 }
 
 func admission(c *config.Config, direct client.Client) webhooks.Deps {
 	return webhooks.Deps{
-		Client: direct,
+		Client:  direct,
+		Enabled: c.Enabled,
 		CloneSet: cloneset.Options{
 			PreDownloadImage: c.Features.Enabled(features.PreDownloadImageForInPlaceUpdate),
 		},
@@ -229,7 +336,7 @@ func admission(c *config.Config, direct client.Client) webhooks.Deps {
 }
 
 // setup adds the controllers, the webhooks and the probes to the manager.
-func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, log logr.Logger) error {
+func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, operator operatorconfig.Dependencies, log logr.Logger) error {
 	own, err := metrics.New(ctrlmetrics.Registry)
 	if err != nil {
 		return err
@@ -241,16 +348,23 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, log logr.Log
 	if err := mgr.Add(guard); err != nil {
 		return fmt.Errorf("adding the guard against two managers: %w", err)
 	}
-	deps := controllers.Deps{Config: c, Metrics: own, Clock: clock.RealClock{}, Log: log.WithName("setup"), Guard: guard}
+	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return fmt.Errorf("connecting to the API server past the cache: %w", err)
+	}
+	if operator.Webhooks, err = ownWebhooks(c, direct); err != nil {
+		return err
+	}
+	if err := inCluster(&operator, c, direct, mgr); err != nil {
+		return err
+	}
+	operator.Work = func() operatorconfig.Work { return takingOver(guard) }
+	deps := controllers.Deps{Config: c, Metrics: own, Clock: clock.RealClock{}, Log: log.WithName("setup"), Guard: guard, Operator: operator}
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
 		return err
 	}
 	ready := healthz.Ping
 	if c.WebhookPort != 0 {
-		direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
-		if err != nil {
-			return fmt.Errorf("connecting admission to the API server: %w", err)
-		}
 		if err := webhooks.Setup(mgr, admission(c, direct)); err != nil {
 			return err
 		}
@@ -265,6 +379,55 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, log logr.Log
 	return nil
 }
 
+// inCluster adds what there is inside of a cluster: the operator's own Deployment, pods of replicas, the Operator Lifecycle Manager.
+func inCluster(operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager) (err error) {
+	if os.Getenv("OPERATOR_CONDITION_NAME") != "" {
+		if operator.OLM, err = operatorconfig.Upgradeable(mgr.GetConfig()); err != nil {
+			return err
+		}
+	}
+	if c.Deployment == "" {
+		return nil
+	}
+	operator.Operands = &operatorconfig.Operands{
+		Client: direct, Deployment: client.ObjectKey{Namespace: c.Namespace, Name: c.Deployment}, MetricsAddress: c.MetricsAddress,
+	}
+	operator.Exists = func(ctx context.Context, replica string) (bool, error) {
+		pod := &metav1.PartialObjectMetadata{}
+		pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		err := direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: replica}, pod)
+		return err == nil, client.IgnoreNotFound(err)
+	}
+	return nil
+}
+
+// takingOver is the takeover from OpenKruise that is under way, if one is.
+func takingOver(guard *takeover.Guard) operatorconfig.Work {
+	state := guard.State()
+	if state.Reason == takeover.Acting {
+		return operatorconfig.Work{}
+	}
+	return operatorconfig.Work{Reason: operatorv1alpha1.ReasonTakingOver, Message: state.Message}
+}
+
+// disabled are the kinds that are not looked after.
+func disabled(c *config.Config) []string {
+	return slices.DeleteFunc(config.KnownKinds(), c.Enabled)
+}
+
+// ownWebhooks is what keeps the webhook configurations to the enabled kinds; nil where the Operator Lifecycle Manager owns these, or
+// where the operator serves none.
+func ownWebhooks(c *config.Config, direct client.Client) (*operatorconfig.Webhooks, error) {
+	if os.Getenv("OPERATOR_CONDITION_NAME") != "" || c.WebhookPort == 0 {
+		return nil, nil
+	}
+	entries, err := manifests.Files.ReadFile("webhook/manifests.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("reading the webhook manifests: %w", err)
+	}
+	return &operatorconfig.Webhooks{Client: direct, Manifests: entries}, nil
+}
+
 func manager(c *config.Config, server *rest.Config, webhooks webhook.Server) (ctrl.Manager, error) {
 	server.QPS, server.Burst = -1, 0
 	if c.QPS > 0 {
@@ -276,7 +439,7 @@ func manager(c *config.Config, server *rest.Config, webhooks webhook.Server) (ct
 	}
 	mgr, err := ctrl.NewManager(server, ctrl.Options{
 		Scheme:                        types,
-		Cache:                         index.Cache(controllers.Kinds(c)),
+		Cache:                         operatorconfig.Cache(index.Cache(controllers.Kinds(c))),
 		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress},
 		PprofBindAddress:              c.ProfilingAddress,
 		HealthProbeBindAddress:        c.ProbeAddress,

@@ -93,7 +93,7 @@ func TestRunBeforeInstallSaysSo(t *testing.T) {
 			return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, install.Namespace)
 		},
 	})
-	c := &config.Config{WebhookPort: 9443, WebhookURL: "https://127.0.0.1:9443"}
+	c := &config.Config{Kinds: config.KnownKinds(), WebhookPort: 9443, WebhookURL: "https://127.0.0.1:9443"}
 	_, _, err := webhookServer(t.Context(), c, empty)
 	if err == nil {
 		t.Fatal("a cluster without the operator's namespace is taken")

@@ -10,12 +10,15 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
+	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
@@ -36,6 +39,8 @@ type Deps struct {
 	Log     logr.Logger
 	// Guard holds reconcilers back while OpenKruise is in charge. Nil never does.
 	Guard *takeover.Guard
+	// Operator is for the reconciler of the operator's own configuration; what follows from the other fields is filled in.
+	Operator operatorconfig.Dependencies
 }
 
 // Kinds are the enabled workloads that control pods. The cache keeps their pods whole.
@@ -56,14 +61,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	pool := executor.NewPool(deps.Config.Writes, deps.Clock)
 	reconcilers := []struct {
 		kind  schema.GroupVersionKind
+		name  string
 		setup func(context.Context) error
 	}{
-		{cloneset.Kind(), func(ctx context.Context) error { return setupCloneSet(ctx, mgr, deps, pool) }},
-		{statefulset.Kind(), func(ctx context.Context) error { return setupStatefulSet(ctx, mgr, deps, pool) }},
+		{cloneset.Kind(), cloneset.Name, func(ctx context.Context) error { return setupCloneSet(ctx, mgr, deps, pool) }},
+		{statefulset.Kind(), statefulset.Name, func(ctx context.Context) error { return setupStatefulSet(ctx, mgr, deps, pool) }},
 	}
+	kinds := make([]operatorconfig.Kind, len(reconcilers))
 	indexed := false
-	for _, r := range reconcilers {
-		if !deps.Config.Enabled(r.kind.Kind) {
+	for i, r := range reconcilers {
+		kinds[i] = operatorconfig.Kind{Name: r.kind.Kind, Controller: r.name, Enabled: deps.Config.Enabled(r.kind.Kind)}
+		if !kinds[i].Enabled {
 			deps.Log.Info("Kind is off", "kind", r.kind.Kind)
 			continue
 		}
@@ -84,12 +92,33 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		if err := r.setup(ctx); err != nil {
 			return fmt.Errorf("setting up %s: %w", r.kind.Kind, err)
 		}
+		kinds[i].Served, kinds[i].Synced = true, synced(ctx, mgr.GetCache(), r.kind)
 	}
-	return nil
+	return setupOperatorConfig(mgr, deps, kinds)
+}
+
+// synced returns what says whether the objects of a kind, as its reconciler watches them, have been read.
+func synced(ctx context.Context, from cache.Cache, kind schema.GroupVersionKind) func() bool {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	return func() bool {
+		informer, err := from.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		return err == nil && informer.HasSynced()
+	}
+}
+
+func setupOperatorConfig(mgr ctrl.Manager, deps Deps, kinds []operatorconfig.Kind) error {
+	d := deps.Operator
+	d.Client, d.Live, d.Cache, d.Clock = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache(), deps.Clock
+	d.Kinds, d.Gates, d.Elected = kinds, deps.Config.Features.On(), mgr.Elected()
+	if err := d.Levels.Set(deps.Config.LogLevel, operatorconfig.Levels(deps.Config, kinds)); err != nil {
+		return fmt.Errorf("setting the log levels: %w", err)
+	}
+	return operatorconfig.New(d).SetupWithManager(mgr)
 }
 
 func setupCloneSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *executor.Pool) error {
-	given, err := dependencies(mgr, deps, pool, cloneset.Name, deps.Config.CloneSetWorkers)
+	given, err := dependencies(mgr, deps, pool, cloneset.Name, deps.Config.WorkersOf(cloneset.Kind().Kind))
 	if err != nil {
 		return err
 	}
@@ -107,7 +136,7 @@ func setupCloneSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *execu
 }
 
 func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *executor.Pool) error {
-	given, err := dependencies(mgr, deps, pool, statefulset.Name, deps.Config.StatefulSetWorkers)
+	given, err := dependencies(mgr, deps, pool, statefulset.Name, deps.Config.WorkersOf(statefulset.Kind().Kind))
 	if err != nil {
 		return err
 	}

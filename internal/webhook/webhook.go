@@ -32,6 +32,9 @@ type Deps struct {
 	// CloneSet and StatefulSet are the gates of their admission.
 	CloneSet    cloneset.Options
 	StatefulSet statefulset.Options
+	// Enabled says whether a kind is looked after; nil: all are. Requests for others are let through as they are: where the Operator
+	// Lifecycle Manager owns the webhook configurations, their entries stay.
+	Enabled func(kind string) bool
 	// Reached is told of every request, so that the process can find out whether the API server reaches it. It may be nil.
 	Reached *reach.Probe
 }
@@ -67,18 +70,21 @@ func Reach(ctx context.Context, server webhook.Server, deps Deps, url string) er
 	}
 }
 
-// Register registers every webhook at a server. None depends on which kinds are looked after: the API server asks about whatever is
-// stored, and without conversion it could not even delete it.
+// Register registers every webhook at a server, and what the API server may ask about kinds that are not looked after, too: without
+// conversion it could not even delete what is stored.
 func Register(server webhook.Server, deps Deps) {
-	serve := func(path string, handler admission.Handler) {
+	serve := func(kind, path string, handler admission.Handler) {
+		if deps.Enabled != nil && !deps.Enabled(kind) {
+			handler = admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") })
+		}
 		server.Register(path, &admission.Webhook{Handler: deps.Reached.Watch(handler)})
 	}
 	templates := templatecheck.Checker{Client: deps.Client}
 	classes := statefulset.StorageClasses{Reader: deps.Client}
 
 	server.Register(conversion.Path, conversion.Handler{})
-	serve(cloneset.MutatePath, &cloneset.Defaulter{})
-	serve(cloneset.ValidatePath, &cloneset.Validator{Options: deps.CloneSet, Templates: templates, Pods: cloneset.Pods{Reader: deps.Client}})
-	serve(statefulset.MutatePath, &statefulset.Defaulter{Options: deps.StatefulSet})
-	serve(statefulset.ValidatePath, &statefulset.Validator{Options: deps.StatefulSet, Templates: templates, Classes: classes})
+	serve("CloneSet", cloneset.MutatePath, &cloneset.Defaulter{})
+	serve("CloneSet", cloneset.ValidatePath, &cloneset.Validator{Options: deps.CloneSet, Templates: templates, Pods: cloneset.Pods{Reader: deps.Client}})
+	serve("StatefulSet", statefulset.MutatePath, &statefulset.Defaulter{Options: deps.StatefulSet})
+	serve("StatefulSet", statefulset.ValidatePath, &statefulset.Validator{Options: deps.StatefulSet, Templates: templates, Classes: classes})
 }

@@ -33,7 +33,8 @@ func TestSamples(t *testing.T) {
 		t.Fatalf("%d samples: %v", len(files), err)
 	}
 	for _, file := range files {
-		if filepath.Base(file) == "kustomization.yaml" {
+		// How the operator itself runs is no workload, and changing it would change it for all tests.
+		if name := filepath.Base(file); name == "kustomization.yaml" || strings.HasPrefix(name, "operator_") {
 			continue
 		}
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
@@ -43,7 +44,7 @@ func TestSamples(t *testing.T) {
 	}
 	t.Run("all of them", func(t *testing.T) {
 		t.Parallel()
-		applied(t, "-k", "../../config/samples")
+		applied(t, "-k", "../../config/samples", "-l", "app.kubernetes.io/component!=configuration")
 	})
 }
 

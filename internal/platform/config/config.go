@@ -1,19 +1,23 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config is what the manager is told on its command line.
+// Package config is what the manager is told on its command line and by the Kruise object.
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 )
 
 // Config is the configuration of the manager.
@@ -30,6 +34,8 @@ type Config struct {
 	StatefulSetWorkers int
 	// CloneSetExcludePreparingDelete is scaleStrategy.excludePreparingDelete for all CloneSets.
 	CloneSetExcludePreparingDelete bool
+	// KindWorkers are the workers of single kinds as the Kruise object has them, over all of the above.
+	KindWorkers map[string]int
 	// Writes is how many writes to pods are in flight at the same time, over all workloads.
 	Writes int
 	// WriteTimeout is the deadline of one write, ReconcileTimeout that of one reconcile.
@@ -54,8 +60,10 @@ type Config struct {
 	AcceptUnservedKinds bool
 
 	// LeaderElect lets only the holder of a lease in Namespace reconcile.
-	LeaderElect   bool
-	Namespace     string
+	LeaderElect bool
+	Namespace   string
+	// Deployment is the operator's own, in Namespace; empty outside of a cluster.
+	Deployment    string
 	LeaseDuration time.Duration
 	RenewDeadline time.Duration
 	RetryPeriod   time.Duration
@@ -64,9 +72,15 @@ type Config struct {
 	QPS   float32
 	Burst int
 
-	// LogLevel and LogFormat are as package logging takes them.
-	LogLevel  string
-	LogFormat string
+	// LogLevel and LogFormat are as package logging takes them. LogLevels is the text of --log-levels; KindLogLevels is what it and the
+	// Kruise object say of single kinds.
+	LogLevel      string
+	LogFormat     string
+	LogLevels     map[string]string
+	KindLogLevels map[string]string
+
+	// AdmissionMode is PreferPolicy or Webhook: by which instrument requests are checked and changed.
+	AdmissionMode string
 }
 
 // KnownKinds are the workloads that --kinds can name.
@@ -101,12 +115,17 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"Take over from OpenKruise although objects exist that nobody would look after. Run preflight first; it lists them.")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", false, "Reconcile only while holding the lease. Needed when more than one replica runs.")
 	flags.StringVar(&c.Namespace, "namespace", "kruise-system", "Namespace of the operator itself, and of its lease.")
+	flags.StringVar(&c.Deployment, "deployment", "",
+		"The operator's own Deployment in --namespace: it owns what the operator deploys for itself. Empty outside of a cluster.")
 	flags.DurationVar(&c.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait for a leader that does not renew.")
 	flags.DurationVar(&c.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long a leader tries to renew before it gives up.")
 	flags.DurationVar(&c.RetryPeriod, "leader-elect-retry-period", time.Second, "How long to wait between tries to get or renew the lease.")
 	flags.Float32Var(&c.QPS, "qps", 0, "Limit of requests to the API server per second; 0 leaves that to the server's own fairness.")
 	flags.IntVar(&c.Burst, "burst", 0, "How many requests may exceed --qps for a moment.")
-	flags.StringVar(&c.LogLevel, "log-level", "info", "error, info, debug, or the highest verbosity as a number.")
+	flags.StringVar(&c.LogLevel, "log-level", "info", "error, info, debug, trace, or the highest verbosity as a number.")
+	flags.StringToStringVar(&c.LogLevels, "log-levels", nil, "Log levels of the controllers of single kinds, such as StatefulSet=debug.")
+	flags.StringVar(&c.AdmissionMode, "admission-mode", "PreferPolicy",
+		"PreferPolicy: policies that the API server evaluates by itself, where they can say what is needed. Webhook: webhooks alone.")
 	flags.StringVar(&c.LogFormat, "log-format", "json", "json or console.")
 }
 
@@ -130,6 +149,10 @@ func (c *Config) Complete() (notes []string, err error) {
 			*workers = c.Workers
 		}
 	}
+	if !slices.Contains(admissionModes(), c.AdmissionMode) {
+		faults = append(faults, fmt.Errorf("--admission-mode: unknown mode %q: know %s", c.AdmissionMode, strings.Join(admissionModes(), ", ")))
+	}
+	faults = append(faults, c.completeLogLevels()...)
 	if c.Writes < 2 {
 		faults = append(faults, fmt.Errorf("--writes: %d is less than 2", c.Writes))
 	}
@@ -143,6 +166,37 @@ func (c *Config) Complete() (notes []string, err error) {
 		c.Burst = max(int(c.QPS), 1)
 	}
 	return notes, errors.Join(faults...)
+}
+
+// completeLogLevels puts what the flags say of single kinds below what the object says of them.
+func (c *Config) completeLogLevels() (faults []error) {
+	levels := map[string]string{}
+	for kind, level := range c.LogLevels {
+		if !slices.Contains(KnownKinds(), kind) {
+			faults = append(faults, fmt.Errorf("--log-levels: unknown kind %q: know %s", kind, strings.Join(KnownKinds(), ", ")))
+		}
+		if _, err := logging.ParseLevel(level); err != nil {
+			faults = append(faults, fmt.Errorf("--log-levels: %s: %w", kind, err))
+		}
+		levels[kind] = level
+	}
+	maps.Copy(levels, c.KindLogLevels)
+	c.KindLogLevels = levels
+	return faults
+}
+
+// WorkersOf is how many objects of a kind are reconciled at the same time.
+func (c *Config) WorkersOf(kind string) int {
+	if workers := c.KindWorkers[kind]; workers > 0 {
+		return workers
+	}
+	ofFlag := map[string]int{"CloneSet": c.CloneSetWorkers, "StatefulSet": c.StatefulSetWorkers}[kind]
+	return cmp.Or(ofFlag, c.Workers)
+}
+
+// admissionModes are what --admission-mode can be.
+func admissionModes() []string {
+	return []string{string(operatorv1alpha1.AdmissionPreferPolicy), string(operatorv1alpha1.AdmissionWebhook)}
 }
 
 // Enabled says whether the kind is looked after.

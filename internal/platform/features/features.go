@@ -143,6 +143,17 @@ type Set struct {
 // Enabled says whether the gate is on.
 func (s Set) Enabled(gate Gate) bool { return s.on[gate] }
 
+// On lists the gates that are on, sorted.
+func (s Set) On() []string {
+	var on []string
+	for _, gate := range slices.Sorted(maps.Keys(s.on)) {
+		if s.on[gate] {
+			on = append(on, string(gate))
+		}
+	}
+	return on
+}
+
 // With returns a copy in which the gate has the given value. Gates that depend on it stay as they are.
 func (s Set) With(gate Gate, on bool) Set {
 	gates := maps.Clone(s.on)
@@ -205,6 +216,26 @@ func Parse(text string) (set Set, notes []string, err error) {
 	return Set{on: on}, notes, nil
 }
 
+// Override returns a list such as Parse takes in which these gates have these values, and all others are as in text.
+func Override(text string, values map[Gate]bool) string {
+	var parts []string
+	for part := range strings.SplitSeq(text, ",") {
+		name, _, _ := strings.Cut(part, "=")
+		if _, overridden := values[Gate(strings.TrimSpace(name))]; !overridden && strings.TrimSpace(part) != "" {
+			parts = append(parts, strings.TrimSpace(part))
+		}
+	}
+	for _, gate := range slices.Sorted(maps.Keys(values)) {
+		parts = append(parts, fmt.Sprintf("%s=%t", gate, values[gate]))
+	}
+	return strings.Join(parts, ",")
+}
+
+// IsKnown says whether there is a gate of this name.
+func IsKnown(gate Gate) bool {
+	return slices.ContainsFunc(Known(), func(i Info) bool { return i.Name == gate })
+}
+
 func parse(text string) (map[Gate]bool, error) {
 	asked := map[Gate]bool{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -214,8 +245,8 @@ func parse(text string) (map[Gate]bool, error) {
 		}
 		name, word, _ := strings.Cut(part, "=")
 		gate := Gate(strings.TrimSpace(name))
-		if !slices.ContainsFunc(Known(), func(i Info) bool { return i.Name == gate }) {
-			return nil, fmt.Errorf("unknown feature gate %q: know %s", gate, strings.Join(names(), ", "))
+		if !IsKnown(gate) {
+			return nil, fmt.Errorf("unknown feature gate %q: know %s", gate, strings.Join(Names(), ", "))
 		}
 		value, err := strconv.ParseBool(strings.TrimSpace(word))
 		if err != nil {
@@ -229,7 +260,8 @@ func parse(text string) (map[Gate]bool, error) {
 	return asked, nil
 }
 
-func names() []string {
+// Names lists the names of all gates, sorted.
+func Names() []string {
 	var all []string
 	for _, gate := range Known() {
 		all = append(all, string(gate.Name))

@@ -10,7 +10,7 @@ import (
 )
 
 func TestKnownIsSortedAndComplete(t *testing.T) {
-	all := names()
+	all := Names()
 	if !slices.IsSorted(all) {
 		t.Errorf("not sorted: %v", all)
 	}

@@ -7,6 +7,7 @@ package logging
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -15,13 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// New returns a logger that writes lines of the format json or console. Level is error, info, debug, or the highest V(n) to
-// write as a number; info is V(0), debug V(1).
-func New(out io.Writer, level, format string) (logr.Logger, error) {
-	zapLevel, err := parse(level)
-	if err != nil {
-		return logr.Logger{}, err
-	}
+// New returns a logger that writes lines of the format json or console, as far as levels lets them through. Changing the levels
+// changes what the logger, and every logger made from it, writes from then on.
+func New(out io.Writer, levels *Levels, format string) (logr.Logger, error) {
 	encoder := zap.JSONEncoder()
 	switch format {
 	case "json":
@@ -30,21 +27,30 @@ func New(out io.Writer, level, format string) (logr.Logger, error) {
 	default:
 		return logr.Logger{}, fmt.Errorf("unknown log format %q: know json and console", format)
 	}
-	return zap.New(zap.WriteTo(out), zap.Level(zapLevel), encoder, zap.StacktraceLevel(zapcore.DPanicLevel)), nil
+	everything := zapcore.Level(math.MinInt8)
+	log := zap.New(zap.WriteTo(out), zap.Level(everything), encoder, zap.StacktraceLevel(zapcore.DPanicLevel))
+	return logr.New(&sink{LogSink: log.GetSink(), levels: levels}), nil
 }
 
-func parse(level string) (zapcore.Level, error) {
+// trace is the verbosity of the level of that name.
+const trace = 4
+
+// ParseLevel reads error, info, debug, trace, in any case, or the highest V(n) to write as a number; info is V(0), debug V(1), trace
+// V(4). The result is that n, and -1 for error.
+func ParseLevel(level string) (int, error) {
 	switch strings.ToLower(level) {
 	case "error":
-		return zapcore.ErrorLevel, nil
+		return -1, nil
 	case "info":
-		return zapcore.InfoLevel, nil
+		return 0, nil
 	case "debug":
-		return zapcore.DebugLevel, nil
+		return 1, nil
+	case "trace":
+		return trace, nil
 	}
 	verbosity, err := strconv.ParseInt(level, 10, 8)
-	if err != nil || verbosity < 0 || verbosity > 127 {
-		return 0, fmt.Errorf("unknown log level %q: know error, info, debug and numbers from 0", level)
+	if err != nil || verbosity < 0 {
+		return 0, fmt.Errorf("unknown log level %q: know error, info, debug, trace and numbers from 0", level)
 	}
-	return zapcore.Level(-verbosity), nil
+	return int(verbosity), nil
 }

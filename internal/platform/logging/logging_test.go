@@ -7,9 +7,59 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/go-logr/logr"
 )
+
+func logger(t *testing.T, out io.Writer, all string, controllers map[string]string, format string) logr.Logger {
+	t.Helper()
+	levels, err := NewLevels(all, controllers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := New(out, levels, format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func TestLevelsChangeWhileLoggersLive(t *testing.T) {
+	var out bytes.Buffer
+	levels, err := NewLevels("info", map[string]string{"one": "Debug"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := New(&out, levels, "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := log.WithName("x").WithValues("controller", "one").WithName("y").WithValues("object", "web").WithCallDepth(1)
+	two := log.WithValues("controller", "two", "controllerKind", "Two")
+	written := func(log logr.Logger) bool {
+		out.Reset()
+		log.V(1).Info("because")
+		return out.Len() > 0
+	}
+	check := func(when string, wantOne, wantTwo, wantOther bool) {
+		t.Helper()
+		if written(one) != wantOne || written(two) != wantTwo || written(log) != wantOther {
+			t.Errorf("%s: debug lines of one %v, two %v, others %v", when, written(one), written(two), written(log))
+		}
+	}
+	check("at first", true, false, false)
+	if err := levels.Set("Trace", map[string]string{"two": "error"}); err != nil {
+		t.Fatal(err)
+	}
+	check("after a change", true, false, true)
+	if err := levels.Set("error", map[string]string{"two": "loud"}); err == nil {
+		t.Error("a level of no name is taken")
+	}
+	check("after an error", true, false, true)
+}
 
 func TestNew(t *testing.T) {
 	cases := map[string]struct {
@@ -25,10 +75,7 @@ func TestNew(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			log, err := New(&out, tc.level, "json")
-			if err != nil {
-				t.Fatal(err)
-			}
+			log := logger(t, &out, tc.level, nil, "json")
 			log.Info("done")
 			log.V(1).Info("because")
 			log.V(4).Info("detail")
@@ -50,7 +97,11 @@ func TestNew(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, tc := range [][2]string{{"loud", "json"}, {"-1", "json"}, {"200", "json"}, {"info", "xml"}} {
-		if _, err := New(&bytes.Buffer{}, tc[0], tc[1]); err == nil {
+		levels, err := NewLevels(tc[0], nil)
+		if err == nil {
+			_, err = New(&bytes.Buffer{}, levels, tc[1])
+		}
+		if err == nil {
 			t.Errorf("accepted level %q and format %q", tc[0], tc[1])
 		}
 	}
@@ -58,10 +109,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestConsole(t *testing.T) {
 	var out bytes.Buffer
-	log, err := New(&out, "info", "console")
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := logger(t, &out, "info", nil, "console")
 	log.Info("done", "key", "value")
 	if !strings.Contains(out.String(), "done") || strings.HasPrefix(out.String(), "{") {
 		t.Errorf("wrote %q", out.String())

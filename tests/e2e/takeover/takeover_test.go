@@ -268,7 +268,7 @@ func checkRights(t *testing.T, c *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rights.Check(given, events, takeover.Namespace, nil); err != nil {
+	if err := rights.Check(given, events, takeover.Namespace); err != nil {
 		t.Error(err)
 	}
 }

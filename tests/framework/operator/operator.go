@@ -182,6 +182,9 @@ func (o *Operator) Log() string { return o.cluster.Logs(o.options.Name) }
 // Done is closed when the process has ended.
 func (o *Operator) Done() <-chan struct{} { return o.process.Done() }
 
+// PID is the process ID.
+func (o *Operator) PID() int { return o.process.PID() }
+
 // Kill ends the process with SIGKILL, as a crash or a lost node does.
 func (o *Operator) Kill() error {
 	o.account()

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operatorconfig
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/operator-framework/operator-lib/conditions"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+)
+
+func deployment(change ...func(*corev1.PodSpec)) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "manager", UID: "uid"}}
+	d.Spec.Template.Spec = corev1.PodSpec{
+		NodeSelector: map[string]string{"os": "linux"},
+		Containers:   []corev1.Container{{Name: "sidecar"}, {Name: "manager", Resources: limit("512Mi")}},
+	}
+	for _, c := range change {
+		c(&d.Spec.Template.Spec)
+	}
+	return d
+}
+
+func limit(memory string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}}
+}
+
+func TestManagerSettingsAreTakenBack(t *testing.T) {
+	settle := func(d *appsv1.Deployment, settings *operatorv1alpha1.ManagerSettings, wantChanged bool, want *appsv1.Deployment) {
+		t.Helper()
+		changed, err := settleManager(d, settings)
+		if err != nil || changed != wantChanged {
+			t.Fatalf("changed %v, error %v", changed, err)
+		}
+		if diff := cmp.Diff(want.Spec, d.Spec); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+	tolerations := []corev1.Toleration{{Key: "x", Operator: corev1.TolerationOpExists}}
+	settings := &operatorv1alpha1.ManagerSettings{
+		Resources: ptr.To(limit("1Gi")), NodeSelector: map[string]string{"disk": "fast"}, Tolerations: tolerations, PriorityClassName: "high",
+	}
+	changed := func(s *corev1.PodSpec) {
+		s.Containers[1].Resources, s.Tolerations, s.PriorityClassName = limit("1Gi"), tolerations, "high"
+		s.NodeSelector = map[string]string{"os": "linux", "disk": "fast"}
+	}
+	d := deployment()
+	settle(d, nil, false, deployment())
+	settle(d, settings, true, deployment(changed))
+	settle(d, settings, false, deployment(changed))
+	settings = &operatorv1alpha1.ManagerSettings{Resources: settings.Resources}
+	settle(d, settings, true, deployment(func(s *corev1.PodSpec) { s.Containers[1].Resources = limit("1Gi") }))
+	// An upgrade brings other values.
+	d.Spec.Template.Spec.Containers[1].Resources = limit("256Mi")
+	settle(d, settings, true, deployment(func(s *corev1.PodSpec) { s.Containers[1].Resources = limit("1Gi") }))
+	settle(d, nil, true, deployment(func(s *corev1.PodSpec) { s.Containers[1].Resources = limit("256Mi") }))
+	if len(d.Annotations) > 0 {
+		t.Errorf("the note stayed: %v", d.Annotations)
+	}
+	if _, err := settleManager(deployment(func(s *corev1.PodSpec) { s.Containers[1].Name = "other" }), settings); err == nil {
+		t.Error("a Deployment without the container is taken")
+	}
+}
+
+func TestOperandsAreAppliedWhereTheirKindsAre(t *testing.T) {
+	mapper := func(monitoring bool) meta.RESTMapper {
+		m := meta.NewDefaultRESTMapper(nil)
+		for _, kind := range []schema.GroupVersionKind{networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), corev1.SchemeGroupVersion.WithKind("Service")} {
+			m.Add(kind, meta.RESTScopeNamespace)
+		}
+		if monitoring {
+			for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
+				m.Add(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: kind}, meta.RESTScopeNamespace)
+			}
+		}
+		return m
+	}
+	kinds := []schema.GroupVersionKind{
+		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicyList"), corev1.SchemeGroupVersion.WithKind("ServiceList"),
+		{Group: "monitoring.coreos.com", Version: "v1", Kind: "ServiceMonitorList"}, {Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusRuleList"},
+	}
+	for name, tc := range map[string]struct {
+		monitoring bool
+		address    string
+		want       int
+	}{
+		"without the Prometheus operator": {false, ":8080", 1},
+		"with it":                         {true, ":9090", 4},
+		"without metrics":                 {true, "0", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithRESTMapper(mapper(tc.monitoring)).Build()
+			o := &Operands{Client: c, Deployment: client.ObjectKey{Namespace: "ns", Name: "manager"}, MetricsAddress: tc.address}
+			if err := o.Apply(t.Context(), deployment()); err != nil {
+				t.Fatal(err)
+			}
+			found := 0
+			for _, kind := range kinds {
+				if kind.Group == "monitoring.coreos.com" && tc.want < 4 {
+					continue
+				}
+				list := &unstructured.UnstructuredList{}
+				list.SetGroupVersionKind(kind)
+				if err := c.List(t.Context(), list, client.InNamespace("ns")); err != nil {
+					t.Fatal(err)
+				}
+				for _, object := range list.Items {
+					found++
+					if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != "uid" || owners[0].BlockOwnerDeletion != nil || owners[0].Controller != nil {
+						t.Errorf("%s has owners %v", object.GetKind(), owners)
+					}
+				}
+			}
+			if found != tc.want {
+				t.Errorf("%d objects, want %d", found, tc.want)
+			}
+		})
+	}
+}
+
+// condition is the Operator Lifecycle Manager's side.
+type condition struct {
+	present *metav1.Condition
+	writes  int
+}
+
+func (c *condition) Get(context.Context) (*metav1.Condition, error) {
+	if c.present == nil {
+		return nil, errors.New("not found")
+	}
+	return c.present, nil
+}
+
+func (c *condition) Set(_ context.Context, status metav1.ConditionStatus, options ...conditions.Option) error {
+	c.present = &metav1.Condition{Type: "Upgradeable", Status: status}
+	for _, option := range options {
+		option(c.present)
+	}
+	c.writes++
+	return nil
+}
+
+func TestTheLifecycleManagerIsToldOnce(t *testing.T) {
+	olm := &condition{}
+	r := New(Dependencies{OLM: olm})
+	began := time.Unix(0, 0)
+	migrating := Work{Reason: operatorv1alpha1.ReasonMigrating, Message: "moving", Since: began}
+	for i, tc := range []struct {
+		work       Work
+		after      time.Duration
+		want       metav1.ConditionStatus
+		wantWrites int
+	}{
+		{Work{}, 0, metav1.ConditionTrue, 1},
+		{Work{}, time.Hour, metav1.ConditionTrue, 1},
+		{migrating, time.Minute, metav1.ConditionFalse, 2},
+		{migrating, 9 * time.Minute, metav1.ConditionFalse, 2},
+		{migrating, 10 * time.Minute, metav1.ConditionTrue, 3},
+		{migrating, time.Hour, metav1.ConditionTrue, 3},
+		{Work{}, time.Hour, metav1.ConditionTrue, 4},
+	} {
+		if err := r.tell(t.Context(), UpgradeDuring(tc.work, began.Add(tc.after))); err != nil {
+			t.Fatal(err)
+		}
+		if olm.present.Status != tc.want || olm.writes != tc.wantWrites || olm.present.Reason == "" {
+			t.Errorf("%d: %d writes, %+v", i, olm.writes, olm.present)
+		}
+	}
+	if err := New(Dependencies{}).tell(t.Context(), Upgrade{}); err != nil {
+		t.Errorf("without the lifecycle manager: %v", err)
+	}
+}

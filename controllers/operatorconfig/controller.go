@@ -1,0 +1,477 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operatorconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/operator-framework/operator-lib/conditions"
+	libhandler "github.com/operator-framework/operator-lib/handler"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
+)
+
+// Name is the controller's name.
+const Name = "operatorconfig-controller"
+
+// syncing is when to look again at kinds whose objects are being read.
+const syncing = 500 * time.Millisecond
+
+// working is when to look again at work that an upgrade should not cut off.
+const working = 5 * time.Second
+
+// +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises,verbs=get;list;watch
+// +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises/status,verbs=patch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,verbs=get;patch,resourceNames=kruise-operator-mutating
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;patch,resourceNames=kruise-operator-validating
+
+// Kind is what is known of a kind of workload that the operator can look after.
+type Kind struct {
+	// Name is the kind.
+	Name string
+	// Controller is the name of its controller, as loggers have it.
+	Controller string
+	// Enabled says whether the running configuration names it.
+	Enabled bool
+	// Served says whether the API server served it when the operator started.
+	Served bool
+	// Synced says whether its objects have been read. It may be nil when the kind is not enabled or not served.
+	Synced func() bool
+}
+
+// Dependencies are what the reconciler is made from.
+type Dependencies struct {
+	// Client reads the cache and writes. Live reads past the cache.
+	Client client.Client
+	Live   client.Reader
+	// Cache is where the object is watched, if Watch says that its CRD is installed.
+	Cache cache.Cache
+	Watch bool
+	// Clock is the time.
+	Clock clock.PassiveClock
+
+	// Flags and Given are what the command line says, Running the hash of what the process runs with.
+	Flags   config.Config
+	Given   sets.Set[string]
+	Running string
+	// Gates are those that are on.
+	Gates []string
+	// Faults are what showed only when the process started.
+	Faults []string
+	// Levels are changed when the object's are.
+	Levels *logging.Levels
+	// Kinds are all kinds, in the order of their names.
+	Kinds []Kind
+	// Versions are those of the operator and of what it works with.
+	Versions []operatorv1alpha1.ComponentVersion
+
+	// Self is this replica's name. Alone says that no lease is used; Elected is closed when this replica leads.
+	Self    string
+	Alone   bool
+	Elected <-chan struct{}
+	// Exists says whether the replica of that name still exists. It is nil where nobody knows.
+	Exists func(ctx context.Context, replica string) (bool, error)
+	// Restart makes the process begin anew, once all that runs has ended.
+	Restart func()
+	// OLM is how the Operator Lifecycle Manager is told whether the operator may be upgraded; nil without it. With it, the operator's
+	// Deployment is not ours to change.
+	OLM conditions.Condition
+	// Operands are what the operator deploys for itself; nil outside of a cluster.
+	Operands *Operands
+	// Webhooks are the entries of the operator's webhook configurations; nil when others own these.
+	Webhooks *Webhooks
+	// Work says what an upgrade should not cut off. It may be nil.
+	Work func() Work
+}
+
+// Reconciler makes the operator run as the Kruise object says.
+type Reconciler struct {
+	Dependencies
+
+	mu sync.Mutex
+	// wanted and generation are the configuration that was wanted last, and since when.
+	since      time.Time
+	wanted     string
+	generation int64
+	// busy is the work that was under way last.
+	busy Work
+	// deployed is when the operands were last applied, and for which generation.
+	deployed    time.Time
+	deployedFor int64
+	// restarting is set once the process ends.
+	restarting bool
+}
+
+// Cache adds to what the manager's cache keeps: of Kruise objects the one that counts.
+func Cache(options cache.Options) cache.Options {
+	if options.ByObject == nil {
+		options.ByObject = map[client.Object]cache.ByObject{}
+	}
+	options.ByObject[&operatorv1alpha1.Kruise{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", operatorv1alpha1.KruiseName)}
+	return options
+}
+
+// New returns a Reconciler that watches nothing yet.
+func New(d Dependencies) *Reconciler { return &Reconciler{Dependencies: d} }
+
+// SetupWithManager makes the manager run the reconciler on every replica.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	c, err := controller.New(Name, mgr, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: 1,
+		NeedLeaderElection:      ptr.To(false),
+		ReconciliationTimeout:   r.Flags.ReconcileTimeout,
+	})
+	if err != nil {
+		return fmt.Errorf("creating the controller: %w", err)
+	}
+	if err := c.Watch(source.Func(r.wake)); err != nil {
+		return fmt.Errorf("watching for the lease: %w", err)
+	}
+	if !r.Watch {
+		return nil
+	}
+	if err := c.Watch(source.Kind(r.Cache, client.Object(&operatorv1alpha1.Kruise{}), &libhandler.InstrumentedEnqueueRequestForObject[client.Object]{})); err != nil {
+		return fmt.Errorf("watching the configuration: %w", err)
+	}
+	return nil
+}
+
+// wake asks for a pass at the start and when this replica becomes the leader.
+func (r *Reconciler) wake(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}}
+	queue.Add(request)
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-r.Elected:
+			queue.Add(request)
+		}
+	}()
+	return nil
+}
+
+// Reconcile takes the operator a step closer to running as the object says.
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.restarting {
+		return ctrl.Result{}, nil
+	}
+	object, err := r.read(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	merged, err := config.Merge(r.Flags, r.Given, config.SpecOf(object))
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("merging the configuration: %w", err)
+	}
+	if err := r.Levels.Set(merged.Config.LogLevel, Levels(&merged.Config, r.Kinds)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("setting the log levels: %w", err)
+	}
+	leads := r.leads()
+	view, err := r.view(ctx, object, merged.Config.Hash(), leads)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	step := Plan(view)
+
+	upgrade := UpgradeDuring(r.work(), r.Clock.Now())
+	var failures []string
+	if leads {
+		failures = r.lead(ctx, object, upgrade)
+	}
+	statusErr := r.report(ctx, object, merged, step, failures, leads, upgrade)
+	if apierrors.IsConflict(statusErr) {
+		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	}
+	if step.Restart {
+		again, err := r.restart(ctx, view, object != nil)
+		if err := errors.Join(statusErr, err); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	if len(failures) > 0 {
+		statusErr = errors.Join(statusErr, errors.New(strings.Join(failures, "; ")))
+	}
+	if statusErr != nil {
+		if ctx.Err() != nil {
+			return ctrl.Result{}, nil // The process ends; whoever leads next looks again.
+		}
+		return ctrl.Result{}, statusErr
+	}
+	recheck := earliest(step.Recheck, upgrade.Recheck)
+	if leads && r.busy.Reason != "" {
+		recheck = earliest(recheck, working)
+	}
+	if leads && r.Operands != nil {
+		recheck = earliest(recheck, lookAgain)
+	}
+	if leads && slices.ContainsFunc(r.Kinds, func(k Kind) bool { return ready(k).Reason == operatorv1alpha1.KindStarting }) {
+		recheck = earliest(recheck, syncing)
+	}
+	return ctrl.Result{RequeueAfter: recheck}, nil
+}
+
+// lead does what only the leader does, and returns what could not be done.
+func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, upgrade Upgrade) (failures []string) {
+	failed := func(err error) {
+		if err != nil && !apierrors.IsConflict(err) {
+			failures = append(failures, err.Error())
+		}
+	}
+	if r.Webhooks != nil {
+		failed(r.Webhooks.Apply(ctx, r.disabled()))
+	}
+	failed(r.tell(ctx, upgrade))
+	failed(r.deploy(ctx, object))
+	return failures
+}
+
+// deploy applies what the operator deploys for itself, when the object has changed and from time to time.
+func (r *Reconciler) deploy(ctx context.Context, object *operatorv1alpha1.Kruise) error {
+	if r.Operands == nil {
+		return nil
+	}
+	generation, settings := int64(0), (*operatorv1alpha1.ManagerSettings)(nil)
+	if spec := config.SpecOf(object); spec != nil {
+		generation, settings = object.Generation, spec.Manager
+	}
+	now := r.Clock.Now()
+	if !r.deployed.IsZero() && generation == r.deployedFor && now.Sub(r.deployed) < lookAgain {
+		return nil
+	}
+	deployment, err := r.Operands.deployment(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.Operands.Apply(ctx, deployment)
+	if r.OLM == nil {
+		err = errors.Join(err, r.Operands.settle(ctx, deployment, settings))
+	}
+	if err == nil {
+		r.deployed, r.deployedFor = now, generation
+	}
+	return err
+}
+
+// read returns the object as the cache has it; nil when there is none.
+func (r *Reconciler) read(ctx context.Context) (*operatorv1alpha1.Kruise, error) {
+	if !r.Watch {
+		return nil, nil
+	}
+	object := &operatorv1alpha1.Kruise{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: operatorv1alpha1.KruiseName}, object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	return object, nil
+}
+
+// leads says whether this replica is the leader.
+func (r *Reconciler) leads() bool {
+	select {
+	case <-r.Elected:
+		return true
+	default:
+		return false
+	}
+}
+
+// view observes what decides about a restart.
+func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, wanted string, leads bool) (View, error) {
+	now := r.Clock.Now()
+	generation := int64(0)
+	if object != nil {
+		generation = object.Generation
+	}
+	if wanted != r.wanted || generation != r.generation {
+		r.wanted, r.generation, r.since = wanted, generation, now
+	}
+	v := View{
+		Now: now, Since: r.since, Self: r.Self, Leads: leads, Alone: r.Alone, Blind: object == nil,
+		Running: r.Running, Wanted: wanted, Generation: generation,
+	}
+	if object == nil {
+		return v, nil
+	}
+	v.Replicas = object.Status.Replicas
+	if !leads || r.Exists == nil {
+		return v, nil
+	}
+	for _, replica := range v.Replicas {
+		if replica.Name == r.Self || replica.ObservedGeneration >= generation {
+			continue
+		}
+		exists, err := r.Exists(ctx, replica.Name)
+		if err != nil {
+			return v, err
+		}
+		if !exists {
+			v.Gone = append(v.Gone, replica.Name)
+		}
+	}
+	return v, nil
+}
+
+// restart makes the process begin anew, unless the API server itself says that the cache was behind.
+func (r *Reconciler) restart(ctx context.Context, view View, exists bool) (again time.Duration, err error) {
+	live, _, err := config.Load(ctx, r.Live)
+	if err != nil {
+		return 0, err
+	}
+	merged, err := config.Merge(r.Flags, r.Given, config.SpecOf(live))
+	if err != nil {
+		return 0, fmt.Errorf("merging the configuration: %w", err)
+	}
+	if hash := merged.Config.Hash(); hash != view.Wanted || exists != (live != nil) {
+		return glance, nil
+	}
+	ctrl.LoggerFrom(ctx).Info("Restarting to take over a change of the configuration", "running", r.Running, "wanted", view.Wanted, "leader", view.Leads)
+	r.restarting = true
+	r.Restart()
+	return 0, nil
+}
+
+// report writes the status, if it changed.
+func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise, merged config.Merged, step Step, failures []string, leads bool, upgrade Upgrade) error {
+	if object == nil || object.DeletionTimestamp != nil {
+		return nil
+	}
+	facts := Facts{
+		Now: r.Clock.Now(), Generation: object.Generation, Self: r.Self, Leads: leads, Running: r.Running, Step: step, Current: merged.Config.Hash() == r.Running,
+		Faults: merged.Faults, Failures: failures, Gates: r.Gates, Versions: r.Versions, Upgrade: upgrade,
+	}
+	if facts.Current {
+		facts.Faults = append(facts.Faults, r.Faults...)
+	}
+	for _, kind := range r.Kinds {
+		facts.Kinds = append(facts.Kinds, ready(kind))
+	}
+	facts.Ignored, facts.IgnoredReason = r.ignored(object)
+	status := Status(object.Status, facts)
+	if equality.Semantic.DeepEqual(object.Status, status) {
+		return nil
+	}
+	next := object.DeepCopy()
+	next.Status = status
+	// Replicas write beside each other: a report must not bring back what another one has just replaced.
+	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, next, patch); err != nil {
+		return fmt.Errorf("writing the status: %w", client.IgnoreNotFound(err))
+	}
+	return nil
+}
+
+// Leave takes the report of a replica that ends out of the status, so that nobody waits for it.
+func Leave(ctx context.Context, direct client.Client, self string) error {
+	object, _, err := config.Load(ctx, direct)
+	if err != nil || object == nil {
+		return err
+	}
+	next := object.DeepCopy()
+	next.Status.Replicas = slices.DeleteFunc(next.Status.Replicas, func(r operatorv1alpha1.ReplicaStatus) bool { return r.Name == self })
+	if len(next.Status.Replicas) == len(object.Status.Replicas) {
+		return nil
+	}
+	if err := direct.Status().Patch(ctx, next, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("taking the own report out of the status: %w", client.IgnoreNotFound(err))
+	}
+	return nil
+}
+
+// ready says what there is to say about a kind.
+func ready(k Kind) operatorv1alpha1.KindStatus {
+	status := operatorv1alpha1.KindStatus{Kind: k.Name, State: operatorv1alpha1.Enabled, Ready: "False"}
+	switch {
+	case !k.Enabled:
+		status.State, status.Reason = operatorv1alpha1.Disabled, operatorv1alpha1.KindDisabled
+		status.Message = "its objects and their pods stay as they are"
+	case !k.Served:
+		status.Reason, status.Message = operatorv1alpha1.KindNotServed, "its CRD was not there when the operator started"
+	case k.Synced == nil || !k.Synced():
+		status.Reason, status.Message = operatorv1alpha1.KindStarting, "its objects are being read"
+	default:
+		status.Ready, status.Reason = "True", operatorv1alpha1.KindReady
+	}
+	status.Message = short(status.Message, longestOfKind)
+	return status
+}
+
+// disabled are the kinds that are not looked after.
+func (r *Reconciler) disabled() sets.Set[string] {
+	names := sets.New[string]()
+	for _, kind := range r.Kinds {
+		if !kind.Enabled {
+			names.Insert(kind.Name)
+		}
+	}
+	return names
+}
+
+// work is what an upgrade should not cut off, with the time since which it is under way.
+func (r *Reconciler) work() Work {
+	if r.Work == nil {
+		return Work{}
+	}
+	now := r.Work()
+	if now.Since.IsZero() {
+		now.Since = r.busy.Since
+		if now.Reason != r.busy.Reason {
+			now.Since = r.Clock.Now()
+		}
+	}
+	r.busy = now
+	return now
+}
+
+// ignored are the fields that others decide.
+func (r *Reconciler) ignored(*operatorv1alpha1.Kruise) (fields []string, reason string) {
+	return nil, ""
+}
+
+// Levels are the log levels of controllers by their names.
+func Levels(c *config.Config, kinds []Kind) map[string]string {
+	levels := map[string]string{}
+	for _, kind := range kinds {
+		if level, ok := c.KindLogLevels[kind.Name]; ok {
+			levels[kind.Controller] = level
+		}
+	}
+	return levels
+}
+
+// earliest returns the shortest of the waits that are above zero.
+func earliest(waits ...time.Duration) time.Duration {
+	waits = slices.DeleteFunc(waits, func(d time.Duration) bool { return d <= 0 })
+	if len(waits) == 0 {
+		return 0
+	}
+	return slices.Min(waits)
+}

@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package operatorconfig makes the operator run as the Kruise object named cluster says.
+//
+// Log levels change at once. For the rest the process begins anew with the new configuration: standbys as soon as they see the change,
+// the leader when all other replicas run with it, or after half a minute without them. The process ends what it has begun, gives the
+// lease back and executes itself, so that another replica, or the same process, goes on within two seconds.
+//
+// It runs on every replica. All of them report which configuration they run with; the leader alone writes the rest of the status. The
+// leader also takes the entries of disabled kinds out of the operator's webhook configurations and puts them back, unless the Operator
+// Lifecycle Manager owns these.
+//
+// It never touches workloads or pods. Without the object the operator runs as its flags say; without the object's CRD, nothing here
+// watches anything.
+package operatorconfig

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+)
+
+// Load reads the Kruise object past any cache. It returns nil when there is none; served says whether there could be one, that is
+// whether its CRD is installed.
+func Load(ctx context.Context, reader client.Reader) (object *operatorv1alpha1.Kruise, served bool, err error) {
+	object = &operatorv1alpha1.Kruise{}
+	err = reader.Get(ctx, client.ObjectKey{Name: operatorv1alpha1.KruiseName}, object)
+	switch {
+	case err == nil:
+		return object, true, nil
+	case meta.IsNoMatchError(err):
+		return nil, false, nil
+	case apierrors.IsNotFound(err):
+		return nil, true, nil
+	default:
+		return nil, false, fmt.Errorf("reading the Kruise %s: %w", operatorv1alpha1.KruiseName, err)
+	}
+}
+
+// SpecOf is the spec of an object that may be missing.
+func SpecOf(object *operatorv1alpha1.Kruise) *operatorv1alpha1.KruiseSpec {
+	if object == nil || object.DeletionTimestamp != nil {
+		return nil
+	}
+	return &object.Spec
+}

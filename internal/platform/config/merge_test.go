@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+)
+
+func merge(t *testing.T, spec *operatorv1alpha1.KruiseSpec, args ...string) Merged {
+	t.Helper()
+	c := Config{}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	c.AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	merged, err := Merge(c, Given(flags), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return merged
+}
+
+func TestMerge(t *testing.T) {
+	type Spec = operatorv1alpha1.KruiseSpec
+	type want struct {
+		kinds      string
+		workers    int
+		start      bool // StatefulSetStartOrdinal, off by default
+		resize     bool // StatefulSetAutoResizePVCGate, off by default
+		level, set string
+		metrics    string
+		mode       string
+		sources    map[string]string // those that are not from the default
+		faults     []string
+	}
+	all := strings.Join(KnownKinds(), ",")
+	gate := func(name string, state operatorv1alpha1.State) operatorv1alpha1.FeatureGate {
+		return operatorv1alpha1.FeatureGate{Name: operatorv1alpha1.FeatureGateName(name), State: state}
+	}
+	cases := map[string]struct {
+		args []string
+		spec *Spec
+		want want
+	}{
+		"nothing is said": {
+			want: want{kinds: all, workers: 3, level: "info", metrics: ":8080", mode: "PreferPolicy"},
+		},
+		"an empty object says nothing": {
+			spec: &Spec{},
+			want: want{kinds: all, workers: 3, level: "info", metrics: ":8080", mode: "PreferPolicy"},
+		},
+		"flags win over defaults": {
+			args: []string{"--kinds=", "--workers=4", "--feature-gates=StatefulSetStartOrdinal=true", "--log-level=debug", "--log-levels=StatefulSet=trace", "--metrics-bind-address=0", "--admission-mode=Webhook"},
+			spec: &Spec{},
+			want: want{workers: 4, start: true, level: "debug", set: "trace", metrics: "0", mode: "Webhook", sources: map[string]string{
+				"kinds": FromFlag, "workers": FromFlag, "featureGates": FromFlag, "logLevel": FromFlag, "metrics.bindAddress": FromFlag, "admission.mode": FromFlag,
+			}},
+		},
+		"the object wins over flags": {
+			args: []string{"--kinds=", "--workers=4", "--statefulset-workers=9", "--feature-gates=StatefulSetStartOrdinal=true", "--log-level=debug", "--log-levels=StatefulSet=trace", "--metrics-bind-address=0", "--admission-mode=Webhook"},
+			spec: &Spec{
+				Kinds: []operatorv1alpha1.Kind{"StatefulSet"}, Workers: ptr.To[int32](5), LogLevel: "Error",
+				FeatureGates: []operatorv1alpha1.FeatureGate{gate("StatefulSetStartOrdinal", "Disabled"), gate("StatefulSetAutoResizePVCGate", "Enabled")},
+				Controllers:  []operatorv1alpha1.ControllerSettings{{Kind: "StatefulSet", LogLevel: "Debug"}},
+				Metrics:      &operatorv1alpha1.MetricsSettings{BindAddress: ":9"},
+				Admission:    &operatorv1alpha1.AdmissionSettings{Mode: "PreferPolicy"},
+			},
+			want: want{kinds: "StatefulSet", workers: 5, resize: true, level: "Error", set: "Debug", metrics: ":9", mode: "PreferPolicy", sources: map[string]string{
+				"kinds": FromObject, "workers": FromObject, "featureGates": FromObject, "logLevel": FromObject, "metrics.bindAddress": FromObject, "admission.mode": FromObject,
+				"controllers[StatefulSet].logLevel": FromObject,
+			}},
+		},
+		"gates of flags and object are put together": {
+			args: []string{"--feature-gates=StatefulSetStartOrdinal=true"},
+			spec: &Spec{FeatureGates: []operatorv1alpha1.FeatureGate{gate("StatefulSetAutoResizePVCGate", "Enabled")}},
+			want: want{kinds: all, workers: 3, start: true, resize: true, level: "info", metrics: ":8080", mode: "PreferPolicy", sources: map[string]string{"featureGates": FromObject}},
+		},
+		"no kind at all": {
+			spec: &Spec{Kinds: []operatorv1alpha1.Kind{}},
+			want: want{workers: 3, level: "info", metrics: ":8080", mode: "PreferPolicy", sources: map[string]string{"kinds": FromObject}},
+		},
+		"one controller's workers win over all others'": {
+			args: []string{"--statefulset-workers=9"},
+			spec: &Spec{Workers: ptr.To[int32](5), Controllers: []operatorv1alpha1.ControllerSettings{{Kind: "StatefulSet", Workers: ptr.To[int32](7)}}},
+			want: want{kinds: all, workers: 7, level: "info", metrics: ":8080", mode: "PreferPolicy", sources: map[string]string{"workers": FromObject, "controllers[StatefulSet].workers": FromObject}},
+		},
+		"what is wrong is left out, and the rest holds": {
+			args: []string{"--workers=4"},
+			spec: &Spec{
+				Kinds: []operatorv1alpha1.Kind{"StatefulSet", "Nonsense"}, Workers: ptr.To[int32](0), LogLevel: "loud",
+				FeatureGates: []operatorv1alpha1.FeatureGate{gate("Nonsense", "Enabled"), gate("StatefulSetStartOrdinal", "Enabled"), gate("PodWebhook", "maybe")},
+				Controllers:  []operatorv1alpha1.ControllerSettings{{Kind: "Other", Workers: ptr.To[int32](7)}, {Kind: "StatefulSet", LogLevel: "loud", Workers: ptr.To[int32](-1)}},
+				Metrics:      &operatorv1alpha1.MetricsSettings{BindAddress: "nowhere"},
+				Admission:    &operatorv1alpha1.AdmissionSettings{Mode: "Both"},
+			},
+			want: want{
+				kinds: "StatefulSet", workers: 4, start: true, level: "info", metrics: ":8080", mode: "PreferPolicy",
+				sources: map[string]string{"kinds": FromObject, "workers": FromFlag, "featureGates": FromObject},
+				faults: []string{
+					`spec.admission.mode: unknown mode "Both"`, `spec.controllers[Other]: unknown kind "Other": know `, `spec.controllers[StatefulSet].logLevel: unknown log level "loud"`,
+					`spec.controllers[StatefulSet].workers: -1 is less than 1`, `spec.featureGates[Nonsense]: unknown feature gate: know AdvancedDeployment, `,
+					`spec.featureGates[PodWebhook].state: "maybe" is neither`, `spec.kinds: unknown kind "Nonsense"`, `spec.logLevel: unknown log level "loud"`,
+					`spec.metrics.bindAddress: reading the address "nowhere"`, `spec.workers: 0 is less than 1`,
+				},
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := merge(t, tc.spec, tc.args...)
+			c := &m.Config
+			got := want{
+				kinds: strings.Join(c.Kinds, ","), workers: c.WorkersOf("StatefulSet"), start: c.Features.Enabled(features.StatefulSetStartOrdinal),
+				resize: c.Features.Enabled(features.StatefulSetAutoResizePVC), level: c.LogLevel, set: c.KindLogLevels["StatefulSet"], metrics: c.MetricsAddress, mode: c.AdmissionMode,
+			}
+			for setting, from := range m.Sources {
+				if from != FromDefault {
+					if got.sources == nil {
+						got.sources = map[string]string{}
+					}
+					got.sources[setting] = from
+				}
+			}
+			if len(m.Faults) != len(tc.want.faults) {
+				t.Errorf("faults %q, want %q", m.Faults, tc.want.faults)
+			} else {
+				for i, fault := range m.Faults {
+					if !strings.HasPrefix(fault, tc.want.faults[i]) {
+						t.Errorf("fault %q, want %q", fault, tc.want.faults[i])
+					}
+				}
+			}
+			tc.want.faults = nil
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(want{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHashChangesWithWhatNeedsARestart(t *testing.T) {
+	type Spec = operatorv1alpha1.KruiseSpec
+	base := merge(t, nil)
+	for name, tc := range map[string]struct {
+		spec Spec
+		same bool
+	}{
+		"log levels":              {Spec{LogLevel: "Debug", Controllers: []operatorv1alpha1.ControllerSettings{{Kind: "StatefulSet", LogLevel: "Trace"}}}, true},
+		"the same said otherwise": {Spec{Workers: ptr.To[int32](3), FeatureGates: []operatorv1alpha1.FeatureGate{{Name: "PodIndexLabel", State: "Enabled"}}}, true},
+		"kinds":                   {Spec{Kinds: []operatorv1alpha1.Kind{}}, false},
+		"gates":                   {Spec{FeatureGates: []operatorv1alpha1.FeatureGate{{Name: "PodIndexLabel", State: "Disabled"}}}, false},
+		"workers":                 {Spec{Workers: ptr.To[int32](4)}, false},
+		"workers of one":          {Spec{Controllers: []operatorv1alpha1.ControllerSettings{{Kind: "StatefulSet", Workers: ptr.To[int32](4)}}}, false},
+		"metrics":                 {Spec{Metrics: &operatorv1alpha1.MetricsSettings{BindAddress: ":9"}}, false},
+		"admission":               {Spec{Admission: &operatorv1alpha1.AdmissionSettings{Mode: "Webhook"}}, false},
+	} {
+		m := merge(t, &tc.spec)
+		if same := m.Config.Hash() == base.Config.Hash(); same != tc.same {
+			t.Errorf("%s: the same hash: %v", name, same)
+		}
+	}
+}
+
+// The schema knows the names that the operator knows, so that a wrong one is refused where it is written.
+func TestSchemaKnowsKindsAndGates(t *testing.T) {
+	content, err := os.ReadFile("../../../config/crd/bases/operator.kruise.io_kruises.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.Unmarshal(content, &crd); err != nil {
+		t.Fatal(err)
+	}
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	kinds := func(schema apiextensionsv1.JSONSchemaProps) (names []string) {
+		for _, value := range schema.Enum {
+			names = append(names, strings.Trim(string(value.Raw), `"`))
+		}
+		return names
+	}
+	for _, schema := range []apiextensionsv1.JSONSchemaProps{*spec.Properties["kinds"].Items.Schema, spec.Properties["controllers"].Items.Schema.Properties["kind"]} {
+		if diff := cmp.Diff(KnownKinds(), kinds(schema)); diff != "" {
+			t.Errorf("kinds in the schema, from the marker of Kind in api/operator/v1alpha1 (-want +got):\n%s", diff)
+		}
+	}
+	name := spec.Properties["featureGates"].Items.Schema.Properties["name"]
+	if len(name.XValidations) != 1 {
+		t.Fatalf("%d rules for names of gates", len(name.XValidations))
+	}
+	wantRule := "self in ['" + strings.Join(features.Names(), "','") + "']"
+	wantMessage := "unknown feature gate: know " + strings.Join(features.Names(), ", ")
+	if rule := name.XValidations[0]; rule.Rule != wantRule || rule.Message != wantMessage {
+		t.Errorf("the rule for names of gates, at FeatureGateName in api/operator/v1alpha1, should be\n// +kubebuilder:validation:XValidation:rule=%q,message=%q", wantRule, wantMessage)
+	}
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package logging
+
+import (
+	"fmt"
+	"maps"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+)
+
+// controllerKey is the key under which controller-runtime puts a controller's name into its logger.
+const controllerKey = "controller"
+
+// Levels says how much is logged, for all and for single controllers. It may change at any time.
+type Levels struct {
+	current atomic.Pointer[levels]
+}
+
+type levels struct {
+	all        int
+	controller map[string]int
+}
+
+// NewLevels returns levels that log as Set says.
+func NewLevels(all string, controllers map[string]string) (*Levels, error) {
+	l := &Levels{}
+	return l, l.Set(all, controllers)
+}
+
+// Set changes the levels: of everything, and of single controllers by their names. After an error they are as before.
+func (l *Levels) Set(all string, controllers map[string]string) error {
+	next := &levels{controller: map[string]int{}}
+	var err error
+	if next.all, err = ParseLevel(all); err != nil {
+		return err
+	}
+	for name, level := range controllers {
+		if next.controller[name], err = ParseLevel(level); err != nil {
+			return fmt.Errorf("controller %s: %w", name, err)
+		}
+	}
+	if before := l.current.Load(); before != nil && before.all == next.all && maps.Equal(before.controller, next.controller) {
+		return nil
+	}
+	l.current.Store(next)
+	return nil
+}
+
+// enabled says whether V(level) of a controller is logged.
+func (l *Levels) enabled(level int, controller string) bool {
+	current := l.current.Load()
+	highest, ok := current.controller[controller]
+	if !ok {
+		highest = current.all
+	}
+	return level <= highest
+}
+
+// sink lets through what the levels allow. It learns its controller from the values that loggers are given.
+type sink struct {
+	logr.LogSink
+
+	levels     *Levels
+	controller string
+}
+
+// Enabled implements logr.LogSink.
+func (s *sink) Enabled(level int) bool { return s.levels.enabled(level, s.controller) }
+
+// WithValues implements logr.LogSink.
+func (s *sink) WithValues(pairs ...any) logr.LogSink {
+	next := *s
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if name, ok := pairs[i+1].(string); ok && pairs[i] == controllerKey {
+			next.controller = name
+		}
+	}
+	next.LogSink = s.LogSink.WithValues(pairs...)
+	return &next
+}
+
+// WithName implements logr.LogSink.
+func (s *sink) WithName(name string) logr.LogSink {
+	next := *s
+	next.LogSink = s.LogSink.WithName(name)
+	return &next
+}
+
+// WithCallDepth implements logr.CallDepthLogSink.
+func (s *sink) WithCallDepth(depth int) logr.LogSink {
+	next := *s
+	if inner, ok := s.LogSink.(logr.CallDepthLogSink); ok {
+		next.LogSink = inner.WithCallDepth(depth)
+	}
+	return &next
+}

@@ -1,0 +1,549 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package operatorconfig_test changes how the operator runs while it runs, through the Kruise object.
+package operatorconfig_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
+)
+
+// env is what all tests of this package share. Each test runs the operators it needs and stops them.
+var env *environment.Environment
+
+func TestMain(m *testing.M) {
+	environment.Main(m, environment.Options{
+		Cluster:    cluster.Options{Audit: &cluster.Audit{}},
+		Nodes:      &simnode.Options{},
+		NoOperator: true,
+	}, func(e *environment.Environment) { env = e })
+}
+
+// start runs an operator until the test ends.
+func start(t *testing.T, options operator.Options) *operator.Operator {
+	t.Helper()
+	options.LeaderElect = true
+	o, err := operator.Start(t.Context(), env.Cluster, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := o.Stop(); err != nil {
+			t.Errorf("stopping %s: %v", options.Name, err)
+		}
+	})
+	return o
+}
+
+// configure applies a Kruise with the fields of spec, and deletes it when the test ends.
+func configure(t *testing.T, spec string) error {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte("apiVersion: operator.kruise.io/v1alpha1\nkind: Kruise\nmetadata: {name: cluster}\nspec: "+spec), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(env.Client.Delete(context.WithoutCancel(t.Context()), &operatorv1alpha1.Kruise{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}})); err != nil {
+			t.Error(err)
+		}
+	})
+	return env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership)
+}
+
+// create creates an object and deletes it when the test ends.
+func create(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(manifest), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(env.Client.Delete(context.WithoutCancel(t.Context()), object)); err != nil {
+			t.Error(err)
+		}
+	})
+	return object
+}
+
+// mustConfigure applies a Kruise and waits until the operator runs with it and says so.
+func mustConfigure(t *testing.T, n *environment.Namespace, spec string) *operatorv1alpha1.Kruise {
+	t.Helper()
+	if err := configure(t, spec); err != nil {
+		t.Fatal(err)
+	}
+	kruise := &operatorv1alpha1.Kruise{}
+	n.Eventually("the operator runs as the Kruise says", func(ctx context.Context) error {
+		if err := env.Client.Get(ctx, client.ObjectKey{Name: "cluster"}, kruise); err != nil {
+			return err
+		}
+		if kruise.Status.ObservedGeneration != kruise.Generation || !is(kruise, operatorv1alpha1.KruiseAvailable, true) || !is(kruise, operatorv1alpha1.KruiseProgressing, false) {
+			return fmt.Errorf("generation %d, status %+v", kruise.Generation, kruise.Status)
+		}
+		return nil
+	})
+	return kruise
+}
+
+func is(kruise *operatorv1alpha1.Kruise, kind string, want bool) bool {
+	c := meta.FindStatusCondition(kruise.Status.Conditions, kind)
+	return c != nil && (c.Status == metav1.ConditionTrue) == want
+}
+
+// logged are the lines of a log that hold all parts.
+func logged(t *testing.T, o *operator.Operator, parts ...string) []string {
+	t.Helper()
+	text, err := os.ReadFile(o.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// releases records when the lease is given back.
+func releases(t *testing.T) func() []time.Time {
+	t.Helper()
+	events, err := env.Client.Watch(t.Context(), &coordinationv1.LeaseList{}, client.InNamespace("kruise-system"), client.MatchingFields{"metadata.name": "kruise-operator-manager"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at []time.Time
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for event := range events.ResultChan() {
+			if lease, ok := event.Object.(*coordinationv1.Lease); ok && event.Type == watch.Modified && ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+				at = append(at, time.Now())
+			}
+		}
+	}()
+	return func() []time.Time {
+		events.Stop()
+		<-done
+		return at
+	}
+}
+
+// Workers change in the middle of a rollout: the process begins anew under its own ID, and the rollout goes on as if nothing had been.
+func TestChangeInTheMiddleOfARollout(t *testing.T) {
+	const replicas = 40
+	o := start(t, operator.Options{Name: "rollout"})
+	s := scenario.Start(t, env, replicas, limits.Rules{}, scenario.MaxUnavailable("2"), scenario.Sim(simnode.RestartDelay, "100ms"))
+	mustConfigure(t, s.Namespace, "{kinds: [StatefulSet], workers: 2}")
+	s.Done()
+	pid := o.PID()
+	began := len(logged(t, o, `"msg":"Starting"`))
+	before := s.Identities()
+	log, err := audit.Open(env.Cluster.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := releases(t)
+	s.Update(scenario.Image(scenario.V2))
+	s.Await("some pods are updated", func(pods map[int]corev1.Pod) error {
+		moved := 0
+		for _, p := range pods {
+			if p.Spec.Containers[0].Image == scenario.V2 {
+				moved++
+			}
+		}
+		if moved < 8 || moved > replicas/2 {
+			return fmt.Errorf("%d are", moved)
+		}
+		return nil
+	})
+	kruise := mustConfigure(t, s.Namespace, "{kinds: [StatefulSet], workers: 7, featureGates: [{name: StatefulSetStartOrdinal, state: Enabled}]}")
+	s.Done()
+
+	if !slices.Contains(kruise.Status.FeatureGates, "StatefulSetStartOrdinal") || len(kruise.Status.Replicas) != 1 || kruise.Status.Replicas[0].Role != operatorv1alpha1.ReplicaLeader {
+		t.Errorf("the status is %+v", kruise.Status)
+	}
+	select {
+	case <-o.Done():
+		t.Fatal("the process ended")
+	default:
+	}
+	if starts := len(logged(t, o, `"msg":"Starting"`)); o.PID() != pid || starts != began+1 {
+		t.Errorf("process %d was %d, and began %d times, want %d", o.PID(), pid, starts, began+1)
+	}
+	if lines := logged(t, o, `"msg":"Starting workers"`, `"controller":"statefulset-controller"`); len(lines) == 0 || !strings.Contains(lines[len(lines)-1], `"worker count":7`) {
+		t.Errorf("workers started: %s", lines)
+	}
+	s.Kept(before, 1)
+	if verdict := s.Limits.Verify(); verdict.Taken != replicas || verdict.Peak > 2 {
+		t.Errorf("%d pods were taken out of service, at most %d at once; want %d and at most 2", verdict.Taken, verdict.Peak, replicas)
+	}
+	at := released()
+	if len(at) != 1 {
+		t.Fatalf("the lease was given back %d times, want 1", len(at))
+	}
+	requests, err := log.Next(audit.ByUser(operator.ServiceAccountUser))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first time.Duration
+	for i := range requests {
+		e := &requests[i]
+		if ref := e.ObjectRef; ref != nil && ref.Resource == "pods" && e.Verb == "patch" && e.RequestReceivedTimestamp.After(at[0]) {
+			first = e.RequestReceivedTimestamp.Sub(at[0])
+			break
+		}
+	}
+	t.Logf("measured: the first write to a pod came %s after the lease was given back", first.Round(time.Millisecond))
+	if first <= 0 || first > 2*time.Second {
+		t.Errorf("the first write came %s after the lease was given back, want at most 2s", first)
+	}
+}
+
+// A kind that is switched off costs nothing, and is as before when it is switched on again.
+func TestDisabledKindCostsNothing(t *testing.T) {
+	o := start(t, operator.Options{Name: "disabled"})
+	s := scenario.Start(t, env, 150, limits.Rules{})
+	mustConfigure(t, s.Namespace, "{}")
+	s.Done()
+	before := s.Identities()
+	if entries := webhooks(t); len(entries) < 2 {
+		t.Fatalf("the webhook entries are %v", entries)
+	}
+	with, err := o.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	kruise := mustConfigure(t, s.Namespace, "{kinds: []}")
+	log, err := audit.Open(env.Cluster.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kruise.Status.Kinds {
+		if kind.State != operatorv1alpha1.Disabled || kind.Ready != metav1.ConditionFalse || kind.Reason != operatorv1alpha1.KindDisabled {
+			t.Errorf("the status of a disabled kind is %+v", kind)
+		}
+	}
+	if entries := webhooks(t); len(entries) != 0 { // of any kind
+		t.Errorf("webhook entries of disabled kinds: %v", entries)
+	}
+	s.Update(scenario.Image(scenario.V2)) // nobody answers, and nobody has to
+	if err := env.Client.Delete(t.Context(), s.Pod("web-3")); err != nil {
+		t.Fatal(err)
+	}
+	s.Consistently(2*time.Second, "nothing is done for the set", func(ctx context.Context) error {
+		requests, err := log.Next(func(e *auditv1.Event) bool { return e.User.Username == operator.ServiceAccountUser })
+		for i := range requests {
+			if ref := requests[i].ObjectRef; ref != nil && !slices.Contains([]string{"leases", "kruises"}, ref.Resource) {
+				err = errors.Join(err, fmt.Errorf("%s %s", requests[i].Verb, requests[i].RequestURI))
+			}
+		}
+		return err
+	})
+	text, err := o.Metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, `"statefulset-controller"`) {
+			t.Errorf("a disabled kind has a controller: %s", line)
+			break
+		}
+	}
+	without, err := o.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("measured: %.1f MiB resident with 150 pods, %.1f MiB with the kind disabled", mib(with.RSS), mib(without.RSS))
+	if with.RSS > 0 && without.RSS >= with.RSS {
+		t.Errorf("%d bytes with the kind disabled, %d with it", without.RSS, with.RSS)
+	}
+
+	mustConfigure(t, s.Namespace, "{kinds: [StatefulSet]}")
+	if entries := webhooks(t); len(entries) < 2 {
+		t.Errorf("the webhook entries did not come back: %v", entries)
+	}
+	s.Done()
+	delete(before, "web-3")
+	after := s.Identities()
+	delete(after, "web-3")
+	scenario.CheckKept(t, before, after, 1)
+	invalid := scenario.Set(1)
+	invalid.Namespace, invalid.Name = s.Name(), "invalid"
+	invalid.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
+	if err := s.Client.Create(t.Context(), invalid); err == nil || !strings.Contains(err.Error(), "admission webhook") {
+		t.Errorf("an invalid set is not refused by the webhooks: %v", err)
+	}
+}
+
+// webhooks lists the entries of the operator's webhook configurations.
+func webhooks(t *testing.T) (names []string) {
+	t.Helper()
+	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := errors.Join(
+		env.Client.Get(t.Context(), client.ObjectKey{Name: "kruise-operator-mutating"}, mutating),
+		env.Client.Get(t.Context(), client.ObjectKey{Name: "kruise-operator-validating"}, validating),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range mutating.Webhooks {
+		names = append(names, entry.Name)
+	}
+	for _, entry := range validating.Webhooks {
+		names = append(names, entry.Name)
+	}
+	return names
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// Log levels change without a restart, for one controller alone.
+func TestLogLevelChangesLive(t *testing.T) {
+	o := start(t, operator.Options{Name: "levels"})
+	s := scenario.Start(t, env, 2, limits.Rules{})
+	began := len(logged(t, o, `"msg":"Starting"`))
+	of := func() int { return len(logged(t, o, `"controller":"statefulset-controller"`, `"reconcileID"`)) }
+	for i, tc := range []struct {
+		spec string
+		loud bool
+	}{
+		{"{logLevel: Info, controllers: [{kind: StatefulSet, logLevel: Error}]}", false},
+		{"{logLevel: Error, controllers: [{kind: StatefulSet, logLevel: Info}]}", true},
+		{"{logLevel: Error}", false},
+		{"{logLevel: Trace}", true},
+	} {
+		s.Done()
+		mustConfigure(t, s.Namespace, tc.spec)
+		before := of() // lines so far
+		s.Update(scenario.Replicas(int32(3 + i))) // the controller says so at the level Info
+		s.Done()
+		if after := of(); (after > before) != tc.loud {
+			t.Errorf("%s: the controller logged %d lines", tc.spec, after-before)
+		}
+	}
+	if starts := len(logged(t, o, `"msg":"Starting"`)); starts != began {
+		t.Errorf("the process began %d times, want %d", starts, began)
+	}
+}
+
+// What is wrong is refused where it is written, and reported where it got in all the same.
+func TestWrongConfiguration(t *testing.T) {
+	o := start(t, operator.Options{Name: "wrong"})
+	n := env.Namespace(t)
+	for spec, part := range map[string]string{
+		"{featureGates: [{name: Nonsense, state: Enabled}]}": "unknown feature gate: know AdvancedDeployment, ",
+		"{kinds: [Nonsense]}":                                `supported values: "CloneSet", "StatefulSet"`,
+		"{workers: 0}":                                       "greater than or equal to 1",
+		"{logLevel: loud}":                                   `supported values: "Error", "Info", "Debug", "Trace"`,
+		"{metrics: {bindAddress: nowhere}}":                  "must be an address with a port",
+		"{nodeDaemon: {criSocketPath: run/x}}":               "must be an absolute path",
+	} {
+		if err := configure(t, spec); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: error %v, want one with %q", spec, err, part)
+		}
+	}
+	other := &operatorv1alpha1.Kruise{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	if err := env.Client.Create(t.Context(), other); err == nil || !strings.Contains(err.Error(), "its name is cluster") {
+		t.Errorf("a second Kruise: %v", err)
+	}
+
+	// A CRD of another version may let names in that this operator does not know.
+	crd := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
+	crd.SetName("kruises.operator.kruise.io")
+	const at = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/featureGates/items/properties/name/x-kubernetes-validations"
+	if err := env.Client.Patch(t.Context(), crd, client.RawPatch("application/json-patch+json", []byte(`[{"op":"remove","path":"`+at+`"}]`))); err != nil {
+		t.Fatal(err)
+	}
+	const spec = "{featureGates: [{name: Nonsense, state: Enabled}, {name: StatefulSetStartOrdinal, state: Enabled}]}"
+	n.Eventually("the API server lets the name in", func(context.Context) error { return configure(t, spec) })
+	kruise := mustConfigure(t, n, spec)
+	degraded := meta.FindStatusCondition(kruise.Status.Conditions, operatorv1alpha1.KruiseDegraded)
+	if degraded == nil || degraded.Status != metav1.ConditionTrue || degraded.Reason != operatorv1alpha1.ReasonInvalidConfiguration ||
+		!strings.Contains(degraded.Message, "spec.featureGates[Nonsense]: unknown feature gate: know AdvancedDeployment, ") {
+		t.Errorf("the condition is %+v", degraded)
+	}
+	if !is(kruise, operatorv1alpha1.KruiseStalled, true) || !slices.Contains(kruise.Status.FeatureGates, "StatefulSetStartOrdinal") {
+		t.Errorf("the rest is not in force: %+v", kruise.Status)
+	}
+	if err := o.Install(t.Context()); err != nil { // the CRD as it was
+		t.Fatal(err)
+	}
+	if kruise = mustConfigure(t, n, "{logLevel: Info}"); !is(kruise, operatorv1alpha1.KruiseDegraded, false) {
+		t.Errorf("the status is %+v", kruise.Status)
+	}
+}
+
+// Of two replicas the standby begins anew first; the leader waits for it and then gives the lease to it.
+func TestStandbyFirst(t *testing.T) {
+	first := start(t, operator.Options{Name: "first"})
+	n := env.Namespace(t)
+	mustConfigure(t, n, "{workers: 2}")
+	second := start(t, operator.Options{Name: "second"})
+	n.Eventually("both report", func(ctx context.Context) error { return reported(ctx, 2, "") })
+	pids := [2]int{first.PID(), second.PID()}
+
+	changes := map[string]time.Time{} // when a replica was first seen with the new configuration
+	events, err := env.Client.Watch(t.Context(), &operatorv1alpha1.KruiseList{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Stop()
+	var order []string
+	kruise := &operatorv1alpha1.Kruise{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: "cluster"}, kruise); err != nil {
+		t.Fatal(err)
+	}
+	leader := ""
+	for _, replica := range kruise.Status.Replicas {
+		if replica.Role == operatorv1alpha1.ReplicaLeader {
+			leader = replica.Name
+		}
+	}
+	if err := configure(t, "{workers: 5}"); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(40 * time.Second)
+	for len(order) < 2 {
+		select {
+		case event := <-events.ResultChan():
+			seen, ok := event.Object.(*operatorv1alpha1.Kruise)
+			if !ok {
+				t.Fatalf("watching: %+v", event)
+			}
+			for _, replica := range seen.Status.Replicas {
+				if _, known := changes[replica.Name]; !known && replica.ObservedGeneration > kruise.Generation {
+					changes[replica.Name] = time.Now()
+					order = append(order, replica.Name)
+				}
+			}
+		case <-deadline:
+			t.Fatalf("only %v have the new configuration", order)
+		}
+	}
+	if order[0] == leader || order[1] != leader {
+		t.Errorf("the order was %v, the leader was %s", order, leader)
+	}
+	n.Eventually("the former standby leads", func(ctx context.Context) error { return reported(ctx, 2, order[0]) })
+	if pids != [2]int{first.PID(), second.PID()} {
+		t.Errorf("the processes are %d and %d, were %v", first.PID(), second.PID(), pids)
+	}
+	for _, o := range []*operator.Operator{first, second} {
+		if lines := logged(t, o, `"msg":"Beginning anew"`); len(lines) != 1 {
+			t.Errorf("%s began anew %d times", o.Log(), len(lines))
+		}
+	}
+	t.Logf("measured: the leader had the new configuration %s after the standby", changes[order[1]].Sub(changes[order[0]]).Round(time.Millisecond))
+}
+
+// reported says whether that many replicas report, and the given one, if any, leads.
+func reported(ctx context.Context, count int, leader string) error {
+	kruise := &operatorv1alpha1.Kruise{}
+	if err := env.Client.Get(ctx, client.ObjectKey{Name: "cluster"}, kruise); err != nil {
+		return err
+	}
+	leads := ""
+	for _, replica := range kruise.Status.Replicas {
+		if replica.Role == operatorv1alpha1.ReplicaLeader {
+			leads += replica.Name
+		}
+	}
+	if len(kruise.Status.Replicas) != count || leads == "" || (leader != "" && leads != leader) {
+		return fmt.Errorf("the replicas are %+v", kruise.Status.Replicas)
+	}
+	return nil
+}
+
+// Inside of a cluster the operator deploys for itself what Prometheus needs, once its CRDs are there, and changes its own Deployment.
+func TestOperands(t *testing.T) {
+	n := env.Namespace(t)
+	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
+		plural := strings.ToLower(kind) + "s"
+		create(t, fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[1]s.monitoring.coreos.com},
+			spec: {group: monitoring.coreos.com, scope: Namespaced, names: {plural: %[1]s, singular: %[2]s, kind: %[3]s, listKind: %[3]sList},
+			versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`,
+			plural, strings.ToLower(kind), kind))
+	}
+	if err := start(t, operator.Options{Name: "installed"}).Stop(); err != nil { // for the namespace
+		t.Fatal(err)
+	}
+	deployment := create(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: kruise-system, name: kruise-operator-manager},
+		spec: {replicas: 0, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}},
+		spec: {containers: [{name: manager, image: example/manager, resources: {limits: {memory: 512Mi}}}]}}}}`)
+	start(t, operator.Options{Name: "deployed", Args: []string{"--deployment=kruise-operator-manager"}})
+	limit := func(want string) {
+		t.Helper()
+		n.Eventually("the Deployment's limit is "+want, func(ctx context.Context) error {
+			if err := env.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment); err != nil {
+				return err
+			}
+			containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+			memory, _, _ := unstructured.NestedString(containers[0].(map[string]any), "resources", "limits", "memory")
+			if memory != want {
+				return fmt.Errorf("it is %q", memory)
+			}
+			return nil
+		})
+	}
+	mustConfigure(t, n, "{logLevel: Info, manager: {resources: {limits: {memory: 1Gi}}}}")
+	limit("1Gi")
+	mustConfigure(t, n, "{logLevel: Info}")
+	limit("512Mi")
+	for _, id := range []string{"networking.k8s.io/v1 NetworkPolicy kruise-operator-metrics", "v1 Service kruise-operator-metrics",
+		"monitoring.coreos.com/v1 ServiceMonitor kruise-operator-metrics", "monitoring.coreos.com/v1 PrometheusRule kruise-operator-alerts"} {
+		words := strings.Fields(id)
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": words[0], "kind": words[1]}}
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: "kruise-system", Name: words[2]}, object); err != nil {
+			t.Error(err)
+			continue
+		}
+		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != deployment.GetUID() {
+			t.Errorf("%s has the owners %v", id, owners)
+		}
+		if managers := object.GetManagedFields(); len(managers) == 0 || managers[0].Manager != "kruise-operator" || managers[0].Operation != metav1.ManagedFieldsOperationApply {
+			t.Errorf("%s is managed by %v", id, managers)
+		}
+	}
+}
+
+// The sample is taken without a warning.
+func TestSample(t *testing.T) {
+	start(t, operator.Options{Name: "sample"})
+	out, err := env.Namespace(t).Kubectl("apply", "--dry-run=server", "-f", "../../../config/samples/operator_v1alpha1_kruise.yaml")
+	if err != nil || strings.Contains(out, "Warning") {
+		t.Errorf("kubectl apply: %v\n%s", err, out)
+	}
+}
