@@ -9,6 +9,8 @@ SHELL := /usr/bin/env bash
 MAKEFLAGS += --no-print-directory
 
 VERSION ?= v0.1.0
+# Where images are pushed to and pulled from: a placeholder until you name a registry of yours.
+IMAGE_REPO ?= registry.example.com/kruise-operator
 
 CONTROLLER_GEN := go tool -modfile=tools/sdk/go.mod controller-gen
 KUSTOMIZE      := go tool -modfile=tools/sdk/go.mod kustomize
@@ -68,6 +70,14 @@ manifests: ## Write CRDs, roles and webhook configurations from the markers in t
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=kruise-operator-manager paths="./controllers/...;./internal/..." output:rbac:artifacts:config=config/rbac/manager
 	$(CONTROLLER_GEN) webhook paths=./internal/webhook/... output:webhook:artifacts:config=config/webhook
+
+.PHONY: bundle
+bundle: ## Write the bundle for the Operator Lifecycle Manager from the manifests and types; images are named by tag.
+	@go run ./tests/cmd/packaging bundle --version=$(VERSION) --image=$(IMAGE_REPO)/manager:$(VERSION) --scorecard-image=$(IMAGE_REPO)/scorecard:$(VERSION)
+
+.PHONY: bundle-validate
+bundle-validate: ## Check bundle/ with every validator of operator-sdk that applies; a warning is an error.
+	@go run ./tests/cmd/packaging validate bundle
 
 .PHONY: verify
 verify: ## Fail when a generated file is not current, in a scratch copy of the tree; changes nothing here.
