@@ -9,8 +9,9 @@ SHELL := /usr/bin/env bash
 MAKEFLAGS += --no-print-directory
 
 VERSION ?= v0.1.0
-# Where images are pushed to and pulled from: a placeholder until you name a registry of yours.
-IMAGE_REPO ?= registry.example.com/kruise-operator
+# The repository of the manager's image. Images around it have its name with a suffix. The default is a placeholder that nothing is
+# pushed to.
+BUNDLE_REPO = $(or $(IMAGE_REPO),registry.example.com/kruise-operator)
 
 CONTROLLER_GEN := go tool -modfile=tools/sdk/go.mod controller-gen
 KUSTOMIZE      := go tool -modfile=tools/sdk/go.mod kustomize
@@ -73,7 +74,7 @@ manifests: ## Write CRDs, roles and webhook configurations from the markers in t
 
 .PHONY: bundle
 bundle: ## Write the bundle for the Operator Lifecycle Manager from the manifests and types; images are named by tag.
-	@go run ./tests/cmd/packaging bundle --version=$(VERSION) --image=$(IMAGE_REPO)/manager:$(VERSION) --scorecard-image=$(IMAGE_REPO)/scorecard:$(VERSION)
+	@go run ./tests/cmd/packaging bundle --version=$(VERSION) --image=$(BUNDLE_REPO):$(VERSION) --scorecard-image=$(BUNDLE_REPO)-scorecard:$(VERSION)
 
 .PHONY: bundle-validate
 bundle-validate: ## Check bundle/ with every validator of operator-sdk that applies; a warning is an error.

@@ -106,6 +106,9 @@ func copyTree(ctx context.Context, from, to string) error {
 	return nil
 }
 
+// ignoredVariables change what the make targets write; what is committed is written without them.
+func ignoredVariables() []string { return []string{"IMAGE_REPO", "VERSION", "MAKEFLAGS", "MAKEOVERRIDES"} }
+
 // hookVariables name a repository. A git hook has them in its environment; git must look for the repository of its folder.
 func hookVariables() []string {
 	return []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}
@@ -116,7 +119,7 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 	cmd.Dir = dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(hookVariables(), name)
+		return slices.Contains(hookVariables(), name) || slices.Contains(ignoredVariables(), name)
 	})
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
