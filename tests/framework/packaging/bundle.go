@@ -259,6 +259,21 @@ func (b Bundle) complete(name string) error {
 	if !ok {
 		return fmt.Errorf("%s has no spec", name)
 	}
+	webhooks, _, err := unstructured.NestedSlice(spec, "webhookdefinitions")
+	if err != nil {
+		return fmt.Errorf("reading the webhooks: %w", err)
+	}
+	for _, webhook := range webhooks {
+		// The names that operator-sdk makes for conversion are those of another project.
+		if webhook, ok := webhook.(map[string]any); ok && webhook["type"] == "ConversionWebhook" {
+			kinds, _, err := unstructured.NestedStringSlice(webhook, "conversionCRDs")
+			if err != nil || len(kinds) != 1 {
+				return fmt.Errorf("a conversion webhook is for %d kinds, want one: %w", len(kinds), err)
+			}
+			webhook["generateName"] = "convert." + kinds[0]
+		}
+	}
+	spec["webhookdefinitions"] = webhooks
 	spec["icon"] = []any{map[string]any{"base64data": base64.StdEncoding.EncodeToString(icon), "mediatype": "image/svg+xml"}}
 	spec["relatedImages"] = []any{map[string]any{"name": "manager", "image": b.Image}}
 	if b.Replaces != "" {
