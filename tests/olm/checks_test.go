@@ -56,7 +56,7 @@ func (w *world) checkInstalled(version string) {
 	}
 	budget := &policyv1.PodDisruptionBudget{}
 	w.get(budget, system, manager)
-	if budget.Spec.MinAvailable.IntValue() != 1 {
+	if budget.Spec.MaxUnavailable.IntValue() != 1 {
 		w.t.Errorf("the disruption budget is %+v", budget.Spec)
 	}
 

@@ -211,8 +211,8 @@ func setScorecardImage(config *unstructured.Unstructured, image string) error {
 	return unstructured.SetNestedSlice(config.Object, stages, "stages")
 }
 
-// removeRedundant removes what OLM makes itself under the same names, the Service of the webhooks, and the roles for users, which it
-// makes for every kind. A bundled ClusterRole would also stay behind after an uninstall.
+// removeRedundant removes the Service of the webhooks, which OLM makes itself under the same name, and lets nothing through that has
+// not been thought about. A bundled ClusterRole, for one, would stay behind after an uninstall.
 func removeRedundant(manifests string) error {
 	entries, err := os.ReadDir(manifests)
 	if err != nil {
@@ -225,8 +225,11 @@ func removeRedundant(manifests string) error {
 			return err
 		}
 		switch kind := object.GetKind(); kind {
-		case csvKind, "CustomResourceDefinition", "PodDisruptionBudget":
-		case "Service", "ClusterRole":
+		case csvKind, "CustomResourceDefinition", "PodDisruptionBudget", "NetworkPolicy":
+		case "Service":
+			if object.GetName() != manager+"-service" {
+				continue // that of the metrics
+			}
 			if err := os.Remove(name); err != nil {
 				return err
 			}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 )
 
 // validation is what `operator-sdk bundle validate -o json-alpha1` prints.
@@ -41,9 +42,6 @@ func validators() [][]string {
 		{"--select-optional=name=alpha-deprecated-apis", "--optional-values=k8s-version=1.37"},
 	}
 }
-
-// Architectures are those that images are built for.
-func Architectures() []string { return []string{"amd64", "arm64"} }
 
 // Validate runs every validator that applies over a bundle folder. A warning is an error.
 func Validate(ctx context.Context, bundle string, progress io.Writer) error {
@@ -81,6 +79,10 @@ func checkPlatforms(name string) error {
 	if err != nil {
 		return err
 	}
+	var architectures []string
+	for _, platform := range images.Platforms() {
+		architectures = append(architectures, platform.Architecture)
+	}
 	const prefix = "operatorframework.io/arch."
 	var labels []string
 	for label, value := range csv.GetLabels() {
@@ -89,8 +91,8 @@ func checkPlatforms(name string) error {
 		}
 	}
 	slices.Sort(labels)
-	if !slices.Equal(labels, Architectures()) {
-		return fmt.Errorf("the labels %s* name %v, images are built for %v", prefix, labels, Architectures())
+	if !slices.Equal(labels, architectures) {
+		return fmt.Errorf("the labels %s* name %v, images are built for %v", prefix, labels, architectures)
 	}
 	parsed := struct {
 		Spec struct {
@@ -107,8 +109,8 @@ func checkPlatforms(name string) error {
 		return fmt.Errorf("reading the deployments: %w", err)
 	}
 	want := []corev1.NodeSelectorRequirement{
-		{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: Architectures()},
 		{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"linux"}},
+		{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: architectures},
 	}
 	deployments := parsed.Spec.Install.Spec.Deployments
 	if len(deployments) == 0 {
@@ -121,7 +123,7 @@ func checkPlatforms(name string) error {
 		}
 		for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 			if !equality.Semantic.DeepEqual(term.MatchExpressions, want) {
-				return fmt.Errorf("the node affinity is %v, images are built for %v", term.MatchExpressions, Architectures())
+				return fmt.Errorf("the node affinity is %v, images are built for %v", term.MatchExpressions, architectures)
 			}
 		}
 	}
