@@ -80,6 +80,18 @@ bundle: ## Write the bundle for the Operator Lifecycle Manager from the manifest
 bundle-validate: ## Check bundle/ with every validator of operator-sdk that applies; a warning is an error.
 	@go run ./tests/cmd/packaging validate bundle
 
+.PHONY: release
+release: ## Build VERSION from COMMIT, images and bundle, and add it to the catalog. RELEASE adds flags, such as --replaces=v0.1.0.
+	@go run ./tests/cmd/packaging release --version=$(VERSION) --commit=$(COMMIT) --repository=$(BUNDLE_REPO) $(RELEASE)
+
+.PHONY: catalog
+catalog: ## Render the catalog of all released versions into dist/catalog, check it, and draw its upgrade graph for the docs.
+	@go run ./tests/cmd/packaging catalog --drawing=docs/operations/versions.md
+
+.PHONY: operatorhub
+operatorhub: ## Write the tree for a pull request to a community catalog into dist/operatorhub and check it.
+	@go run ./tests/cmd/packaging operatorhub
+
 .PHONY: verify
 verify: ## Fail when a generated file is not current, in a scratch copy of the tree; changes nothing here.
 	@go run ./tests/cmd/verify

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command verify regenerates everything generated in a scratch copy of the tree and fails when a file differs, is missing or
-// is new. The tree itself is not touched.
+// is new, or when a kind lacks one of its parts. The tree itself is not touched.
 package main
 
 import (
@@ -37,6 +37,9 @@ func verify(ctx context.Context) error {
 	root, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return err
+	}
+	if err := checkKinds(os.DirFS(root), exceptions()); err != nil {
+		return fmt.Errorf("kinds are incomplete; CONTRIBUTING.md says what each needs:\n%w", err)
 	}
 	scratch, err := os.MkdirTemp("", "kruise-operator-verify-")
 	if err != nil {
@@ -107,7 +110,9 @@ func copyTree(ctx context.Context, from, to string) error {
 }
 
 // ignoredVariables change what the make targets write; what is committed is written without them.
-func ignoredVariables() []string { return []string{"IMAGE_REPO", "VERSION", "MAKEFLAGS", "MAKEOVERRIDES"} }
+func ignoredVariables() []string {
+	return []string{"IMAGE_REPO", "VERSION", "MAKEFLAGS", "MAKEOVERRIDES"}
+}
 
 // hookVariables name a repository. A git hook has them in its environment; git must look for the repository of its folder.
 func hookVariables() []string {

@@ -217,7 +217,7 @@ func (c Catalog) graph() []any {
 	return blobs
 }
 
-// Graph draws the channels of a catalog as a Mermaid flow chart.
+// Graph draws the channels of a catalog: a page with one flow chart in Mermaid for each, as opm draws it, and the list of versions.
 func (c Catalog) Graph(ctx context.Context) ([]byte, error) {
 	opm, err := program(ctx, binaries.OPM, c.Progress)
 	if err != nil {
@@ -230,5 +230,13 @@ func (c Catalog) Graph(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("drawing the upgrade graph: %w\n%s", err, problems.String())
 	}
-	return drawn, nil
+	var page bytes.Buffer
+	page.WriteString("<!-- Written by `make catalog` from catalog/versions.yaml. -->\n# Versions and upgrades\n\n")
+	page.WriteString("| Version | Commit | Channels | Replaces | Skips | May be reached from | |\n|---|---|---|---|---|---|---|\n")
+	for _, v := range c.Versions {
+		fmt.Fprintf(&page, "| %s | `%.12s` | %s | %s | %s | %s | %s |\n", v.Version, v.Commit, strings.Join(v.Channels, ", "),
+			v.Replaces, strings.Join(v.Skips, ", "), strings.ReplaceAll(v.SkipRange, "<", "&lt;"), v.Why)
+	}
+	fmt.Fprintf(&page, "\n```mermaid\n%s\n```\n", bytes.TrimSpace(drawn))
+	return page.Bytes(), nil
 }
