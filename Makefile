@@ -80,6 +80,11 @@ bundle: ## Write the bundle for the Operator Lifecycle Manager from the manifest
 bundle-validate: ## Check bundle/ with every validator of operator-sdk that applies; a warning is an error.
 	@go run ./tests/cmd/packaging validate bundle
 
+.PHONY: scorecard
+scorecard: ## Run the scorecard: the suites basic and olm over bundle/, and our own tests with the operator on a local control plane.
+	@go run ./tests/cmd/packaging scorecard bundle
+	@go run ./tests/cmd/suites scorecard
+
 .PHONY: release
 release: ## Build VERSION from COMMIT, images and bundle, and add it to the catalog. RELEASE adds flags, such as --replaces=v0.1.0.
 	@go run ./tests/cmd/packaging release --version=$(VERSION) --commit=$(COMMIT) --repository=$(BUNDLE_REPO) $(RELEASE)

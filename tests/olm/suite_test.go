@@ -190,7 +190,7 @@ func (w *world) succeeded(version string) {
 
 func (w *world) approve(version string) {
 	w.t.Helper()
-	if err := w.Approve(w.t.Context(), system, packaging.CSVName(version)); err != nil {
+	if err := w.Approve(w.t.Context(), system, "kruise-operator", packaging.CSVName(version)); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -25,7 +25,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "packaging", Short: "Make and check bundle, catalog and community tree", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(bundle(), validate(), release(), catalog(), operatorHub())
+	root.AddCommand(bundle(), validate(), release(), catalog(), operatorHub(), scorecard())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "packaging:", err)
 		os.Exit(1)
@@ -189,6 +189,17 @@ func validate() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return packaging.Validate(cmd.Context(), args[0], os.Stdout)
+		},
+	}
+}
+
+func scorecard() *cobra.Command {
+	return &cobra.Command{
+		Use:   "scorecard [bundle folder]",
+		Short: "Run the scorecard's suites basic and olm over a bundle, without a cluster",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return packaging.Scorecard(cmd.Context(), args[0], os.Stdout)
 		},
 	}
 }

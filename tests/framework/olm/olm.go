@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -169,6 +171,17 @@ func (o *OLM) ServeCatalog(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	// OLM backs off for long when it finds nobody there.
+	err = Until(ctx, 30*time.Second, "the catalog is served", func(ctx context.Context) error {
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return errors.Join(err, o.cluster.Exited())
+		}
+		return connection.Close()
+	})
+	if err != nil {
+		return err
+	}
 	return o.Apply(ctx, fmt.Sprintf(`apiVersion: operators.coreos.com/v1alpha1
 kind: CatalogSource
 metadata: {name: %s, namespace: %s}
@@ -220,24 +233,38 @@ func (o *OLM) CSV(ctx context.Context, namespace, name string) (phase, reason st
 	return phase, reason, nil
 }
 
-// Approve approves the InstallPlan that installs a ClusterServiceVersion, once there is one.
-func (o *OLM) Approve(ctx context.Context, namespace, csv string) error {
-	return Until(ctx, time.Minute, "an InstallPlan for "+csv+" is approved", func(ctx context.Context) error {
-		plans := &unstructured.UnstructuredList{}
-		plans.SetAPIVersion("operators.coreos.com/v1alpha1")
-		plans.SetKind("InstallPlanList")
-		if err := o.Client.List(ctx, plans, client.InNamespace(namespace)); err != nil {
+// Approve approves the InstallPlan by which a Subscription installs a ClusterServiceVersion, and waits until it has been carried out.
+//
+// OLM sometimes makes two plans and forgets the first one. The one that counts is in the Subscription's status, and waits.
+func (o *OLM) Approve(ctx context.Context, namespace, subscription, csv string) error {
+	return Until(ctx, 90*time.Second, "the InstallPlan for "+csv+" is carried out", func(ctx context.Context) error {
+		sub := Object("Subscription", namespace, subscription)
+		if err := o.Client.Get(ctx, client.ObjectKeyFromObject(sub), sub); err != nil {
 			return err
 		}
-		for i := range plans.Items {
-			plan := &plans.Items[i]
-			names, _, err := unstructured.NestedStringSlice(plan.Object, "spec", "clusterServiceVersionNames")
-			if err != nil || len(names) != 1 || names[0] != csv {
-				continue
-			}
-			return o.Client.Patch(ctx, plan, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"approved":true}}`)))
+		name, found, err := unstructured.NestedString(sub.Object, "status", "installPlanRef", "name")
+		if err != nil || !found {
+			return errors.Join(errors.New("the Subscription has no InstallPlan"), err)
 		}
-		return fmt.Errorf("no InstallPlan among %d installs it", len(plans.Items))
+		plan := Object("InstallPlan", namespace, name)
+		if err := o.Client.Get(ctx, client.ObjectKeyFromObject(plan), plan); err != nil {
+			return err
+		}
+		names, _, err := unstructured.NestedStringSlice(plan.Object, "spec", "clusterServiceVersionNames")
+		if err != nil || !slices.Contains(names, csv) {
+			return errors.Join(fmt.Errorf("the InstallPlan installs %v", names), err)
+		}
+		phase, _, err := unstructured.NestedString(plan.Object, "status", "phase")
+		if err != nil {
+			return err
+		}
+		if phase == "RequiresApproval" {
+			err = o.Client.Patch(ctx, plan, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"approved":true}}`)))
+		}
+		if phase != "Complete" {
+			return errors.Join(fmt.Errorf("InstallPlan %s is in phase %q", name, phase), err)
+		}
+		return nil
 	})
 }
 
