@@ -83,7 +83,7 @@ bundle-validate: ## Check bundle/ with every validator of operator-sdk that appl
 .PHONY: scorecard
 scorecard: ## Run the scorecard: the suites basic and olm over bundle/, and our own tests with the operator on a local control plane.
 	@go run ./tests/cmd/packaging scorecard bundle
-	@go run ./tests/cmd/suites scorecard
+	@go test ./tests/e2e -count=1 -v -run '^TestScorecard$$'
 
 .PHONY: release
 release: ## Build VERSION from COMMIT, images and bundle, and add it to the catalog. RELEASE adds flags, such as --replaces=v0.1.0.

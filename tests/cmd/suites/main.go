@@ -39,7 +39,7 @@ func allSuites() []suite {
 	return []suite{
 		{
 			name: "unit", about: "tables and stories, no cluster",
-			packages: []string{"./api/...", "./controllers/...", "./internal/...", "."},
+			packages: []string{"./api/...", "./controllers/...", "./internal/...", "./tests/cmd/...", "."},
 			args:     []string{"-skip=^TestExplore"}, timeout: 10 * time.Minute,
 		},
 		{
@@ -63,6 +63,11 @@ func allSuites() []suite {
 			packages: []string{"./tests/e2e/..."},
 			// Flows mostly wait, so more of them run at once than there are cores.
 			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 30 * time.Minute,
+		},
+		{
+			name: "olm", about: "install, upgrade and removal through the Operator Lifecycle Manager, without nodes",
+			packages: []string{"./tests/olm/..."},
+			args:     serial, timeout: 15 * time.Minute,
 		},
 		{
 			name: "node", about: "what only a kubelet and a container runtime show",
