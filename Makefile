@@ -56,6 +56,10 @@ test-e2e: ## Whole flows on a real control plane with simulated nodes.
 test-node: ## What only a kubelet shows; needs root on Linux with containerd.
 	@go run ./tests/cmd/suites node
 
+.PHONY: test-olm
+test-olm: ## The operator's life under OLM: on a control plane, then on a real node with its images (needs what test-node needs).
+	@go run ./tests/cmd/suites olm olm-node
+
 .PHONY: bench
 bench: ## Measure starts, updates in place, restart and rest beside the raw limit of this machine; table and JSON.
 	go run ./tests/bench $(BENCH)
