@@ -19,7 +19,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/kube/anchor"
 	"github.com/kruise-operator/kruise-operator/tests/framework/olm"
 	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
 )
@@ -262,21 +262,21 @@ func (w *world) setUpgradeable(version string, status metav1.ConditionStatus) {
 }
 
 const (
-	// anchor is the cluster-scoped object that comes and goes with the installation; see docs/adr.
-	anchor = service + "-system:auth-delegator"
-	sample = "pods.sample.operator.kruise.io"
+	// binding is the cluster-scoped object that comes and goes with the installation; see docs/adr/0008-anchor.md.
+	binding = service + "-system:auth-delegator"
+	sample  = "pods.sample.operator.kruise.io"
 )
 
 // sampleConfiguration makes a webhook configuration on pods as later kinds will: it would refuse every pod of its namespace once
 // nobody answers. Its only owner is the anchor.
 func (w *world) sampleConfiguration() {
 	w.t.Helper()
-	owner := &rbacv1.ClusterRoleBinding{}
-	w.get(owner, "", anchor)
+	owner, err := anchor.Find(w.t.Context(), w.Client)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	configuration := &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: sample, OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding", Name: owner.Name, UID: owner.UID,
-		}}},
+		ObjectMeta: metav1.ObjectMeta{Name: sample, OwnerReferences: []metav1.OwnerReference{owner}},
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name: sample,
 			ClientConfig: admissionv1.WebhookClientConfig{

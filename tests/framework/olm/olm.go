@@ -207,7 +207,7 @@ func Object(kind, namespace, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	version := "v1alpha1"
 	switch kind {
-	case "OperatorGroup":
+	case "OperatorGroup", "Operator":
 		version = "v1"
 	case "OperatorCondition":
 		version = "v2"

@@ -35,6 +35,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/kube/anchor"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
@@ -48,7 +49,7 @@ const (
 	system  = "kruise-system"
 	manager = "kruise-operator-manager"
 	service = manager + "-service"
-	anchor  = service + "-system:auth-delegator"
+	binding = service + "-system:auth-delegator"
 	sample  = "pods.sample.operator.kruise.io"
 	from    = "v0.0.1"
 	to      = "v0.0.2"
@@ -372,8 +373,8 @@ func (s *story) remove() {
 		}
 	}
 	for name, object := range map[string]client.Object{
-		anchor: &rbacv1.ClusterRoleBinding{},
-		sample: &admissionv1.ValidatingWebhookConfiguration{},
+		binding: &rbacv1.ClusterRoleBinding{},
+		sample:  &admissionv1.ValidatingWebhookConfiguration{},
 	} {
 		s.until(name+" is gone", func(ctx context.Context) error {
 			err := env.Client.Get(ctx, types.NamespacedName{Name: name}, object)
@@ -425,14 +426,12 @@ func cloneSet(version string) *unstructured.Unstructured {
 // by the anchor alone.
 func (s *story) sampleConfiguration() {
 	s.t.Helper()
-	owner := &rbacv1.ClusterRoleBinding{}
-	if err := env.Client.Get(s.t.Context(), types.NamespacedName{Name: anchor}, owner); err != nil {
+	owner, err := anchor.Find(s.t.Context(), env.Client)
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	err := env.Client.Create(s.t.Context(), &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: sample, OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding", Name: owner.Name, UID: owner.UID,
-		}}},
+	err = env.Client.Create(s.t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: sample, OwnerReferences: []metav1.OwnerReference{owner}},
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name: sample,
 			ClientConfig: admissionv1.WebhookClientConfig{
