@@ -18,7 +18,6 @@ import (
 	"strings"
 	"time"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
@@ -159,25 +158,6 @@ func BundleImage(bundle string) (images.Image, error) {
 		}
 	}
 	return image, nil
-}
-
-// CatalogImage is the image of a catalog for one platform: the catalog, and an opm for it that serves it.
-func CatalogImage(ctx context.Context, catalog, opm string, platform v1.Platform) (v1.Image, error) {
-	program, err := os.ReadFile(opm)
-	if err != nil {
-		return nil, fmt.Errorf("packing the catalog: %w", err)
-	}
-	image := images.Image{
-		Files:      map[string][]byte{"bin/opm": program},
-		User:       images.NonRoot,
-		Entrypoint: []string{"/bin/opm"},
-		Command:    []string{"serve", "/configs", "--cache-dir=/tmp/cache"},
-		Labels:     map[string]string{"operators.operatorframework.io.index.configs.v1": "/configs"},
-	}
-	if err := image.AddFolder("configs", os.DirFS(catalog)); err != nil {
-		return nil, fmt.Errorf("packing the catalog: %w", err)
-	}
-	return image.For(ctx, platform)
 }
 
 func gitLine(ctx context.Context, dir string, args ...string) (string, error) {

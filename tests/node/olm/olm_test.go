@@ -55,6 +55,9 @@ const (
 	to      = "v0.0.2"
 	// repository is where the catalog says that the images are. The nodes get them from a registry on loopback.
 	repository = "registry.example.com/kruise-operator"
+	// utilImage and opmImage are what OLM unpacks bundles with.
+	utilImage = "registry.example.com/olm-util:v1"
+	opmImage  = "registry.example.com/opm:v1"
 )
 
 var (
@@ -95,7 +98,7 @@ func TestLifecycle(t *testing.T) {
 			t.Errorf("a component of the cluster failed: %v", err)
 		}
 	})
-	manager, err := olm.Start(t.Context(), env.Cluster, olm.Options{}, os.Stderr)
+	manager, err := olm.Start(t.Context(), env.Cluster, olm.Options{CatalogArgs: []string{"--util-image=" + utilImage, "--opmImage=" + opmImage}}, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +138,23 @@ func (s *story) serveCatalog() {
 			s.t.Fatal(err)
 		}
 	}
+	push := func(reference string, content images.Image) string {
+		s.t.Helper()
+		image, err := content.For(ctx, images.Host())
+		if err == nil {
+			err = network.Push(ctx, reference, image)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		digest, err := image.Digest()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		name, _, _ := strings.Cut(reference, ":")
+		return name + "@" + digest.String()
+	}
+	s.pushTools(push)
 	root, err := binaries.RepositoryRoot()
 	if err != nil {
 		s.t.Fatal(err)
@@ -145,37 +165,56 @@ func (s *story) serveCatalog() {
 		{Version: from, Channels: packaging.Channels()},
 		{Version: to, Channels: packaging.Channels(), Replaces: from},
 	}}
-	for _, v := range releases.Versions {
-		image, err := images.Image{Programs: []images.Program{images.Manager(v.Version)}, User: images.NonRoot}.For(ctx, images.Host())
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		digest, err := image.Digest()
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if err := network.Push(ctx, repository+":"+v.Version, image); err != nil {
-			s.t.Fatal(err)
-		}
+	for i := range releases.Versions {
+		v := &releases.Versions[i]
+		v.Image = push(repository+":"+v.Version, images.Image{Programs: []images.Program{images.Manager(v.Version)}, User: images.NonRoot})
 		b := packaging.Bundle{
 			Root: root, Output: bundle(v.Version), Version: v.Version, Replaces: v.Replaces,
-			Image: repository + "@" + digest.String(), Created: "2026-01-01T00:00:00Z", Progress: os.Stderr,
+			Image: v.Image, Created: "2026-01-01T00:00:00Z", Progress: os.Stderr,
 		}
 		if err := b.Write(ctx); err != nil {
 			s.t.Fatal(err)
 		}
+		content, err := packaging.BundleImage(b.Output)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		v.BundleImage = push(repository+"-bundle:"+v.Version, content)
 	}
 	icon, err := os.ReadFile(filepath.Join(root, "config", "manifests", "icon.svg"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := packaging.Catalog{Releases: releases, Bundle: bundle, Output: filepath.Join(folder, "catalog"), Icon: icon, Inline: true, Progress: os.Stderr}
+	c := packaging.Catalog{Releases: releases, Bundle: bundle, Output: filepath.Join(folder, "catalog"), Icon: icon, Progress: os.Stderr}
 	if err := c.Write(ctx); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := s.ServeCatalog(ctx, c.Output); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// pushTools pushes what OLM unpacks a bundle with: its image of tools, and opm.
+func (s *story) pushTools(push func(string, images.Image) string) {
+	s.t.Helper()
+	programs, err := binaries.Ensure(s.t.Context(), binaries.Options{Progress: os.Stderr}, binaries.CopyBundle, binaries.OPM)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	read := func(path string) []byte {
+		s.t.Helper()
+		content, err := os.ReadFile(path)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return content
+	}
+	cp, err := images.Compile(s.t.Context(), images.Program{Package: "tests/images/cp"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	push(utilImage, images.Image{User: images.NonRoot, Files: map[string][]byte{"bin/cp": read(cp), "bin/cpb": read(programs.Path(binaries.CopyBundle))}})
+	push(opmImage, images.Image{User: images.NonRoot, Files: map[string][]byte{"opm": read(programs.Path(binaries.OPM))}})
 }
 
 func (s *story) until(what string, check func(context.Context) error) {
