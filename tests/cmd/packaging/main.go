@@ -145,8 +145,10 @@ func catalog() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.Write(cmd.Context()); err != nil {
-				return err
+			if len(c.Versions) > 0 {
+				if err := c.Write(cmd.Context()); err != nil {
+					return err
+				}
 			}
 			drawn, err := c.Graph(cmd.Context())
 			if err != nil {

@@ -28,7 +28,7 @@ func main() {
 }
 
 // steps are the make targets that write generated files, in order.
-func steps() []string { return []string{"generate", "manifests", "bundle"} }
+func steps() []string { return []string{"generate", "manifests", "bundle", "catalog"} }
 
 // modules are the folders of the modules that hold our own code. Those under tools/ only pin programs.
 func modules() []string { return []string{".", "tests/conformance"} }
@@ -74,7 +74,7 @@ func verify(ctx context.Context) error {
 	}
 	if diff != "" {
 		fmt.Println(diff)
-		return errors.New("generated files are not current: run `make generate manifests bundle`, and `go mod tidy` here and in tests/conformance, and commit what they change")
+		return errors.New("generated files are not current: run `make generate manifests bundle catalog`, and `go mod tidy` here and in tests/conformance, and commit what they change")
 	}
 	return nil
 }

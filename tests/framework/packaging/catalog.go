@@ -105,8 +105,11 @@ type Catalog struct {
 	Progress io.Writer
 }
 
-// Write makes the catalog and checks it.
+// Write makes the catalog and checks it. A catalog without versions is none.
 func (c Catalog) Write(ctx context.Context) error {
+	if len(c.Versions) == 0 {
+		return errors.New("no version has been released")
+	}
 	opm, err := program(ctx, binaries.OPM, c.Progress)
 	if err != nil {
 		return err
@@ -219,6 +222,10 @@ func (c Catalog) graph() []any {
 
 // Graph draws the channels of a catalog: a page with one flow chart in Mermaid for each, as opm draws it, and the list of versions.
 func (c Catalog) Graph(ctx context.Context) ([]byte, error) {
+	const head = "<!-- Written by `make catalog` from catalog/versions.yaml. -->\n# Versions and upgrades\n\n"
+	if len(c.Versions) == 0 {
+		return []byte(head + "No version has been released yet.\n"), nil
+	}
 	opm, err := program(ctx, binaries.OPM, c.Progress)
 	if err != nil {
 		return nil, err
@@ -231,7 +238,7 @@ func (c Catalog) Graph(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("drawing the upgrade graph: %w\n%s", err, problems.String())
 	}
 	var page bytes.Buffer
-	page.WriteString("<!-- Written by `make catalog` from catalog/versions.yaml. -->\n# Versions and upgrades\n\n")
+	page.WriteString(head)
 	page.WriteString("| Version | Commit | Channels | Replaces | Skips | May be reached from | |\n|---|---|---|---|---|---|---|\n")
 	for _, v := range c.Versions {
 		fmt.Fprintf(&page, "| %s | `%.12s` | %s | %s | %s | %s | %s |\n", v.Version, v.Commit, strings.Join(v.Channels, ", "),
