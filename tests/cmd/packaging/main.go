@@ -67,7 +67,7 @@ const (
 // release makes a version from a commit and adds it to the list, or makes a listed one again.
 func release() *cobra.Command {
 	v := packaging.Version{}
-	repository, layouts := "", ""
+	repository, layouts, push := "", "", false
 	cmd := &cobra.Command{
 		Use:   "release",
 		Short: "Build a version from a commit: its images and its bundle; add it to " + versionsFile,
@@ -88,7 +88,7 @@ func release() *cobra.Command {
 			}
 			made, err := packaging.Release{
 				Root: root, Version: v, Repository: repository, Bundle: filepath.Join(root, bundlesFolder, v.Version),
-				Layouts: filepath.Join(layouts, v.Version), Progress: os.Stderr,
+				Layouts: filepath.Join(layouts, v.Version), Push: push, Progress: os.Stderr,
 			}.Make(cmd.Context())
 			if err != nil {
 				return err
@@ -111,6 +111,7 @@ func release() *cobra.Command {
 	cmd.Flags().StringVar(&v.Why, "why", "", "A line on what the version is for.")
 	cmd.Flags().StringVar(&repository, "repository", "registry.example.com/kruise-operator", "Where the manager's image is pulled from.")
 	cmd.Flags().StringVar(&layouts, "layouts", "dist/releases", "Folder for the images as OCI layouts.")
+	cmd.Flags().BoolVar(&push, "push", false, "Push the images to the repository.")
 	return cmd
 }
 
@@ -135,10 +136,10 @@ func released(output string) (packaging.Catalog, error) {
 }
 
 func catalog() *cobra.Command {
-	output, drawing := "", ""
+	output, drawing, image, repository := "", "", "", ""
 	cmd := &cobra.Command{
 		Use:   "catalog",
-		Short: "Render the file-based catalog of all released versions, check it and draw its upgrade graph",
+		Short: "Render the file-based catalog of all released versions, check it, pack it and draw its upgrade graph",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := released(output)
@@ -147,6 +148,13 @@ func catalog() *cobra.Command {
 			}
 			if len(c.Versions) > 0 {
 				if err := c.Write(cmd.Context()); err != nil {
+					return err
+				}
+				packed, err := packaging.CatalogImage(output)
+				if err != nil {
+					return err
+				}
+				if _, err := packaging.Deliver(cmd.Context(), packed, image, repository+"-catalog:latest", repository != ""); err != nil {
 					return err
 				}
 			}
@@ -162,6 +170,8 @@ func catalog() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&output, "output", "dist/catalog", "Folder for the catalog.")
+	cmd.Flags().StringVar(&image, "image", "dist/catalog-image", "Folder for the catalog's image as an OCI layout.")
+	cmd.Flags().StringVar(&repository, "repository", os.Getenv("IMAGE_REPO"), "The manager's repository: the catalog is pushed beside it. Empty pushes nothing.")
 	cmd.Flags().StringVar(&drawing, "drawing", "", "File for the page with the upgrade graph.")
 	return cmd
 }

@@ -33,6 +33,8 @@ type Release struct {
 	Repository string
 	// Bundle is the folder that receives the rendered bundle, and Layouts the one that receives the images.
 	Bundle, Layouts string
+	// Push pushes the images to Repository, too.
+	Push bool
 	// Progress receives lines on what is being done. It may be nil.
 	Progress io.Writer
 }
@@ -95,16 +97,12 @@ func (r Release) Make(ctx context.Context) (Version, error) {
 	if err != nil {
 		return v, err
 	}
-	index, err := bundleImage.Index(ctx, images.Platforms()...)
+	digest, err := Deliver(ctx, bundleImage, filepath.Join(r.Layouts, Package+"-bundle"), r.Repository+"-bundle:"+v.Version, r.Push)
 	if err != nil {
 		return v, err
 	}
-	digest, err := index.Digest()
-	if err != nil {
-		return v, fmt.Errorf("computing the digest of the bundle: %w", err)
-	}
-	v.BundleImage = r.Repository + "-bundle@" + digest.String()
-	return v, images.WriteLayout(filepath.Join(r.Layouts, Package+"-bundle"), v.Version, index)
+	v.BundleImage = r.Repository + "-bundle@" + digest
+	return v, nil
 }
 
 // images builds the images of a working copy by its own command and returns their digests by suffix.
@@ -116,7 +114,11 @@ func (r Release) images(ctx context.Context, tree string) (map[string]string, er
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "run", "./tests/cmd/images", "--version="+r.Version.Version, "--output="+layouts, "--repository=")
+	repository := ""
+	if r.Push {
+		repository = r.Repository
+	}
+	cmd := exec.CommandContext(ctx, "go", "run", "./tests/cmd/images", "--version="+r.Version.Version, "--output="+layouts, "--repository="+repository)
 	cmd.Dir = tree
 	cmd.Env = append(os.Environ(), "PWD="+tree)
 	var problems strings.Builder
@@ -158,6 +160,39 @@ func BundleImage(bundle string) (images.Image, error) {
 		}
 	}
 	return image, nil
+}
+
+// CatalogImage is the image of a catalog: its files, and the label by which OLM v1 finds them. It holds no program, so that it is the
+// same for every platform: OLM v0 serves it with an opm of its own when the CatalogSource has grpcPodConfig.extractContent.
+func CatalogImage(catalog string) (images.Image, error) {
+	image := images.Image{Labels: map[string]string{"operators.operatorframework.io.index.configs.v1": "/configs"}}
+	if err := image.AddFolder("configs", os.DirFS(catalog)); err != nil {
+		return images.Image{}, fmt.Errorf("packing the catalog: %w", err)
+	}
+	return image, nil
+}
+
+// Deliver writes an image for all platforms to a folder, as an OCI layout, pushes it if asked to, and returns its digest. The
+// reference has a tag.
+func Deliver(ctx context.Context, image images.Image, layout, reference string, push bool) (string, error) {
+	index, err := image.Index(ctx, images.Platforms()...)
+	if err != nil {
+		return "", err
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return "", fmt.Errorf("computing the digest of %s: %w", reference, err)
+	}
+	_, tag, _ := strings.Cut(reference[strings.LastIndex(reference, "/")+1:], ":")
+	if err := images.WriteLayout(layout, tag, index); err != nil {
+		return "", err
+	}
+	if push {
+		if err := images.Publish(ctx, reference, index); err != nil {
+			return "", err
+		}
+	}
+	return digest.String(), nil
 }
 
 func gitLine(ctx context.Context, dir string, args ...string) (string, error) {
