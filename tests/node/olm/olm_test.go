@@ -111,7 +111,7 @@ func TestLifecycle(t *testing.T) {
 		{"a subscription installs the operator", (*story).install},
 		{"a guestbook is rolled in place", (*story).roll},
 		{"an upgrade in mid-rollout restarts no pod and refuses none", (*story).upgrade},
-		{"removed while it is dead, the operator blocks nothing", (*story).remove},
+		{"an operator that is removed while it is dead blocks nothing", (*story).remove},
 	} {
 		began := time.Now()
 		if !t.Run(step.name, func(t *testing.T) { s.t = t; step.do(s) }) {
