@@ -53,7 +53,7 @@ type Bundle struct {
 	Version string
 	// Image is the manager's image: by tag for a tree, by digest for a release.
 	Image string
-	// ScorecardImage is the image of our own scorecard tests.
+	// ScorecardImage is the image of our own scorecard tests. Without one the bundle does not ask for them.
 	ScorecardImage string
 	// Created is when the version was made, as RFC 3339. It is stated, not measured, so that the bundle does not change from day to day.
 	Created string
@@ -201,12 +201,17 @@ func setScorecardImage(config *unstructured.Unstructured, image string) error {
 		if err != nil {
 			return fmt.Errorf("reading the tests of the scorecard: %w", err)
 		}
+		var kept []any
 		for _, test := range tests {
 			if test, ok := test.(map[string]any); ok && test["image"] == scorecardPlaceholder {
+				if image == "" {
+					continue
+				}
 				test["image"] = image
 			}
+			kept = append(kept, test)
 		}
-		stage["tests"] = tests
+		stage["tests"] = kept
 	}
 	return unstructured.SetNestedSlice(config.Object, stages, "stages")
 }

@@ -56,6 +56,9 @@ func (r Release) Make(ctx context.Context) (Version, error) {
 		// The scratch folder goes anyway; git has to be told.
 		_ = run(context.WithoutCancel(ctx), r.Root, nil, "git", "worktree", "remove", "--force", tree)
 	}()
+	if err := r.addMetadata(tree); err != nil {
+		return v, err
+	}
 	commit, err := gitLine(ctx, tree, "rev-parse", "HEAD")
 	if err != nil {
 		return v, err
@@ -103,6 +106,23 @@ func (r Release) Make(ctx context.Context) (Version, error) {
 	}
 	v.BundleImage = r.Repository + "-bundle@" + digest
 	return v, nil
+}
+
+// addMetadata gives a commit from before there was a bundle the metadata of this working copy: the texts around its own manifests and
+// types. Its programs are not touched.
+func (r Release) addMetadata(tree string) error {
+	for _, folder := range []string{"config/manifests", "config/scorecard"} {
+		if _, err := os.Stat(filepath.Join(tree, folder)); !errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err := os.CopyFS(filepath.Join(tree, folder), os.DirFS(filepath.Join(r.Root, folder))); err != nil {
+			return fmt.Errorf("adding %s: %w", folder, err)
+		}
+		if r.Progress != nil {
+			fmt.Fprintf(r.Progress, "%s has no %s: taken from this working copy\n", r.Version.Version, folder)
+		}
+	}
+	return nil
 }
 
 // images builds the images of a working copy by its own command and returns their digests by suffix.

@@ -433,7 +433,7 @@ func (s *story) remove() {
 	})
 	s.until("conversion needs no operator", func(ctx context.Context) error {
 		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := s.OLM.Client.Get(ctx, types.NamespacedName{Name: "clonesets.apps.kruise.io"}, definition); err != nil {
+		if err := s.Client.Get(ctx, types.NamespacedName{Name: "clonesets.apps.kruise.io"}, definition); err != nil {
 			return err
 		}
 		if definition.Spec.Conversion.Strategy != apiextensionsv1.NoneConverter {
