@@ -121,10 +121,30 @@ func (w *world) samples() ([]*unstructured.Unstructured, error) {
 	if err := json.Unmarshal([]byte(csv.GetAnnotations()["alm-examples"]), &samples); err != nil {
 		return nil, fmt.Errorf("reading the examples: %w", err)
 	}
-	if len(samples) == 0 {
+	var usable []*unstructured.Unstructured
+	for _, sample := range samples {
+		if why := leftOut(sample); why != "" {
+			w.notes = append(w.notes, fmt.Sprintf("%s %s is left out: %s", sample.GetKind(), sample.GetName(), why))
+			continue
+		}
+		usable = append(usable, sample)
+	}
+	if len(usable) == 0 {
 		return nil, errors.New("the bundle has no examples")
 	}
-	return samples, nil
+	return usable, nil
+}
+
+// leftOut says why an example is not created here.
+func leftOut(sample *unstructured.Unstructured) string {
+	switch sample.GetKind() {
+	case "Kruise":
+		return "it would change how the operator itself runs"
+	case "ImagePullJob":
+		return "nobody pulls until there is a node daemon"
+	default:
+		return ""
+	}
 }
 
 // samplesBecomeReady creates every example and waits until it says that it is ready.
