@@ -9,6 +9,9 @@ SHELL := /usr/bin/env bash
 MAKEFLAGS += --no-print-directory
 
 VERSION ?= v0.1.0
+# The repository of the manager's image. Images around it have its name with a suffix. The default is a placeholder that nothing is
+# pushed to.
+BUNDLE_REPO = $(or $(IMAGE_REPO),registry.example.com/kruise-operator)
 
 CONTROLLER_GEN := go tool -modfile=tools/sdk/go.mod controller-gen
 KUSTOMIZE      := go tool -modfile=tools/sdk/go.mod kustomize
@@ -53,6 +56,10 @@ test-e2e: ## Whole flows on a real control plane with simulated nodes.
 test-node: ## What only a kubelet shows; needs root on Linux with containerd.
 	@go run ./tests/cmd/suites node
 
+.PHONY: test-olm
+test-olm: ## The operator's life under OLM: on a control plane, then on a real node with its images (needs what test-node needs).
+	@go run ./tests/cmd/suites olm olm-node
+
 .PHONY: bench
 bench: ## Measure starts, updates in place, restart and rest beside the raw limit of this machine; table and JSON.
 	go run ./tests/bench $(BENCH)
@@ -68,6 +75,31 @@ manifests: ## Write CRDs, roles and webhook configurations from the markers in t
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=kruise-operator-manager paths="./controllers/...;./internal/..." output:rbac:artifacts:config=config/rbac/manager
 	$(CONTROLLER_GEN) webhook paths=./internal/webhook/... output:webhook:artifacts:config=config/webhook
+
+.PHONY: bundle
+bundle: ## Write the bundle for the Operator Lifecycle Manager from the manifests and types; images are named by tag.
+	@go run ./tests/cmd/packaging bundle --version=$(VERSION) --image=$(BUNDLE_REPO):$(VERSION) --scorecard-image=$(BUNDLE_REPO)-scorecard:$(VERSION)
+
+.PHONY: bundle-validate
+bundle-validate: ## Check bundle/ with every validator of operator-sdk that applies; a warning is an error.
+	@go run ./tests/cmd/packaging validate bundle
+
+.PHONY: scorecard
+scorecard: ## Run the scorecard: the suites basic and olm over bundle/, and our own tests with the operator on a local control plane.
+	@go run ./tests/cmd/packaging scorecard bundle
+	@go test ./tests/e2e -count=1 -v -run '^TestScorecard$$'
+
+.PHONY: release
+release: ## Build VERSION from COMMIT, images and bundle, and add it to the catalog. RELEASE adds flags, such as --replaces=v0.1.0.
+	@go run ./tests/cmd/packaging release --version=$(VERSION) --commit=$(COMMIT) --repository=$(BUNDLE_REPO) $(RELEASE)
+
+.PHONY: catalog
+catalog: ## Render the catalog of all released versions into dist/catalog, check it, and draw its upgrade graph for the docs.
+	@go run ./tests/cmd/packaging catalog --drawing=docs/operations/versions.md
+
+.PHONY: operatorhub
+operatorhub: ## Write the tree for a pull request to a community catalog into dist/operatorhub and check it.
+	@go run ./tests/cmd/packaging operatorhub
 
 .PHONY: verify
 verify: ## Fail when a generated file is not current, in a scratch copy of the tree; changes nothing here.

@@ -16,10 +16,12 @@ type CloneSetSpec struct {
 	// replicas is how many pods the set has. When omitted, it is 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:podCount"
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// selector matches the labels of the template. It cannot be changed.
 	// +required
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Selector *metav1.LabelSelector `json:"selector"`
 
 	// template is the pod that the set runs. Changing it moves the pods to a new revision.
@@ -27,6 +29,7 @@ type CloneSetSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Template corev1.PodTemplateSpec `json:"template"`
 
 	// volumeClaimTemplates are the claims of every pod, named <template>-<set>-<instance ID>. A claim wins over a volume of the
@@ -34,31 +37,38 @@ type CloneSetSpec struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
 	// scaleStrategy says which pods leave first, and limits how the set grows.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ScaleStrategy CloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
 
 	// updateStrategy says how pods move to a new revision.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
 	// revisionHistoryLimit is how many revisions that no pod uses are kept for rolling back. When omitted, it is 10.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:number"
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
 	// minReadySeconds is how long a pod must be ready to count as available, in seconds. When omitted, it is 0.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:number"
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
 	// progressDeadlineSeconds is how long a rollout may go on without progress before the condition Progressing becomes False, in
 	// seconds. It must be more than minReadySeconds. When omitted, or 2147483647, there is no deadline. Passing it stops nothing.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:number"
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
 	// lifecycle holds the hooks at which a pod waits for its user.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Lifecycle *shared.Lifecycle `json:"lifecycle,omitempty"`
 }
 
@@ -67,22 +77,26 @@ type CloneSetScaleStrategy struct {
 	// podsToDelete names pods of the set to delete before all others. They are replaced unless replicas shrinks by the same update.
 	// Names of pods that no longer exist are removed from the list.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
 
 	// maxUnavailable is how many pods may be unavailable while new ones are created: a number, or a percentage of replicas
 	// rounded up. When omitted, there is no limit.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// enablePVCReuse keeps the claims of a pod that somebody else deleted, for the pod that replaces it under the same name. When
 	// omitted, it is false, and such claims are deleted.
 	// +optional
 	// +kubebuilder:default=false
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	EnablePVCReuse bool `json:"enablePVCReuse,omitempty"`
 
 	// excludePreparingDelete leaves pods that wait for their preDelete hook out of the count of replicas, so that they are
 	// replaced at once. When omitted, it is false.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ExcludePreparingDelete bool `json:"excludePreparingDelete,omitempty"`
 }
 
@@ -101,10 +115,12 @@ type CloneSetUpdateStrategy struct {
 	// type is RollingUpdate or OnDelete. With OnDelete a pod moves only when its user deletes it. When omitted, it is RollingUpdate.
 	// +optional
 	// +kubebuilder:validation:Enum="";RollingUpdate;OnDelete
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
 
 	// rollingUpdate configures the type RollingUpdate.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	RollingUpdate *RollingUpdateCloneSetStrategy `json:"rollingUpdate,omitempty"`
 }
 
@@ -114,37 +130,45 @@ type RollingUpdateCloneSetStrategy struct {
 	// ReCreate.
 	// +optional
 	// +kubebuilder:validation:Enum="";ReCreate;InPlaceIfPossible;InPlaceOnly
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:ReCreate","urn:alm:descriptor:com.tectonic.ui:select:InPlaceIfPossible","urn:alm:descriptor:com.tectonic.ui:select:InPlaceOnly"}
 	PodUpdatePolicy shared.PodUpdatePolicy `json:"podUpdatePolicy,omitempty"`
 
 	// partition is how many pods stay at the old revision: a number, or a percentage of replicas rounded up. Of several replicas
 	// a percentage below 100% lets at least one pod move. When omitted, it is 0.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
 	// maxUnavailable is how many pods may be unavailable while pods are updated: a number, or a percentage of replicas rounded up
 	// without maxSurge and down with it. When omitted, it is 20%.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// maxSurge is how many pods may exist above replicas while pods are updated: a number, or a percentage of replicas rounded
 	// up. It must be 0 for InPlaceOnly, and counts as 0 while paused. When omitted, it is 0.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
 	// paused stops updates; scaling and deletions go on. When omitted, it is false.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:booleanSwitch"
 	Paused bool `json:"paused,omitempty"`
 
 	// priorityStrategy says which pods are updated first. When omitted, they are those that serve the least.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	PriorityStrategy *shared.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 
 	// scatterStrategy spreads pods with certain labels evenly over the order of the update.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ScatterStrategy []shared.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 
 	// inPlaceUpdateStrategy configures updates in place.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	InPlaceUpdateStrategy *shared.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }
 
@@ -152,43 +176,56 @@ type RollingUpdateCloneSetStrategy struct {
 type CloneSetStatus struct {
 	// observedGeneration is the generation of the spec that this status is about.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// replicas is how many pods exist.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors="urn:alm:descriptor:com.tectonic.ui:podCount"
 	Replicas int32 `json:"replicas"`
 	// readyReplicas is how many pods are ready, wherever they stand between their hooks.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	ReadyReplicas int32 `json:"readyReplicas"`
 	// availableReplicas is how many pods have been ready for minReadySeconds and wait at no hook.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	AvailableReplicas int32 `json:"availableReplicas"`
 	// updatedReplicas is how many pods run, or are being moved to, updateRevision.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 	// updatedReadyReplicas is how many of updatedReplicas are ready.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
 	// updatedAvailableReplicas is how many of updatedReplicas are available.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
 	// expectedUpdatedReplicas is how many pods the update reaches: replicas without those that the partition keeps.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
 	// updateRevision is the revision of the present template.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	UpdateRevision string `json:"updateRevision,omitempty"`
 	// currentRevision is the revision the set was last completely on.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	CurrentRevision string `json:"currentRevision,omitempty"`
 	// collisionCount is how often a new revision's name was taken by another one.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 	// conditions say what the set is doing and what stops it.
 	// +optional
 	// +listType=atomic
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors="urn:alm:descriptor:io.kubernetes.conditions"
 	Conditions []CloneSetCondition `json:"conditions,omitempty"`
 	// labelSelector is the selector in text form, for the scale subresource.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	LabelSelector string `json:"labelSelector,omitempty"`
 }
 
@@ -217,6 +254,7 @@ type CloneSetCondition struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
 // +kubebuilder:resource:path=clonesets,scope=Namespaced,shortName=clone
+// +operator-sdk:csv:customresourcedefinitions:displayName="CloneSet",order=3,resources={{Pod,v1,""},{PersistentVolumeClaim,v1,""},{ControllerRevision,apps/v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".spec.replicas",description="The desired number of pods."
 // +kubebuilder:printcolumn:name="UPDATED",type="integer",JSONPath=".status.updatedReplicas",description="The number of pods at the update revision."
 // +kubebuilder:printcolumn:name="UPDATED_READY",type="integer",JSONPath=".status.updatedReadyReplicas",description="The number of pods at the update revision that are ready."

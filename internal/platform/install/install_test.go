@@ -120,7 +120,6 @@ func TestConversionIsDeclaredAsDocumented(t *testing.T) {
 		}},
 		"imagepulljobs.apps.kruise.io": map[string]any{"strategy": "None"},
 		"statefulsets.apps.kruise.io":  map[string]any{"strategy": "None"},
-		"statefulsets.apps.kruise.io":  map[string]any{"strategy": "None"},
 		"kruises.operator.kruise.io":   map[string]any(nil), // one version
 	}, seen); diff != "" {
 		t.Errorf("conversion (-want +got):\n%s", diff)

@@ -63,6 +63,7 @@ type release struct {
 // releases are all images of a release.
 func releases(version string) []release {
 	return []release{
+		{suffix: "-scorecard", image: images.Image{Programs: []images.Program{images.Scorecard()}, User: images.NonRoot}},
 		{image: images.Image{
 			Programs: []images.Program{images.Manager(version)},
 			User:     images.NonRoot,

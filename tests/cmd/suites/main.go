@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command suites runs the test suites of this repository one after the other, goes on when one fails, and prints what ran,
-// what was skipped and why. Without arguments it runs all of them.
+// what was skipped and why. Without arguments it runs all of them but those that must be asked for.
 package main
 
 import (
@@ -31,6 +31,8 @@ type suite struct {
 	args []string
 	// timeout is for the whole suite; `go test` ends it with a stack dump.
 	timeout time.Duration
+	// onDemand suites run only when they are named.
+	onDemand bool
 }
 
 func allSuites() []suite {
@@ -39,7 +41,7 @@ func allSuites() []suite {
 	return []suite{
 		{
 			name: "unit", about: "tables and stories, no cluster",
-			packages: []string{"./api/...", "./config/...", "./controllers/...", "./internal/...", "."},
+			packages: []string{"./api/...", "./config/...", "./controllers/...", "./internal/...", "./tests/cmd/...", "."},
 			args:     []string{"-skip=^TestExplore"}, timeout: 10 * time.Minute,
 		},
 		{
@@ -65,9 +67,19 @@ func allSuites() []suite {
 			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 30 * time.Minute,
 		},
 		{
+			name: "olm", about: "install, upgrade and removal through the Operator Lifecycle Manager, without nodes",
+			packages: []string{"./tests/olm/..."},
+			args:     serial, timeout: 15 * time.Minute,
+		},
+		{
 			name: "node", about: "what only a kubelet and a container runtime show",
-			packages: []string{"./tests/node/..."},
+			packages: []string{"./tests/node", "./tests/node/incluster"},
 			args:     serial, timeout: 20 * time.Minute,
+		},
+		{
+			name: "olm-node", about: "the operator's pods under the Operator Lifecycle Manager, on a real node",
+			packages: []string{"./tests/node/olm"},
+			args:     append(serial[:len(serial):len(serial)], "-v"), timeout: 20 * time.Minute, onDemand: true,
 		},
 	}
 }
@@ -98,7 +110,7 @@ func main() {
 
 func choose(all []suite, names []string) ([]suite, error) {
 	if len(names) == 0 {
-		return all, nil
+		return slices.DeleteFunc(all, func(s suite) bool { return s.onDemand }), nil
 	}
 	var chosen []suite
 	for _, name := range names {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command verify regenerates everything generated in a scratch copy of the tree and fails when a file differs, is missing or
-// is new. The tree itself is not touched.
+// is new, or when a kind lacks one of its parts. The tree itself is not touched.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 }
 
 // steps are the make targets that write generated files, in order.
-func steps() []string { return []string{"generate", "manifests"} }
+func steps() []string { return []string{"generate", "manifests", "bundle", "catalog"} }
 
 // modules are the folders of the modules that hold our own code. Those under tools/ only pin programs.
 func modules() []string { return []string{".", "tests/conformance"} }
@@ -37,6 +37,9 @@ func verify(ctx context.Context) error {
 	root, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return err
+	}
+	if err := checkKinds(os.DirFS(root), exceptions()); err != nil {
+		return fmt.Errorf("kinds are incomplete; CONTRIBUTING.md says what each needs:\n%w", err)
 	}
 	scratch, err := os.MkdirTemp("", "kruise-operator-verify-")
 	if err != nil {
@@ -71,7 +74,7 @@ func verify(ctx context.Context) error {
 	}
 	if diff != "" {
 		fmt.Println(diff)
-		return errors.New("generated files are not current: run `make generate manifests`, and `go mod tidy` here and in tests/conformance, and commit what they change")
+		return errors.New("generated files are not current: run `make generate manifests bundle catalog`, and `go mod tidy` here and in tests/conformance, and commit what they change")
 	}
 	return nil
 }
@@ -106,6 +109,11 @@ func copyTree(ctx context.Context, from, to string) error {
 	return nil
 }
 
+// ignoredVariables change what the make targets write; what is committed is written without them.
+func ignoredVariables() []string {
+	return []string{"IMAGE_REPO", "VERSION", "MAKEFLAGS", "MAKEOVERRIDES"}
+}
+
 // hookVariables name a repository. A git hook has them in its environment; git must look for the repository of its folder.
 func hookVariables() []string {
 	return []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}
@@ -116,7 +124,7 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 	cmd.Dir = dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(hookVariables(), name)
+		return slices.Contains(hookVariables(), name) || slices.Contains(ignoredVariables(), name)
 	})
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -44,7 +44,7 @@ func Host() v1.Platform { return v1.Platform{OS: "linux", Architecture: runtime.
 type Image struct {
 	// Programs are compiled for the platform and put at the top of the file system.
 	Programs []Program
-	// Files are further files by their path, such as "manifests/x.yaml". Folders above them are made.
+	// Files are further files by their path, such as "manifests/x.yaml". Folders above them are made. Programs among them can be run.
 	Files map[string][]byte
 	// User is who runs it, as user:group. Empty is root; use NonRoot.
 	User string
@@ -144,6 +144,9 @@ func filesLayer(files map[string][]byte) (v1.Layer, error) {
 	for name, content := range files {
 		name = strings.TrimPrefix(path.Clean("/"+name), "/")
 		all[name] = &tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}
+		if bytes.HasPrefix(content, []byte("\x7fELF")) {
+			all[name].Mode = 0o755
+		}
 		contents[name] = content
 		for folder := path.Dir(name); folder != "."; folder = path.Dir(folder) {
 			all[folder] = &tar.Header{Name: folder + "/", Mode: 0o755, Typeflag: tar.TypeDir}

@@ -65,6 +65,11 @@ func Guestbook(version string) Program {
 	return Program{Package: "tests/images/guestbook", Version: version}
 }
 
+// Scorecard holds the scorecard tests of this project.
+func Scorecard() Program {
+	return Program{Package: "tests/images/scorecard"}
+}
+
 // Pause is the program that holds the namespaces of a pod open.
 func Pause() Program {
 	return Program{Package: "tests/images/pause"}

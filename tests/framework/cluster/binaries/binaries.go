@@ -32,6 +32,19 @@ const (
 	KubeScheduler         Name = "kube-scheduler"
 	Kubectl               Name = "kubectl"
 	Kubelet               Name = "kubelet"
+
+	// OperatorSDK generates and checks bundles.
+	OperatorSDK Name = "operator-sdk"
+	// OPM makes, checks and serves catalogs.
+	OPM Name = "opm"
+	// OLM is the operator of the Operator Lifecycle Manager that installs what a ClusterServiceVersion declares.
+	OLM Name = "olm"
+	// OLMCatalog is its other operator, which follows catalogs and subscriptions.
+	OLMCatalog Name = "catalog"
+	// CopyBundle copies the content of a bundle image, as the first step of unpacking it.
+	CopyBundle Name = "cpb"
+	// ScorecardTest holds the basic and olm suites of the scorecard.
+	ScorecardTest Name = "scorecard-test"
 )
 
 const (
@@ -112,11 +125,16 @@ func ensure(ctx context.Context, options Options, names []Name) (Set, error) {
 		if name == Etcd {
 			from = etcd
 		}
-		target, err := from.target(name)
+		target, packaging := packagingTargets()[name]
+		if packaging {
+			from, err = packagingSource(root, target)
+		} else {
+			target.pkg, err = from.target(name)
+		}
 		if err != nil {
 			return Set{}, err
 		}
-		path, err := b.ensure(ctx, from, target, name)
+		path, err := b.ensure(ctx, from, target.pkg, name)
 		if err != nil {
 			return Set{}, err
 		}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -25,6 +26,7 @@ const (
 	repositoryModule = "github.com/kruise-operator/kruise-operator"
 	kubernetesModule = "k8s.io/kubernetes"
 	etcdModule       = "go.etcd.io/etcd/server/v3"
+	sdkModule        = "github.com/operator-framework/operator-sdk"
 	versionPackage   = "k8s.io/component-base/version"
 	// stagingPrefix begins the path by which the Kubernetes repository replaces the modules that it holds itself.
 	stagingPrefix = "./staging/"
@@ -88,6 +90,41 @@ func (s source) target(name Name) (string, error) {
 	}
 }
 
+// packagingTarget says what a program of tools/sdk is built from.
+type packagingTarget struct {
+	// module decides the version.
+	module string
+	pkg    string
+}
+
+// packagingTargets are the programs around the Operator Lifecycle Manager. tools/sdk pins them all.
+func packagingTargets() map[Name]packagingTarget {
+	const (
+		lifecycleManager = "github.com/operator-framework/operator-lifecycle-manager"
+		registry         = "github.com/operator-framework/operator-registry"
+	)
+	return map[Name]packagingTarget{
+		OperatorSDK:   {sdkModule, sdkModule + "/cmd/operator-sdk"},
+		ScorecardTest: {sdkModule, sdkModule + "/images/scorecard-test"},
+		OPM:           {registry, registry + "/cmd/opm"},
+		OLM:           {lifecycleManager, lifecycleManager + "/cmd/olm"},
+		OLMCatalog:    {lifecycleManager, lifecycleManager + "/cmd/catalog"},
+		CopyBundle:    {lifecycleManager, lifecycleManager + "/util/cpb"},
+	}
+}
+
+// packagingSource returns tools/sdk at the version of the module that holds the program.
+func packagingSource(root string, target packagingTarget) (source, error) {
+	from, err := pinnedSource(filepath.Join(root, "tools", "sdk"), target.module)
+	if err != nil {
+		return source{}, err
+	}
+	from.name = path.Base(target.module)
+	// Without it opm and operator-sdk need a C library for signatures, which nothing here uses.
+	from.flags = []string{"-tags=containers_image_openpgp"}
+	return from, nil
+}
+
 // goVersion returns the Go release that builds the module, which may be another one than the go command on the path.
 func (s source) goVersion(ctx context.Context) (string, error) {
 	output, err := runGo(ctx, s.dir, "env", "GOVERSION")
@@ -107,6 +144,12 @@ func (s source) linkerFlags() string {
 			"-X", versionPackage+".gitVersion="+s.version,
 			"-X", versionPackage+".gitMajor="+major,
 			"-X", versionPackage+".gitMinor="+minor)
+	}
+	if s.name == path.Base(sdkModule) {
+		// They end up in the bundle, and in the tags of the scorecard's images.
+		for _, variable := range []string{"Version", "GitVersion", "ImageVersion"} {
+			flags = append(flags, "-X", sdkModule+"/internal/version."+variable+"="+s.version)
+		}
 	}
 	return strings.Join(flags, " ")
 }

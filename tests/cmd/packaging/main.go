@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Command packaging makes and checks what the Operator Lifecycle Manager installs from.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{Use: "packaging", Short: "Make and check bundle, catalog and community tree", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(bundle(), validate(), release(), catalog(), operatorHub(), scorecard())
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "packaging:", err)
+		os.Exit(1)
+	}
+}
+
+// bundle writes the bundle of this tree.
+func bundle() *cobra.Command {
+	b := packaging.Bundle{Progress: os.Stderr}
+	cmd := &cobra.Command{
+		Use:   "bundle",
+		Short: "Write bundle/ and bundle.Dockerfile of this tree",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			root, err := binaries.RepositoryRoot()
+			if err != nil {
+				return err
+			}
+			if err := packaging.Generate(cmd.Context(), root, b.Progress); err != nil {
+				return err
+			}
+			b.Root, b.Output, b.Dockerfile = root, filepath.Join(root, "bundle"), filepath.Join(root, "bundle.Dockerfile")
+			return b.Write(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&b.Version, "version", "v0.0.0", "The version.")
+	cmd.Flags().StringVar(&b.Image, "image", "", "The manager's image.")
+	cmd.Flags().StringVar(&b.ScorecardImage, "scorecard-image", "", "The image of our own scorecard tests.")
+	cmd.Flags().StringVar(&b.Created, "created", "2026-01-01T00:00:00Z", "When the version was made.")
+	return cmd
+}
+
+// versionsFile lists the released versions; bundlesFolder holds the rendered bundle of each.
+const (
+	versionsFile  = "catalog/versions.yaml"
+	bundlesFolder = "catalog/bundles"
+)
+
+// release makes a version from a commit and adds it to the list, or makes a listed one again.
+func release() *cobra.Command {
+	v := packaging.Version{}
+	repository, layouts, push := "", "", false
+	cmd := &cobra.Command{
+		Use:   "release",
+		Short: "Build a version from a commit: its images and its bundle; add it to " + versionsFile,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			root, err := binaries.RepositoryRoot()
+			if err != nil {
+				return err
+			}
+			list := filepath.Join(root, versionsFile)
+			releases, err := packaging.ReadReleases(list)
+			if err != nil {
+				return err
+			}
+			listed := slices.IndexFunc(releases.Versions, func(known packaging.Version) bool { return known.Version == v.Version })
+			if listed >= 0 && v.Commit == "" {
+				v = releases.Versions[listed]
+			}
+			made, err := packaging.Release{
+				Root: root, Version: v, Repository: repository, Bundle: filepath.Join(root, bundlesFolder, v.Version),
+				Layouts: filepath.Join(layouts, v.Version), Push: push, Progress: os.Stderr,
+			}.Make(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if listed >= 0 {
+				releases.Versions[listed] = made
+			} else {
+				releases.Versions = append(releases.Versions, made)
+			}
+			fmt.Printf("%s is %s\n%s\n%s\n", made.Version, made.Commit, made.Image, made.BundleImage)
+			return packaging.WriteReleases(list, releases)
+		},
+	}
+	cmd.Flags().StringVar(&v.Version, "version", "", "The version.")
+	cmd.Flags().StringVar(&v.Commit, "commit", "", "The commit. Empty: the one that is listed.")
+	cmd.Flags().StringSliceVar(&v.Channels, "channels", packaging.Channels(), "The channels that offer it.")
+	cmd.Flags().StringVar(&v.Replaces, "replaces", "", "The version before it.")
+	cmd.Flags().StringSliceVar(&v.Skips, "skips", nil, "Versions that nobody should be led through any more.")
+	cmd.Flags().StringVar(&v.SkipRange, "skip-range", "", "Which versions may go straight to this one.")
+	cmd.Flags().StringVar(&v.Why, "why", "", "A line on what the version is for.")
+	cmd.Flags().StringVar(&repository, "repository", "registry.example.com/kruise-operator", "Where the manager's image is pulled from.")
+	cmd.Flags().StringVar(&layouts, "layouts", "dist/releases", "Folder for the images as OCI layouts.")
+	cmd.Flags().BoolVar(&push, "push", false, "Push the images to the repository.")
+	return cmd
+}
+
+// released is the catalog of all released versions.
+func released(output string) (packaging.Catalog, error) {
+	root, err := binaries.RepositoryRoot()
+	if err != nil {
+		return packaging.Catalog{}, err
+	}
+	releases, err := packaging.ReadReleases(filepath.Join(root, versionsFile))
+	if err != nil {
+		return packaging.Catalog{}, err
+	}
+	icon, err := os.ReadFile(filepath.Join(root, "config", "manifests", "icon.svg"))
+	if err != nil {
+		return packaging.Catalog{}, err
+	}
+	return packaging.Catalog{
+		Releases: releases, Output: output, Icon: icon, Progress: os.Stderr,
+		Bundle: func(version string) string { return filepath.Join(root, bundlesFolder, version) },
+	}, nil
+}
+
+func catalog() *cobra.Command {
+	output, drawing, image, repository := "", "", "", ""
+	cmd := &cobra.Command{
+		Use:   "catalog",
+		Short: "Render the file-based catalog of all released versions, check it, pack it and draw its upgrade graph",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := released(output)
+			if err != nil {
+				return err
+			}
+			if len(c.Versions) > 0 {
+				if err := c.Write(cmd.Context()); err != nil {
+					return err
+				}
+				packed, err := packaging.CatalogImage(output)
+				if err != nil {
+					return err
+				}
+				if _, err := packaging.Deliver(cmd.Context(), packed, image, repository+"-catalog:latest", repository != ""); err != nil {
+					return err
+				}
+			}
+			drawn, err := c.Graph(cmd.Context())
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%d versions in %s\n", len(c.Versions), output)
+			if drawing == "" {
+				return nil
+			}
+			return os.WriteFile(drawing, drawn, 0o644)
+		},
+	}
+	cmd.Flags().StringVar(&output, "output", "dist/catalog", "Folder for the catalog.")
+	cmd.Flags().StringVar(&image, "image", "dist/catalog-image", "Folder for the catalog's image as an OCI layout.")
+	cmd.Flags().StringVar(&repository, "repository", os.Getenv("IMAGE_REPO"), "The manager's repository: the catalog is pushed beside it. Empty pushes nothing.")
+	cmd.Flags().StringVar(&drawing, "drawing", "", "File for the page with the upgrade graph.")
+	return cmd
+}
+
+func operatorHub() *cobra.Command {
+	output := ""
+	cmd := &cobra.Command{
+		Use:   "operatorhub",
+		Short: "Write the tree for a pull request to a community catalog and check it",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := released("")
+			if err != nil {
+				return err
+			}
+			return c.OperatorHub(cmd.Context(), output, os.Stdout)
+		},
+	}
+	cmd.Flags().StringVar(&output, "output", "dist/operatorhub", "Folder for the tree.")
+	return cmd
+}
+
+func validate() *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate [bundle folder]",
+		Short: "Check a bundle with every validator that applies; a warning is an error",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return packaging.Validate(cmd.Context(), args[0], os.Stdout)
+		},
+	}
+}
+
+func scorecard() *cobra.Command {
+	return &cobra.Command{
+		Use:   "scorecard [bundle folder]",
+		Short: "Run the scorecard's suites basic and olm over a bundle, without a cluster",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return packaging.Scorecard(cmd.Context(), args[0], os.Stdout)
+		},
+	}
+}

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package packaging
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const definitionBefore = `
+spec:
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [replicas]
+            properties:
+              replicas: {type: integer, minimum: 0}
+              type: {type: string, enum: [A, B], default: A}
+              names: {type: array, items: {type: string}}
+  - {name: v0, served: true}
+`
+
+func TestSafeUpgrade(t *testing.T) {
+	for name, tc := range map[string]struct{ from, to, want string }{
+		"the same":                     {},
+		"an optional field more":       {from: "names: {", to: "other: {type: string}\n              names: {"},
+		"a value more":                 {from: "[A, B]", to: "[A, B, C]"},
+		"a looser limit":               {from: "minimum: 0", to: "minimum: -1"},
+		"another scope":                {from: "Namespaced", to: "Cluster", want: "the scope was Namespaced and is Cluster"},
+		"a version less":               {from: "name: v0", to: "name: v2", want: "version v0 is not served any more"},
+		"a version not served":         {from: "name: v0, served: true", to: "name: v0, served: false", want: "version v0 is not served any more"},
+		"a field less":                 {from: "names: {", to: "other: {", want: "v1.spec.names is gone"},
+		"a field required":             {from: "[replicas]", to: "[replicas, names]", want: "v1.spec.names has become required"},
+		"another type":                 {from: "items: {type: string}", to: "items: {type: integer}", want: "v1.spec.names[]: the type was"},
+		"a value less":                 {from: "[A, B]", to: "[A]", want: `v1.spec.type does not allow "B" any more`},
+		"a list of values":             {from: "items: {type: string}", to: "items: {type: string, enum: [x]}", want: "allows only"},
+		"another default":              {from: "default: A", to: "default: B", want: "the default was"},
+		"a tighter limit":              {from: "minimum: 0", to: "minimum: 1", want: "minimum has become tighter"},
+		"a limit where there was none": {from: "minimum: 0", to: "minimum: 0, maximum: 9", want: "maximum has become tighter"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := definitionBefore
+			if tc.from != "" {
+				if changed = strings.Replace(definitionBefore, tc.from, tc.to, 1); changed == definitionBefore {
+					t.Fatalf("the definition does not hold %q", tc.from)
+				}
+			}
+			before, after := &apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
+			if err := errors.Join(yaml.Unmarshal([]byte(definitionBefore), before), yaml.Unmarshal([]byte(changed), after)); err != nil {
+				t.Fatal(err)
+			}
+			err := errors.Join(compareDefinitions(before, after)...)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("want %q, got %v", tc.want, err)
+			}
+		})
+	}
+}
+
+// TestTheCommittedBundleFollowsTheLastRelease holds the tree to the last released version, from which users come.
+func TestTheCommittedBundleFollowsTheLastRelease(t *testing.T) {
+	releases, err := ReadReleases("../../../catalog/versions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(releases.Versions) == 0 {
+		t.Skip("skipped, no version has been released")
+	}
+	last := releases.Versions[len(releases.Versions)-1].Version
+	if err := SafeUpgrade("../../../catalog/bundles/"+last, bundle); err != nil {
+		t.Errorf("an upgrade from %s would be refused, or make objects invalid:\n%v", last, err)
+	}
+}

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package packaging
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+)
+
+// Scorecard runs the scorecard tests of the suites basic and olm that the bundle's own configuration names. They look at the bundle
+// alone. In a cluster each runs in a pod that finds the bundle at the top of its file system; here, in a process that does.
+func Scorecard(ctx context.Context, bundle string, progress io.Writer) error {
+	program, err := program(ctx, binaries.ScorecardTest, progress)
+	if err != nil {
+		return err
+	}
+	root, err := os.MkdirTemp("", "kruise-operator-scorecard-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(root) }()
+	if err := os.CopyFS(filepath.Join(root, "bundle"), os.DirFS(bundle)); err != nil {
+		return fmt.Errorf("preparing the scorecard: %w", err)
+	}
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(root, "tmp"), 0o700), os.WriteFile(filepath.Join(root, "scorecard-test"), content, 0o700)); err != nil {
+		return err
+	}
+	tests, err := scorecardTests(bundle)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, test := range tests {
+		cmd := exec.CommandContext(ctx, "/scorecard-test", test)
+		cmd.Dir = "/"
+		cmd.Env = []string{"TMPDIR=/tmp"}
+		// Without rights of its own, a process may change its root in a user namespace.
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Chroot: root, Cloneflags: syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+		// Looked up here, inside the new root it is another file.
+		cmd.Err = nil
+		output, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("running scorecard test %s: %w\n%s", test, err, output)
+		}
+		if err := passed(output); err != nil {
+			failures = append(failures, fmt.Errorf("scorecard test %s: %w", test, err))
+			continue
+		}
+		if progress != nil {
+			fmt.Fprintf(progress, "%s: pass\n", test)
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// scorecardTests are the tests of operator-sdk that the bundle's configuration names.
+func scorecardTests(bundle string) ([]string, error) {
+	config := struct {
+		Stages []struct {
+			Tests []struct {
+				Entrypoint []string          `json:"entrypoint"`
+				Labels     map[string]string `json:"labels"`
+			} `json:"tests"`
+		} `json:"stages"`
+	}{}
+	content, err := os.ReadFile(filepath.Join(bundle, "tests", "scorecard", "config.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the scorecard's configuration: %w", err)
+	}
+	if err := yaml.Unmarshal(content, &config); err != nil {
+		return nil, fmt.Errorf("reading the scorecard's configuration: %w", err)
+	}
+	var names []string
+	for _, stage := range config.Stages {
+		for _, test := range stage.Tests {
+			if suite := test.Labels["suite"]; (suite == "basic" || suite == "olm") && len(test.Entrypoint) == 2 {
+				names = append(names, test.Entrypoint[1])
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil, errors.New("the scorecard's configuration names no test")
+	}
+	return names, nil
+}
+
+// passed reads what a test printed. Suggestions are left aside: the only one is that examples should have a status, which is not for
+// users to write.
+func passed(output []byte) error {
+	status := struct {
+		Results []struct {
+			State  string   `json:"state"`
+			Log    string   `json:"log"`
+			Errors []string `json:"errors"`
+		} `json:"results"`
+	}{}
+	if err := json.NewDecoder(bytes.NewReader(output)).Decode(&status); err != nil {
+		return fmt.Errorf("reading its result: %w\n%s", err, output)
+	}
+	if len(status.Results) == 0 {
+		return errors.New("no result")
+	}
+	for _, r := range status.Results {
+		if r.State != "pass" || len(r.Errors) > 0 {
+			return fmt.Errorf("%s: %s\n%s", r.State, strings.Join(r.Errors, "\n"), r.Log)
+		}
+	}
+	return nil
+}

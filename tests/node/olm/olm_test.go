@@ -1,0 +1,572 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package olm_test is the whole life of the operator under the Operator Lifecycle Manager on a real node: its pods run our image with
+// the certificate that OLM makes, and a rollout goes on while the next version takes over. `make test-olm` runs it; tests/olm is the
+// part of it that needs no node.
+//
+// It needs what tests/node needs; elsewhere it is skipped and says why.
+package olm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/kube/anchor"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/images"
+	"github.com/kruise-operator/kruise-operator/tests/framework/olm"
+	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
+)
+
+const (
+	system  = "kruise-system"
+	manager = "kruise-operator-manager"
+	service = manager + "-service"
+	binding = service + "-system:auth-delegator"
+	sample  = "pods.sample.operator.kruise.io"
+	from    = "v0.0.1"
+	to      = "v0.0.2"
+	// repository is where the catalog says that the images are. The nodes get them from a registry on loopback.
+	repository = "registry.example.com/kruise-operator"
+	// utilImage and opmImage are what OLM unpacks bundles with.
+	utilImage = "registry.example.com/olm-util:v1"
+	opmImage  = "registry.example.com/opm:v1"
+)
+
+var (
+	// env is nil when unavailable says why this machine cannot have it.
+	env         *environment.Environment
+	unavailable error
+)
+
+func TestMain(m *testing.M) {
+	if unavailable = realnode.Check(); unavailable != nil {
+		os.Exit(m.Run())
+	}
+	environment.Main(m, environment.Options{Cluster: cluster.Options{RealNodes: 1}, NoOperator: true},
+		func(e *environment.Environment) { env = e })
+}
+
+// story is what the steps share.
+type story struct {
+	*environment.Namespace
+	*olm.OLM
+	t    *testing.T
+	pods map[string]types.UID
+}
+
+// TestLifecycle is one story: each step finds what the one before it left.
+func TestLifecycle(t *testing.T) {
+	if unavailable != nil {
+		if os.Getenv(cluster.RequireVariable) != "" && runtime.GOOS == "linux" && os.Geteuid() == 0 {
+			t.Fatal(unavailable)
+		}
+		t.Skipf("skipped, %v", unavailable)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			logManagers(t)
+		}
+		if err := env.Cluster.Exited(); err != nil {
+			t.Errorf("a component of the cluster failed: %v", err)
+		}
+	})
+	manager, err := olm.Start(t.Context(), env.Cluster, olm.Options{CatalogArgs: []string{"--util-image=" + utilImage, "--opmImage=" + opmImage}}, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &story{Namespace: env.Namespace(t), OLM: manager, t: t}
+	s.serveCatalog()
+	for _, step := range []struct {
+		name string
+		do   func(*story)
+	}{
+		{"a subscription installs the operator", (*story).install},
+		{"a guestbook is rolled in place", (*story).roll},
+		{"an upgrade in mid-rollout restarts no pod and refuses none", (*story).upgrade},
+		{"an operator that is removed while it is dead blocks nothing", (*story).remove},
+	} {
+		began := time.Now()
+		if !t.Run(step.name, func(t *testing.T) { s.t = t; step.do(s) }) {
+			return
+		}
+		t.Logf("measured: %s: %.1f s", step.name, time.Since(began).Seconds())
+	}
+}
+
+// serveCatalog pushes the images of two versions and serves a catalog that names them by digest.
+func (s *story) serveCatalog() {
+	s.t.Helper()
+	ctx := s.t.Context()
+	network, err := env.Cluster.NodeNetwork(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, version := range []string{"v1", "v2"} {
+		image, err := images.Build(ctx, images.Guestbook(version))
+		if err == nil {
+			err = network.Push(ctx, "openkruise/guestbook:"+version, image)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	push := func(reference string, content images.Image) string {
+		s.t.Helper()
+		image, err := content.For(ctx, images.Host())
+		if err == nil {
+			err = network.Push(ctx, reference, image)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		digest, err := image.Digest()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		name, _, _ := strings.Cut(reference, ":")
+		return name + "@" + digest.String()
+	}
+	s.pushTools(push)
+	root, err := binaries.RepositoryRoot()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	folder := s.t.TempDir()
+	bundle := func(version string) string { return filepath.Join(folder, version) }
+	releases := packaging.Releases{Versions: []packaging.Version{
+		{Version: from, Channels: packaging.Channels()},
+		{Version: to, Channels: packaging.Channels(), Replaces: from},
+	}}
+	for i := range releases.Versions {
+		v := &releases.Versions[i]
+		v.Image = push(repository+":"+v.Version, images.Image{Programs: []images.Program{images.Manager(v.Version)}, User: images.NonRoot})
+		b := packaging.Bundle{
+			Root: root, Output: bundle(v.Version), Version: v.Version, Replaces: v.Replaces,
+			Image: v.Image, Created: "2026-01-01T00:00:00Z", Progress: os.Stderr,
+		}
+		if err := b.Write(ctx); err != nil {
+			s.t.Fatal(err)
+		}
+		content, err := packaging.BundleImage(b.Output)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		v.BundleImage = push(repository+"-bundle:"+v.Version, content)
+	}
+	icon, err := os.ReadFile(filepath.Join(root, "config", "manifests", "icon.svg"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := packaging.Catalog{Releases: releases, Bundle: bundle, Output: filepath.Join(folder, "catalog"), Icon: icon, Progress: os.Stderr}
+	if err := c.Write(ctx); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.ServeCatalog(ctx, c.Output); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// pushTools pushes what OLM unpacks a bundle with: its image of tools, and opm.
+func (s *story) pushTools(push func(string, images.Image) string) {
+	s.t.Helper()
+	programs, err := binaries.Ensure(s.t.Context(), binaries.Options{Progress: os.Stderr}, binaries.CopyBundle, binaries.OPM)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	read := func(path string) []byte {
+		s.t.Helper()
+		content, err := os.ReadFile(path)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return content
+	}
+	cp, err := images.Compile(s.t.Context(), images.Program{Package: "tests/images/cp"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	push(utilImage, images.Image{User: images.NonRoot, Files: map[string][]byte{"bin/cp": read(cp), "bin/cpb": read(programs.Path(binaries.CopyBundle))}})
+	push(opmImage, images.Image{User: images.NonRoot, Files: map[string][]byte{"opm": read(programs.Path(binaries.OPM))}})
+}
+
+func (s *story) until(what string, check func(context.Context) error) {
+	s.t.Helper()
+	if err := olm.Until(s.t.Context(), 2*time.Minute, what, check); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// installed waits until a version has succeeded for good and two of its managers are ready.
+func (s *story) installed(version string) {
+	s.t.Helper()
+	const looks = 40
+	in := 0
+	s.until(version+" is installed", func(ctx context.Context) error {
+		phase, reason, err := s.CSV(ctx, system, packaging.CSVName(version))
+		if err != nil || phase != "Succeeded" {
+			in = 0
+			return errors.Join(fmt.Errorf("phase %q, reason %q", phase, reason), err)
+		}
+		deployment := &appsv1.Deployment{}
+		if err := env.Client.Get(ctx, types.NamespacedName{Namespace: system, Name: manager}, deployment); err != nil {
+			return err
+		}
+		if st := deployment.Status; st.ObservedGeneration != deployment.Generation || st.Replicas != 2 || st.UpdatedReplicas != 2 || st.AvailableReplicas != 2 {
+			in = 0
+			return fmt.Errorf("the managers are %+v", st)
+		}
+		if in++; in < looks {
+			return fmt.Errorf("seen %d times", in)
+		}
+		return nil
+	})
+}
+
+func (s *story) install() {
+	for _, manifest := range []string{
+		`{apiVersion: v1, kind: Namespace, metadata: {name: kruise-system, labels: {pod-security.kubernetes.io/enforce: restricted}}}`,
+		`{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: kruise-system, namespace: kruise-system}, spec: {}}`,
+		fmt.Sprintf(`apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {name: kruise-operator, namespace: kruise-system}
+spec: {name: kruise-operator, channel: stable, source: %s, sourceNamespace: %s, startingCSV: %s, installPlanApproval: Manual}
+`, olm.CatalogSource, olm.Namespace, packaging.CSVName(from)),
+	} {
+		if err := s.OLM.Apply(s.t.Context(), manifest); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := s.Approve(s.t.Context(), system, "kruise-operator", packaging.CSVName(from)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.installed(from)
+}
+
+const guestbook = `apiVersion: apps.kruise.io/v1beta1
+kind: StatefulSet
+metadata: {name: guestbook}
+spec:
+  replicas: 4
+  serviceName: guestbook
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app: guestbook}}
+  template:
+    metadata: {labels: {app: guestbook}}
+    spec:
+      terminationGracePeriodSeconds: 2
+      readinessGates: [{conditionType: InPlaceUpdateReady}]
+      containers: [{name: web, image: "openkruise/guestbook:v1"}]
+  updateStrategy:
+    type: RollingUpdate
+    rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 1, minReadySeconds: 4}
+---
+apiVersion: apps.kruise.io/v1alpha1
+kind: CloneSet
+metadata: {name: converted}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: converted}}
+  template:
+    metadata: {labels: {app: converted}}
+    spec: {terminationGracePeriodSeconds: 2, containers: [{name: web, image: "openkruise/guestbook:v1"}]}
+`
+
+// uids are the pods of the guestbook.
+func (s *story) uids() map[string]types.UID {
+	s.t.Helper()
+	found := map[string]types.UID{}
+	pods := s.Pods("app=guestbook")
+	for i := range pods {
+		found[pods[i].Name] = pods[i].UID
+	}
+	return found
+}
+
+func (s *story) roll() {
+	s.until("the sets are admitted by the operator", func(context.Context) error {
+		out, err := s.kubectlApply(guestbook)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	s.Settled("guestbook")
+	s.pods = s.uids()
+	s.SetImage("guestbook", "openkruise/guestbook:v2")
+	s.Settled("guestbook")
+	if diff := cmp.Diff(s.pods, s.uids()); diff != "" {
+		s.t.Errorf("the rollout replaced pods (-before +after):\n%s", diff)
+	}
+}
+
+func (s *story) kubectlApply(manifest string) (string, error) {
+	file := filepath.Join(s.t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+		return "", err
+	}
+	return s.Kubectl("apply", "-f", file)
+}
+
+func (s *story) upgrade() {
+	s.sampleConfiguration()
+	pods := s.ask("pods", func(ctx context.Context) error {
+		return env.Client.Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "probe-"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "openkruise/guestbook:v1"}}},
+		}, client.DryRunAll)
+	})
+	conversion := s.ask("conversion", func(ctx context.Context) error {
+		return env.Client.Get(ctx, types.NamespacedName{Namespace: s.Name, Name: "converted"}, cloneSet("v1alpha1"))
+	})
+	template := s.StatefulSet("guestbook")
+	admission := s.ask("admission of our kinds", func(ctx context.Context) error {
+		set := template.DeepCopy()
+		set.ObjectMeta = metav1.ObjectMeta{Namespace: s.Name, GenerateName: "probe-"}
+		return env.Client.Create(ctx, set, client.DryRunAll)
+	})
+
+	s.SetImage("guestbook", "openkruise/guestbook:v1")
+	s.until("the rollout has begun and not ended", func(context.Context) error {
+		st := s.StatefulSet("guestbook").Status
+		if st.UpdatedReplicas == 0 || st.UpdatedReplicas == st.Replicas {
+			return fmt.Errorf("%d of %d are updated", st.UpdatedReplicas, st.Replicas)
+		}
+		return nil
+	})
+	if err := s.Approve(s.t.Context(), system, "kruise-operator", packaging.CSVName(to)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.installed(to)
+	s.Settled("guestbook")
+	if diff := cmp.Diff(s.pods, s.uids()); diff != "" {
+		s.t.Errorf("the upgrade replaced pods (-before +after):\n%s", diff)
+	}
+	for _, pod := range s.Pods("app=guestbook") {
+		// One restart for each of the two updates of its image, and none for the upgrade.
+		if got := pod.Status.ContainerStatuses[0].RestartCount; got != 2 {
+			s.t.Errorf("the container of %s was restarted %d times, want 2", pod.Name, got)
+		}
+	}
+	if gap := pods.end(s.t); gap > 0 {
+		s.t.Errorf("pods were refused for %s", gap)
+	}
+	// OLM overwrites the stanza of the conversion and the operator restores it.
+	if gap := conversion.end(s.t); gap > 5*time.Second {
+		s.t.Errorf("conversion was away for %s", gap)
+	}
+	// OLM exchanges certificate and authority, whose change both sides have to notice.
+	if gap := admission.end(s.t); gap > 30*time.Second {
+		s.t.Errorf("admission of our kinds was away for %s", gap)
+	}
+	if err := env.Client.Get(s.t.Context(), types.NamespacedName{Name: sample}, &admissionv1.ValidatingWebhookConfiguration{}); err != nil {
+		s.t.Errorf("the scoped configuration did not survive the upgrade: %v", err)
+	}
+}
+
+// remove deletes the ClusterServiceVersion of an operator that cannot act any more.
+func (s *story) remove() {
+	ctx := s.t.Context()
+	// No manager can start again, and those that run are killed without notice.
+	if err := env.Client.Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: manager}},
+		client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"paused":true,"template":{"spec":{"nodeSelector":{"nowhere":"true"}}}}}`))); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := env.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(system), client.MatchingLabels{"app.kubernetes.io/component": "manager"},
+		client.GracePeriodSeconds(0)); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, object := range []*unstructured.Unstructured{
+		olm.Object("Subscription", system, "kruise-operator"),
+		olm.Object("ClusterServiceVersion", system, packaging.CSVName(to)),
+	} {
+		if err := env.Client.Delete(ctx, object); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for name, object := range map[string]client.Object{
+		binding: &rbacv1.ClusterRoleBinding{},
+		sample:  &admissionv1.ValidatingWebhookConfiguration{},
+	} {
+		s.until(name+" is gone", func(ctx context.Context) error {
+			err := env.Client.Get(ctx, types.NamespacedName{Name: name}, object)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(errors.New("it exists"), err)
+		})
+	}
+	s.until("no webhook of ours is left", func(ctx context.Context) error {
+		validating, mutating := &admissionv1.ValidatingWebhookConfigurationList{}, &admissionv1.MutatingWebhookConfigurationList{}
+		err := errors.Join(env.Client.List(ctx, validating), env.Client.List(ctx, mutating))
+		if err == nil && len(validating.Items)+len(mutating.Items) > 0 {
+			err = fmt.Errorf("%d are left", len(validating.Items)+len(mutating.Items))
+		}
+		return err
+	})
+	s.until("conversion needs no operator", func(ctx context.Context) error {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := s.Client.Get(ctx, types.NamespacedName{Name: "clonesets.apps.kruise.io"}, definition); err != nil {
+			return err
+		}
+		if definition.Spec.Conversion.Strategy != apiextensionsv1.NoneConverter {
+			return fmt.Errorf("the strategy is %s", definition.Spec.Conversion.Strategy)
+		}
+		return nil
+	})
+	if diff := cmp.Diff(s.pods, s.uids()); diff != "" {
+		s.t.Errorf("removing the operator touched pods (-before +after):\n%s", diff)
+	}
+	if out, err := s.kubectlApply(strings.ReplaceAll(guestbook, "guestbook}", "another}")); err != nil {
+		s.t.Errorf("objects cannot be written: %v\n%s", err, out)
+	}
+	for _, kind := range []string{"statefulsets.apps.kruise.io", "clonesets.apps.kruise.io", "pods"} {
+		if out, err := s.Kubectl("delete", kind, "--all", "--timeout=60s"); err != nil {
+			s.t.Errorf("%s cannot be deleted: %v\n%s", kind, err, out)
+		}
+	}
+}
+
+func cloneSet(version string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("apps.kruise.io/" + version)
+	object.SetKind("CloneSet")
+	return object
+}
+
+// sampleConfiguration makes a webhook configuration as later kinds will: on labeled pods, refusing them while nobody answers, owned
+// by the anchor alone.
+func (s *story) sampleConfiguration() {
+	s.t.Helper()
+	owner, err := anchor.Find(s.t.Context(), env.Client)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	err = env.Client.Create(s.t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: sample, OwnerReferences: []metav1.OwnerReference{owner}},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: sample,
+			ClientConfig: admissionv1.WebhookClientConfig{
+				Service: &admissionv1.ServiceReference{Namespace: system, Name: service, Path: ptr.To("/validate-pods")},
+			},
+			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"scoped": "true"}},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+			}},
+			FailurePolicy:           ptr.To(admissionv1.Fail),
+			SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"},
+			TimeoutSeconds:          ptr.To(int32(1)),
+		}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// asking asks for something again and again and measures for how long it was refused.
+type asking struct {
+	what  string
+	stop  context.CancelFunc
+	done  chan struct{}
+	mutex sync.Mutex
+	asked int
+	// gap is the longest time between two answers that has a refusal in it.
+	gap  time.Duration
+	last error
+}
+
+func (s *story) ask(what string, question func(context.Context) error) *asking {
+	ctx, stop := context.WithCancel(s.t.Context())
+	a := &asking{what: what, stop: stop, done: make(chan struct{})}
+	s.t.Cleanup(func() { stop(); <-a.done })
+	go func() {
+		defer close(a.done)
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		answered := time.Now()
+		refused := false
+		for {
+			limited, cancel := context.WithTimeout(ctx, 3*time.Second)
+			err := question(limited)
+			cancel()
+			if ctx.Err() != nil {
+				return
+			}
+			a.mutex.Lock()
+			a.asked++
+			if err != nil {
+				a.last, refused = err, true
+			}
+			if refused {
+				a.gap = max(a.gap, time.Since(answered))
+			}
+			if err == nil {
+				answered, refused = time.Now(), false
+			}
+			a.mutex.Unlock()
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return a
+}
+
+// end stops asking and returns the longest gap.
+func (a *asking) end(t *testing.T) time.Duration {
+	t.Helper()
+	a.stop()
+	<-a.done
+	if a.asked < 20 {
+		t.Errorf("%s: only %d questions were asked", a.what, a.asked)
+	}
+	t.Logf("measured: %s: %d questions, longest gap %.2f s", a.what, a.asked, a.gap.Seconds())
+	if a.last != nil {
+		t.Logf("%s: the last refusal: %v", a.what, a.last)
+	}
+	return a.gap
+}
+
+// logManagers shows what the managers said, for a test that failed.
+func logManagers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+	defer cancel()
+	for _, args := range [][]string{
+		{"-n", system, "get", "pods,csv,installplans", "-o", "wide"},
+		{"-n", system, "logs", "-l", "app.kubernetes.io/component=manager", "--tail=30", "--prefix"},
+	} {
+		out, err := env.Cluster.Kubectl(ctx, args...).CombinedOutput()
+		t.Logf("kubectl %s (%v):\n%s", strings.Join(args, " "), err, out)
+	}
+}
