@@ -52,7 +52,9 @@ func TestFind(t *testing.T) {
 func TestFindReportsWhatItCannotRead(t *testing.T) {
 	failure := errors.New("no route to host")
 	reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return failure },
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return failure
+		},
 	}).Build()
 	if _, err := Find(t.Context(), reader); !errors.Is(err, failure) || errors.Is(err, ErrNone) {
 		t.Errorf("got %v", err)

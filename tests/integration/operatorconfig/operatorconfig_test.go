@@ -348,7 +348,7 @@ func TestLogLevelChangesLive(t *testing.T) {
 	} {
 		s.Done()
 		mustConfigure(t, s.Namespace, tc.spec)
-		before := of() // lines so far
+		before := of()                            // lines so far
 		s.Update(scenario.Replicas(int32(3 + i))) // the controller says so at the level Info
 		s.Done()
 		if after := of(); (after > before) != tc.loud {
