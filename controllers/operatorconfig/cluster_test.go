@@ -5,6 +5,7 @@ package operatorconfig
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 )
@@ -93,10 +95,6 @@ func TestOperandsAreAppliedWhereTheirKindsAre(t *testing.T) {
 		}
 		return m
 	}
-	kinds := []schema.GroupVersionKind{
-		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicyList"), corev1.SchemeGroupVersion.WithKind("ServiceList"),
-		{Group: "monitoring.coreos.com", Version: "v1", Kind: "ServiceMonitorList"}, {Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusRuleList"},
-	}
 	for name, tc := range map[string]struct {
 		monitoring bool
 		address    string
@@ -107,27 +105,34 @@ func TestOperandsAreAppliedWhereTheirKindsAre(t *testing.T) {
 		"without metrics":                 {true, "0", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithRESTMapper(mapper(tc.monitoring)).Build()
-			o := &Operands{Client: c, Deployment: client.ObjectKey{Namespace: "ns", Name: "manager"}, MetricsAddress: tc.address}
-			if err := o.Apply(t.Context(), deployment()); err != nil {
-				t.Fatal(err)
-			}
-			found := 0
-			for _, kind := range kinds {
-				if kind.Group == "monitoring.coreos.com" && tc.want < 4 {
-					continue
-				}
-				list := &unstructured.UnstructuredList{}
-				list.SetGroupVersionKind(kind)
-				if err := c.List(t.Context(), list, client.InNamespace("ns")); err != nil {
-					t.Fatal(err)
-				}
-				for _, object := range list.Items {
+			found, deleted := 0, 0
+			c := interceptor.NewClient(fake.NewClientBuilder().WithRESTMapper(mapper(tc.monitoring)).Build(), interceptor.Funcs{
+				Apply: func(_ context.Context, _ client.WithWatch, given runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+					content, err := json.Marshal(given)
+					if err != nil {
+						return err
+					}
+					object := &unstructured.Unstructured{}
+					if err := object.UnmarshalJSON(content); err != nil {
+						return err
+					}
 					found++
 					if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != "uid" || owners[0].BlockOwnerDeletion != nil || owners[0].Controller != nil {
 						t.Errorf("%s has owners %v", object.GetKind(), owners)
 					}
-				}
+					return nil
+				},
+				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+					deleted++
+					return nil
+				},
+			})
+			o := &Operands{Client: c, Deployment: client.ObjectKey{Namespace: "ns", Name: "manager"}, MetricsAddress: tc.address}
+			if err := o.Apply(t.Context(), deployment()); err != nil {
+				t.Fatal(err)
+			}
+			if (deleted > 0) != (tc.want == 0) {
+				t.Errorf("%d objects were deleted", deleted)
 			}
 			if found != tc.want {
 				t.Errorf("%d objects, want %d", found, tc.want)
