@@ -45,6 +45,9 @@ const (
 	AnnotationInPlaceGraceLegacy = "inplace-update-grace"
 	// AnnotationInPlaceEvidence holds an InPlaceEvidence: what tells that our own edit has taken effect.
 	AnnotationInPlaceEvidence = "operator.kruise.io/inplace-evidence"
+	// AnnotationPaused, when it is true, stops the operator from doing anything for a workload, also from replacing pods that are gone.
+	// The condition Stalled says so. It is for emergencies and for hands-on repair; to hold an update, use its pause or its partition.
+	AnnotationPaused = "operator.kruise.io/paused"
 	// AnnotationRuntimeContainersMeta is written by the node daemon: runtime facts about the containers of a pod.
 	AnnotationRuntimeContainersMeta = "apps.kruise.io/runtime-containers-meta"
 	// AnnotationOwnedByStatefulSet on a claim names the set that resizes it.

@@ -62,6 +62,8 @@ const (
 	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonUndecodable: the stored object does not fit its type, so nothing is done.
 	ReasonUndecodable = "Undecodable"
+	// ReasonReconciliationPaused: the annotation operator.kruise.io/paused is true, so nothing is done. Workloads of other kinds say the same.
+	ReasonReconciliationPaused = "ReconciliationPaused"
 	// ReasonClaimsCannotFollow: volume claims differ from their template in a way that no update can change.
 	ReasonClaimsCannotFollow = "ClaimsCannotFollow"
 	// ReasonNotStalled: nothing needs the user.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -143,7 +144,10 @@ func (t *Tools) Forget(name types.NamespacedName) {
 
 // Turn says whether a workload may be planned now: it is its turn, its namespace may have a worker, and the view contains everything
 // written for it. If so, leave has to be called when the pass is over. Otherwise leave is nil: come back after wait.
-func (t *Tools) Turn(ctx context.Context, stored client.Object) (leave func(), wait time.Duration) {
+func (t *Tools) Turn(ctx context.Context, stored *unstructured.Unstructured) (leave func(), wait time.Duration) {
+	if paused(stored) {
+		return nil, t.reportPaused(ctx, stored)
+	}
 	if wait := t.Pacer.WaitFor(client.ObjectKeyFromObject(stored), stored.GetGeneration()); wait > 0 {
 		return nil, wait
 	}

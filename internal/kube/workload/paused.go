@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// notReported is when a condition that could not be written is written again.
+const notReported = 5 * time.Second
+
+// paused says whether the user wants nothing to be done for a workload. It is asked in each pass and not by a predicate of its watch:
+// pods, revisions and the clock wake a workload, too.
+func paused(object client.Object) bool {
+	yes, err := strconv.ParseBool(object.GetAnnotations()[shared.AnnotationPaused])
+	return err == nil && yes
+}
+
+// reportPaused says, once, that nothing is done. The next pass that is not paused replaces the conditions. It returns when to try again.
+func (t *Tools) reportPaused(ctx context.Context, stored *unstructured.Unstructured) time.Duration {
+	progress := podset.Progress{
+		Stalled: true, Reason: appsv1beta1.ReasonReconciliationPaused,
+		Message: "Nothing is done for this object while its annotation " + shared.AnnotationPaused + " is true.",
+	}
+	written, wait, err := t.AddConditions(ctx, stored, progress.Conditions()...)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("Pause not reported", "err", err.Error())
+		return notReported
+	}
+	if written {
+		ctrl.LoggerFrom(ctx).Info("Paused by annotation")
+	}
+	return wait
+}
