@@ -42,12 +42,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/platform/handover"
 	"github.com/kruise-operator/kruise-operator/internal/platform/incluster"
 	"github.com/kruise-operator/kruise-operator/internal/platform/install"
 	"github.com/kruise-operator/kruise-operator/internal/platform/local"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
-	"github.com/kruise-operator/kruise-operator/internal/platform/process"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
@@ -168,12 +168,13 @@ func run(ctx context.Context, flags *config.Config, given sets.Set[string]) erro
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	operator.Restart = func() { cancel(errRestart) }
-	if err := serve(ctx, c, operator, server, direct, log); err != nil {
+	sockets := &handover.Sockets{}
+	if err := serve(ctx, c, operator, server, direct, sockets, log); err != nil {
 		return err
 	}
 	if errors.Is(context.Cause(ctx), errRestart) {
 		log.Info("Beginning anew")
-		return process.Replace()
+		return sockets.Replace()
 	}
 	leaving, end := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer end()
@@ -240,8 +241,8 @@ func listenable(address string) error {
 }
 
 // serve builds the manager and runs it until ctx is done.
-func serve(ctx context.Context, c *config.Config, operator operatorconfig.Dependencies, server *rest.Config, direct client.Client, log logr.Logger) error {
-	webhooks, keep, err := webhookServer(ctx, c, direct)
+func serve(ctx context.Context, c *config.Config, operator operatorconfig.Dependencies, server *rest.Config, direct client.Client, sockets *handover.Sockets, log logr.Logger) error {
+	webhooks, keep, err := webhookServer(ctx, c, direct, sockets)
 	if err != nil {
 		return err
 	}
@@ -272,7 +273,7 @@ func serve(ctx context.Context, c *config.Config, operator operatorconfig.Depend
 //
 // Outside of the cluster it first proves that the API server can call this process: otherwise every write of our kinds would fail
 // until somebody finds out why.
-func webhookServer(ctx context.Context, c *config.Config, direct client.Client) (webhook.Server, func(ctrl.Manager) error, error) {
+func webhookServer(ctx context.Context, c *config.Config, direct client.Client, sockets *handover.Sockets) (webhook.Server, func(ctrl.Manager) error, error) {
 	options := webhook.Options{Port: c.WebhookPort, CertDir: c.WebhookCertDir}
 	if c.WebhookPort == 0 {
 		return webhook.NewServer(options), func(ctrl.Manager) error { return nil }, nil
@@ -282,7 +283,7 @@ func webhookServer(ctx context.Context, c *config.Config, direct client.Client) 
 		if err != nil {
 			return nil, nil, err
 		}
-		return webhook.NewServer(calls.Serve(options)), calls.SetupWithManager, nil
+		return handover.NewServer(calls.Serve(options), sockets), calls.SetupWithManager, nil
 	}
 	hosts, err := install.Options{WebhookURL: c.WebhookURL}.Hosts()
 	if err != nil {
@@ -301,9 +302,9 @@ func webhookServer(ctx context.Context, c *config.Config, direct client.Client) 
 		return nil, nil, err
 	}
 	options.TLSOpts = []func(*tls.Config){certificate.TLS}
-	served := webhook.NewServer(options)
+	served := handover.NewServer(options, sockets)
 	keep := func(mgr ctrl.Manager) error { return mgr.Add(certificate) }
-	if process.Again() || !c.Enabled("StatefulSet") {
+	if handover.Again() || !c.Enabled("StatefulSet") {
 		return served, keep, nil // It was checked before the restart, or there is nothing to ask about.
 	}
 	// The check asks about a StatefulSet. Entries of a kind that was off until now have to come back first.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/platform/handover"
 	"github.com/kruise-operator/kruise-operator/internal/platform/install"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
@@ -94,7 +95,7 @@ func TestRunBeforeInstallSaysSo(t *testing.T) {
 		},
 	})
 	c := &config.Config{Kinds: config.KnownKinds(), WebhookPort: 9443, WebhookURL: "https://127.0.0.1:9443"}
-	_, _, err := webhookServer(t.Context(), c, empty)
+	_, _, err := webhookServer(t.Context(), c, empty, &handover.Sockets{})
 	if err == nil {
 		t.Fatal("a cluster without the operator's namespace is taken")
 	}

@@ -190,8 +190,14 @@ func TestChangeInTheMiddleOfARollout(t *testing.T) {
 		}
 		return nil
 	})
+	written := writing(t, s.Name())
 	kruise := mustConfigure(t, s.Namespace, "{kinds: [StatefulSet], workers: 7, featureGates: [{name: StatefulSetStartOrdinal, state: Enabled}]}")
 	s.Done()
+	writes, longest, err := written()
+	t.Logf("measured: of %d writes by users none failed, and the longest took %s", writes, longest.Round(time.Millisecond))
+	if err != nil {
+		t.Errorf("users' writes were refused: %v", err)
+	}
 
 	if !slices.Contains(kruise.Status.FeatureGates, "StatefulSetStartOrdinal") || len(kruise.Status.Replicas) != 1 || kruise.Status.Replicas[0].Role != operatorv1alpha1.ReplicaLeader {
 		t.Errorf("the status is %+v", kruise.Status)
@@ -230,6 +236,33 @@ func TestChangeInTheMiddleOfARollout(t *testing.T) {
 	t.Logf("measured: the first write to a pod came %s after the lease was given back", first.Round(time.Millisecond))
 	if first <= 0 || first > 2*time.Second {
 		t.Errorf("the first write came %s after the lease was given back, want at most 2s", first)
+	}
+}
+
+// writing asks for admission again and again, as users do, until it is told to stop.
+func writing(t *testing.T, namespace string) (stop func() (writes int, longest time.Duration, err error)) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	var writes int
+	var longest time.Duration
+	var failed error
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			set := scenario.Set(1)
+			set.Namespace, set.Name, set.GenerateName = namespace, "", "asked-"
+			began := time.Now()
+			err := env.Client.Create(ctx, set, client.DryRunAll)
+			if ctx.Err() != nil {
+				return
+			}
+			writes, longest, failed = writes+1, max(longest, time.Since(began)), errors.Join(failed, err)
+		}
+	}()
+	return func() (int, time.Duration, error) {
+		cancel()
+		<-done
+		return writes, longest, failed
 	}
 }
 

@@ -3,11 +3,20 @@
 
 //go:build !unix
 
-package process
+package handover
 
-import "errors"
+import (
+	"errors"
+	"net"
+)
+
+// Sockets hand nothing over here.
+type Sockets struct{}
+
+// Listen listens at an address.
+func (s *Sockets) Listen(address string) (net.Listener, error) { return net.Listen("tcp", address) }
 
 // Replace fails here: whoever started the process has to start it again.
-func Replace() error {
+func (s *Sockets) Replace() error {
 	return errors.New("this platform cannot execute a program in place; start it again")
 }
