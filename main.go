@@ -382,7 +382,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, operator ope
 
 // inCluster adds what there is inside of a cluster: the operator's own Deployment, pods of replicas, the Operator Lifecycle Manager.
 func inCluster(operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager) (err error) {
-	if os.Getenv("OPERATOR_CONDITION_NAME") != "" {
+	if operator.UnderOLM = underOLM(); operator.UnderOLM {
 		if operator.OLM, err = operatorconfig.Upgradeable(mgr.GetConfig()); err != nil {
 			return err
 		}
@@ -402,6 +402,9 @@ func inCluster(operator *operatorconfig.Dependencies, c *config.Config, direct c
 	return nil
 }
 
+// underOLM says whether the Operator Lifecycle Manager (v0) installed the operator: it sets this variable in every container.
+func underOLM() bool { return os.Getenv("OPERATOR_CONDITION_NAME") != "" }
+
 // takingOver is the takeover from OpenKruise that is under way, if one is.
 func takingOver(guard *takeover.Guard) operatorconfig.Work {
 	state := guard.State()
@@ -419,7 +422,7 @@ func disabled(c *config.Config) []string {
 // ownWebhooks is what keeps the webhook configurations to the enabled kinds; nil where the Operator Lifecycle Manager owns these, or
 // where the operator serves none.
 func ownWebhooks(c *config.Config, direct client.Client) (*operatorconfig.Webhooks, error) {
-	if os.Getenv("OPERATOR_CONDITION_NAME") != "" || c.WebhookPort == 0 {
+	if underOLM() || c.WebhookPort == 0 {
 		return nil, nil
 	}
 	entries, err := manifests.Files.ReadFile("webhook/manifests.yaml")

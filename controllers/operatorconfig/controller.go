@@ -44,8 +44,8 @@ const working = 5 * time.Second
 
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises,verbs=get;list;watch
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises/status,verbs=patch
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,verbs=get;patch,resourceNames=kruise-operator-mutating
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;patch,resourceNames=kruise-operator-validating
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,verbs=get;update,resourceNames=kruise-operator-mutating
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;update,resourceNames=kruise-operator-validating
 
 // Kind is what is known of a kind of workload that the operator can look after.
 type Kind struct {
@@ -95,8 +95,9 @@ type Dependencies struct {
 	Exists func(ctx context.Context, replica string) (bool, error)
 	// Restart makes the process begin anew, once all that runs has ended.
 	Restart func()
-	// OLM is how the Operator Lifecycle Manager is told whether the operator may be upgraded; nil without it. With it, the operator's
-	// Deployment is not ours to change.
+	// UnderOLM says that the Operator Lifecycle Manager installed the operator: its Deployment is not ours to change.
+	UnderOLM bool
+	// OLM is how it is told whether the operator may be upgraded; nil where it cannot be told.
 	OLM conditions.Condition
 	// Operands are what the operator deploys for itself; nil outside of a cluster.
 	Operands *Operands
@@ -269,7 +270,7 @@ func (r *Reconciler) deploy(ctx context.Context, object *operatorv1alpha1.Kruise
 		return err
 	}
 	err = r.Operands.Apply(ctx, deployment)
-	if r.OLM == nil {
+	if !r.UnderOLM {
 		err = errors.Join(err, r.Operands.settle(ctx, deployment, settings))
 	}
 	if err == nil {

@@ -63,7 +63,7 @@ func (w *Webhooks) applyTo(ctx context.Context, full *unstructured.Unstructured,
 	if err != nil || !changed {
 		return err
 	}
-	if err := w.Client.Patch(ctx, want, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := w.Client.Update(ctx, want); err != nil { // of what was read, or a conflict
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Changed webhooks to those of the enabled kinds", "configuration", full.GetName(), "disabled", sets.List(disabled))

@@ -50,6 +50,10 @@ func neededElsewhere() []rights.Excuse {
 				"mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
 		},
 		{
+			Why:    "how the operator itself runs, and what it deploys for itself, is changed in tests/integration/operatorconfig",
+			Covers: rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules"),
+		},
+		{
 			Why:    "only one of several replicas elects a leader, and says so in an older event; tests/node/incluster checks them",
 			Covers: func(r rights.Right) bool { return r.Namespaced && (r.Resource == "leases" || r.Resource == "events") },
 		},

@@ -9,6 +9,7 @@ package operatorconfig_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +37,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/rights"
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
@@ -569,6 +572,38 @@ func TestOperands(t *testing.T) {
 		if managers := object.GetManagedFields(); len(managers) == 0 || managers[0].Manager != "kruise-operator" || managers[0].Operation != metav1.ManagedFieldsOperationApply {
 			t.Errorf("%s is managed by %v", id, managers)
 		}
+	}
+	mustConfigure(t, n, "{metrics: {bindAddress: '0'}}")
+	n.Eventually("nothing leads to metrics that are not served", func(ctx context.Context) error {
+		policy := &networkingv1.NetworkPolicy{}
+		err := env.Client.Get(ctx, client.ObjectKey{Namespace: "kruise-system", Name: "kruise-operator-metrics"}, policy)
+		if err == nil {
+			return errors.New("the NetworkPolicy exists")
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
+// TestZRights comes last: the tests before it needed every right that the operator has for its own configuration, and no other.
+func TestZRights(t *testing.T) {
+	given, err := rights.Of("../../../config/rbac")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules")
+	given = slices.DeleteFunc(given, func(r rights.Right) bool { return !own(r) })
+	if len(given) < 15 {
+		t.Fatalf("only %d rights were read", len(given))
+	}
+	if flag.Lookup("test.run").Value.String() != "" {
+		t.Skip("only some tests ran: not checked that each right is needed")
+	}
+	events, err := audit.Begin(env.Cluster.AuditLog()).Next(audit.ByUser(operator.ServiceAccountUser))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rights.Check(given, events, "kruise-system"); err != nil {
+		t.Error(err)
 	}
 }
 
