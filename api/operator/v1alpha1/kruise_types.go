@@ -462,7 +462,7 @@ type ReplicaStatus struct {
 // +kubebuilder:printcolumn:name="Degraded",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].status`,description="Whether something in the spec cannot be followed"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.versions[?(@.name=="operator")].version`,description="Version of the operator"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +operator-sdk:csv:customresourcedefinitions:displayName="Operator configuration",order=100,resources={{Deployment,v1,kruise-operator-manager},{NetworkPolicy,v1,kruise-operator-manager},{ServiceMonitor,v1,kruise-operator-manager},{PrometheusRule,v1,kruise-operator-manager}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="Operator configuration",order=100,resources={{Deployment,v1,kruise-operator-manager},{NetworkPolicy,v1,kruise-operator-metrics},{ServiceMonitor,v1,kruise-operator-metrics},{PrometheusRule,v1,kruise-operator-alerts}}
 type Kruise struct {
 	metav1.TypeMeta `json:",inline"`
 
