@@ -176,6 +176,9 @@ func run(ctx context.Context, flags *config.Config, given sets.Set[string]) erro
 		log.Info("Beginning anew")
 		return sockets.Replace()
 	}
+	if !operator.Watch {
+		return nil
+	}
 	leaving, end := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer end()
 	if err := operatorconfig.Leave(leaving, direct, operator.Self); err != nil {
