@@ -165,14 +165,15 @@ func run(ctx context.Context, flags *config.Config, given sets.Set[string]) erro
 		return err
 	}
 	operator.Levels = levels
-	ctx, cancel := context.WithCancelCause(ctx)
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	operator.Restart = func() { cancel(errRestart) }
 	sockets := &handover.Sockets{}
-	if err := serve(ctx, c, operator, server, direct, sockets, log); err != nil {
+	if err := serve(running, c, operator, server, direct, sockets, log); err != nil {
 		return err
 	}
-	if errors.Is(context.Cause(ctx), errRestart) {
+	// A process that was also told to end must end: the next program would not know of it.
+	if ctx.Err() == nil && errors.Is(context.Cause(running), errRestart) {
 		log.Info("Beginning anew")
 		return sockets.Replace()
 	}
