@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -364,6 +365,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, operator ope
 		return err
 	}
 	operator.Work = func() operatorconfig.Work { return takingOver(guard) }
+	if operator.Watch {
+		operator.Versions = append(operator.Versions, kubernetes(mgr, log)...)
+	}
 	deps := controllers.Deps{Config: c, Metrics: own, Clock: clock.RealClock{}, Log: log.WithName("setup"), Guard: guard, Operator: operator}
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
 		return err
@@ -403,6 +407,20 @@ func inCluster(operator *operatorconfig.Dependencies, c *config.Config, direct c
 		err := direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: replica}, pod)
 		return err == nil, client.IgnoreNotFound(err)
 	}
+	return nil
+}
+
+// kubernetes is the version of the API server, for the status; nothing when it does not say.
+func kubernetes(mgr ctrl.Manager, log logr.Logger) []operatorv1alpha1.ComponentVersion {
+	asking, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err == nil {
+		info, asked := asking.ServerVersion()
+		if asked == nil {
+			return []operatorv1alpha1.ComponentVersion{{Name: "kubernetes", Version: info.GitVersion}}
+		}
+		err = asked
+	}
+	log.Info("The API server's version is not known", "err", err.Error())
 	return nil
 }
 
