@@ -40,6 +40,7 @@ type view struct {
 	cache.Cache
 	informer *controllertest.FakeInformer
 	watched  int
+	indexed  bool
 	err      error
 }
 
@@ -48,7 +49,12 @@ func (v *view) GetInformer(context.Context, client.Object, ...cache.InformerGetO
 	return v.informer, v.err
 }
 
+// IndexField refuses, as a cache does, an index that there is already.
 func (v *view) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	if v.indexed {
+		return errors.New("indexer conflict")
+	}
+	v.indexed = true
 	return nil
 }
 
