@@ -23,6 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/recorder"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -57,15 +58,17 @@ func Kinds(c *config.Config) index.Kinds {
 // Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: a CRD that is
 // installed later takes effect at the next start.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
-	// All kinds share one pool, so that their writes together stay within the limit.
-	pool := executor.NewPool(deps.Config.Writes, deps.Clock)
+	all := shared{pool: executor.NewPool(deps.Config.Writes, deps.Clock)}
+	if deps.Config.Features.Enabled(features.PreDownloadImageForInPlaceUpdate) {
+		all.pullJobs = predownload.NewWatch(mgr.GetCache())
+	}
 	reconcilers := []struct {
 		kind  schema.GroupVersionKind
 		name  string
 		setup func(context.Context) error
 	}{
-		{cloneset.Kind(), cloneset.Name, func(ctx context.Context) error { return setupCloneSet(ctx, mgr, deps, pool) }},
-		{statefulset.Kind(), statefulset.Name, func(ctx context.Context) error { return setupStatefulSet(ctx, mgr, deps, pool) }},
+		{cloneset.Kind(), cloneset.Name, func(ctx context.Context) error { return setupCloneSet(ctx, mgr, deps, all) }},
+		{statefulset.Kind(), statefulset.Name, func(ctx context.Context) error { return setupStatefulSet(ctx, mgr, deps, all) }},
 	}
 	kinds := make([]operatorconfig.Kind, len(reconcilers))
 	indexed := false
@@ -97,6 +100,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	return setupOperatorConfig(mgr, deps, kinds)
 }
 
+// shared is what all kinds have together.
+type shared struct {
+	// pool keeps the writes of all kinds together within the limit.
+	pool *executor.Pool
+	// pullJobs is where they see their ImagePullJobs; nil when no images are pulled ahead.
+	pullJobs *predownload.Watch
+}
+
 // synced returns what says whether the objects of a kind, as its reconciler watches them, have been read.
 func synced(ctx context.Context, from cache.Cache, kind schema.GroupVersionKind) func() bool {
 	object := &unstructured.Unstructured{}
@@ -117,8 +128,8 @@ func setupOperatorConfig(mgr ctrl.Manager, deps Deps, kinds []operatorconfig.Kin
 	return operatorconfig.New(d).SetupWithManager(mgr)
 }
 
-func setupCloneSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *executor.Pool) error {
-	given, err := dependencies(mgr, deps, pool, cloneset.Name, deps.Config.WorkersOf(cloneset.Kind().Kind))
+func setupCloneSet(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared) error {
+	given, err := dependencies(mgr, deps, all, cloneset.Name, deps.Config.WorkersOf(cloneset.Kind().Kind))
 	if err != nil {
 		return err
 	}
@@ -135,8 +146,8 @@ func setupCloneSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *execu
 	return cloneset.New(given, options).SetupWithManager(ctx, mgr)
 }
 
-func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, pool *executor.Pool) error {
-	given, err := dependencies(mgr, deps, pool, statefulset.Name, deps.Config.WorkersOf(statefulset.Kind().Kind))
+func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared) error {
+	given, err := dependencies(mgr, deps, all, statefulset.Name, deps.Config.WorkersOf(statefulset.Kind().Kind))
 	if err != nil {
 		return err
 	}
@@ -161,7 +172,7 @@ func inPlace(gates features.Set) inplace.Options {
 }
 
 // dependencies are what the reconciler of one kind of workload is made from. Its events carry the controller's name.
-func dependencies(mgr ctrl.Manager, deps Deps, pool *executor.Pool, name string, workers int) (workload.Dependencies, error) {
+func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers int) (workload.Dependencies, error) {
 	events := recorder.New(mgr.GetEventRecorder(name), deps.Metrics)
 	if err := mgr.Add(events); err != nil {
 		return workload.Dependencies{}, fmt.Errorf("adding the event recorder: %w", err)
@@ -172,7 +183,8 @@ func dependencies(mgr ctrl.Manager, deps Deps, pool *executor.Pool, name string,
 		Live:             mgr.GetAPIReader(),
 		Recorder:         events,
 		Metrics:          deps.Metrics,
-		Pool:             pool,
+		Pool:             all.pool,
+		PullJobs:         all.pullJobs,
 		Clock:            deps.Clock,
 		Guard:            deps.Guard,
 		Workers:          workers,

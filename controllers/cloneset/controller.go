@@ -59,11 +59,7 @@ type memory struct {
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies, o Options) *Reconciler {
-	r := &Reconciler{Tools: workload.New(Name, Kind(), d), Options: o, memory: map[types.NamespacedName]*memory{}}
-	if o.PreDownloadImages {
-		r.PullAhead()
-	}
-	return r
+	return &Reconciler{Tools: workload.New(Name, Kind(), d), Options: o, memory: map[types.NamespacedName]*memory{}}
 }
 
 // SetupWithManager makes the manager run the reconciler.

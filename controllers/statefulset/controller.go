@@ -46,11 +46,7 @@ type Reconciler struct {
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies, o Options) *Reconciler {
-	r := &Reconciler{Tools: workload.New(Name, Kind(), d), Options: o}
-	if o.PreDownloadImages {
-		r.PullAhead()
-	}
-	return r
+	return &Reconciler{Tools: workload.New(Name, Kind(), d), Options: o}
 }
 
 // SetupWithManager makes the manager run the reconciler.

@@ -78,6 +78,9 @@ type Decision struct {
 	Record string
 }
 
+// Writes says whether there is anything to write.
+func (d Decision) Writes() bool { return len(d.Delete)+len(d.Create) > 0 || d.Record != "" }
+
 // Decide says which jobs a workload should have. Jobs are those that it controls now, in the order of their names.
 //
 // Without a rollout there should be none. In a rollout, the first that holds:

@@ -7,8 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
 func TestCompare(t *testing.T) {
@@ -164,6 +169,46 @@ func TestCompare(t *testing.T) {
 	}
 	if d := Compare(nil, template(), Options{}); d.InPlace || d.Reason == "" {
 		t.Error("a revision that history has lost should not qualify")
+	}
+}
+
+// recordedWith is a stored revision of the template, from a time with claim templates of that hash.
+func recordedWith(claims string, change templateChange) revision.Revision {
+	t := template()
+	if change != nil {
+		change(t)
+	}
+	return revision.Revision{Name: "web-" + claims, Template: t, Object: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{shared.AnnotationClaimTemplates: claims},
+	}}}
+}
+
+func TestCompareRevisions(t *testing.T) {
+	const why = "spec.volumeClaimTemplates changed: claims cannot be added to a pod or taken from it"
+	cases := map[string]struct {
+		target  revision.Revision
+		policy  shared.PodUpdatePolicy
+		o       Options
+		refused string
+	}{
+		"changed claim templates do not matter without the gate": {target: recordedWith("2", image(0, "web:5")), policy: shared.InPlaceIfPossible},
+		"with the gate they do": {
+			target: recordedWith("2", image(0, "web:5")), policy: shared.InPlaceIfPossible, o: Options{ClaimTemplates: true}, refused: why,
+		},
+		"with the gate unchanged ones do not": {target: recordedWith("1", image(0, "web:5")), policy: shared.InPlaceIfPossible, o: Options{ClaimTemplates: true}},
+		"with InPlaceOnly they never do":      {target: recordedWith("2", image(0, "web:5")), policy: shared.InPlaceOnly, o: Options{ClaimTemplates: true}},
+		"what else forbids it is said first": {
+			target: recordedWith("2", func(t *corev1.PodTemplateSpec) { t.Spec.HostNetwork = true }), policy: shared.InPlaceIfPossible,
+			o: Options{ClaimTemplates: true}, refused: "spec.template.spec.hostNetwork changed: only image, resources and metadata can change in place",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := CompareRevisions(recordedWith("1", nil), tc.target, tc.policy, tc.o)
+			if got.Reason != tc.refused || got.InPlace != (tc.refused == "") {
+				t.Errorf("the difference is %+v, want %q", got, tc.refused)
+			}
+		})
 	}
 }
 

@@ -159,3 +159,30 @@ func TestTrim(t *testing.T) {
 		t.Errorf("revisions %v are gone", live)
 	}
 }
+
+func TestLabel(t *testing.T) {
+	f := newFixture(t)
+	object := f.ensure(t, "registry.example/main:1").Update.Object
+	hash := object.Labels["controller.kubernetes.io/hash"]
+	owner := freshness.OwnerOf(f.set)
+	yes := "true"
+	label := func(labels map[string]*string) map[string]string {
+		t.Helper()
+		if err := f.Label(t.Context(), owner, object, labels); err != nil {
+			t.Fatal(err)
+		}
+		return f.stored(t)[0].Object.Labels
+	}
+	if got := label(map[string]*string{"one": &yes}); got["one"] != yes || got["controller.kubernetes.io/hash"] != hash {
+		t.Errorf("the labels are %v", got)
+	}
+	if got := label(map[string]*string{"one": nil, "two": &yes}); got["one"] != "" || got["two"] != yes {
+		t.Errorf("then they are %v", got)
+	}
+	if err := f.server.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Label(t.Context(), owner, object, map[string]*string{"one": &yes}); err != nil {
+		t.Errorf("labeling a revision that is gone: %v", err)
+	}
+}

@@ -9,7 +9,7 @@
 //   - Nothing of it holds back a rollout. A pass spends a second on jobs at most, unless one request takes longer, and that has a deadline of its
 //     own; after a failure the workload's jobs are left alone for half a minute. A failure is reported and is no error of the pass.
 //   - The jobs of a set are as many as its template has containers, and a pass writes a few of them at a time.
-//   - ImagePullJobs are watched, their metadata alone, from the first pass of a workload on; without one nothing asks for them.
+//   - ImagePullJobs are watched from the first pass of a workload on; without one nothing asks for them.
 //   - It remembers nothing that it needs. Names are given, so what is created or deleted twice because the cache is behind does no harm, and
 //     that the jobs of a revision were created is written on the revision.
 //
@@ -33,7 +33,6 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -65,10 +64,10 @@ func Kind() schema.GroupVersionKind { return v1beta1.GroupVersion().WithKind("Im
 
 // Jobs writes the ImagePullJobs of workloads of one kind. It is safe for concurrent use by different workloads.
 type Jobs struct {
+	// Watch says whether the cache holds the jobs.
+	Watch *Watch
 	// Client writes, and reads the cache.
 	Client client.Client
-	// Cache is the cache behind Client.
-	Cache cache.Cache
 	// History labels revisions.
 	History *history.Store
 	// Recorder takes events.
@@ -77,7 +76,6 @@ type Jobs struct {
 	Clock clock.PassiveClock
 
 	mu       sync.Mutex
-	informer cache.Informer // nil before the first pass
 	failures map[types.NamespacedName]failure
 }
 
@@ -97,8 +95,12 @@ const conditionType = string(v1beta1.StatefulSetImagePreDownload)
 func (j *Jobs) Pass(ctx context.Context, workload client.Object, w image.Workload, before []podset.Condition) ([]podset.Condition, time.Duration) {
 	name := client.ObjectKeyFromObject(workload)
 	last, failed := j.failure(name)
-	if failed && last.generation == workload.GetGeneration() && j.Clock.Since(last.at) < pause {
-		return condition(v1beta1.ReasonRequestFailed, last.message), pause - j.Clock.Since(last.at)
+	var wait time.Duration // for how long nothing is asked of the server
+	if failed && last.generation == workload.GetGeneration() {
+		wait = max(pause-j.Clock.Since(last.at), 0)
+	}
+	if wait > 0 && !j.Watch.started() {
+		return condition(v1beta1.ReasonRequestFailed, last.message), wait
 	}
 	jobs, err := j.list(ctx, workload)
 	if errors.Is(err, errNotSynced) {
@@ -108,6 +110,9 @@ func (j *Jobs) Pass(ctx context.Context, workload client.Object, w image.Workloa
 	var left bool
 	if err == nil {
 		decision = image.Decide(w, jobs)
+		if wait > 0 && decision.Writes() {
+			return condition(v1beta1.ReasonRequestFailed, last.message), wait
+		}
 		left, err = j.carryOut(ctx, workload, w, decision)
 	}
 	if err != nil {
@@ -170,12 +175,9 @@ func (j *Jobs) remember(name types.NamespacedName, f failure) {
 	j.failures[name] = f
 }
 
-// errNotSynced says that the cache does not hold the jobs yet.
-var errNotSynced = errors.New("the cache is being filled")
-
-// list returns the jobs that the workload controls. The first call starts their watch.
+// list returns the jobs that the workload controls.
 func (j *Jobs) list(ctx context.Context, workload client.Object) ([]*metav1.PartialObjectMetadata, error) {
-	if err := j.watch(ctx); err != nil {
+	if err := j.Watch.ready(ctx); err != nil {
 		return nil, err
 	}
 	list := &metav1.PartialObjectMetadataList{}
@@ -188,27 +190,6 @@ func (j *Jobs) list(ctx context.Context, workload client.Object) ([]*metav1.Part
 		jobs[i] = &list.Items[i]
 	}
 	return jobs, nil
-}
-
-func (j *Jobs) watch(ctx context.Context) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.informer == nil {
-		job := &metav1.PartialObjectMetadata{}
-		job.SetGroupVersionKind(Kind())
-		informer, err := j.Cache.GetInformer(ctx, job, cache.BlockUntilSynced(false))
-		if err == nil {
-			err = index.AddController(ctx, j.Cache, job)
-		}
-		if err != nil {
-			return fmt.Errorf("watching ImagePullJobs: %w", err)
-		}
-		j.informer = informer
-	}
-	if !j.informer.HasSynced() {
-		return errNotSynced
-	}
-	return nil
 }
 
 // carryOut writes what a decision asks for. Left says that it did not get to everything.

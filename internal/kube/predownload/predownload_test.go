@@ -40,6 +40,7 @@ type view struct {
 	cache.Cache
 	informer *controllertest.FakeInformer
 	watched  int
+	indexed  bool
 	err      error
 }
 
@@ -48,7 +49,12 @@ func (v *view) GetInformer(context.Context, client.Object, ...cache.InformerGetO
 	return v.informer, v.err
 }
 
+// IndexField refuses, as a cache does, an index that there is already.
 func (v *view) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	if v.indexed {
+		return errors.New("indexer conflict")
+	}
+	v.indexed = true
 	return nil
 }
 
@@ -90,7 +96,7 @@ func newWorld(t *testing.T, containers int) *world {
 	}
 	tracker := freshness.New(freshness.Options{Live: w.server, Clock: w.clock})
 	w.jobs = &predownload.Jobs{
-		Client: w.server, Cache: w.view, Recorder: w.events, Clock: w.clock,
+		Watch: predownload.NewWatch(w.view), Client: w.server, Recorder: w.events, Clock: w.clock,
 		History: &history.Store{Client: w.server, Live: w.server, Tracker: tracker, Timeout: time.Minute},
 	}
 	return w
@@ -297,6 +303,27 @@ func TestAFailureIsReportedAndTriedAgainLater(t *testing.T) {
 	w.server.SetFault(nil)
 	if said := w.pass(); said.Reason != "NoNodeDaemon" || len(w.stored()) != 1 {
 		t.Errorf("after 30 s the report is %+v", said)
+	}
+}
+
+func TestAFailureOfARolloutThatIsOverIsForgotten(t *testing.T) {
+	w := newWorld(t, 1)
+	w.server.SetFault(func(context.Context, testutil.Write, func() error) error { return errors.New("no") })
+	w.pass()
+	w.Current = w.Update
+	if got := w.pass(); got != (report{}) || len(w.server.Writes()) != 1 {
+		t.Errorf("the report is %+v after %v", got, w.writes(0))
+	}
+}
+
+// Workloads of two kinds have what they write with for themselves, and one watch.
+func TestKindsShareTheWatch(t *testing.T) {
+	w := newWorld(t, 1)
+	w.pass()
+	other := &predownload.Jobs{Watch: w.jobs.Watch, Client: w.server, History: w.jobs.History, Recorder: w.events, Clock: w.clock}
+	w.jobs = other
+	if said := w.pass(); said.Reason != "NoNodeDaemon" || w.view.watched != 1 {
+		t.Errorf("the report is %+v, and the kind was watched %d times", said, w.view.watched)
 	}
 }
 

@@ -55,6 +55,8 @@ type Dependencies struct {
 	Metrics *metrics.Metrics
 	// Pool is shared with the other controllers of the manager.
 	Pool *executor.Pool
+	// PullJobs is shared with the other controllers, too; nil when no images are pulled ahead of updates.
+	PullJobs *predownload.Watch
 	// Clock is the time.
 	Clock clock.PassiveClock
 	// Guard holds passes back while OpenKruise is in charge. Nil never does.
@@ -93,7 +95,7 @@ type Tools struct {
 // New returns Tools that watch nothing yet.
 func New(name string, kind schema.GroupVersionKind, d Dependencies) *Tools {
 	tracker := freshness.New(freshness.Options{Live: d.Live, Clock: d.Clock, Timeout: d.WriteTimeout})
-	return &Tools{
+	t := &Tools{
 		Dependencies: d, Name: name, Kind: kind,
 		Tracker: tracker,
 		Executor: executor.New(executor.Options{
@@ -107,11 +109,10 @@ func New(name string, kind schema.GroupVersionKind, d Dependencies) *Tools {
 		},
 		Pacer: pacing.New(d.Clock),
 	}
-}
-
-// PullAhead makes Images. Call it before the first pass.
-func (t *Tools) PullAhead() {
-	t.Images = &predownload.Jobs{Client: t.Client, Cache: t.Cache, History: t.History, Recorder: t.Recorder, Clock: t.Clock}
+	if d.PullJobs != nil {
+		t.Images = &predownload.Jobs{Watch: d.PullJobs, Client: d.Client, History: t.History, Recorder: d.Recorder, Clock: d.Clock}
+	}
+	return t
 }
 
 // Run makes the manager run the reconciler, whose passes wait for the guard. It watches nothing yet.
