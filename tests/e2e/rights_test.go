@@ -75,6 +75,14 @@ func neededElsewhere() []rights.Excuse {
 			Covers: rights.To("delete list watch patch", "persistentvolumeclaims", "nodes", "clonesets"),
 		},
 		{
+			Why:    "what configures the operator, and what that deploys; tests/integration/operatorconfig has them",
+			Covers: rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules"),
+		},
+		{
+			Why:    "images pulled ahead of an update, which a gate turns on; tests/e2e/gates has some",
+			Covers: rights.With("imagepulljobs"),
+		},
+		{
 			Why: "where OpenKruise has run, its lapsed lease is deleted, and objects of kinds without a controller are counted; tests/e2e/takeover has them",
 			Covers: func(r rights.Right) bool {
 				return r.Name == "kruise-manager" || r.Verb == "list" && (r.Group == "apps.kruise.io" || r.Group == "policy.kruise.io")
