@@ -58,6 +58,35 @@ func neededElsewhere() []rights.Excuse {
 			Covers: func(r rights.Right) bool { return r.Namespaced && (r.Resource == "leases" || r.Resource == "events") },
 		},
 		{
+			Why: "a server streams lists since 1.34 where it can; a list is asked for when it cannot, as with WatchList off",
+			Covers: rights.To("list", "pods", "persistentvolumeclaims", "controllerrevisions", "statefulsets", "clonesets",
+				"nodes", "storageclasses"),
+		},
+		{
+			Why:    "the server is asked past the cache after a conflict, a name that exists and a write that stays unseen; tests/integration/faults makes them",
+			Covers: rights.To("get", "pods", "persistentvolumeclaims", "controllerrevisions", "clonesets"),
+		},
+		{
+			Why:    "feature gates that are off here; tests/e2e/gates turns them on",
+			Covers: rights.To("get list watch patch", "pods/resize", "storageclasses"),
+		},
+		{
+			Why:    "a history that has become too long; tests/integration/controller has one",
+			Covers: rights.To("delete", "controllerrevisions"),
+		},
+		{
+			Why:    "a CloneSet's claims without a pod, pods spread over nodes, and pods that its spec names; tests/integration/controller has them",
+			Covers: rights.To("delete list watch patch", "persistentvolumeclaims", "nodes", "clonesets"),
+		},
+		{
+			Why:    "what configures the operator, and what that deploys; tests/integration/operatorconfig has them",
+			Covers: rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules"),
+		},
+		{
+			Why:    "images pulled ahead of an update, which a gate turns on; tests/e2e/gates has some",
+			Covers: rights.With("imagepulljobs"),
+		},
+		{
 			Why: "where OpenKruise has run, its lapsed lease is deleted, and objects of kinds without a controller are counted; tests/e2e/takeover has them",
 			Covers: func(r rights.Right) bool {
 				return r.Name == "kruise-manager" || r.Verb == "list" && (r.Group == "apps.kruise.io" || r.Group == "policy.kruise.io")

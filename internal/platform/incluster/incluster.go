@@ -58,7 +58,7 @@ const (
 	// A kubelet takes up to about two minutes to bring a changed Secret to a mounted file.
 	overlap = 10 * time.Minute
 	// patience is how long the first certificate may take: the rights to read it may be applied after the process was started.
-	patience = time.Minute
+	patience = 30 * time.Second
 	askEvery = time.Second
 )
 
@@ -87,28 +87,74 @@ type Calls struct {
 	forget              time.Time
 }
 
-// Open finds out where the certificate comes from and, when it is our own, makes or loads it and has the API server trust it.
+// Open finds out where the certificate comes from, makes or loads it when it is our own, and has the API server trust it before it is
+// served: a replica that is ready is called.
 func Open(ctx context.Context, options Options) (*Calls, error) {
 	c := &Calls{options: options}
 	if options.mounted() {
-		return c, nil
+		return c, c.openMounted(ctx)
 	}
 	c.own = &certs.Source{
 		Client: options.Client, Secret: c.name(OwnSecret), Hosts: options.hosts(), Clock: options.Clock,
 		Trust: c.tell, Settle: settle,
 	}
+	err := c.try(ctx, func(ctx context.Context) error {
+		_, err := c.own.Load(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("waiting for the webhook certificate: %w", err)
+	}
+	return c, nil
+}
+
+// openMounted has the API server trust a mounted certificate. When that cannot be, the operator starts all the same and goes on trying:
+// whoever mounts the certificate may have seen to it.
+func (c *Calls) openMounted(ctx context.Context) error {
+	changed := false
+	err := c.try(ctx, func(ctx context.Context) error {
+		authority, err := c.findAuthority(ctx)
+		if err != nil {
+			return err
+		}
+		wrote, err := c.tellAll(ctx, authority)
+		changed = changed || wrote
+		return err
+	})
+	if ctx.Err() != nil {
+		return fmt.Errorf("having the webhook certificate trusted: %w", ctx.Err())
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "The API server may not trust the webhook certificate")
+	}
+	if !changed {
+		return nil
+	}
+	// Other replicas serve meanwhile, whose certificate is trusted already.
+	timer := c.options.Clock.NewTimer(settle)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("having the webhook certificate trusted: %w", ctx.Err())
+	case <-timer.C():
+		return nil
+	}
+}
+
+// try tries until it succeeds or patience ends, and returns the last error.
+func (c *Calls) try(ctx context.Context, what func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, askEvery, patience, true, func(ctx context.Context) (bool, error) {
-		_, last = c.own.Load(ctx)
+		last = what(ctx)
 		if last != nil {
 			ctrl.LoggerFrom(ctx).Info("The webhook certificate is not there yet", "reason", last.Error())
 		}
 		return last == nil, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("waiting for the webhook certificate: %w", errors.Join(last, ctx.Err()))
+		return errors.Join(last, ctx.Err())
 	}
-	return c, nil
+	return nil
 }
 
 // Serve adds the certificate to the options of the webhook server.

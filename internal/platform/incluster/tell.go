@@ -60,33 +60,44 @@ func targets() []target {
 
 // tell makes the API server call the Service and trust the authority, wherever that is not so yet.
 func (c *Calls) tell(ctx context.Context, authority []byte) error {
+	_, err := c.tellAll(ctx, authority)
+	return err
+}
+
+// tellAll also says whether anything had to be changed.
+func (c *Calls) tellAll(ctx context.Context, authority []byte) (bool, error) {
 	c.remember(authority)
 	var failures []error
+	changed := false
 	for _, t := range targets() {
-		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return c.tellOne(ctx, t, authority) })
+		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			wrote, err := c.tellOne(ctx, t, authority)
+			changed = changed || wrote
+			return err
+		})
 		if err != nil {
 			failures = append(failures, fmt.Errorf("pointing %s %s to the operator: %w", t.kind, t.name, err))
 		}
 	}
-	return errors.Join(failures...)
+	return changed, errors.Join(failures...)
 }
 
-func (c *Calls) tellOne(ctx context.Context, t target, authority []byte) error {
+func (c *Calls) tellOne(ctx context.Context, t target, authority []byte) (bool, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(t.resource.GroupVersion().WithKind(t.kind))
 	if err := c.options.Client.Get(ctx, client.ObjectKey{Name: t.name}, object); err != nil {
-		return client.IgnoreNotFound(err)
+		return false, client.IgnoreNotFound(err)
 	}
-	right, err := t.right(c, object.DeepCopy(), authority)
+	right, err := t.right(c, object, authority)
 	if err != nil || right == nil {
-		return err
+		return false, err
 	}
 	// An update, since the right to patch kinds is taken by catalogs for the right to create them.
 	if err := c.options.Client.Update(ctx, right, client.FieldOwner(shared.FieldManager)); err != nil {
-		return client.IgnoreNotFound(err)
+		return false, client.IgnoreNotFound(err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Pointed the API server to the operator", "in", t.kind, "name", t.name)
-	return nil
+	return true, nil
 }
 
 // remember notes the authority, and for a while the one before it.

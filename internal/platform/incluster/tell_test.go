@@ -4,6 +4,7 @@
 package incluster
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"testing"
@@ -69,11 +70,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 // mountedCalls is an operator whose certificate somebody else brings.
 func (w *world) mountedCalls(t *testing.T) *Calls {
 	t.Helper()
-	calls, err := Open(t.Context(), Options{Client: w, Namespace: own, CertDir: t.TempDir(), Clock: w.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return calls
+	return &Calls{options: Options{Client: w, Namespace: own, CertDir: t.TempDir(), Clock: w.clock}}
 }
 
 func (w *world) conversion(t *testing.T) *apiextensionsv1.CustomResourceConversion {
@@ -297,6 +294,39 @@ func TestBothAuthoritiesAreTrustedDuringAChange(t *testing.T) {
 	reconciled(t, calls)
 	if diff := cmp.Diff(string(after), string(w.conversion(t).Webhook.ClientConfig.CABundle)); diff != "" {
 		t.Errorf("long after the change it trusts (-want +got):\n%s", diff)
+	}
+}
+
+// A replica that is ready is called. So the API server trusts a mounted certificate before the replica can become ready.
+func TestMountedCertificateIsTrustedBeforeItIsServed(t *testing.T) {
+	ca := authority(t, time.Now())
+	w := newWorld(t, secret("olmCAKey", ca), crd(nil), configuration())
+	options := Options{Client: w, Namespace: own, CertDir: t.TempDir(), Clock: w.clock}
+	opened := make(chan error)
+	go func() {
+		_, err := Open(t.Context(), options)
+		opened <- err
+	}()
+	for deadline := time.Now().Add(30 * time.Second); !w.clock.HasWaiters(); {
+		select {
+		case err := <-opened:
+			t.Fatalf("it does not wait until API servers know: %v", err)
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it neither waits nor ends")
+		}
+	}
+	if got := w.conversion(t).Webhook.ClientConfig.CABundle; !bytes.Equal(got, ca) {
+		t.Errorf("it waits, and the API server trusts %q", got)
+	}
+	w.clock.Step(settle)
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+	// The next replica has nothing to wait for: the clock stands still.
+	if _, err := Open(t.Context(), options); err != nil {
+		t.Fatal(err)
 	}
 }
 

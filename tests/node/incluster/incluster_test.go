@@ -21,7 +21,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -140,31 +139,25 @@ func kubectl(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// managers are the operator's pods that run and are not on their way out.
-func managers(ctx context.Context) ([]corev1.Pod, error) {
+// ready waits until the operator has exactly so many pods, all of them ready, and none on its way out: one that ends serves for a while.
+func ready(n *environment.Namespace, want int) []corev1.Pod {
 	list := &corev1.PodList{}
-	err := env.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/component": "manager"})
-	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	return pods, err
-}
-
-// ready waits until all managers that are wanted are ready, and nobody else is left.
-func ready(n *environment.Namespace, want int) (pods []corev1.Pod) {
-	n.EventuallyWithin(90*time.Second, fmt.Sprintf("%d managers are ready", want), func(ctx context.Context) (err error) {
-		if pods, err = managers(ctx); err != nil {
+	n.EventuallyWithin(90*time.Second, fmt.Sprintf("%d managers are ready", want), func(ctx context.Context) error {
+		err := env.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/component": "manager"})
+		if err != nil {
 			return err
 		}
-		if len(pods) != want {
-			return fmt.Errorf("there are %d", len(pods))
+		if len(list.Items) != want {
+			return fmt.Errorf("there are %v", environment.Names(list.Items))
 		}
-		for i := range pods {
-			if !environment.IsReady(&pods[i]) {
-				return fmt.Errorf("%s: %+v", pods[i].Name, pods[i].Status.ContainerStatuses)
+		for _, pod := range list.Items {
+			if pod.DeletionTimestamp != nil || !environment.IsReady(&pod) {
+				return fmt.Errorf("%s: %+v", pod.Name, pod.Status.ContainerStatuses)
 			}
 		}
 		return nil
 	})
-	return pods
+	return list.Items
 }
 
 func installs(t *testing.T, n *environment.Namespace) {
