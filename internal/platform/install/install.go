@@ -146,7 +146,7 @@ func refuseForeign(ctx context.Context, c client.Client, objects []*unstructured
 			}
 			return fmt.Errorf("reading %s: %w", title(ours), err)
 		}
-		if converts(live) {
+		if converts(live) && slices.ContainsFunc(live.GetManagedFields(), foreign) {
 			return fmt.Errorf("%s carries the conversion of another operator, such as OpenKruise: run `preflight`, which says what to do", title(ours))
 		}
 	}
