@@ -77,6 +77,9 @@ func Install(ctx context.Context, c client.Client, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseForeign(ctx, c, objects); err != nil {
+		return err
+	}
 	var bundle certs.Bundle
 	for _, object := range objects {
 		if calls(object) {
@@ -109,8 +112,6 @@ func Install(ctx context.Context, c client.Client, o Options) error {
 
 // replaceForeign makes the spec of a CRD that somebody else installed, such as OpenKruise, wholly ours. An apply alone would keep what
 // only the other one has: the Service of its conversion beside our URL, which the API server refuses, or a short name.
-//
-// It refuses to take a conversion away that ours does without: whoever serves it may still need it. That is for preflight to decide.
 func replaceForeign(ctx context.Context, c client.Client, ours *unstructured.Unstructured) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		live := &unstructured.Unstructured{}
@@ -125,12 +126,31 @@ func replaceForeign(ctx context.Context, c client.Client, ours *unstructured.Uns
 		if !slices.ContainsFunc(live.GetManagedFields(), foreign) {
 			return nil
 		}
-		if strategy(live) == string(apiextensionsv1.WebhookConverter) && strategy(ours) != string(apiextensionsv1.WebhookConverter) {
-			return errors.New("it carries the conversion of another operator, such as OpenKruise: run `preflight`, which says what to do")
-		}
 		live.Object["spec"] = ours.DeepCopy().Object["spec"]
 		return c.Update(ctx, live, client.FieldOwner(shared.FieldManager))
 	})
+}
+
+// refuseForeign returns an error, before anything is changed, when a CRD has a conversion that ours does without: whoever serves it may
+// still need it. That is for preflight to decide.
+func refuseForeign(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) error {
+	for _, ours := range objects {
+		if ours.GetKind() != kindCRD || converts(ours) {
+			continue
+		}
+		live := &unstructured.Unstructured{}
+		live.SetGroupVersionKind(ours.GroupVersionKind())
+		if err := c.Get(ctx, client.ObjectKeyFromObject(ours), live); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return fmt.Errorf("reading %s: %w", title(ours), err)
+		}
+		if converts(live) && slices.ContainsFunc(live.GetManagedFields(), foreign) {
+			return fmt.Errorf("%s carries the conversion of another operator, such as OpenKruise: run `preflight`, which says what to do", title(ours))
+		}
+	}
+	return nil
 }
 
 // foreign says whether somebody else manages fields of the spec.
@@ -138,9 +158,10 @@ func foreign(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager != shared.FieldManager && entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.Raw), `"f:spec"`)
 }
 
-func strategy(crd *unstructured.Unstructured) string {
+// converts says whether a CRD is converted by a webhook.
+func converts(crd *unstructured.Unstructured) bool {
 	strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
-	return strategy
+	return strategy == string(apiextensionsv1.WebhookConverter)
 }
 
 // Uninstall deletes what Install applied, the kinds first, while the webhooks still guard them. It refuses while objects of our kinds

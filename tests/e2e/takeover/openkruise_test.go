@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,12 +44,7 @@ spec:
   group: %[2]s
   names: {kind: %[3]s, plural: %[1]s, singular: %[4]s, listKind: %[3]sList}
   scope: %[5]s
-  conversion:
-    strategy: Webhook
-    webhook:
-      conversionReviewVersions: [v1, v1beta1]
-      clientConfig:
-        service: {namespace: kruise-system, name: kruise-webhook-service, path: /convert, port: 443}
+  conversion: %[8]s
   versions:
   - name: v1alpha1
     served: true
@@ -61,6 +57,9 @@ spec:
     subresources: {status: {}}
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
+
+// converted is the conversion of the kinds that OpenKruise converts.
+const converted = `{strategy: Webhook, webhook: {conversionReviewVersions: [v1, v1beta1], clientConfig: {service: {namespace: kruise-system, name: kruise-webhook-service, path: /convert, port: 443}}}}`
 
 // openKruise is OpenKruise, as far as others see it.
 type openKruise struct {
@@ -75,13 +74,21 @@ func installOpenKruise(t *testing.T, c *cluster.Cluster, direct client.Client, s
 	t.Helper()
 	scopes := map[string]string{"SidecarSet": "Cluster", "ResourceDistribution": "Cluster", "NodeImage": "Cluster", "NodePodProbe": "Cluster"}
 	alpha := map[string]bool{"PodProbeMarker": true, "NodePodProbe": true, "EphemeralJob": true}
+	converts := []string{
+		"StatefulSet", "CloneSet", "DaemonSet", "SidecarSet", "UnitedDeployment", "WorkloadSpread", "PersistentPodState", "ResourceDistribution",
+		"ContainerRecreateRequest",
+	}
 	dir := t.TempDir()
 	for _, kind := range takeover.Kinds() {
 		scope := scopes[kind.Kind]
 		if scope == "" {
 			scope = "Namespaced"
 		}
-		crd := fmt.Sprintf(openKruiseCRD, kind.Resource, kind.Group, kind.Kind, strings.ToLower(kind.Kind), scope, alpha[kind.Kind], !alpha[kind.Kind])
+		conversion := "{strategy: None}"
+		if slices.Contains(converts, kind.Kind) {
+			conversion = converted
+		}
+		crd := fmt.Sprintf(openKruiseCRD, kind.Resource, kind.Group, kind.Kind, strings.ToLower(kind.Kind), scope, alpha[kind.Kind], !alpha[kind.Kind], conversion)
 		if err := os.WriteFile(filepath.Join(dir, kind.Resource+".yaml"), []byte(crd), 0o600); err != nil {
 			t.Fatal(err)
 		}
