@@ -12,6 +12,7 @@ import (
 type ImagePullJobSpec struct {
 	// image is the image to pull, by name, tag or digest. A name without a tag means latest.
 	// +kubebuilder:validation:MinLength=1
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Image string `json:"image"`
 
 	ImagePullJobTemplate `json:",inline"`
@@ -21,30 +22,38 @@ type ImagePullJobSpec struct {
 type ImagePullJobTemplate struct {
 	// pullSecrets names Secrets of the job's namespace with credentials of the registry. It cannot be changed later.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	PullSecrets []string `json:"pullSecrets,omitempty"`
 	// selector chooses nodes. When neither it nor podSelector is given, every node is chosen.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Selector *ImagePullJobNodeSelector `json:"selector,omitempty"`
 	// podSelector chooses the nodes on which a pod of the job's namespace with these labels runs. It excludes selector.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	PodSelector *ImagePullJobPodSelector `json:"podSelector,omitempty"`
 	// parallelism is how many nodes pull at the same time, a whole number of at least 0; a number in quotes counts as one.
 	// 0 begins no further pull. When omitted, it is 1.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : string(self).matches('^[0-9]+$')",message="must be a whole number of at least 0; percentages are not allowed"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Parallelism *intstr.IntOrString `json:"parallelism,omitempty"`
 	// pullPolicy limits the tries of one node. When omitted, its fields have their defaults.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	PullPolicy *PullPolicy `json:"pullPolicy,omitempty"`
 	// completionPolicy says when the job is over. When omitted, its type is Always.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	CompletionPolicy CompletionPolicy `json:"completionPolicy,omitempty"`
 	// sandboxConfig is handed to the container runtime with every pull.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 	// imagePullPolicy says whether the registry is asked although the node has the image. When omitted, it is IfNotPresent.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ImagePullPolicy ImagePullPolicy `json:"imagePullPolicy,omitempty"`
 }
 
@@ -78,9 +87,11 @@ type ImagePullJobPodSelector struct {
 type PullPolicy struct {
 	// timeoutSeconds is how long one try may take, in seconds. When omitted, it is 600.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 	// backoffLimit is how often a node tries again after a failure. When omitted, it is 3.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 }
 
@@ -100,13 +111,16 @@ const (
 type CompletionPolicy struct {
 	// type is Always, a job that ends, or Never. When omitted, it is Always.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Type CompletionPolicyType `json:"type,omitempty"`
 	// activeDeadlineSeconds is how long the whole job may take, in seconds; at least pullPolicy.timeoutSeconds. What is not pulled by then
 	// has failed. When omitted, there is no limit.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 	// ttlSecondsAfterFinished is how long after its end the job is deleted, in seconds. When omitted, it is kept.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
@@ -124,26 +138,34 @@ type SandboxConfig struct {
 type ImagePullJobStatus struct {
 	// startTime is when the job began.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 	// completionTime is when it ended.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// desired is how many nodes are chosen.
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Desired int32 `json:"desired"`
 	// active is how many nodes pull.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Active int32 `json:"active"`
 	// succeeded is how many nodes have the image.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Succeeded int32 `json:"succeeded"`
 	// failed is how many nodes have given up.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Failed int32 `json:"failed"`
 	// message says how far the job is.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Message string `json:"message,omitempty"`
 	// failedNodes names the nodes that have given up, sorted.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	FailedNodes []string `json:"failedNodes,omitempty"`
 }
 
@@ -151,6 +173,7 @@ type ImagePullJobStatus struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=imagepulljobs,scope=Namespaced
+// +operator-sdk:csv:customresourcedefinitions:displayName="ImagePullJob",order=5,resources={{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.desired",description="The number of nodes that are chosen."
 // +kubebuilder:printcolumn:name="ACTIVE",type="integer",JSONPath=".status.active",description="The number of nodes that pull."
 // +kubebuilder:printcolumn:name="SUCCEED",type="integer",JSONPath=".status.succeeded",description="The number of nodes that have the image."

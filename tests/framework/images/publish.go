@@ -51,3 +51,19 @@ func Publish(ctx context.Context, reference string, index v1.ImageIndex) error {
 	}
 	return nil
 }
+
+// ReadLayout returns the index that WriteLayout wrote to a folder.
+func ReadLayout(folder string) (v1.ImageIndex, error) {
+	outer, err := layout.ImageIndexFromPath(folder)
+	if err != nil {
+		return nil, fmt.Errorf("reading the image layout %s: %w", folder, err)
+	}
+	manifest, err := outer.IndexManifest()
+	if err != nil {
+		return nil, fmt.Errorf("reading the image layout %s: %w", folder, err)
+	}
+	if len(manifest.Manifests) != 1 {
+		return nil, fmt.Errorf("the image layout %s holds %d images, want one", folder, len(manifest.Manifests))
+	}
+	return outer.ImageIndex(manifest.Manifests[0].Digest)
+}

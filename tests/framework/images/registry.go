@@ -58,6 +58,19 @@ func (r *Registry) Push(ctx context.Context, reference string, image v1.Image) e
 	return nil
 }
 
+// PushIndex stores an index with the images of all its platforms, as Push does an image.
+func (r *Registry) PushIndex(ctx context.Context, reference string, index v1.ImageIndex) error {
+	target, err := name.ParseReference(reference, name.Insecure)
+	if err != nil {
+		return err
+	}
+	err = remote.WriteIndex(target, index, remote.WithContext(ctx), remote.WithTransport(handlerTransport{r.handler}))
+	if err != nil {
+		return fmt.Errorf("pushing %s: %w", reference, err)
+	}
+	return nil
+}
+
 // Close stops the registry; what it held is gone.
 func (r *Registry) Close() error {
 	closed := r.server.Close()

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -267,6 +268,9 @@ func (b Bundle) complete(name string) error {
 	if !ok {
 		return fmt.Errorf("%s has no spec", name)
 	}
+	if err := shareDescriptors(spec, filepath.Dir(filepath.Dir(name))); err != nil {
+		return err
+	}
 	webhooks, _, err := unstructured.NestedSlice(spec, "webhookdefinitions")
 	if err != nil {
 		return fmt.Errorf("reading the webhooks: %w", err)
@@ -299,6 +303,56 @@ func (b Bundle) complete(name string) error {
 		return err
 	}
 	return os.WriteFile(name, text, 0o644)
+}
+
+// shareDescriptors gives versions of one kind with the same schema the same descriptors. operator-sdk looks into the types of one
+// package alone, and a version that takes its types from the package of another one would show next to nothing.
+func shareDescriptors(spec map[string]any, bundle string) error {
+	kinds, err := definitions(bundle)
+	if err != nil {
+		return err
+	}
+	owned, _, err := unstructured.NestedSlice(spec, "customresourcedefinitions", "owned")
+	if err != nil {
+		return fmt.Errorf("reading the owned kinds: %w", err)
+	}
+	richest := map[string]any{}
+	key := func(entry map[string]any, part, list string) (string, error) {
+		kind := kinds[fmt.Sprint(entry["name"])]
+		if kind == nil {
+			return "", fmt.Errorf("the bundle owns %v and does not hold it", entry["name"])
+		}
+		for _, version := range kind.Spec.Versions {
+			if version.Name == entry["version"] && version.Schema != nil {
+				schema, err := json.Marshal(version.Schema.OpenAPIV3Schema.Properties[part])
+				return kind.Name + list + string(schema), err
+			}
+		}
+		return "", fmt.Errorf("%s has no version %v", kind.Name, entry["version"])
+	}
+	// Twice: first to find the longest list of every schema, then to hand it out.
+	for range 2 {
+		for _, entry := range owned {
+			entry, ok := entry.(map[string]any)
+			if !ok {
+				return errors.New("an owned kind is not an object")
+			}
+			for part, list := range map[string]string{"spec": "specDescriptors", "status": "statusDescriptors"} {
+				schema, err := key(entry, part, list)
+				if err != nil {
+					return err
+				}
+				own, _ := entry[list].([]any)
+				best, _ := richest[schema].([]any)
+				if len(own) >= len(best) {
+					richest[schema] = own
+					continue
+				}
+				entry[list] = best
+			}
+		}
+	}
+	return unstructured.SetNestedSlice(spec, owned, "customresourcedefinitions", "owned")
 }
 
 func readObject(name string) (*unstructured.Unstructured, error) {

@@ -138,7 +138,7 @@ func (c Catalog) Write(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(dir, "catalog.yaml"), catalog.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return run(ctx, c.Output, nil, opm, "validate", c.Output)
+	return run(ctx, ".", nil, opm, "validate", c.Output)
 }
 
 // render returns the part of the catalog that describes one version.

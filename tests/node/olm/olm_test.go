@@ -17,12 +17,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -51,8 +53,8 @@ const (
 	service = manager + "-service"
 	binding = service + "-system:auth-delegator"
 	sample  = "pods.sample.operator.kruise.io"
-	from    = "v0.0.1"
-	to      = "v0.0.2"
+	// to is this tree; it follows the last version that the channel stable offers, built from that version's commit.
+	to = "v99.0.0"
 	// repository is where the catalog says that the images are. The nodes get them from a registry on loopback.
 	repository = "registry.example.com/kruise-operator"
 	// utilImage and opmImage are what OLM unpacks bundles with.
@@ -78,7 +80,9 @@ func TestMain(m *testing.M) {
 type story struct {
 	*environment.Namespace
 	*olm.OLM
-	t    *testing.T
+	t *testing.T
+	// from is the last released version.
+	from string
 	pods map[string]types.UID
 }
 
@@ -161,26 +165,25 @@ func (s *story) serveCatalog() {
 	}
 	folder := s.t.TempDir()
 	bundle := func(version string) string { return filepath.Join(folder, version) }
-	releases := packaging.Releases{Versions: []packaging.Version{
-		{Version: from, Channels: packaging.Channels()},
-		{Version: to, Channels: packaging.Channels(), Replaces: from},
-	}}
-	for i := range releases.Versions {
-		v := &releases.Versions[i]
-		v.Image = push(repository+":"+v.Version, images.Image{Programs: []images.Program{images.Manager(v.Version)}, User: images.NonRoot})
-		b := packaging.Bundle{
-			Root: root, Output: bundle(v.Version), Version: v.Version, Replaces: v.Replaces,
-			Image: v.Image, Created: "2026-01-01T00:00:00Z", Progress: os.Stderr,
-		}
-		if err := b.Write(ctx); err != nil {
-			s.t.Fatal(err)
-		}
-		content, err := packaging.BundleImage(b.Output)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		v.BundleImage = push(repository+"-bundle:"+v.Version, content)
+	previous := s.previous(root, bundle, network.PushIndex)
+	s.from = previous.Version
+	next := packaging.Version{
+		Version: to, Channels: packaging.Channels(), Replaces: previous.Version,
+		Image: push(repository+":"+to, images.Image{Programs: []images.Program{images.Manager(to)}, User: images.NonRoot}),
 	}
+	b := packaging.Bundle{
+		Root: root, Output: bundle(to), Version: to, Replaces: previous.Version,
+		Image: next.Image, Created: "2026-01-01T00:00:00Z", Progress: os.Stderr,
+	}
+	if err := b.Write(ctx); err != nil {
+		s.t.Fatal(err)
+	}
+	content, err := packaging.BundleImage(b.Output)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	next.BundleImage = push(repository+"-bundle:"+to, content)
+	releases := packaging.Releases{Versions: []packaging.Version{previous, next}}
 	icon, err := os.ReadFile(filepath.Join(root, "config", "manifests", "icon.svg"))
 	if err != nil {
 		s.t.Fatal(err)
@@ -192,6 +195,41 @@ func (s *story) serveCatalog() {
 	if err := s.ServeCatalog(ctx, c.Output); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// previous builds the last released version of the channel stable from its commit, and pushes its images.
+func (s *story) previous(root string, bundle func(string) string, push func(context.Context, string, v1.ImageIndex) error) packaging.Version {
+	s.t.Helper()
+	releases, err := packaging.ReadReleases(filepath.Join(root, "catalog", "versions.yaml"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	released := slices.DeleteFunc(releases.Versions, func(v packaging.Version) bool { return !slices.Contains(v.Channels, "stable") })
+	if len(released) == 0 {
+		s.t.Fatal("no version has been released")
+	}
+	last := released[len(released)-1]
+	layouts := s.t.TempDir()
+	made, err := packaging.Release{
+		Root: root, Version: packaging.Version{Version: last.Version, Commit: last.Commit, Channels: last.Channels},
+		Repository: repository, Bundle: bundle(last.Version), Layouts: layouts, Progress: os.Stderr,
+	}.Make(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if made.Image != last.Image {
+		s.t.Errorf("building %s again gave %s, its release says %s", last.Version, made.Image, last.Image)
+	}
+	for suffix, folder := range map[string]string{"": packaging.Package, "-bundle": packaging.Package + "-bundle"} {
+		index, err := images.ReadLayout(filepath.Join(layouts, folder))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := push(s.t.Context(), repository+suffix+":"+last.Version, index); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return made
 }
 
 // pushTools pushes what OLM unpacks a bundle with: its image of tools, and opm.
@@ -258,16 +296,16 @@ func (s *story) install() {
 kind: Subscription
 metadata: {name: kruise-operator, namespace: kruise-system}
 spec: {name: kruise-operator, channel: stable, source: %s, sourceNamespace: %s, startingCSV: %s, installPlanApproval: Manual}
-`, olm.CatalogSource, olm.Namespace, packaging.CSVName(from)),
+`, olm.CatalogSource, olm.Namespace, packaging.CSVName(s.from)),
 	} {
 		if err := s.OLM.Apply(s.t.Context(), manifest); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	if err := s.Approve(s.t.Context(), system, "kruise-operator", packaging.CSVName(from)); err != nil {
+	if err := s.Approve(s.t.Context(), system, "kruise-operator", packaging.CSVName(s.from)); err != nil {
 		s.t.Fatal(err)
 	}
-	s.installed(from)
+	s.installed(s.from)
 }
 
 const guestbook = `apiVersion: apps.kruise.io/v1beta1

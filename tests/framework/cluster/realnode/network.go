@@ -97,6 +97,11 @@ func (n *Network) Push(ctx context.Context, reference string, image v1.Image) er
 	return n.registry.Push(ctx, reference, image)
 }
 
+// PushIndex makes an image for several platforms available, as Push does one for one.
+func (n *Network) PushIndex(ctx context.Context, reference string, index v1.ImageIndex) error {
+	return n.registry.PushIndex(ctx, reference, index)
+}
+
 // Close ends the network. Its nodes have to be stopped before.
 func (n *Network) Close() error {
 	var failures []error
