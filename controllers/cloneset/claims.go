@@ -76,14 +76,40 @@ func (p *planner) reusable() []podset.Slot {
 	}
 	var slots []podset.Slot
 	for _, slot := range slices.Sorted(maps.Keys(p.claimsOf)) {
-		unusable := func(claim *corev1.PersistentVolumeClaim) bool {
-			return !p.owned(claim) || claims.Stale(claim, p.podName(slot), "")
-		}
-		if !p.existing[slot] && !slices.ContainsFunc(p.claimsOf[slot], unusable) {
+		if !p.existing[slot] && p.usable(slot) {
 			slots = append(slots, slot)
 		}
 	}
 	return slots
+}
+
+// usable says that all claims of a slot belong to the set, and that none of them is about to be deleted.
+func (p *planner) usable(slot podset.Slot) bool {
+	return !slices.ContainsFunc(p.claimsOf[slot], func(claim *corev1.PersistentVolumeClaim) bool {
+		return !p.owned(claim) || claims.Stale(claim, p.podName(slot), "")
+	})
+}
+
+// overdue is how long after its grace period a pod that somebody deleted is waited for: its node may be gone.
+const overdue = 30 * time.Second
+
+// returning is how many slots will be reusable in a moment: somebody has deleted their pods, and those are about to end. A new pod that
+// does not wait for one of them would get claims without data. after is when the last of them counts as overdue.
+func (p *planner) returning() (n int, after time.Duration) {
+	if !p.reuseClaims {
+		return 0, 0
+	}
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		if pod.Object.DeletionTimestamp == nil || pod.Doom == podset.DoomFinished || len(p.claimsOf[pod.Slot]) == 0 || !p.usable(pod.Slot) {
+			continue
+		}
+		if left := pod.Object.DeletionTimestamp.Add(overdue).Sub(p.s.Now); left > 0 {
+			n++
+			after = max(after, left)
+		}
+	}
+	return n, after
 }
 
 // keepClaims gives claims the owner that says what becomes of them.

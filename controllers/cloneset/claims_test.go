@@ -6,8 +6,10 @@ package cloneset
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -76,6 +78,27 @@ func TestClaimsOfPodsThatOthersDelete(t *testing.T) {
 	w.rest()
 	w.expect("claims with reuse", w.claimNames(), "data-web-p01 data-web-p02")
 	w.expectPods("p01:1, p02:1")
+}
+
+func TestANewPodWaitsForTheClaimsOfATerminatingOne(t *testing.T) {
+	deleted := func(ago time.Duration) func(*world) {
+		return change("p01", func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(podsettest.Now().Add(-ago))) })
+	}
+	w := newWorld(t, 2, claimTemplates("data"), reuse)
+	w.do(deleted(0))
+	w.pass()
+	w.expect("while it terminates", w.actions(), "")
+	_, held := w.plan.HeldFor(noteClaimsReturning)
+	w.expect("held", held, true)
+	w.expect("recheck", w.plan.RecheckAfter > 0, true)
+	w.do(func(w *world) { w.set.Spec.Replicas = ptr.To[int32](3) })
+	w.pass()
+	w.expect("a pod for which nothing comes back", w.actions(), "1 Create ScaleOut 1")
+
+	w = newWorld(t, 2, claimTemplates("data"), reuse)
+	w.do(deleted(overdue))
+	w.pass()
+	w.expect("when it is overdue", w.actions(), "1 Create ScaleOut 1")
 }
 
 func TestAnInstanceIDIsReusedOnlyWhenNoPodHasIt(t *testing.T) {

@@ -372,3 +372,56 @@ func TestPodsThatWaitToBeCreatedAreAnnouncedOnce(t *testing.T) {
 		t.Errorf("%d pods and %d events, want one of each", got, told)
 	}
 }
+
+// A claim of the set without a pod of the set would be deleted.
+func TestClaimsAreReleasedBeforeTheirPod(t *testing.T) {
+	for name, refuse := range map[string]bool{"both": false, "the claim is refused": true} {
+		t.Run(name, func(t *testing.T) {
+			set := newSet(1)
+			stranger := ownPod(set, "aaaaa", map[string]string{"app": "debugged", shared.LabelInstanceID: "aaaaa"})
+			claim := func(id string) *corev1.PersistentVolumeClaim {
+				return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+					Namespace: set.Namespace, Name: "data-web-" + id, UID: types.UID("claim-" + id), Labels: map[string]string{shared.LabelInstanceID: id},
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())},
+				}}
+			}
+			s := newShell(t, set, stranger, claim("aaaaa"), claim("bbbbb"))
+			if refuse {
+				s.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+					if strings.HasPrefix(w.Object.GetName(), "data-") {
+						return apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, w.Object.GetName(), nil)
+					}
+					return forward()
+				})
+			}
+			claims := map[string]*corev1.PersistentVolumeClaim{}
+			var list corev1.PersistentVolumeClaimList
+			if err := s.server.List(t.Context(), &list); err != nil {
+				t.Fatal(err)
+			}
+			for i := range list.Items {
+				claims[list.Items[i].Name] = &list.Items[i]
+			}
+			pod := s.pods()[stranger.Name]
+			changed, err := s.release(t.Context(), set, []client.Object{pod}, claims)
+			if changed == refuse || (err != nil) != refuse {
+				t.Errorf("changed %v, error %v", changed, err)
+			}
+			if len(claims) != 1 || claims["data-web-bbbbb"] == nil {
+				t.Errorf("the plan is about the claims %v, want that of the other pod alone", slices.Collect(maps.Keys(claims)))
+			}
+			if got := metav1.IsControlledBy(s.pods()[stranger.Name], set); got != refuse {
+				t.Errorf("the pod is the set's: %v", got)
+			}
+			for id, want := range map[string]bool{"aaaaa": refuse, "bbbbb": true} {
+				got := &corev1.PersistentVolumeClaim{}
+				if err := s.server.Get(t.Context(), client.ObjectKeyFromObject(claim(id)), got); err != nil {
+					t.Fatal(err)
+				}
+				if metav1.IsControlledBy(got, set) != want {
+					t.Errorf("claim %s has the owners %v", got.Name, got.OwnerReferences)
+				}
+			}
+		})
+	}
+}

@@ -40,6 +40,8 @@ const (
 	noteScaleUpLimited = "ScaleUpLimited"
 	noteNoFreshSlot    = "NoFreshSlot"
 	noteClaimsUnused   = "ClaimsUnused"
+	// noteClaimsReturning: new pods wait for claims whose pods are terminating.
+	noteClaimsReturning = "ClaimsReturning"
 )
 
 // creationsAtOnce bounds the memory of one plan. What is left is planned when the first of these pods show.
@@ -285,6 +287,16 @@ func (p *planner) create(s steps) {
 			Reason:  noteClaimsUnused,
 			Message: fmt.Sprintf("%s to be created: as many volume claims without a pod are deleted first", podset.Waits(unused)),
 		})
+	}
+	if returning, after := p.returning(); returning > 0 {
+		if waiting := min(returning, n-min(n, len(p.reusable()))); waiting > 0 {
+			n -= waiting
+			p.pass.Recheck(after)
+			p.pass.Hold(podset.Note{
+				Reason:  noteClaimsReturning,
+				Message: fmt.Sprintf("%s to be created: volume claims are reused, and the pods that have them are terminating", podset.Waits(waiting)),
+			})
+		}
 	}
 	slots := p.freshSlots(n)
 	for i, slot := range slots {
