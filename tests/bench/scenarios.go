@@ -470,7 +470,7 @@ func (b *run) settled(ctx context.Context, s *subject) error {
 		if err := b.client.Get(ctx, client.ObjectKeyFromObject(s.object), s.object); err != nil {
 			return err
 		}
-		done, status := s.workload.settled(s.object)
+		done, status := s.settled(s.object)
 		if done {
 			return nil
 		}

@@ -26,9 +26,9 @@ type FeatureGateName string
 type State string
 
 const (
-	// Enabled: it is on.
+	// Enabled says that it is on.
 	Enabled State = "Enabled"
-	// Disabled: it is off.
+	// Disabled says that it is off.
 	Disabled State = "Disabled"
 )
 

@@ -155,7 +155,7 @@ func refuseForeign(ctx context.Context, c client.Client, objects []*unstructured
 
 // foreign says whether somebody else manages fields of the spec.
 func foreign(entry metav1.ManagedFieldsEntry) bool {
-	return entry.Manager != shared.FieldManager && entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.Raw), `"f:spec"`)
+	return entry.Manager != shared.FieldManager && entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:spec"`)
 }
 
 // converts says whether a CRD is converted by a webhook.

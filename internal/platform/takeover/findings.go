@@ -87,7 +87,7 @@ func findObjects(c Cluster, w Wishes) []Finding {
 	var all []Finding
 	unserved := map[string]Kind{}
 	for _, kind := range Unserved(w.Served) {
-		unserved[kind.GroupKind.String()] = kind
+		unserved[kind.String()] = kind
 	}
 	for _, o := range c.Objects {
 		name := o.Resource + "." + o.Group
@@ -98,7 +98,7 @@ func findObjects(c Cluster, w Wishes) []Finding {
 			})
 			continue
 		}
-		kind, alone := unserved[o.GroupKind.String()]
+		kind, alone := unserved[o.String()]
 		known := slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.GroupKind == o.GroupKind })
 		if o.Count == 0 || (known && !alone) {
 			continue

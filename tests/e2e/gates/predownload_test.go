@@ -165,7 +165,7 @@ func TestImagesArePulledAhead(t *testing.T) {
 	s.Consistently(half, "it stays away", func(ctx context.Context) error {
 		list := &v1beta1.ImagePullJobList{}
 		if err := s.Client.List(ctx, list, client.InNamespace(s.Name())); err != nil || len(list.Items) > 0 {
-			return fmt.Errorf("the jobs are %v: %v", list.Items, err)
+			return fmt.Errorf("the jobs are %v: %w", list.Items, err)
 		}
 		return nil
 	})

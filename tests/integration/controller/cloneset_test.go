@@ -475,7 +475,7 @@ func TestCloneSetDeletionTakesEverything(t *testing.T) {
 	gone := func(ctx context.Context) error {
 		err := c.Client.Get(ctx, types.NamespacedName{Namespace: c.Name, Name: "web"}, &v1beta1.CloneSet{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the set is there: %v", err)
+			return fmt.Errorf("the set is there: %w", err)
 		}
 		claims, err := c.claims(ctx)
 		if err == nil && len(claims)+len(c.Pods())+len(revisions(t, c.Namespace)) > 0 {
