@@ -80,6 +80,9 @@ func (r Releases) check() error {
 				errs = append(errs, fmt.Errorf("%s follows %s, which is not listed before it", v.Version, earlier))
 			}
 		}
+		if v.Replaces != "" && slices.Contains(v.Skips, v.Replaces) {
+			errs = append(errs, fmt.Errorf("%s both replaces and skips %s: whoever comes before that would be stranded", v.Version, v.Replaces))
+		}
 		for _, channel := range v.Channels {
 			if !slices.Contains(Channels(), channel) {
 				errs = append(errs, fmt.Errorf("%s is in the unknown channel %q", v.Version, channel))

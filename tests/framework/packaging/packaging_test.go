@@ -80,7 +80,10 @@ func TestListOfVersions(t *testing.T) {
 		"in order": {versions: []Version{
 			{Version: "v0.1.0", Channels: []string{"candidate"}}, {Version: "v0.2.0", Replaces: "v0.1.0", Channels: []string{"stable"}},
 		}},
-		"out of order":             {versions: []Version{{Version: "v0.2.0"}, {Version: "v0.1.0"}}, want: "is listed after"},
+		"out of order": {versions: []Version{{Version: "v0.2.0"}, {Version: "v0.1.0"}}, want: "is listed after"},
+		"replaces what it skips": {versions: []Version{
+			{Version: "v0.1.0"}, {Version: "v0.2.0", Replaces: "v0.1.0"}, {Version: "v0.3.0", Replaces: "v0.2.0", Skips: []string{"v0.2.0"}},
+		}, want: "stranded"},
 		"half a version":           {versions: []Version{{Version: "v0.2"}}, want: "not a full version"},
 		"follows nobody we know":   {versions: []Version{{Version: "v0.2.0", Replaces: "v0.1.0"}}, want: "not listed before"},
 		"skips nobody we know":     {versions: []Version{{Version: "v0.2.0", Skips: []string{"v0.1.0"}}}, want: "not listed before"},
@@ -101,13 +104,13 @@ func TestGraph(t *testing.T) {
 	c := Catalog{Releases: Releases{Versions: []Version{
 		{Version: "v0.1.0", Channels: both},
 		{Version: "v0.2.0", Channels: []string{"candidate"}, Replaces: "v0.1.0"},
-		{Version: "v0.3.0", Channels: both, Replaces: "v0.2.0", Skips: []string{"v0.2.0"}, SkipRange: ">=0.1.0 <0.3.0"},
+		{Version: "v0.3.0", Channels: both, Replaces: "v0.1.0", Skips: []string{"v0.2.0"}, SkipRange: ">=0.1.0 <0.3.0"},
 	}}}
 	want := []any{
 		channel{Schema: "olm.channel", Package: Package, Name: "candidate", Entries: []channelEntry{
 			{Name: "kruise-operator.v0.1.0"},
 			{Name: "kruise-operator.v0.2.0", Replaces: "kruise-operator.v0.1.0"},
-			{Name: "kruise-operator.v0.3.0", Replaces: "kruise-operator.v0.2.0", Skips: []string{"kruise-operator.v0.2.0"}, SkipRange: ">=0.1.0 <0.3.0"},
+			{Name: "kruise-operator.v0.3.0", Replaces: "kruise-operator.v0.1.0", Skips: []string{"kruise-operator.v0.2.0"}, SkipRange: ">=0.1.0 <0.3.0"},
 		}},
 		channel{Schema: "olm.channel", Package: Package, Name: "stable", Entries: []channelEntry{
 			{Name: "kruise-operator.v0.1.0"},
