@@ -49,7 +49,7 @@ const (
 	namespace = "kruise-system"
 	manager   = "kruise-operator-manager"
 	// image is what config/manager names.
-	image = "kruise-operator:v0.1.0"
+	image = "kruise-operator:v0.4.0"
 
 	certificateSecret = "kruise-operator-webhook-certificate"
 	convertedCRD      = "clonesets.apps.kruise.io"
@@ -87,7 +87,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("a component of the cluster failed: %v", err)
 		}
 	})
-	operator := images.Manager("v0.1.0")
+	operator := images.Manager("v0.4.0")
 	operator.KeepPaths = true
 	push(t, image, images.Image{Programs: []images.Program{operator}, User: images.NonRoot})
 	push(t, "openkruise/guestbook:v1", images.Image{Programs: []images.Program{images.Guestbook("v1")}, User: images.NonRoot})
