@@ -77,7 +77,7 @@ func TestCloneSetsKilledAnywhere(t *testing.T) {
 	for _, tc := range cases {
 		change(t, n, tc.name, func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = scenario.V2 })
 	}
-	down := killAt(t, n, random, random.Perm(2*replicas-1)[:cloneSetKills], func(ctx context.Context) (int, error) {
+	down := killAt(t, n, random, random.Perm(2*replicas - 1)[:cloneSetKills], func(ctx context.Context) (int, error) {
 		pods, err := n.ListPods(ctx)
 		return moved(pods), err
 	})
