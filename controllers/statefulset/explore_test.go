@@ -474,22 +474,22 @@ func TestExplore(t *testing.T) {
 	allHooks := &shared.Lifecycle{PreNormal: byLabel("warm"), InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
 	for name, l := range map[string]*lab{
 		"Parallel, in place, three pods, both hooks, with harm":                         {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1, least: 70000},
-		"Parallel, in place, three pods two at a time, both hooks, with harm":           {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1, nearest: 2000},
+		"Parallel, in place, three pods two at a time, both hooks, with harm":           {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1, nearest: 400},
 		"Parallel, in place, three pods, both hooks by finalizer, with harm":            {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: finalizers, harm: everything, maxHarm: 1, least: 94000},
 		"Parallel, in place, three pods, all hooks, with harm":                          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, hooks: allHooks, harm: everything, maxHarm: 1, least: 3800},
-		"Parallel, recreate, three pods, all hooks, with harm":                          {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1, nearest: 2000},
+		"Parallel, recreate, three pods, all hooks, with harm":                          {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1, nearest: 400},
 		"OrderedReady, in place, three pods, all hooks, with harm":                      {ordered: true, policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1, least: 91000},
 		"OnDelete, three pods, a broken image between, with harm":                       {onDelete: true, images: broken, replicas: 3, edits: 2, harm: everything, maxHarm: 2, least: 4100},
-		"OrderedReady, OnDelete, three pods, with harm":                                 {ordered: true, onDelete: true, images: good[:2], replicas: 3, edits: 1, harm: everything, maxHarm: 2, nearest: 2000},
-		"Parallel, in place, three pods, paused on the way, with harm":                  {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, nearest: 2000},
-		"OrderedReady, recreate, three pods, paused on the way, with harm":              {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, nearest: 2000},
-		"Parallel, in place, four pods by priority, the partition keeps one, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 1, nearest: 2000},
+		"OrderedReady, OnDelete, three pods, with harm":                                 {ordered: true, onDelete: true, images: good[:2], replicas: 3, edits: 1, harm: everything, maxHarm: 2, nearest: 400},
+		"Parallel, in place, three pods, paused on the way, with harm":                  {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, nearest: 400},
+		"OrderedReady, recreate, three pods, paused on the way, with harm":              {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, nearest: 400},
+		"Parallel, in place, four pods by priority, the partition keeps one, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 1, nearest: 400},
 		"Parallel, recreate, four pods by priority, the partition changes on the way":   {policy: recreate, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 1, scalings: 2, wishes: []wish{keep(0), keep(2)}, unordered: true, least: 52000},
 		"Parallel, in place, four pods two at a time, the partition changes on the way": {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}, least: 79000},
-		"Parallel, in place, three pods, grace period and minimum time, with harm":      {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, grace: 5, harm: everything, maxHarm: 1, nearest: 2000},
+		"Parallel, in place, three pods, grace period and minimum time, with harm":      {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, grace: 5, harm: everything, maxHarm: 1, nearest: 400},
 		"Parallel, in place, three pods two at a time, grace period and minimum time":   {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, minReady: 10, grace: 5, least: 47000},
 		"OrderedReady, recreate, three pods, minimum time, with harm":                   {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, harm: everything, maxHarm: 1},
-		"Parallel, three pods, claims go with ordinals that are not wanted, with harm":  {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, scalings: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict, podsettest.Ask}, maxHarm: 1, nearest: 2000},
+		"Parallel, three pods, claims go with ordinals that are not wanted, with harm":  {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, scalings: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict, podsettest.Ask}, maxHarm: 1, nearest: 400},
 	} {
 		cases[name] = l
 	}
