@@ -19,6 +19,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -78,12 +79,16 @@ type lab struct {
 	onDelete, exclude, gate bool
 	first                   string
 	minReady, grace         int32
-	// anonymous explores worlds once whatever the names of their pods are.
+	// anonymous explores worlds once whatever the names of their pods are. orders is for how many orders of names it plans; when
+	// omitted, for all there are of four pods.
 	anonymous bool
+	orders    int
 	// claims gives every pod one; with reuse they are kept for the next pod.
 	claims, reuse, rollback bool
 	// least is how many states there are at least: fewer mean that the case does not explore what it says.
 	least int
+	// nearest explores only so many states, those in the fewest steps from the start. When omitted, all of them.
+	nearest int
 
 	revisions map[string]revision.Revision
 	facts     podsettest.Facts[fleet]
@@ -252,7 +257,9 @@ func (l *lab) enough(w *podsettest.World[fleet]) bool {
 }
 
 func (l *lab) needs(w *podsettest.World[fleet], pod *corev1.Pod) bool {
-	return asked(w.Set, pod) || l.outdated(w.Set, pod) || !l.enough(w) || l.rollback
+	// A pod that a hook has taken out of service on its way out goes on leaving, even if nobody wants that any more.
+	gone := l.hooks != nil && l.hooks.PreDelete != nil && l.hooks.PreDelete.MarkPodNotReady && parked(&podset.Pod{State: lifecycle.StateOf(pod)})
+	return asked(w.Set, pod) || l.outdated(w.Set, pod) || !l.enough(w) || l.rollback || gone
 }
 
 // partitionHolds: no step that has nobody asking for a deletion and no pod too many leaves fewer outdated pods than the partition keeps.
@@ -356,8 +363,8 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 		}
 	}
 	e := podsettest.Exploration[fleet]{
-		Rename: rename,
-		Start:  []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm,
+		Rename: rename, MaxOrders: l.orders,
+		Start: []*podsettest.World[fleet]{start}, MaxStates: l.nearest, MayCut: l.nearest > 0, Step: l.step, Cluster: cluster, Harm: l.harm,
 		Budget:  podsettest.Budget{Harm: 1, Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal,
 		Always: []podsettest.Invariant[fleet]{
@@ -416,16 +423,16 @@ func TestExplore(t *testing.T) {
 	broken := []string{"web:1", "!web:2", "web:3"}
 	harm := []podsettest.Move{podsettest.Crash, podsettest.Kill, podsettest.Evict, podsettest.Ask}
 	cases := map[string]*lab{
-		"in place, three pods, a broken image between":         {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, edits: 2, least: 300},
-		"in place, two pods and a surge":                       {policy: inPlace, images: good, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 2, least: 150},
-		"in place, two pods, with harm":                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 2, harm: harm, least: 1000},
-		"in place, two pods, a surge and harm":                 {policy: inPlace, images: good, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 1, harm: harm, least: 1000},
+		"in place, three pods, a broken image between":         {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, edits: 2},
+		"in place, two pods and a surge":                       {policy: inPlace, images: good, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 2},
+		"in place, two pods, with harm":                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 2, harm: harm},
+		"in place, two pods, a surge and harm":                 {policy: inPlace, images: good, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 1, harm: harm},
 		"in place, the partition keeps one of three":           {policy: inPlace, images: good, replicas: 3, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0)), least: 300},
 		"in place, the partition is raised, and pods go back":  {policy: inPlace, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0), wish{"a larger partition", func(f *fleet) { f.partition = f.replicas }}), rollback: true, least: 100},
-		"in place, two pods with both hooks are scaled":        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, hooks: both, least: 1000},
+		"in place, two pods with both hooks are scaled":        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, hooks: both},
 		"recreate, two pods, a broken image between":           {policy: recreate, images: broken, replicas: 2, maxUnavailable: 1, edits: 2, least: 100},
 		"recreate, three pods and a surge":                     {policy: recreate, images: good, replicas: 3, maxUnavailable: 0, maxSurge: 1, edits: 1, least: 100},
-		"recreate, two pods wait before they are deleted":      {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, hooks: &shared.Lifecycle{PreDelete: hook("hold")}, least: 1000},
+		"recreate, two pods wait before they are deleted":      {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, hooks: &shared.Lifecycle{PreDelete: hook("hold")}},
 		"recreate, the partition keeps one of two, with harm":  {policy: recreate, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, harm: harm, least: 300},
 		"recreate, claims go with their pods, with harm":       {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, least: 300},
 		"recreate, claims are kept for the next pod, and harm": {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, claims: true, reuse: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, least: 300},
@@ -439,23 +446,23 @@ func TestExplore(t *testing.T) {
 	}
 	hold := &shared.Lifecycle{PreDelete: hook("hold")}
 	for name, l := range map[string]*lab{
-		"in place, four pods and a surge of two, a broken image between, with harm": {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 2, harm: everything, anonymous: true},
-		"recreate, four pods and a surge of two, a broken image between, with harm": {policy: recreate, images: broken, replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 2, harm: everything, anonymous: true},
-		"in place, four pods, two at a time, a broken image between, with harm":     {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 2, edits: 2, harm: everything, anonymous: true},
-		"in place where possible, three pods with gates and a surge, with harm":     {policy: inPlace, images: mixed, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, gate: true, harm: everything, anonymous: true},
-		"in place, three pods, all hooks, with harm":                                {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 2, hooks: all, harm: everything, anonymous: true},
-		"in place where possible, three pods, hooks out of service, with harm":      {policy: inPlace, images: mixed, replicas: 3, maxUnavailable: 1, edits: 2, hooks: marking, gate: true, harm: everything, anonymous: true},
-		"recreate, three pods wait before they are deleted, scaled, with harm":      {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, hooks: hold, harm: everything, anonymous: true},
-		"recreate, three pods wait and are not counted, a surge, scaled, with harm": {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, hooks: hold, exclude: true, harm: everything, anonymous: true},
-		"recreate, three pods, podsToDelete names some of them, with harm":          {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 2, specify: true, wishes: scaling(), harm: everything},
-		"in place, two pods with hooks, podsToDelete names some of them, with harm": {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 2, specify: true, wishes: scaling(), hooks: both, harm: everything},
+		"in place, four pods and a surge of two, a broken image between, with harm": {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 2, harm: everything, anonymous: true, orders: 6, nearest: 400},
+		"recreate, four pods and a surge of two, a broken image between, with harm": {policy: recreate, images: broken, replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 2, harm: everything, anonymous: true, orders: 6, nearest: 400},
+		"in place, four pods, two at a time, a broken image between, with harm":     {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 2, edits: 2, harm: everything, anonymous: true, nearest: 400},
+		"in place where possible, three pods with gates and a surge, with harm":     {policy: inPlace, images: mixed, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, gate: true, harm: everything, anonymous: true, nearest: 400},
+		"in place, three pods, all hooks, with harm":                                {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 2, hooks: all, harm: everything, anonymous: true, nearest: 400},
+		"in place where possible, three pods, hooks out of service, with harm":      {policy: inPlace, images: mixed, replicas: 3, maxUnavailable: 1, edits: 2, hooks: marking, gate: true, harm: everything, anonymous: true, nearest: 400},
+		"recreate, three pods wait before they are deleted, scaled, with harm":      {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, hooks: hold, harm: everything, anonymous: true, nearest: 400},
+		"recreate, three pods wait and are not counted, a surge, scaled, with harm": {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, hooks: hold, exclude: true, harm: everything, anonymous: true, nearest: 400},
+		"recreate, three pods, podsToDelete names some of them, with harm":          {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 2, specify: true, wishes: scaling(), harm: everything, nearest: 400},
+		"in place, two pods with hooks, podsToDelete names some of them, with harm": {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 2, specify: true, wishes: scaling(), hooks: both, harm: everything, nearest: 400},
 		"OnDelete, four pods, a broken image between, with harm":                    {onDelete: true, images: broken, replicas: 4, edits: 2, harm: everything, maxHarm: 2, anonymous: true},
-		"in place, three pods and a surge, paused on the way, with harm":            {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, scalings: 2, wishes: pausing(), harm: everything, anonymous: true},
-		"in place, four pods by priority, the partition changes on the way":         {policy: inPlace, images: good, replicas: 4, maxUnavailable: 2, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}, first: "c", harm: everything},
-		"in place, four pods are scaled, the partition goes back, with harm":        {policy: inPlace, images: good, replicas: 4, maxUnavailable: 1, edits: 1, scalings: 2, wishes: append(scaling(), keep(0), keep(3)), rollback: true, harm: everything, anonymous: true},
-		"in place, three pods and a surge, grace period and minimum time, harm":     {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, gate: true, minReady: 10, grace: 5, harm: everything, anonymous: true},
-		"recreate, four pods are scaled, minimum time, with harm":                   {policy: recreate, images: good, replicas: 4, maxUnavailable: 1, edits: 1, scalings: 2, minReady: 10, harm: everything, anonymous: true},
-		"recreate, three pods are scaled, claims go with their pods, with harm":     {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}},
+		"in place, three pods and a surge, paused on the way, with harm":            {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, scalings: 2, wishes: pausing(), harm: everything, anonymous: true, nearest: 400},
+		"in place, four pods by priority, the partition changes on the way":         {policy: inPlace, images: good, replicas: 4, maxUnavailable: 2, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}, first: "c", harm: everything, nearest: 400},
+		"in place, four pods are scaled, the partition goes back, with harm":        {policy: inPlace, images: good, replicas: 4, maxUnavailable: 1, edits: 1, scalings: 2, wishes: append(scaling(), keep(0), keep(3)), rollback: true, harm: everything, anonymous: true, nearest: 400},
+		"in place, three pods and a surge, grace period and minimum time, harm":     {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, gate: true, minReady: 10, grace: 5, harm: everything, anonymous: true, nearest: 400},
+		"recreate, four pods are scaled, minimum time, with harm":                   {policy: recreate, images: good, replicas: 4, maxUnavailable: 1, edits: 1, scalings: 2, minReady: 10, harm: everything, anonymous: true, nearest: 400},
+		"recreate, three pods are scaled, claims go with their pods, with harm":     {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, nearest: 400},
 	} {
 		cases[name] = l
 	}

@@ -67,6 +67,8 @@ type lab struct {
 	empty bool
 	// least is how many states there are at least: fewer mean that the case does not explore what it says.
 	least int
+	// nearest explores only so many states, those in the fewest steps from the start. When omitted, all of them.
+	nearest int
 
 	revisions map[string]revision.Revision
 	facts     podsettest.Facts[fleet]
@@ -311,8 +313,7 @@ func (l *lab) stopped(f fleet) bool { return l.onDelete || f.paused }
 
 // hopeless says that a pod is at a revision that never becomes ready, and only an update could take it from there.
 func (l *lab) hopeless(f fleet, pod *corev1.Pod) bool {
-	at := slices.IndexFunc(l.images, func(image string) bool { return strings.TrimSuffix(image, "+") == pod.Spec.Containers[0].Image })
-	return l.stopped(f) && at >= 0 && l.broken(int8(at))
+	return pod.DeletionTimestamp == nil && l.stopped(f) && strings.HasPrefix(pod.Spec.Containers[0].Image, "!")
 }
 
 func (l *lab) runsWhatItSays(pod *corev1.Pod, name string) bool {
@@ -368,7 +369,7 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 		l.bringUp(t, start, cluster)
 	}
 	e := podsettest.Exploration[fleet]{
-		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm,
+		Start: []*podsettest.World[fleet]{start}, MaxStates: l.nearest, MayCut: l.nearest > 0, Step: l.step, Cluster: cluster, Harm: l.harm,
 		Budget:  podsettest.Budget{Harm: l.maxHarm, Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal,
 		Always: []podsettest.Invariant[fleet]{
@@ -440,55 +441,55 @@ func TestExplore(t *testing.T) {
 	everything := []podsettest.Move{podsettest.Crash, podsettest.Kill, podsettest.Evict, podsettest.Lose, podsettest.Ask}
 
 	cases := map[string]*lab{
-		"Parallel, in place, four pods one at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 500},
-		"Parallel, in place, four pods two at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 20000},
-		"Parallel, in place, four pods one at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 1000},
+		"Parallel, in place, four pods one at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 290},
+		"Parallel, in place, four pods two at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 8300},
+		"Parallel, in place, four pods one at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 22000},
 		"Parallel, in place, four pods two at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 20000},
-		"Parallel, in place, four pods two at a time, another image, with harm":          {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 4, edits: 1, harm: everything, maxHarm: 1, least: 20000},
-		"Parallel, recreate, four pods one at a time, a broken image between, with harm": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 1000},
-		"Parallel, in place, the partition keeps two of four pods":                       {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 2, least: 3000},
-		"Parallel, in place, a canary is followed by the rest":                           {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 2, partition: 2, wishes: append(scaling(), keep(0)), scalings: 1, least: 500},
-		"Parallel, in place, pods crash, are evicted and are deleted by others":          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: everything, maxHarm: 1, least: 5000},
-		"Parallel, in place, two crashes":                                                {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: []podsettest.Move{podsettest.Crash}, maxHarm: 2, least: 1000},
-		"Parallel, in place where possible":                                              {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, least: 500},
-		"Parallel, in place, replicas and reserved ordinals change":                      {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 2, least: 15000},
-		"Parallel, in place, from nothing":                                               {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, empty: true, least: 20000},
-		"Parallel, in place, both hooks by label":                                        {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 1000},
-		"Parallel, in place, both hooks by finalizer, out of service":                    {policy: inPlace, images: mixed[1:], maxUnavailable: 2, replicas: 2, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byFinalizer("example.com/update"), PreDelete: byFinalizer("example.com/delete")}, least: 1000},
-		"Parallel, in place, new pods wait for their user":                               {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, hooks: &shared.Lifecycle{PreNormal: byLabel("warm")}, least: 2000},
-		"Parallel, in place, grace period and minimum time":                              {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 2, edits: 2, minReady: 10, grace: 5, least: 5000},
-		"Parallel, recreate, four pods two at a time, a broken image between":            {policy: recreate, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 10000},
-		"Parallel, recreate, the partition keeps one of two pods, with harm":             {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, wishes: append(scaling(), keep(0)), scalings: 1, harm: everything, maxHarm: 2, least: 5000},
-		"Parallel, recreate, pods wait before they are deleted":                          {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 1, hooks: &shared.Lifecycle{PreDelete: byLabel("hold-delete")}, least: 10000},
-		"OrderedReady, in place, three pods, a broken image between, with harm":          {ordered: true, policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, harm: everything, maxHarm: 1, least: 20000},
-		"Parallel, in place, three pods two at a time, both hooks":                       {policy: inPlace, images: mixed, maxUnavailable: 2, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 10000},
-		"Parallel, in place, three pods two at a time, one of them fails":                {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 1, harm: everything, maxHarm: 1, least: 9000},
-		"Parallel, claims go with ordinals that are not wanted, with harm":               {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, scalings: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, maxHarm: 1, least: 3000},
-		"OrderedReady, claims go with ordinals that are not wanted, with harm":           {ordered: true, policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, scalings: 2, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, maxHarm: 1, least: 1000},
-		"OrderedReady, recreate, four pods, a broken image between":                      {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 300},
-		"OrderedReady, both hooks, replicas and reserved ordinals change":                {ordered: true, policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 20000},
+		"Parallel, in place, four pods two at a time, another image, with harm":          {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 4, edits: 1, harm: everything, maxHarm: 1, least: 13000},
+		"Parallel, recreate, four pods one at a time, a broken image between, with harm": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 9100},
+		"Parallel, in place, the partition keeps two of four pods":                       {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 2, least: 1600},
+		"Parallel, in place, a canary is followed by the rest":                           {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 2, partition: 2, wishes: append(scaling(), keep(0)), scalings: 1, least: 2000},
+		"Parallel, in place, pods crash, are evicted and are deleted by others":          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: everything, maxHarm: 1, least: 2000},
+		"Parallel, in place, two crashes":                                                {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: []podsettest.Move{podsettest.Crash}, maxHarm: 2, least: 2400},
+		"Parallel, in place where possible":                                              {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, least: 490},
+		"Parallel, in place, replicas and reserved ordinals change":                      {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 2},
+		"Parallel, in place, from nothing":                                               {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, empty: true, least: 18000},
+		"Parallel, in place, both hooks by label":                                        {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 1100},
+		"Parallel, in place, both hooks by finalizer, out of service":                    {policy: inPlace, images: mixed[1:], maxUnavailable: 2, replicas: 2, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byFinalizer("example.com/update"), PreDelete: byFinalizer("example.com/delete")}, least: 1500},
+		"Parallel, in place, new pods wait for their user":                               {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, hooks: &shared.Lifecycle{PreNormal: byLabel("warm")}, least: 1400},
+		"Parallel, in place, grace period and minimum time":                              {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 2, edits: 2, minReady: 10, grace: 5, least: 22000},
+		"Parallel, recreate, four pods two at a time, a broken image between":            {policy: recreate, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 5800},
+		"Parallel, recreate, the partition keeps one of two pods, with harm":             {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, wishes: append(scaling(), keep(0)), scalings: 1, harm: everything, maxHarm: 2, least: 18000},
+		"Parallel, recreate, pods wait before they are deleted":                          {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 1, hooks: &shared.Lifecycle{PreDelete: byLabel("hold-delete")}, least: 13000},
+		"OrderedReady, in place, three pods, a broken image between, with harm":          {ordered: true, policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, harm: everything, maxHarm: 1, least: 8200},
+		"Parallel, in place, three pods two at a time, both hooks":                       {policy: inPlace, images: mixed, maxUnavailable: 2, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 46000},
+		"Parallel, in place, three pods two at a time, one of them fails":                {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 1, harm: everything, maxHarm: 1, least: 4500},
+		"Parallel, claims go with ordinals that are not wanted, with harm":               {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, scalings: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, maxHarm: 1, least: 7300},
+		"OrderedReady, claims go with ordinals that are not wanted, with harm":           {ordered: true, policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, scalings: 2, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, maxHarm: 1},
+		"OrderedReady, recreate, four pods, a broken image between":                      {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 270},
+		"OrderedReady, both hooks, replicas and reserved ordinals change":                {ordered: true, policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}},
 	}
 	labels := &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
 	finalizers := &shared.Lifecycle{InPlaceUpdate: byFinalizer("example.com/update"), PreDelete: byFinalizer("example.com/delete")}
 	allHooks := &shared.Lifecycle{PreNormal: byLabel("warm"), InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
 	for name, l := range map[string]*lab{
-		"Parallel, in place, three pods, both hooks, with harm":                         {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1},
-		"Parallel, in place, three pods two at a time, both hooks, with harm":           {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1},
-		"Parallel, in place, three pods, both hooks by finalizer, with harm":            {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: finalizers, harm: everything, maxHarm: 1},
-		"Parallel, in place, three pods, all hooks, with harm":                          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, hooks: allHooks, harm: everything, maxHarm: 1},
-		"Parallel, recreate, three pods, all hooks, with harm":                          {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1},
-		"OrderedReady, in place, three pods, all hooks, with harm":                      {ordered: true, policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1},
-		"OnDelete, three pods, a broken image between, with harm":                       {onDelete: true, images: broken, replicas: 3, edits: 2, harm: everything, maxHarm: 2},
-		"OrderedReady, OnDelete, three pods, with harm":                                 {ordered: true, onDelete: true, images: good[:2], replicas: 3, edits: 1, harm: everything, maxHarm: 2},
-		"Parallel, in place, three pods, paused on the way, with harm":                  {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1},
-		"OrderedReady, recreate, three pods, paused on the way, with harm":              {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1},
-		"Parallel, in place, four pods by priority, the partition keeps one, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 1},
-		"Parallel, recreate, four pods by priority, the partition changes on the way":   {policy: recreate, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 1, scalings: 2, wishes: []wish{keep(0), keep(2)}, unordered: true},
-		"Parallel, in place, four pods two at a time, the partition changes on the way": {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}},
-		"Parallel, in place, three pods, grace period and minimum time, with harm":      {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, grace: 5, harm: everything, maxHarm: 1},
-		"Parallel, in place, three pods two at a time, grace period and minimum time":   {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, minReady: 10, grace: 5},
+		"Parallel, in place, three pods, both hooks, with harm":                         {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1, least: 70000},
+		"Parallel, in place, three pods two at a time, both hooks, with harm":           {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1, nearest: 400},
+		"Parallel, in place, three pods, both hooks by finalizer, with harm":            {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: finalizers, harm: everything, maxHarm: 1, least: 94000},
+		"Parallel, in place, three pods, all hooks, with harm":                          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, hooks: allHooks, harm: everything, maxHarm: 1, least: 3800},
+		"Parallel, recreate, three pods, all hooks, with harm":                          {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1, nearest: 400},
+		"OrderedReady, in place, three pods, all hooks, with harm":                      {ordered: true, policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1, least: 91000},
+		"OnDelete, three pods, a broken image between, with harm":                       {onDelete: true, images: broken, replicas: 3, edits: 2, harm: everything, maxHarm: 2, least: 4100},
+		"OrderedReady, OnDelete, three pods, with harm":                                 {ordered: true, onDelete: true, images: good[:2], replicas: 3, edits: 1, harm: everything, maxHarm: 2, nearest: 400},
+		"Parallel, in place, three pods, paused on the way, with harm":                  {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, nearest: 400},
+		"OrderedReady, recreate, three pods, paused on the way, with harm":              {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, nearest: 400},
+		"Parallel, in place, four pods by priority, the partition keeps one, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 1, nearest: 400},
+		"Parallel, recreate, four pods by priority, the partition changes on the way":   {policy: recreate, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 1, scalings: 2, wishes: []wish{keep(0), keep(2)}, unordered: true, least: 52000},
+		"Parallel, in place, four pods two at a time, the partition changes on the way": {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}, least: 79000},
+		"Parallel, in place, three pods, grace period and minimum time, with harm":      {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, grace: 5, harm: everything, maxHarm: 1, nearest: 400},
+		"Parallel, in place, three pods two at a time, grace period and minimum time":   {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, minReady: 10, grace: 5, least: 47000},
 		"OrderedReady, recreate, three pods, minimum time, with harm":                   {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, harm: everything, maxHarm: 1},
-		"Parallel, three pods, claims go with ordinals that are not wanted, with harm":  {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, scalings: 2, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict, podsettest.Ask}, maxHarm: 1},
+		"Parallel, three pods, claims go with ordinals that are not wanted, with harm":  {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, scalings: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict, podsettest.Ask}, maxHarm: 1, nearest: 400},
 	} {
 		cases[name] = l
 	}

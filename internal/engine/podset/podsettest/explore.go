@@ -373,10 +373,7 @@ func (x *explorer[W]) expand(n int32, due [kinds]bool) (out expansion[W]) {
 
 // otherOrders adds what the controller does when the names of the pods are in another order.
 func (x *explorer[W]) otherOrders(s *state[W], out *expansion[W], recheck *bool) {
-	known := map[state[W]]bool{}
-	for _, e := range out.edges {
-		known[e.to] = true
-	}
+	known := map[string]bool{}
 	var classes []id
 	for _, p := range s.pods {
 		if p != 0 {
@@ -398,15 +395,39 @@ func (x *explorer[W]) otherOrders(s *state[W], out *expansion[W], recheck *bool)
 		*recheck = *recheck || plan.RecheckAfter > 0
 		out.goal = out.goal && x.Goal(w, plan)
 		out.idle = out.idle && len(plan.Actions) == 0 && after == w.Set
-		x.controllerSteps(&named, w, plan, after, func(e edge[W]) {
-			if e.failure == "" && known[e.to] {
-				return
-			}
-			known[e.to] = true
-			e.whole = false
-			out.edges = append(out.edges, e)
-		})
+		// The same actions on pods of the same classes lead to the same worlds.
+		if text := x.planOf(&named, w, plan, after); !known[text] {
+			known[text] = true
+			x.controllerSteps(&named, w, plan, after, func(e edge[W]) {
+				e.whole = false
+				out.edges = append(out.edges, e)
+			})
+		}
 	}
+}
+
+// planOf is what a plan does, without the names of pods.
+func (x *explorer[W]) planOf(s *state[W], w *World[W], plan podset.Plan, after W) string {
+	parts := make([]string, 0, len(plan.Actions))
+	for _, action := range plan.Actions {
+		class := id(0)
+		text, err := json.Marshal(action.Edit)
+		if err != nil {
+			panic(fmt.Sprintf("encoding an edit: %v", err))
+		}
+		if at, found := w.find(action.Pod.Name); found {
+			class = x.atlas.classOf(s.pods[at], x.Rename)
+		} else {
+			created := action.Pod.DeepCopy()
+			x.Rename(created, 0)
+			if class = x.atlas.pods.add(created); action.Verb != podset.VerbCreate {
+				class = -1
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%s %d %s", action.Verb, class, text))
+	}
+	slices.Sort(parts)
+	return fmt.Sprintf("%q %+v", parts, after)
 }
 
 // nextOrder makes the next larger order of the numbers, and reports whether there is one.

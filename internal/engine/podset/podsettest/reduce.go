@@ -37,7 +37,8 @@ func (c Cluster) reduce(pod *corev1.Pod) *corev1.Pod {
 }
 
 // reduceTerminating keeps of a terminating pod that it is there, and what still holds it: nobody edits it any more, it is not
-// available, and nothing brings it back.
+// available, and nothing brings it back. Of all pods that it could have been it becomes the one that serves best, so that a planner
+// which does count on it is found out.
 func (c Cluster) reduceTerminating(pod *corev1.Pod) *corev1.Pod {
 	slices.Sort(pod.Finalizers)
 	kept := &corev1.Pod{
@@ -46,6 +47,12 @@ func (c Cluster) reduceTerminating(pod *corev1.Pod) *corev1.Pod {
 			Labels: map[string]string{}, CreationTimestamp: metav1.NewTime(Long()), DeletionTimestamp: &metav1.Time{Time: Long()}, Finalizers: pod.Finalizers,
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	kept.Labels[shared.LabelLifecycleState] = string(shared.StateNormal)
+	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, shared.GateInPlaceUpdateReady, corev1.PodReady} {
+		kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{
+			Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(Long()),
+		})
 	}
 	if id := pod.Labels[shared.LabelInstanceID]; id != "" {
 		kept.Labels[shared.LabelInstanceID] = id
