@@ -260,7 +260,7 @@ func TestTakeover(t *testing.T) {
 // checkRights finds no request of the operator that was refused, and none of the rights to the Lease that it did not need.
 func checkRights(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	given, err := rights.Of("../../../config/rbac/manager/role.yaml")
+	given, err := rights.Of("../../../config/rbac")
 	if err != nil {
 		t.Fatal(err)
 	}
