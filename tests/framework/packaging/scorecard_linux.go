@@ -52,11 +52,12 @@ func Scorecard(ctx context.Context, bundle string, progress io.Writer) error {
 		cmd := exec.CommandContext(ctx, "/scorecard-test", test)
 		cmd.Dir = "/"
 		cmd.Env = []string{"TMPDIR=/tmp"}
-		// Without rights of its own, a process may change its root in a user namespace.
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Chroot: root, Cloneflags: syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
+		if os.Geteuid() != 0 {
+			// Without rights of its own, a process may change its root in a user namespace.
+			cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 		}
 		// Looked up here, inside the new root it is another file.
 		cmd.Err = nil
