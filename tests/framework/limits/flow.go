@@ -137,7 +137,6 @@ func (j *flowJudge) changed(before, after *corev1.Pod) {
 	}
 	j.verdict.Taken++
 	j.taken[before.UID] = true
-	j.verdict.Peak = max(j.verdict.Peak, len(j.taken))
 	available := 0
 	for _, p := range j.pods {
 		// An outage that is a moment old is nobody's fault; see Rules.Foreign.
@@ -145,6 +144,7 @@ func (j *flowJudge) changed(before, after *corev1.Pod) {
 			available++
 		}
 	}
+	j.verdict.Peak = max(j.verdict.Peak, int(*j.specs[0].Spec.Replicas)-available)
 	j.unlessAllowed(before, func(set *v1beta1.CloneSet) string {
 		l := flowLimits(set)
 		if least := l.Replicas - l.MaxUnavailable; available < least {
