@@ -21,6 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
@@ -32,39 +33,40 @@ type handler struct {
 	name string
 	hook func() *shared.LifecycleHook
 	// template puts the hook on new pods.
-	template scenario.Change
+	template func(*corev1.PodTemplateSpec)
 	// set and clear put the hook on a pod and take it away.
 	set, clear func(*corev1.Pod)
 }
 
-func handlers() []handler {
-	return []handler{
-		{
-			name: "finalizer",
-			hook: func() *shared.LifecycleHook {
-				return &shared.LifecycleHook{FinalizersHandler: []string{hook}, MarkPodNotReady: true}
-			},
-			template: func(set *v1beta1.StatefulSet) { set.Spec.Template.Finalizers = []string{hook} },
-			set: func(p *corev1.Pod) {
-				if !slices.Contains(p.Finalizers, hook) {
-					p.Finalizers = append(p.Finalizers, hook)
-				}
-			},
-			clear: func(p *corev1.Pod) {
-				p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return f == hook })
-			},
+func handlers() []handler { return []handler{finalizer(), label()} }
+
+func finalizer() handler {
+	return handler{
+		name: "finalizer",
+		hook: func() *shared.LifecycleHook {
+			return &shared.LifecycleHook{FinalizersHandler: []string{hook}, MarkPodNotReady: true}
 		},
-		{
-			name: "label",
-			hook: func() *shared.LifecycleHook {
-				return &shared.LifecycleHook{LabelsHandler: map[string]string{hook: "true"}}
-			},
-			template: func(set *v1beta1.StatefulSet) {
-				metav1.SetMetaDataLabel(&set.Spec.Template.ObjectMeta, hook, "true")
-			},
-			set:   func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, hook, "true") },
-			clear: func(p *corev1.Pod) { delete(p.Labels, hook) },
+		template: func(t *corev1.PodTemplateSpec) { t.Finalizers = []string{hook} },
+		set: func(p *corev1.Pod) {
+			if !slices.Contains(p.Finalizers, hook) {
+				p.Finalizers = append(p.Finalizers, hook)
+			}
 		},
+		clear: func(p *corev1.Pod) {
+			p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return f == hook })
+		},
+	}
+}
+
+func label() handler {
+	return handler{
+		name: "label",
+		hook: func() *shared.LifecycleHook {
+			return &shared.LifecycleHook{LabelsHandler: map[string]string{hook: "true"}}
+		},
+		template: func(t *corev1.PodTemplateSpec) { metav1.SetMetaDataLabel(&t.ObjectMeta, hook, "true") },
+		set:      func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, hook, "true") },
+		clear:    func(p *corev1.Pod) { delete(p.Labels, hook) },
 	}
 }
 
@@ -78,25 +80,36 @@ func forHandlers(t *testing.T, test func(*testing.T, handler)) {
 	}
 }
 
-// edit changes pods, again after a conflict. A pod that is gone is left out.
+// edit changes pods by their ordinals.
 func edit(t *testing.T, s *scenario.Scenario, change func(*corev1.Pod), ordinals ...int) {
 	t.Helper()
 	for _, o := range ordinals {
-		for {
-			p := s.Pod(fmt.Sprintf("web-%d", o))
-			if p == nil {
-				break
-			}
-			change(p)
-			err := s.Client.Update(t.Context(), p)
-			if err == nil || apierrors.IsNotFound(err) {
-				break
-			}
-			if !apierrors.IsConflict(err) {
-				t.Fatalf("changing pod %d: %v", o, err)
-			}
+		editPod(t, s.Namespace, change, fmt.Sprintf("web-%d", o))
+	}
+}
+
+// editPod changes a pod, again after a conflict. One that is gone is left out.
+func editPod(t *testing.T, n *environment.Namespace, change func(*corev1.Pod), name string) {
+	t.Helper()
+	for {
+		p := n.Pod(name)
+		if p == nil {
+			return
+		}
+		change(p)
+		err := n.Client.Update(t.Context(), p)
+		if err == nil || apierrors.IsNotFound(err) {
+			return
+		}
+		if !apierrors.IsConflict(err) {
+			t.Fatalf("changing pod %s: %v", name, err)
 		}
 	}
+}
+
+// template is a change of a set's template.
+func template(change func(*corev1.PodTemplateSpec)) scenario.Change {
+	return func(set *v1beta1.StatefulSet) { change(&set.Spec.Template) }
 }
 
 func lifecycle(change func(*shared.Lifecycle)) scenario.Change {
@@ -114,7 +127,7 @@ func TestPreDelete(t *testing.T) {
 		for _, policy := range []appsv1.PodManagementPolicyType{appsv1.ParallelPodManagement, appsv1.OrderedReadyPodManagement} {
 			t.Run(string(policy[:1]), func(t *testing.T) {
 				t.Parallel()
-				s := scenario.Start(t, env, 4, limits.Rules{Regret: true}, h.template, lifecycle(func(l *shared.Lifecycle) { l.PreDelete = h.hook() }),
+				s := scenario.Start(t, env, 4, limits.Rules{Regret: true}, template(h.template), lifecycle(func(l *shared.Lifecycle) { l.PreDelete = h.hook() }),
 					func(set *v1beta1.StatefulSet) { set.Spec.PodManagementPolicy = policy })
 				s.Done()
 				before := s.ByOrdinal()
@@ -182,7 +195,7 @@ func serving(h handler, n int, waiting []int) []int {
 func TestInPlaceUpdateHook(t *testing.T) {
 	t.Parallel()
 	forHandlers(t, func(t *testing.T, h handler) {
-		s := scenario.Start(t, env, 3, limits.Rules{Regret: true}, h.template, lifecycle(func(l *shared.Lifecycle) { l.InPlaceUpdate = h.hook() }))
+		s := scenario.Start(t, env, 3, limits.Rules{Regret: true}, template(h.template), lifecycle(func(l *shared.Lifecycle) { l.InPlaceUpdate = h.hook() }))
 		s.Done()
 		before := s.Identities()
 
@@ -339,13 +352,13 @@ func TestClaimPolicies(t *testing.T) {
 			s.Update(scenario.Replicas(1))
 			s.AwaitOrdinals(0)
 			s.Eventually("claims after scaling in", claims(tc.afterScale))
-			s.Consistently(quiet, "claims after scaling in", claims(tc.afterScale))
+			s.Consistently(scenario.Quiet, "claims after scaling in", claims(tc.afterScale))
 			if err := s.Client.Delete(t.Context(), s.Set()); err != nil {
 				t.Fatal(err)
 			}
 			s.AwaitOrdinals()
 			s.Eventually("claims after deleting", claims(tc.afterDelete))
-			s.Consistently(quiet, "claims after deleting", claims(tc.afterDelete))
+			s.Consistently(scenario.Quiet, "claims after deleting", claims(tc.afterDelete))
 		})
 	}
 }

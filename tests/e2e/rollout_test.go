@@ -25,13 +25,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
-// quiet is how long a test looks on to see that nothing happens.
-const quiet = 700 * time.Millisecond
-
 // stays fails the test when the statement stops to hold within a moment.
 func stays(t *testing.T, s *scenario.Scenario, what string, check func(map[int]corev1.Pod) error) {
 	t.Helper()
-	s.Consistently(quiet, what, func(context.Context) error { return check(s.ByOrdinal()) })
+	s.Consistently(scenario.Quiet, what, func(context.Context) error { return check(s.ByOrdinal()) })
 }
 
 func TestOrderedReady(t *testing.T) {
@@ -229,7 +226,7 @@ func TestInPlaceOnlyRefuses(t *testing.T) {
 	if stalled.Reason != v1beta1.ReasonInPlaceImpossible {
 		t.Errorf("the condition Stalled is %+v", stalled)
 	}
-	s.Consistently(quiet, "nothing is replaced", func(context.Context) error {
+	s.Consistently(scenario.Quiet, "nothing is replaced", func(context.Context) error {
 		for name, id := range s.Identities() {
 			if id != before[name] {
 				return fmt.Errorf("pod %s is %+v, was %+v", name, id, before[name])

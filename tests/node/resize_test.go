@@ -16,24 +16,25 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-func TestResizeRestartsNothing(t *testing.T) {
+func TestResizeRestartsNothing(t *testing.T) { forWorkloads(t, resizeRestartsNothing) }
+
+func resizeRestartsNothing(t *testing.T, w workload) {
 	n := onNode(t)
-	was := start(t, n, guestbook(1))[0]
+	was := w.start(t, n, 1)[0]
 	if got := cpuQuota(t, &was, "web"); got != "50000" {
 		t.Fatalf("a limit of 500m is %s microseconds in each period of 100000, want 50000", got)
 	}
 	states := follow(t, n)
 	began := time.Now()
-	n.Change("web", func(set *v1beta1.StatefulSet) {
-		resources := set.Spec.Template.Spec.Containers[0].Resources
+	w.change(n, func(template *corev1.PodTemplateSpec) {
+		resources := template.Spec.Containers[0].Resources
 		resources.Requests[corev1.ResourceCPU] = resource.MustParse("30m")
 		resources.Limits[corev1.ResourceCPU] = resource.MustParse("300m")
 	})
-	set := n.Settled("web")
+	revision := w.settled(n)
 	took := time.Since(began)
 
 	is := n.Pod(was.Name)
@@ -46,8 +47,8 @@ func TestResizeRestartsNothing(t *testing.T) {
 	if got := cpuQuota(t, is, "web"); got != "30000" {
 		t.Errorf("a limit of 300m is %s microseconds in each period of 100000, want 30000", got)
 	}
-	if is.Labels[shared.LabelControllerRevisionHash] != set.Status.UpdateRevision {
-		t.Errorf("the pod has labels %v, the revision is %s", is.Labels, set.Status.UpdateRevision)
+	if is.Labels[shared.LabelControllerRevisionHash] != revision {
+		t.Errorf("the pod has labels %v, the revision is %s", is.Labels, revision)
 	}
 	for _, m := range states.of(n, is) {
 		if !environment.IsReady(m.pod) {

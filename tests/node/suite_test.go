@@ -101,10 +101,8 @@ func pushImages() error {
 	return nil
 }
 
-// guestbook is a set "web" that updates in place, of pods with a probed container "web" that always pulls and one that nobody
-// changes.
-func guestbook(replicas int32) *v1beta1.StatefulSet {
-	labels := map[string]string{"app": "web"}
+// guestbookTemplate is a pod with a probed container "web" that always pulls and one that nobody changes.
+func guestbookTemplate() corev1.PodTemplateSpec {
 	server := func(name string, port int32) corev1.Container {
 		return corev1.Container{
 			Name: name, Image: repository + ":v1", ImagePullPolicy: corev1.PullAlways,
@@ -119,36 +117,108 @@ func guestbook(replicas int32) *v1beta1.StatefulSet {
 			},
 		}
 	}
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{
+			ReadinessGates:                []corev1.PodReadinessGate{{ConditionType: shared.GateInPlaceUpdateReady}},
+			TerminationGracePeriodSeconds: new(int64(5)),
+			Containers:                    []corev1.Container{server("web", 3000), server("other", 3001)},
+		},
+	}
+}
+
+// guestbook is a set "web" that updates in place.
+func guestbook(replicas int32) *v1beta1.StatefulSet {
 	return &v1beta1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: v1beta1.StatefulSetSpec{
 			Replicas: &replicas, ServiceName: "web", PodManagementPolicy: "Parallel",
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 			UpdateStrategy: v1beta1.StatefulSetUpdateStrategy{
 				Type:          "RollingUpdate",
 				RollingUpdate: &v1beta1.RollingUpdateStatefulSetStrategy{PodUpdatePolicy: shared.InPlaceIfPossible},
 			},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{
-					ReadinessGates:                []corev1.PodReadinessGate{{ConditionType: shared.GateInPlaceUpdateReady}},
-					TerminationGracePeriodSeconds: new(int64(5)),
-					Containers:                    []corev1.Container{server("web", 3000), server("other", 3001)},
-				},
-			},
+			Template: guestbookTemplate(),
 		},
 	}
+}
+
+// guestbookClones is guestbook as a CloneSet.
+func guestbookClones(replicas int32) *v1beta1.CloneSet {
+	template := guestbookTemplate()
+	template.Spec.ReadinessGates = nil // the set adds it
+	return &v1beta1.CloneSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: v1beta1.CloneSetSpec{
+			Replicas:       &replicas,
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: &v1beta1.RollingUpdateCloneSetStrategy{PodUpdatePolicy: shared.InPlaceIfPossible}},
+			Template:       template,
+		},
+	}
+}
+
+// workload is a kind of set that runs the guestbook.
+type workload struct {
+	// start creates the set and waits until its pods are available.
+	start func(t *testing.T, n *environment.Namespace, replicas int32) []corev1.Pod
+	// change changes the template.
+	change func(n *environment.Namespace, change func(*corev1.PodTemplateSpec))
+	// settled waits until all pods are available at the update revision, and returns that.
+	settled func(n *environment.Namespace) string
+	// named says that a pod that replaces another one has its name.
+	named bool
+}
+
+// forWorkloads runs a test for every kind.
+func forWorkloads(t *testing.T, test func(*testing.T, workload)) {
+	t.Run("StatefulSet", func(t *testing.T) {
+		test(t, workload{
+			start: func(t *testing.T, n *environment.Namespace, replicas int32) []corev1.Pod {
+				return start(t, n, guestbook(replicas))
+			},
+			change: func(n *environment.Namespace, change func(*corev1.PodTemplateSpec)) {
+				n.Change("web", func(set *v1beta1.StatefulSet) { change(&set.Spec.Template) })
+			},
+			settled: func(n *environment.Namespace) string { return n.Settled("web").Status.UpdateRevision },
+			named:   true,
+		})
+	})
+	t.Run("CloneSet", func(t *testing.T) {
+		test(t, workload{
+			start: func(t *testing.T, n *environment.Namespace, replicas int32) []corev1.Pod {
+				return startClones(t, n, guestbookClones(replicas))
+			},
+			change: func(n *environment.Namespace, change func(*corev1.PodTemplateSpec)) {
+				n.ChangeCloneSet("web", func(set *v1beta1.CloneSet) { change(&set.Spec.Template) })
+			},
+			settled: func(n *environment.Namespace) string { return n.SettledCloneSet("web").Status.UpdateRevision },
+		})
+	})
 }
 
 // start creates the set and waits until its pods are available.
 func start(t *testing.T, n *environment.Namespace, set *v1beta1.StatefulSet) []corev1.Pod {
 	t.Helper()
-	set.Namespace = n.Name
+	create(t, n, set)
+	n.Settled(set.Name)
+	return n.Pods()
+}
+
+// startClones creates the set and waits until its pods are available.
+func startClones(t *testing.T, n *environment.Namespace, set *v1beta1.CloneSet) []corev1.Pod {
+	t.Helper()
+	create(t, n, set)
+	n.SettledCloneSet(set.Name)
+	return n.Pods()
+}
+
+func create(t *testing.T, n *environment.Namespace, set client.Object) {
+	t.Helper()
+	set.SetNamespace(n.Name)
 	if err := n.Client.Create(t.Context(), set); err != nil {
 		t.Fatalf("creating the set: %v", err)
 	}
-	n.Settled(set.Name)
-	return n.Pods()
 }
 
 // history is every state of every pod of a namespace, in the order in which the API server had them.

@@ -13,25 +13,29 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 )
 
-func TestImageUpdateKeepsPod(t *testing.T) {
+func TestImageUpdateKeepsPod(t *testing.T) { forWorkloads(t, imageUpdateKeepsPod) }
+
+func imageUpdateKeepsPod(t *testing.T, w workload) {
 	n := onNode(t)
 	began := time.Now()
-	was := start(t, n, guestbook(1))[0]
+	was := w.start(t, n, 1)[0]
 	t.Logf("measured: one pod of two containers started and available after %s", seconds(time.Since(began)))
 	assertVersion(t, &was, "v1")
 	box := sandbox(t, &was)
 	states := follow(t, n)
 
 	began = time.Now()
-	n.SetImage("web", repository+":v2")
-	set := n.Settled("web")
+	w.change(n, func(template *corev1.PodTemplateSpec) { template.Spec.Containers[0].Image = repository + ":v2" })
+	revision := w.settled(n)
 	took := time.Since(began)
 
 	is := n.Pod(was.Name)
@@ -41,8 +45,8 @@ func TestImageUpdateKeepsPod(t *testing.T) {
 	if now := sandbox(t, is); now != box {
 		t.Errorf("the sandbox %s became %s", box, now)
 	}
-	if is.Labels[shared.LabelControllerRevisionHash] != set.Status.UpdateRevision || is.Labels[shared.LabelLifecycleState] != string(shared.StateNormal) {
-		t.Errorf("labels after the update to %s: %v", set.Status.UpdateRevision, is.Labels)
+	if is.Labels[shared.LabelControllerRevisionHash] != revision || is.Labels[shared.LabelLifecycleState] != string(shared.StateNormal) {
+		t.Errorf("labels after the update to %s: %v", revision, is.Labels)
 	}
 	if c := condition(is, shared.GateInPlaceUpdateReady); c.Status != corev1.ConditionTrue || c.Reason != "" || c.Message != "" {
 		t.Errorf("after the update the condition is %+v", c)
@@ -61,7 +65,7 @@ func TestImageUpdateKeepsPod(t *testing.T) {
 		t.Error("the image changed before the pod was out of service")
 	}
 	edited, rest := first(t, rest, "the image is changed", func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image == repository+":v2" })
-	assertEdited(t, &was, edited.pod, set)
+	assertEdited(t, &was, edited.pod, revision)
 	seen, rest := first(t, rest, "the kubelet has seen the edit", func(pod *corev1.Pod) bool { return pod.Status.ObservedGeneration >= edited.pod.Generation })
 	rest = append([]moment{seen}, rest...)
 	// Until then the kubelet may still write the readiness of before.
@@ -77,9 +81,9 @@ func TestImageUpdateKeepsPod(t *testing.T) {
 }
 
 // assertEdited checks the state of the pod in which its image has just been changed.
-func assertEdited(t *testing.T, was, pod *corev1.Pod, set *v1beta1.StatefulSet) {
+func assertEdited(t *testing.T, was, pod *corev1.Pod, revision string) {
 	t.Helper()
-	if pod.Labels[shared.LabelControllerRevisionHash] != set.Status.UpdateRevision || pod.Labels[shared.LabelLifecycleState] != string(shared.StateUpdating) {
+	if pod.Labels[shared.LabelControllerRevisionHash] != revision || pod.Labels[shared.LabelLifecycleState] != string(shared.StateUpdating) {
 		t.Errorf("labels at the edit: %v", pod.Labels)
 	}
 	if c := condition(pod, shared.GateInPlaceUpdateReady); c.Status != corev1.ConditionFalse {
@@ -90,7 +94,7 @@ func assertEdited(t *testing.T, was, pod *corev1.Pod, set *v1beta1.StatefulSet) 
 		t.Fatalf("reading annotation %s: %v", shared.AnnotationInPlaceState, err)
 	}
 	last := state.LastContainerStatuses
-	if state.Revision != set.Status.UpdateRevision || len(last) != 1 || last["web"].ImageID != status(was, "web").ImageID {
+	if state.Revision != revision || len(last) != 1 || last["web"].ImageID != status(was, "web").ImageID {
 		t.Errorf("the state says %+v; the old image was %s", state, status(was, "web").ImageID)
 	}
 }
@@ -143,24 +147,70 @@ func TestMissingImageHealsInPlace(t *testing.T) {
 	}
 }
 
-func TestEnvironmentChangeRecreatesPod(t *testing.T) {
+func TestEnvironmentChangeRecreatesPod(t *testing.T) { forWorkloads(t, environmentChangeRecreatesPod) }
+
+func environmentChangeRecreatesPod(t *testing.T, w workload) {
 	n := onNode(t)
-	was := start(t, n, guestbook(1))[0]
-	n.Change("web", func(set *v1beta1.StatefulSet) {
-		set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "COLOR", Value: "green"}}
+	was := w.start(t, n, 1)[0]
+	w.change(n, func(template *corev1.PodTemplateSpec) {
+		template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "COLOR", Value: "green"}}
 	})
-	set := n.Settled("web")
-	is := n.Pod(was.Name)
-	if is == nil || is.UID == was.UID {
-		t.Fatalf("the pod was not replaced by one of the same name: %+v", is)
+	revision := w.settled(n)
+	if w.named {
+		if again := n.Pod(was.Name); again == nil || again.UID == was.UID {
+			t.Fatalf("the pod was not replaced by one of the same name: %+v", again)
+		}
 	}
+	// A replacement with a name of its own does not wait until the old pod is gone.
+	n.Eventually("one pod is left", func(context.Context) error {
+		if pods := n.Pods(); len(pods) != 1 || pods[0].UID == was.UID {
+			return fmt.Errorf("the pods are %v", environment.Names(pods))
+		}
+		return nil
+	})
+	is := &n.Pods()[0]
 	if env := is.Spec.Containers[0].Env; len(env) != 1 || env[0].Value != "green" {
 		t.Errorf("the new pod has the environment %v", env)
 	}
-	if is.Labels[shared.LabelControllerRevisionHash] != set.Status.UpdateRevision || status(is, "web").RestartCount != 0 {
+	if is.Labels[shared.LabelControllerRevisionHash] != revision || status(is, "web").RestartCount != 0 {
 		t.Errorf("the new pod has labels %v and %d restarts", is.Labels, status(is, "web").RestartCount)
 	}
 	assertVersion(t, is, "v1")
+}
+
+// TestSurgeServesAllTheTime replaces the pods of a CloneSet with one more and none less: two answer at any moment.
+func TestSurgeServesAllTheTime(t *testing.T) {
+	n := onNode(t)
+	set := guestbookClones(2)
+	set.Spec.UpdateStrategy.RollingUpdate = &v1beta1.RollingUpdateCloneSetStrategy{
+		PodUpdatePolicy: shared.RecreatePods, MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1)),
+	}
+	create(t, n, set)
+	watcher := limits.WatchCloneSetFlow(t, n.Client, n.Name, set.Name, limits.Rules{})
+	n.SettledCloneSet(set.Name)
+	was := n.Pods()
+	began := time.Now()
+	n.ChangeCloneSet(set.Name, func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = repository + ":v2" })
+	n.SettledCloneSet(set.Name)
+	t.Logf("measured: two pods replaced with a surge of one: available after %s", seconds(time.Since(began)))
+	n.Eventually("the old pods are gone", func(context.Context) error {
+		for _, old := range was {
+			if n.Pod(old.Name) != nil {
+				return fmt.Errorf("pod %s is there", old.Name)
+			}
+		}
+		return nil
+	})
+	pods := n.Pods()
+	if len(pods) != 2 {
+		t.Fatalf("the pods are %v", environment.Names(pods))
+	}
+	for i := range pods {
+		assertVersion(t, &pods[i], "v2")
+	}
+	if verdict := watcher.Verify(); verdict.Taken != 2 {
+		t.Errorf("%d pods were taken out of service, want 2", verdict.Taken)
+	}
 }
 
 func TestMetadataChangeRestartsNothing(t *testing.T) {

@@ -201,7 +201,7 @@ type CloneSetStatus struct {
 	// updatedAvailableReplicas is how many of updatedReplicas are available.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
-	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
+	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas"`
 	// expectedUpdatedReplicas is how many pods the update reaches: replicas without those that the partition keeps.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status

@@ -135,13 +135,18 @@ func matches(pod *corev1.Pod, term shared.UpdateScatterTerm) bool {
 
 // scatterTerm spreads the matching pods over the others:
 //
-//  1. With at most one pod on either side, there is nothing to spread.
+//  1. With at most one pod on either side, there is nothing to spread. A single matching pod comes at the very end, though, if it is the last of
+//     several: the order is made anew after each update, and it was held back until now.
 //  2. The last matching pod is held back for the very end.
 //  3. Groups of matching pods, each followed by its share of the others, fill the rest. The sizes follow from the waiting
 //     pods; or from all pods, when among these there are fewer others to each matching one: then more matching pods than
 //     others were updated so far, and the surplus of others goes first, to catch up.
 func scatterTerm[P any](waiting, all []P, match func(P) bool) []P {
 	matching, others := split(waiting, match)
+	allMatching, allOthers := split(all, match)
+	if len(matching) == 1 && len(allMatching) > 1 {
+		return append(others, matching...)
+	}
 	if len(matching) <= 1 || len(others) <= 1 {
 		return waiting
 	}
@@ -150,7 +155,6 @@ func scatterTerm[P any](waiting, all []P, match func(P) bool) []P {
 
 	ordered := make([]P, 0, len(waiting))
 	perGroup := groupSizes(len(matching), len(others))
-	allMatching, allOthers := split(all, match)
 	if len(allMatching) > 1 && len(allOthers) > 0 && len(allOthers)*(len(matching)+1) < len(others)*len(allMatching) {
 		perGroup = groupSizes(len(allMatching)-1, len(allOthers))
 		groups := (len(matching) + perGroup.matching - 1) / perGroup.matching

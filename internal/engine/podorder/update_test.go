@@ -179,6 +179,9 @@ func TestForUpdateScatters(t *testing.T) {
 		"one is not spread": {
 			waiting: "moooo", terms: []shared.UpdateScatterTerm{m}, want: "moooo",
 		},
+		"the last of several is held back further": {
+			waiting: "mooo", updated: "mmooo", terms: []shared.UpdateScatterTerm{m}, want: "ooom",
+		},
 		"one other pod is nothing to spread over": {
 			waiting: "mmmmo", terms: []shared.UpdateScatterTerm{m}, want: "mmmmo",
 		},

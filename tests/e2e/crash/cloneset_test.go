@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -67,7 +66,7 @@ func TestCloneSetsKilledAnywhere(t *testing.T) {
 		watchers[tc.name] = limits.WatchCloneSet(t, n.Client, set)
 	}
 	for _, tc := range cases {
-		settled(n, tc.name)
+		n.SettledCloneSet(tc.name)
 		before[tc.name] = map[types.UID]corev1.Pod{}
 		for _, p := range n.Pods("app=" + tc.name) {
 			before[tc.name][p.UID] = p
@@ -75,14 +74,14 @@ func TestCloneSetsKilledAnywhere(t *testing.T) {
 	}
 	began := time.Now()
 	for _, tc := range cases {
-		change(t, n, tc.name, func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = scenario.V2 })
+		n.ChangeCloneSet(tc.name, func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = scenario.V2 })
 	}
 	down := killAt(t, n, random, random.Perm(2*replicas - 1)[:cloneSetKills], func(ctx context.Context) (int, error) {
 		pods, err := n.ListPods(ctx)
 		return moved(pods), err
 	})
 	for _, tc := range cases {
-		set := settled(n, tc.name)
+		set := n.SettledCloneSet(tc.name)
 		pods := n.Pods("app=" + tc.name)
 		checkMoved(t, set, pods)
 		if tc.kept {
@@ -116,37 +115,6 @@ func cloneSet(namespace, name string, replicas int32, rolling v1beta1.RollingUpd
 			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: &rolling},
 		},
 	}
-}
-
-// change changes a set, again after a conflict.
-func change(t *testing.T, n *environment.Namespace, name string, edit func(*v1beta1.CloneSet)) {
-	t.Helper()
-	n.Eventually("CloneSet "+name+" is changed", func(ctx context.Context) error {
-		set := &v1beta1.CloneSet{}
-		if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: name}, set); err != nil {
-			return err
-		}
-		edit(set)
-		return n.Client.Update(ctx, set)
-	})
-}
-
-// settled waits until a set is completely on its update revision.
-func settled(n *environment.Namespace, name string) *v1beta1.CloneSet {
-	var set *v1beta1.CloneSet
-	n.EventuallyWithin(3*time.Minute, "CloneSet "+name+" is settled", func(ctx context.Context) error {
-		set = &v1beta1.CloneSet{}
-		if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: name}, set); err != nil {
-			return err
-		}
-		s := set.Status
-		if s.ObservedGeneration != set.Generation || s.Replicas != *set.Spec.Replicas || s.UpdatedAvailableReplicas != *set.Spec.Replicas ||
-			s.CurrentRevision != s.UpdateRevision {
-			return fmt.Errorf("the status is %+v", s)
-		}
-		return nil
-	})
-	return set
 }
 
 // checkMoved finds every pod at the update revision, and nothing of the update left on it.

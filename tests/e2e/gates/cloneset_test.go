@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -24,42 +23,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
-// cloneSet reads the CloneSet web.
-func cloneSet(t *testing.T, n *environment.Namespace) *v1beta1.CloneSet {
-	t.Helper()
-	set := &v1beta1.CloneSet{}
-	if err := n.Client.Get(t.Context(), client.ObjectKey{Namespace: n.Name, Name: "web"}, set); err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
-
-// changeCloneSet writes a change, again after a conflict.
-func changeCloneSet(t *testing.T, n *environment.Namespace, change func(*v1beta1.CloneSet)) {
-	t.Helper()
-	for {
-		set := cloneSet(t, n)
-		change(set)
-		err := n.Client.Update(t.Context(), set)
-		if err == nil {
-			return
-		}
-		if !apierrors.IsConflict(err) {
-			t.Fatal(err)
-		}
-	}
-}
-
-// settledCloneSet waits until all pods are available at the update revision, and returns their UIDs.
+// settledCloneSet waits until all pods are available at the update revision and no others are left, and returns their UIDs.
 func settledCloneSet(t *testing.T, n *environment.Namespace) sets.Set[types.UID] {
 	t.Helper()
+	replicas := int(*n.SettledCloneSet("web").Spec.Replicas)
 	var uids sets.Set[types.UID]
-	n.Eventually("the CloneSet is settled", func(ctx context.Context) error {
-		set := cloneSet(t, n)
-		s, replicas := set.Status, *set.Spec.Replicas
-		if s.ObservedGeneration != set.Generation || s.Replicas != replicas || s.UpdatedAvailableReplicas != replicas || s.CurrentRevision != s.UpdateRevision {
-			return fmt.Errorf("the status is %+v", s)
-		}
+	n.Eventually("no other pods are left", func(ctx context.Context) error {
 		pods, err := n.ListPods(ctx, "app=web")
 		if err != nil {
 			return err
@@ -68,7 +37,7 @@ func settledCloneSet(t *testing.T, n *environment.Namespace) sets.Set[types.UID]
 		for i := range pods {
 			uids.Insert(pods[i].UID)
 		}
-		if len(uids) != int(replicas) {
+		if len(uids) != replicas {
 			return fmt.Errorf("there are %d pods", len(uids))
 		}
 		return nil
@@ -106,18 +75,18 @@ spec:
     maxUnavailable: 1
 `)
 	before := settledCloneSet(t, n)
-	first := cloneSet(t, n).Status.UpdateRevision
-	changeCloneSet(t, n, func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = scenario.V2 })
+	first := n.CloneSet("web").Status.UpdateRevision
+	n.ChangeCloneSet("web", func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = scenario.V2 })
 
 	says := func(reason string) {
 		t.Helper()
 		n.Eventually("the set says "+reason, func(context.Context) error {
-			for _, c := range cloneSet(t, n).Status.Conditions {
+			for _, c := range n.CloneSet("web").Status.Conditions {
 				if c.Type == v1beta1.CloneSetImagePreDownload && c.Reason == reason {
 					return nil
 				}
 			}
-			return fmt.Errorf("the conditions are %+v", cloneSet(t, n).Status.Conditions)
+			return fmt.Errorf("the conditions are %+v", n.CloneSet("web").Status.Conditions)
 		})
 	}
 	jobs := func() []v1beta1.ImagePullJob {
@@ -144,17 +113,17 @@ spec:
 		}
 	}
 	n.Eventually("a pod is being moved", func(context.Context) error {
-		if s := cloneSet(t, n).Status; s.UpdatedReplicas == 0 {
+		if s := n.CloneSet("web").Status; s.UpdatedReplicas == 0 {
 			return fmt.Errorf("the status is %+v", s)
 		}
 		return nil
 	})
 	release(func(revision string) bool { return revision != first })
 	says(v1beta1.ReasonNoNodeDaemon)
-	second := cloneSet(t, n).Status.UpdateRevision
+	second := n.CloneSet("web").Status.UpdateRevision
 	got := jobs()
 	if len(got) != 1 || got[0].Name != second+"-main" || got[0].Spec.Image != scenario.V2 || got[0].Spec.Parallelism.IntValue() != 4 ||
-		!metav1.IsControlledBy(&got[0], cloneSet(t, n)) || got[0].OwnerReferences[0].Kind != "CloneSet" {
+		!metav1.IsControlledBy(&got[0], n.CloneSet("web")) || got[0].OwnerReferences[0].Kind != "CloneSet" {
 		t.Errorf("the jobs are %+v", got)
 	}
 
@@ -205,11 +174,11 @@ spec:
     rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 1}
 `)
 	first := settledCloneSet(t, n)
-	changeCloneSet(t, n, func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = scenario.V2 })
+	n.ChangeCloneSet("web", func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = scenario.V2 })
 	if edited := settledCloneSet(t, n); !edited.Equal(first) {
 		t.Errorf("with unchanged claim templates pods were replaced: %v, then %v", first, edited)
 	}
-	changeCloneSet(t, n, func(set *v1beta1.CloneSet) {
+	n.ChangeCloneSet("web", func(set *v1beta1.CloneSet) {
 		more := *set.Spec.VolumeClaimTemplates[0].DeepCopy()
 		more.Name = "log"
 		set.Spec.VolumeClaimTemplates = append(set.Spec.VolumeClaimTemplates, more)
@@ -217,7 +186,7 @@ spec:
 	if same := settledCloneSet(t, n); !same.Equal(first) {
 		t.Errorf("claim templates alone replaced pods: %v, then %v", first, same)
 	}
-	changeCloneSet(t, n, func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = scenario.V3 })
+	n.ChangeCloneSet("web", func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = scenario.V3 })
 	if replaced := settledCloneSet(t, n); replaced.Intersection(first).Len() > 0 {
 		t.Errorf("with changed claim templates pods were kept: %v, then %v", first, replaced)
 	}

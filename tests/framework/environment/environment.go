@@ -145,7 +145,12 @@ type Namespace struct {
 // Namespace makes one for the test. It is deleted when the test passed, and left for a look when it failed.
 func (e *Environment) Namespace(t testing.TB) *Namespace {
 	t.Helper()
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(t.Name()))
 	name = strings.Trim(name[:min(len(name), 52)], "-")
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}
 	if err := e.Client.Create(t.Context(), namespace); err != nil {
@@ -247,9 +252,19 @@ func (n *Namespace) Apply(manifest string) {
 // StatefulSet reads a set.
 func (n *Namespace) StatefulSet(name string) *v1beta1.StatefulSet {
 	n.t.Helper()
-	set := &v1beta1.StatefulSet{}
+	return read(n, name, &v1beta1.StatefulSet{})
+}
+
+// CloneSet reads a set.
+func (n *Namespace) CloneSet(name string) *v1beta1.CloneSet {
+	n.t.Helper()
+	return read(n, name, &v1beta1.CloneSet{})
+}
+
+func read[T client.Object](n *Namespace, name string, set T) T {
+	n.t.Helper()
 	if err := n.Client.Get(n.t.Context(), n.key(name), set); err != nil {
-		n.t.Fatalf("reading StatefulSet %s: %v", name, err)
+		n.t.Fatalf("reading %T %s: %v", set, name, err)
 	}
 	return set
 }
@@ -257,15 +272,26 @@ func (n *Namespace) StatefulSet(name string) *v1beta1.StatefulSet {
 // Change reads a set, changes it and writes it back, again after a conflict.
 func (n *Namespace) Change(name string, change func(*v1beta1.StatefulSet)) {
 	n.t.Helper()
+	write(n, n.StatefulSet, name, change)
+}
+
+// ChangeCloneSet reads a set, changes it and writes it back, again after a conflict.
+func (n *Namespace) ChangeCloneSet(name string, change func(*v1beta1.CloneSet)) {
+	n.t.Helper()
+	write(n, n.CloneSet, name, change)
+}
+
+func write[T client.Object](n *Namespace, read func(string) T, name string, change func(T)) {
+	n.t.Helper()
 	for {
-		set := n.StatefulSet(name)
+		set := read(name)
 		change(set)
 		err := n.Client.Update(n.t.Context(), set)
 		if err == nil {
 			return
 		}
 		if !apierrors.IsConflict(err) {
-			n.t.Fatalf("updating StatefulSet %s: %v", name, err)
+			n.t.Fatalf("updating %T %s: %v", set, name, err)
 		}
 	}
 }
@@ -287,6 +313,24 @@ func (n *Namespace) Settled(name string) *v1beta1.StatefulSet {
 		}
 		s := set.Status
 		if s.ObservedGeneration != set.Generation || s.Replicas != *set.Spec.Replicas || s.UpdatedAvailableReplicas != *set.Spec.Replicas {
+			return fmt.Errorf("the status is %+v", s)
+		}
+		return nil
+	})
+	return set
+}
+
+// SettledCloneSet waits until all pods of the set are available at the update revision, no more exist, and the set's status says so.
+func (n *Namespace) SettledCloneSet(name string) *v1beta1.CloneSet {
+	n.t.Helper()
+	var set *v1beta1.CloneSet
+	n.EventuallyWithin(3*time.Minute, "CloneSet "+name+" is settled", func(ctx context.Context) error {
+		set = &v1beta1.CloneSet{}
+		if err := n.Client.Get(ctx, n.key(name), set); err != nil {
+			return err
+		}
+		s, replicas := set.Status, *set.Spec.Replicas
+		if s.ObservedGeneration != set.Generation || s.Replicas != replicas || s.UpdatedAvailableReplicas != replicas || s.CurrentRevision != s.UpdateRevision {
 			return fmt.Errorf("the status is %+v", s)
 		}
 		return nil

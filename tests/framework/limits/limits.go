@@ -52,9 +52,10 @@ type Event struct {
 	Initial bool
 	// Deleted says that the object is gone; it is the last state.
 	Deleted bool
-	// Pod or Set is the object.
-	Pod *corev1.Pod
-	Set *v1beta1.StatefulSet
+	// Pod, Set or CloneSet is the object.
+	Pod      *corev1.Pod
+	Set      *v1beta1.StatefulSet
+	CloneSet *v1beta1.CloneSet
 }
 
 // Verdict is what came out.
@@ -65,7 +66,7 @@ type Verdict struct {
 	Taken int
 	// Peak is the highest number of pods that were out of service by the operator's hand at the same time.
 	Peak int
-	// Created is how many pods were created after all had been available. CloneSets only.
+	// Created is how many pods were created: in a flow all, otherwise those after all had been available. CloneSets only.
 	Created int
 }
 

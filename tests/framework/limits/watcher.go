@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
@@ -36,6 +37,8 @@ type Watcher struct {
 	set       string
 	ours      *regexp.Regexp
 	judge     func(events []Event, foreign map[types.UID]bool) Verdict
+	// sets lists sets of the kind that is watched; nil: StatefulSets.
+	sets func() client.ObjectList
 
 	mutex   sync.Mutex
 	events  []Event
@@ -66,7 +69,10 @@ func watch(t testing.TB, w *Watcher) *Watcher {
 		cancel()
 		running.Wait()
 	})
-	for _, list := range []client.ObjectList{&corev1.PodList{}, &v1beta1.StatefulSetList{}} {
+	if w.sets == nil {
+		w.sets = func() client.ObjectList { return &v1beta1.StatefulSetList{} }
+	}
+	for _, list := range []client.ObjectList{&corev1.PodList{}, w.sets()} {
 		stream, err := w.start(ctx, list)
 		if err != nil {
 			t.Fatalf("watching set %s: %v", w.set, err)
@@ -105,15 +111,12 @@ func (w *Watcher) start(ctx context.Context, list client.ObjectList) (apiwatch.I
 	if err := w.client.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
 		return nil, fmt.Errorf("listing: %w", err)
 	}
-	switch l := list.(type) {
-	case *corev1.PodList:
-		for i := range l.Items {
-			w.record(&l.Items[i], true, false)
-		}
-	case *v1beta1.StatefulSetList:
-		for i := range l.Items {
-			w.record(&l.Items[i], true, false)
-		}
+	objects, err := objectsOf(list)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		w.record(o, true, false)
 	}
 	// The server ends the watch of a client that cannot keep up for a moment. It goes on where it ended, so nothing is missed.
 	return watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
@@ -164,6 +167,11 @@ func (w *Watcher) record(object client.Object, initial, deleted bool) {
 			return
 		}
 		e.Set = o
+	case *v1beta1.CloneSet:
+		if o.Name != w.set {
+			return
+		}
+		e.CloneSet = o
 	default:
 		return
 	}
@@ -203,21 +211,19 @@ func (w *Watcher) catchUp() error {
 }
 
 func (w *Watcher) present(ctx context.Context) (map[types.UID]uint64, error) {
-	pods, sets := &corev1.PodList{}, &v1beta1.StatefulSetList{}
-	for _, list := range []client.ObjectList{pods, sets} {
+	var objects []client.Object
+	for _, list := range []client.ObjectList{&corev1.PodList{}, w.sets()} {
 		if err := w.client.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
 			return nil, fmt.Errorf("listing: %w", err)
 		}
-	}
-	var objects []client.Object
-	for i := range pods.Items {
-		if w.ours.MatchString(pods.Items[i].Name) {
-			objects = append(objects, &pods.Items[i])
+		all, err := objectsOf(list)
+		if err != nil {
+			return nil, err
 		}
-	}
-	for i := range sets.Items {
-		if sets.Items[i].Name == w.set {
-			objects = append(objects, &sets.Items[i])
+		for _, o := range all {
+			if _, isPod := o.(*corev1.Pod); isPod && w.ours.MatchString(o.GetName()) || !isPod && o.GetName() == w.set {
+				objects = append(objects, o)
+			}
 		}
 	}
 	versions := map[types.UID]uint64{}
@@ -229,4 +235,19 @@ func (w *Watcher) present(ctx context.Context) (map[types.UID]uint64, error) {
 		versions[o.GetUID()] = version
 	}
 	return versions, nil
+}
+
+// objectsOf are the items of a list.
+func objectsOf(list client.ObjectList) ([]client.Object, error) {
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, fmt.Errorf("reading %T: %w", list, err)
+	}
+	objects := make([]client.Object, 0, len(items))
+	for _, item := range items {
+		if o, is := item.(client.Object); is {
+			objects = append(objects, o)
+		}
+	}
+	return objects, nil
 }

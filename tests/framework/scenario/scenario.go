@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,9 @@ const (
 	V2   = "example/web:v2"
 	V3   = "example/web:v3"
 )
+
+// Quiet is how long a test looks on to see that nothing happens.
+const Quiet = 700 * time.Millisecond
 
 // Scenario is one set in a namespace of its own.
 type Scenario struct {
@@ -87,7 +91,6 @@ func (s *Scenario) Name() string { return s.Namespace.Name }
 
 // Set builds the set that Start creates.
 func Set(replicas int32, changes ...Change) *v1beta1.StatefulSet {
-	labels := func() map[string]string { return map[string]string{"app": Name} } // two maps, which changes do not share
 	set := &v1beta1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: Name},
 		Spec: v1beta1.StatefulSetSpec{
@@ -95,14 +98,7 @@ func Set(replicas int32, changes ...Change) *v1beta1.StatefulSet {
 			Selector:            &metav1.LabelSelector{MatchLabels: labels()},
 			ServiceName:         Name,
 			PodManagementPolicy: appsv1.ParallelPodManagement,
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels()},
-				Spec: corev1.PodSpec{
-					ReadinessGates:                []corev1.PodReadinessGate{{ConditionType: shared.GateInPlaceUpdateReady}},
-					TerminationGracePeriodSeconds: ptr.To[int64](5),
-					Containers:                    []corev1.Container{{Name: "main", Image: V1}},
-				},
-			},
+			Template:            template(),
 			UpdateStrategy: v1beta1.StatefulSetUpdateStrategy{
 				Type: appsv1.RollingUpdateStatefulSetStrategyType,
 				RollingUpdate: &v1beta1.RollingUpdateStatefulSetStrategy{
@@ -115,6 +111,21 @@ func Set(replicas int32, changes ...Change) *v1beta1.StatefulSet {
 		change(set)
 	}
 	return set
+}
+
+// labels are those of pods, a map of its own for each user.
+func labels() map[string]string { return map[string]string{"app": Name} }
+
+// template is the pod of a set to begin with.
+func template() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels()},
+		Spec: corev1.PodSpec{
+			ReadinessGates:                []corev1.PodReadinessGate{{ConditionType: shared.GateInPlaceUpdateReady}},
+			TerminationGracePeriodSeconds: ptr.To[int64](5),
+			Containers:                    []corev1.Container{{Name: "main", Image: V1}},
+		},
+	}
 }
 
 // MaxUnavailable is a change: a number or a percentage.
@@ -170,15 +181,17 @@ func Reserve(ordinals ...string) Change {
 
 // Claims is a change: one claim template of a storage class, named "data".
 func Claims(class, size string) Change {
-	return func(set *v1beta1.StatefulSet) {
-		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{
-			ObjectMeta: metav1.ObjectMeta{Name: "data"},
-			Spec: corev1.PersistentVolumeClaimSpec{
-				StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
-			},
-		}}
-	}
+	return func(set *v1beta1.StatefulSet) { set.Spec.VolumeClaimTemplates = claims(class, size) }
+}
+
+func claims(class, size string) []corev1.PersistentVolumeClaim {
+	return []corev1.PersistentVolumeClaim{{
+		ObjectMeta: metav1.ObjectMeta{Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+		},
+	}}
 }
 
 // Update changes the set.
