@@ -629,3 +629,29 @@ func TestCloneSetTellsHowItIs(t *testing.T) {
 		s.Eventually("there is an event "+reason, func(ctx context.Context) error { return eventOf(ctx, s, reason) })
 	}
 }
+
+// TestCloneSetIsLeftAlone has the annotation that keeps the operator away, in the middle of a rollout.
+func TestCloneSetIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := scenario.StartClones(t, env, 4, limits.Rules{}, held)
+	s.Done()
+	s.Update(scenario.CloneImage(scenario.V2))
+	s.Await("one is edited", scenario.Number(1, "being edited", scenario.Edited(scenario.V2)))
+	s.Update(func(set *v1beta1.CloneSet) { metav1.SetMetaDataAnnotation(&set.ObjectMeta, shared.AnnotationPaused, "true") })
+	s.Eventually("the set says that it is left alone", func(context.Context) error {
+		for _, c := range s.Set().Status.Conditions {
+			if c.Type == v1beta1.CloneSetStalled && c.Status == corev1.ConditionTrue && c.Reason == v1beta1.ReasonReconciliationPaused {
+				return nil
+			}
+		}
+		return fmt.Errorf("the conditions are %+v", s.Set().Status.Conditions)
+	})
+	s.Delete(scenario.Named(s.Names(scenario.WithImage(scenario.V1))[0]))
+	s.Release(scenario.Staying)
+	s.Rests("nobody takes the place of a pod that is gone, and no other one is edited", both(2, 1), scenario.Number(3, "left", func(*corev1.Pod) bool { return true }))
+	s.Update(func(set *v1beta1.CloneSet) { delete(set.Annotations, shared.AnnotationPaused) })
+	s.Release(scenario.Staying)
+	s.Done()
+	s.Await("all are updated", both(0, 4))
+	s.AwaitCondition(v1beta1.CloneSetStalled, corev1.ConditionFalse, "")
+}
