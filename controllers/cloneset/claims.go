@@ -101,7 +101,8 @@ func (p *planner) returning() (n int, after time.Duration) {
 	}
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
-		if pod.Object.DeletionTimestamp == nil || pod.Doom == podset.DoomFinished || len(p.claimsOf[pod.Slot]) == 0 || !p.usable(pod.Slot) {
+		// A pod whose containers have all ended is there a moment longer.
+		if pod.Object.DeletionTimestamp == nil || len(p.claimsOf[pod.Slot]) == 0 || !p.usable(pod.Slot) {
 			continue
 		}
 		if left := pod.Object.DeletionTimestamp.Add(overdue).Sub(p.s.Now); left > 0 {

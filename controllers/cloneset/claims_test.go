@@ -96,6 +96,11 @@ func TestANewPodWaitsForTheClaimsOfATerminatingOne(t *testing.T) {
 	w.expect("a pod for which nothing comes back", w.actions(), "1 Create ScaleOut 1")
 
 	w = newWorld(t, 2, claimTemplates("data"), reuse)
+	w.do(deleted(0), change("p01", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }))
+	w.pass()
+	w.expect("while it is still there with all containers ended", w.actions(), "")
+
+	w = newWorld(t, 2, claimTemplates("data"), reuse)
 	w.do(deleted(overdue))
 	w.pass()
 	w.expect("when it is overdue", w.actions(), "1 Create ScaleOut 1")
