@@ -164,9 +164,7 @@ func TestCloneSetClaims(t *testing.T) {
 				}
 				return claimsFit(t, s)
 			})
-			if err := s.Client.Delete(t.Context(), s.Set()); err != nil {
-				t.Fatal(err)
-			}
+			deleteSet(t, s)
 			s.Eventually("everything has gone", func(context.Context) error {
 				if n, pods := len(claimsOf(t, s)), s.Pods(); n+len(pods) > 0 {
 					return fmt.Errorf("there are %d claims and %d pods", n, len(pods))
@@ -637,7 +635,9 @@ func TestCloneSetIsLeftAlone(t *testing.T) {
 	s.Done()
 	s.Update(scenario.CloneImage(scenario.V2))
 	s.Await("one is edited", scenario.Number(1, "being edited", scenario.Edited(scenario.V2)))
-	s.Update(func(set *v1beta1.CloneSet) { metav1.SetMetaDataAnnotation(&set.ObjectMeta, shared.AnnotationPaused, "true") })
+	s.Update(func(set *v1beta1.CloneSet) {
+		metav1.SetMetaDataAnnotation(&set.ObjectMeta, shared.AnnotationPaused, "true")
+	})
 	s.Eventually("the set says that it is left alone", func(context.Context) error {
 		for _, c := range s.Set().Status.Conditions {
 			if c.Type == v1beta1.CloneSetStalled && c.Status == corev1.ConditionTrue && c.Reason == v1beta1.ReasonReconciliationPaused {

@@ -134,7 +134,6 @@ func (c *Clones) explain() {
 	set := &v1beta1.CloneSet{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Name(), Name: Name}, set); err != nil {
 		c.t.Logf("reading the set of the failed test: %v", err)
-		return
 	}
 	for _, condition := range set.Status.Conditions {
 		c.t.Logf("%s is %s: %s: %s", condition.Type, condition.Status, condition.Reason, condition.Message)
