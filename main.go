@@ -54,6 +54,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
 	webhooks "github.com/kruise-operator/kruise-operator/internal/webhook"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/reach"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 )
 
@@ -309,10 +310,10 @@ func webhookServer(ctx context.Context, c *config.Config, direct client.Client, 
 	options.TLSOpts = []func(*tls.Config){certificate.TLS}
 	served := handover.NewServer(options, sockets)
 	keep := func(mgr ctrl.Manager) error { return mgr.Add(certificate) }
-	if handover.Again() || !c.Enabled("StatefulSet") {
+	if handover.Again() || !slices.ContainsFunc(reach.Kinds(), c.Enabled) {
 		return served, keep, nil // It was checked before the restart, or there is nothing to ask about.
 	}
-	// The check asks about a StatefulSet. Entries of a kind that was off until now have to come back first.
+	// The check asks about a kind that is on. Entries of one that was off until now have to come back first.
 	if own, err := ownWebhooks(c, direct); err != nil {
 		return nil, nil, err
 	} else if own != nil {

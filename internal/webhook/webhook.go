@@ -52,6 +52,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 // server has stopped, so that its port is free again.
 func Reach(ctx context.Context, server webhook.Server, deps Deps, url string) error {
 	deps.Reached = reach.New()
+	deps.Reached.Enabled = deps.Enabled
 	Register(server, deps)
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -41,6 +41,9 @@ const (
 
 // Probe recognizes its own requests among those that arrive. A nil Probe watches nothing.
 type Probe struct {
+	// Enabled says which kinds have webhooks; nil: all have.
+	Enabled func(kind string) bool
+
 	token   string
 	reached atomic.Bool
 }
@@ -61,17 +64,24 @@ func (p *Probe) Watch(h admission.Handler) admission.Handler {
 	})
 }
 
-// Check asks the API server for the dry-run creation of a CloneSet and returns nil when that led to this process. The question is in the
-// older version, so that the API server has to have it converted before it calls a webhook. url is where the API server was told to
-// call, for the error, which says what to do.
+// Kinds are those that a probe can ask about, the one that it prefers first. The API server has a CloneSet converted before it calls a
+// webhook, so that one question proves both.
+func Kinds() []string { return []string{"CloneSet", "StatefulSet"} }
+
+// Check asks the API server for the dry-run creation of an object in the older version and returns nil when that led to this process.
+// At least one of Kinds must be enabled. url is where the API server was told to call, for the error, which says what to do.
 func (p *Probe) Check(ctx context.Context, c client.Client, url string) error {
 	p.reached.Store(false)
+	kind := "StatefulSet"
+	if p.Enabled == nil || p.Enabled("CloneSet") {
+		kind = "CloneSet"
+	}
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
 		try, cancel := context.WithTimeout(ctx, tryTimeout)
 		defer cancel()
 		// What a try says that was cut off by the end of patience explains nothing.
-		if err := c.Create(try, p.question(), client.DryRunAll); ctx.Err() == nil || last == nil {
+		if err := c.Create(try, p.question(kind), client.DryRunAll); ctx.Err() == nil || last == nil {
 			last = err
 		}
 		return p.reached.Load(), nil
@@ -82,8 +92,8 @@ func (p *Probe) Check(ctx context.Context, c client.Client, url string) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("checking that the API server reaches the webhooks at %s: %w", url, ctx.Err())
 	case last == nil:
-		return fmt.Errorf("the API server did not ask this process at %s about a CloneSet: the webhook configurations "+
-			"kruise-operator-mutating and kruise-operator-validating are missing or lead elsewhere; run `install` with the same URL", url)
+		return fmt.Errorf("the API server did not ask this process at %s about a %s: the webhook configurations "+
+			"kruise-operator-mutating and kruise-operator-validating are missing or lead elsewhere; run `install` with the same URL", url, kind)
 	case isCallFailure(last):
 		return fmt.Errorf("the API server cannot reach the webhooks of this process at %s: %w; set WEBHOOK_URL to an address "+
 			"of this machine that the API server can call and run `install` again, or run the operator in the cluster", url, last)
@@ -105,20 +115,22 @@ func isCallFailure(err error) bool {
 	return strings.Contains(message, "failed calling webhook") || strings.Contains(message, "conversion webhook for")
 }
 
-func (p *Probe) question() *appsv1alpha1.CloneSet {
+func (p *Probe) question(kind string) client.Object {
 	labels := map[string]string{"app.kubernetes.io/name": "kruise-operator-reach-probe"}
-	return &appsv1alpha1.CloneSet{
-		ObjectMeta: metav1.ObjectMeta{
-			GenerateName: "kruise-operator-reach-probe-",
-			Namespace:    metav1.NamespaceDefault,
-			Annotations:  map[string]string{annotation: p.token},
-		},
-		Spec: appsv1alpha1.CloneSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
-			},
-		},
+	meta := metav1.ObjectMeta{
+		GenerateName: "kruise-operator-reach-probe-",
+		Namespace:    metav1.NamespaceDefault,
+		Annotations:  map[string]string{annotation: p.token},
 	}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
+	}
+	if kind == "CloneSet" {
+		return &appsv1alpha1.CloneSet{ObjectMeta: meta, Spec: appsv1alpha1.CloneSetSpec{Selector: selector, Template: template}}
+	}
+	set := &appsv1alpha1.StatefulSet{ObjectMeta: meta}
+	set.Spec.Selector, set.Spec.Template = selector, template
+	return set
 }
