@@ -75,7 +75,9 @@ func defaultContainer(c *corev1.Container, hostNetwork bool) {
 func defaultCommon(c *corev1.Container) {
 	setIfZero(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	setIfZero(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
-	setIfZero(&c.ImagePullPolicy, pullPolicyByTag(c.Image))
+	if c.ImagePullPolicy == "" {
+		c.ImagePullPolicy = pullPolicyByTag(c.Image)
+	}
 	for i := range c.Ports {
 		setIfZero(&c.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
