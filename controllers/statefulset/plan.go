@@ -463,7 +463,7 @@ func (p *planner) countUnavailable() {
 //
 // Ordered: all but the partition's share of the lowest ordinals, from the highest down. Unordered: as many as the partition
 // leaves, where pods that are updated, are terminating or will be created at the update revision are the first to count; the
-// rest go by priority, and from the highest ordinal down among equals.
+// rest go by priority, among equals those that serve nobody first, and from the highest ordinal down.
 func (p *planner) orderTargets() {
 	if !p.unordered {
 		for _, pod := range slices.Backward(p.pods) {
@@ -485,6 +485,8 @@ func (p *planner) orderTargets() {
 			p.targets = append(p.targets, pod.Pod)
 		}
 	}
+	// Else the partition could keep a broken pod that uses up maxUnavailable, and none would ever move.
+	slices.SortStableFunc(waiting, func(a, b *podset.Pod) int { return cmp.Compare(rank(a), rank(b)) })
 	ordered, err := podorder.ForUpdate(waiting, all, func(pod *podset.Pod) *corev1.Pod { return pod.Object }, podorder.UpdateOrder{Priority: p.priority})
 	if err != nil {
 		p.pass.Hold(podset.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.unorderedUpdate.%v", err)})
@@ -494,6 +496,18 @@ func (p *planner) orderTargets() {
 	missing := p.ordinals.Len() - len(p.pods)
 	keep := max(p.partition-min(missing, max(p.partition-p.old, 0)), 0)
 	p.targets = append(p.targets, ordered[:max(len(ordered)-keep, 0)]...)
+}
+
+// rank is where a pod stands among those of equal priority: 0 when it waits at its hook to be updated, 1 when it serves nobody, 2 for others.
+func rank(pod *podset.Pod) int {
+	switch {
+	case pod.State == shared.StatePreparingUpdate:
+		return 0
+	case !pod.InService():
+		return 1
+	default:
+		return 2
+	}
 }
 
 func (p *planner) outdated(pod *podset.Pod) bool {

@@ -374,6 +374,10 @@ func TestPlan(t *testing.T) {
 					{Weight: 10, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "canary"}}}}})},
 			want: []string{"Delete web-1 Outdated", "Delete web-3 Outdated"}, held: []string{"MaxUnavailable"},
 		},
+		"the partition of an unordered update keeps pods that serve before a broken one": {
+			replicas: 3, steps: []func(*world){unordered(nil), partition(1), running, image("2"), unready(0)},
+			want: []string{"Delete web-0 Outdated"}, held: []string{"MaxUnavailable", "Partition"},
+		},
 		"updated pods are the first to count against the partition of an unordered update": {
 			replicas: 4, steps: []func(*world){unordered(nil), partition(3), running, label(shared.LabelControllerRevisionHash, "web-2", 0), image("2")},
 			held: []string{"Partition"},
