@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -33,12 +35,14 @@ type Exploration[W comparable] struct {
 	Changes func(*World[W]) []Change[W]
 	// Always holds in every step of the controller.
 	Always []Invariant[W]
+	// Resting holds in every world in which nothing is planned; the error says what is left undone. May be nil.
+	Resting func(w *World[W]) error
 	// Goal says that the world is as it should be. From every world some goal must be reachable without harm and without the user
 	// changing anything.
 	Goal func(w *World[W], plan podset.Plan) bool
 	// Rename gives a pod the name, and everything that follows from it, that the i-th pod has. With it, worlds are one that differ only in
-	// which pod has which name. Names then mean nothing but an order: planning is done for every order that the names of a world can
-	// be in, see MaxOrders. Only for workloads without claims. May be nil.
+	// which pod has which name. Names then mean nothing but an order: planning is done for every order that the names of a world's
+	// living pods can be in, see MaxOrders. Only for workloads without claims. May be nil.
 	Rename func(pod *corev1.Pod, i int)
 	// MaxOrders is for how many orders of its names a world is planned in at most. When omitted, it is 24: all there are of four pods.
 	MaxOrders int
@@ -126,6 +130,9 @@ func Explore[W comparable](t testing.TB, e Exploration[W]) Result {
 	return result
 }
 
+// Full says that large explorations are wanted too: those that are no part of the daily tests.
+func Full() bool { return os.Getenv("EXPLORE") == "full" }
+
 // batch is how many worlds are expanded before their successors are stored.
 const batch = 4096
 
@@ -140,6 +147,7 @@ func (e Exploration[W]) Run() Result {
 	if e.Workers == 0 {
 		e.Workers = 2
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // much is made, little of it is thrown away
 	x := &explorer[W]{Exploration: e, atlas: newAtlas(e.Cluster, !e.Plain), index: map[key]int32{}, seeds: newSeeds()}
 	for _, w := range e.Start {
 		w = w.clone()
@@ -341,6 +349,9 @@ func (x *explorer[W]) expand(n int32, due [kinds]bool) (out expansion[W]) {
 	recheck := false
 	if due[itself] {
 		plan, after := x.Step(w)
+		if out.failure = x.leftUndone(w, plan, after); out.failure != "" {
+			return out
+		}
 		recheck = plan.RecheckAfter > 0
 		out.goal, out.idle, out.waits = x.Goal(w, plan), len(plan.Actions) == 0 && after == w.Set, plan.RecheckAfter == 0
 		if n%32 == 0 {
@@ -371,12 +382,27 @@ func (x *explorer[W]) expand(n int32, due [kinds]bool) (out expansion[W]) {
 	return out
 }
 
+// leftUndone says what a world that nothing is planned in leaves to be done; empty when that is nothing.
+func (x *explorer[W]) leftUndone(w *World[W], plan podset.Plan, after W) string {
+	if x.Resting == nil || len(plan.Actions) > 0 || after != w.Set {
+		return ""
+	}
+	if err := x.Resting(w); err != nil {
+		return "nothing is planned, but " + err.Error()
+	}
+	return ""
+}
+
 // otherOrders adds what the controller does when the names of the pods are in another order.
 func (x *explorer[W]) otherOrders(s *state[W], out *expansion[W], recheck *bool) {
 	known := map[string]bool{}
-	var classes []id
+	var classes, last []id
 	for _, p := range s.pods {
-		if p != 0 {
+		switch {
+		case p == 0:
+		case passedOver(x.atlas.pods.get(p)):
+			last = append(last, x.atlas.classOf(p, x.Rename))
+		default:
 			classes = append(classes, x.atlas.classOf(p, x.Rename))
 		}
 	}
@@ -387,11 +413,14 @@ func (x *explorer[W]) otherOrders(s *state[W], out *expansion[W], recheck *bool)
 			return
 		}
 		named := state[W]{set: s.set}
-		for i, class := range classes {
+		for i, class := range append(classes[:len(classes):len(classes)], last...) {
 			named.pods[i] = x.atlas.member(class, i, x.Rename)
 		}
 		w := expand(x.atlas, &named)
 		plan, after := x.Step(w)
+		if out.failure = x.leftUndone(w, plan, after); out.failure != "" {
+			return
+		}
 		*recheck = *recheck || plan.RecheckAfter > 0
 		out.goal = out.goal && x.Goal(w, plan)
 		out.idle = out.idle && len(plan.Actions) == 0 && after == w.Set
@@ -404,6 +433,12 @@ func (x *explorer[W]) otherOrders(s *state[W], out *expansion[W], recheck *bool)
 			})
 		}
 	}
+}
+
+// passedOver says that a pod is terminating or has finished. No planner chooses among such pods, so where they stand in the order of names
+// means nothing; that this is harmless is shown where names are compared.
+func passedOver(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
 // planOf is what a plan does, without the names of pods.
@@ -452,8 +487,10 @@ func nextOrder(numbers []id) bool {
 func (x *explorer[W]) controllerSteps(s *state[W], w *World[W], plan podset.Plan, after W, add func(edge[W])) {
 	whole := w.clone()
 	var wrong error
-	for _, action := range plan.Actions {
-		if err := x.apply(whole, action); err != nil && wrong == nil {
+	requests := make([]request, len(plan.Actions))
+	for i, action := range plan.Actions {
+		requests[i] = requestOf(action)
+		if err := x.apply(whole, requests[i]); err != nil && wrong == nil {
 			wrong = err
 		}
 	}
@@ -464,10 +501,10 @@ func (x *explorer[W]) controllerSteps(s *state[W], w *World[W], plan podset.Plan
 		e.label = func() string { return "the controller: " + describePlan(plan) }
 		add(e)
 	}
-	for _, action := range plan.Actions {
+	for i, action := range plan.Actions {
 		if len(plan.Actions) > 1 || after != w.Set {
 			single := w.clone()
-			err := x.apply(single, action)
+			err := x.apply(single, requests[i])
 			e := x.event(s, w, single, []podset.Action{action}, err)
 			e.forward = true
 			e.label = func() string { return "the controller, only: " + DescribeAction(action) }
@@ -475,7 +512,7 @@ func (x *explorer[W]) controllerSteps(s *state[W], w *World[W], plan podset.Plan
 		}
 		for _, half := range Halves(action) {
 			partly := w.clone()
-			err := x.apply(partly, half)
+			err := x.apply(partly, requestOf(half))
 			e := x.event(s, w, partly, []podset.Action{action}, err)
 			e.label = func() string { return "the controller, half of: " + DescribeAction(action) }
 			add(e)
@@ -531,35 +568,52 @@ func (x *explorer[W]) clusterSteps(s *state[W], w *World[W], due [kinds]bool, re
 	}
 }
 
+// request is an action with what it asks for as text.
+type request struct {
+	podset.Action
+	change, created string
+}
+
+func requestOf(action podset.Action) request {
+	r := request{Action: action}
+	if !action.Edit.IsZero() {
+		change, err := json.Marshal(action.Edit)
+		if err != nil {
+			panic(fmt.Sprintf("encoding an edit: %v", err))
+		}
+		r.change = string(change)
+	}
+	if action.Verb == podset.VerbCreate {
+		created, err := action.Pod.Marshal()
+		if err != nil {
+			panic(fmt.Sprintf("encoding pod %s: %v", action.Pod.Name, err))
+		}
+		r.created = string(created)
+	}
+	return r
+}
+
 // apply is Apply, with what it makes of a pod remembered.
-func (x *explorer[W]) apply(w *World[W], action podset.Action) error {
+func (x *explorer[W]) apply(w *World[W], action request) error {
 	var key result
 	before := (*corev1.Pod)(nil)
 	if action.Pod != nil {
 		before = w.Pod(action.Pod.Name)
 	}
-	change, err := json.Marshal(action.Edit)
-	if err != nil {
-		return fmt.Errorf("encoding an edit: %w", err)
-	}
 	switch {
 	case action.Verb == podset.VerbCreate && before == nil:
-		created, err := action.Pod.Marshal()
-		if err != nil {
-			return fmt.Errorf("encoding pod %s: %w", action.Pod.Name, err)
-		}
-		key = result{verb: action.Verb, edit: string(change), created: string(created)}
+		key = result{verb: action.Verb, edit: action.change, created: action.created}
 	case before != nil && (action.Verb == podset.VerbEdit || action.Verb == podset.VerbDelete):
-		key = result{pod: before, verb: action.Verb, edit: string(change)}
+		key = result{pod: before, verb: action.Verb, edit: action.change}
 	default:
-		return Apply(w, action)
+		return Apply(w, action.Action)
 	}
 	if known := x.atlas.resultOf(key); known != nil {
 		createClaims(w, action.Claims)
 		w.put(known)
 		return nil
 	}
-	if err := Apply(w, action); err != nil {
+	if err := Apply(w, action.Action); err != nil {
 		return err
 	}
 	normal := x.atlas.normal(w.Pod(action.Pod.Name))

@@ -192,6 +192,14 @@ func TestExplorationSaysWhatWasCut(t *testing.T) {
 	}
 }
 
+func TestExplorationAsksWhatIsLeftUndone(t *testing.T) {
+	e := toyExploration(toyPlanner{})
+	e.Resting = func(*World[toy]) error { return errors.New("something is left") }
+	if result := e.Run(); !strings.Contains(result.Failure, "nothing is planned, but something is left") {
+		t.Errorf("got %s", result.Failure)
+	}
+}
+
 func TestExplorationIsTheSameEachTime(t *testing.T) {
 	one, three := toyExploration(toyPlanner{waitsForBroken: true}), toyExploration(toyPlanner{waitsForBroken: true})
 	one.Workers, three.Workers = 1, 3
