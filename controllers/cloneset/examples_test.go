@@ -134,6 +134,21 @@ func TestParkedPodsAreReplacedAtOnceWhenExcluded(t *testing.T) {
 	w.expectPods("p02:1, p03:1, p04:1")
 }
 
+func TestParkedPodsThatAreBroughtBackNeedNoReplacement(t *testing.T) {
+	w := newWorld(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}))
+	w.set.Spec.ScaleStrategy.ExcludePreparingDelete = true
+	w.rest(replicas(2))
+	parked := slices.IndexFunc(w.Pods, func(p *corev1.Pod) bool {
+		return p.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingDelete)
+	})
+	w.expect("a pod is parked", parked >= 0, true)
+	w.do(replicas(3))
+	w.pass()
+	w.expect("pods", len(w.Pods), 3)
+	w.rest()
+	w.expectPods("p01:1, p02:1, p03:1")
+}
+
 func TestOnDelete(t *testing.T) {
 	w := newWorld(t, 5, onDelete)
 	w.rest(image("2"))

@@ -119,7 +119,7 @@ func Plan(set *appsv1beta1.CloneSet, s podset.Snapshot, o Options) podset.Plan {
 
 	scale := p.count(p.census(o.PreparingUpdateAsUpdate))
 	p.leave()
-	p.create(scale)
+	p.create(p.withReturned(scale))
 	p.removeSpecified()
 	p.scaleIn(scale)
 	p.move(p.count(p.census(false)))
@@ -147,6 +147,8 @@ type planner struct {
 	// existing are the slots that have a pod object, whatever its state; leaving are the pods whose deletion this pass works at.
 	existing map[podset.Slot]bool
 	leaving  map[string]bool
+	// back is how many pods at their preDelete hook are brought back by this pass.
+	back int
 }
 
 func newPlanner(set *appsv1beta1.CloneSet, s *podset.Snapshot, w wanted, o Options) *planner {
@@ -251,8 +253,18 @@ func (p *planner) leave() {
 		default:
 			need--
 			*lack--
+			p.back++
 		}
 	}
+}
+
+// withReturned is what is left to create: parked pods that are brought back take the places of new ones, even where parked pods do not count.
+func (p *planner) withReturned(s steps) steps {
+	if p.excludeParked {
+		s.create = max(s.create-p.back, 0)
+		s.createOld = min(s.createOld, s.create)
+	}
+	return s
 }
 
 func (p *planner) marksNotReady() bool {
