@@ -45,6 +45,10 @@ test: ## Pass all tests and print a summary of what ran, what was skipped and wh
 test-unit: ## Tables, stories and the exhaustive exploration of planners; needs no cluster.
 	@go run ./tests/cmd/suites unit exploration
 
+.PHONY: explore-full
+explore-full: ## Explore the large cases of planners too: hours on two cores, some gigabytes, and what is cut says so.
+	@EXPLORE=full go test -count=1 -timeout=12h -v -run='^TestExplore$$' ./controllers/statefulset ./controllers/cloneset
+
 .PHONY: test-integration
 test-integration: ## Admission, status, ownership, watches and the public typed client against a real API server.
 	@go run ./tests/cmd/suites framework integration
