@@ -235,9 +235,19 @@ func (o *OLM) CSV(ctx context.Context, namespace, name string) (phase, reason st
 
 // Approve approves the InstallPlan by which a Subscription installs a ClusterServiceVersion, and waits until it has been carried out.
 //
-// OLM sometimes makes two plans and forgets the first one. The one that counts is in the Subscription's status, and waits.
+// OLM sometimes makes two plans and forgets the first one. The one that counts is in the Subscription's status, and waits. Once it has been
+// carried out, the status may already name the plan for the next version.
 func (o *OLM) Approve(ctx context.Context, namespace, subscription, csv string) error {
+	var approved []*unstructured.Unstructured
 	return Until(ctx, 90*time.Second, "the InstallPlan for "+csv+" is carried out", func(ctx context.Context) error {
+		for _, plan := range approved {
+			if err := o.Client.Get(ctx, client.ObjectKeyFromObject(plan), plan); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+			if phase, _, _ := unstructured.NestedString(plan.Object, "status", "phase"); phase == "Complete" {
+				return nil
+			}
+		}
 		sub := Object("Subscription", namespace, subscription)
 		if err := o.Client.Get(ctx, client.ObjectKeyFromObject(sub), sub); err != nil {
 			return err
@@ -259,6 +269,7 @@ func (o *OLM) Approve(ctx context.Context, namespace, subscription, csv string) 
 			return err
 		}
 		if phase == "RequiresApproval" {
+			approved = append(approved, Object("InstallPlan", namespace, name))
 			err = o.Client.Patch(ctx, plan, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"approved":true}}`)))
 		}
 		if phase != "Complete" {
