@@ -236,9 +236,19 @@ func (o *OLM) CSV(ctx context.Context, namespace, name string) (phase, reason st
 // Approve approves the InstallPlan by which a Subscription installs a ClusterServiceVersion, and waits until it has been carried out.
 //
 // OLM sometimes makes two plans and forgets the first one. The one that counts is in the Subscription's status, and waits. Once it has been
-// carried out, the status may already name the plan for the next version.
+// carried out, the status may already name the plan for the next version. And OLM sometimes misses that the version before has arrived, and
+// makes no plan until something happens to the Subscription: it is touched every ten seconds.
 func (o *OLM) Approve(ctx context.Context, namespace, subscription, csv string) error {
 	var approved []*unstructured.Unstructured
+	touched := time.Now()
+	touch := func(ctx context.Context, sub *unstructured.Unstructured) error {
+		if time.Since(touched) < 10*time.Second {
+			return nil
+		}
+		touched = time.Now()
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/touched":%q}}}`, touched.Format(time.RFC3339))
+		return o.Client.Patch(ctx, sub, client.RawPatch(types.MergePatchType, patch))
+	}
 	return Until(ctx, 90*time.Second, "the InstallPlan for "+csv+" is carried out", func(ctx context.Context) error {
 		for _, plan := range approved {
 			if err := o.Client.Get(ctx, client.ObjectKeyFromObject(plan), plan); client.IgnoreNotFound(err) != nil {
@@ -254,7 +264,7 @@ func (o *OLM) Approve(ctx context.Context, namespace, subscription, csv string) 
 		}
 		name, found, err := unstructured.NestedString(sub.Object, "status", "installPlanRef", "name")
 		if err != nil || !found {
-			return errors.Join(errors.New("the Subscription has no InstallPlan"), err)
+			return errors.Join(errors.New("the Subscription has no InstallPlan"), err, touch(ctx, sub))
 		}
 		plan := Object("InstallPlan", namespace, name)
 		if err := o.Client.Get(ctx, client.ObjectKeyFromObject(plan), plan); err != nil {
@@ -262,7 +272,7 @@ func (o *OLM) Approve(ctx context.Context, namespace, subscription, csv string) 
 		}
 		names, _, err := unstructured.NestedStringSlice(plan.Object, "spec", "clusterServiceVersionNames")
 		if err != nil || !slices.Contains(names, csv) {
-			return errors.Join(fmt.Errorf("the InstallPlan installs %v", names), err)
+			return errors.Join(fmt.Errorf("the InstallPlan installs %v", names), err, touch(ctx, sub))
 		}
 		phase, _, err := unstructured.NestedString(plan.Object, "status", "phase")
 		if err != nil {
