@@ -399,7 +399,9 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 	}
 	start := &podsettest.World[fleet]{Set: fleet{replicas: l.replicas, reserved: -1, partition: l.partition}}
 	if !l.empty {
-		l.bringUp(t, start, cluster)
+		if err := podsettest.BringUp(start, cluster, l.step, 200); err != nil {
+			t.Fatal(err)
+		}
 	}
 	e := podsettest.Exploration[fleet]{
 		Start: []*podsettest.World[fleet]{start}, MaxStates: l.most(), MayCut: l.large, Step: l.step, Cluster: cluster, Harm: l.harm,
@@ -429,33 +431,6 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 		e.Always = append(e.Always, podsettest.GraceHolds[fleet]())
 	}
 	return e
-}
-
-// bringUp lets the set create its pods and the cluster run them, until nothing is left to do.
-func (l *lab) bringUp(t *testing.T, w *podsettest.World[fleet], cluster podsettest.Cluster) {
-	t.Helper()
-	for range 200 {
-		plan, after := l.step(w)
-		for _, action := range plan.Actions {
-			if err := podsettest.Apply(w, action); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.Set = after
-		moved := false
-		for _, pod := range slices.Clone(w.Pods) {
-			for _, move := range []podsettest.Move{podsettest.Start, podsettest.BecomeReady, podsettest.Sync, podsettest.Rehook, podsettest.Elapse} {
-				if podsettest.Do(w, cluster, pod.Name, move) == nil {
-					moved = true
-					break
-				}
-			}
-		}
-		if !moved && len(plan.Actions) == 0 {
-			return
-		}
-	}
-	t.Fatalf("the set does not come up:\n%s", w)
 }
 
 // TestExplore visits every world that small sets can get into, with everything that kubelets, users and bad luck can do in any
