@@ -8,6 +8,7 @@ package handover
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,11 +121,11 @@ func TestServerServesAgainAtTheSameSocket(t *testing.T) {
 	certificate := backend.TLS.Certificates[0]
 	address := freeAddress(t)
 	host, port := split(t, address)
-	sockets := &Sockets{}
 	options := webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil }
 	}}}
 	for range 2 {
+		sockets := &Sockets{}
 		server := NewServer(options, sockets)
 		if err := server.StartedChecker()(nil); err == nil {
 			t.Error("ready before it serves")
@@ -149,12 +151,19 @@ func TestServerServesAgainAtTheSameSocket(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		entries, err := sockets.pass()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv(inherited, entries)
+		t.Setenv(inherited, fmt.Sprintf("%s=%d", address, duplicate(t, sockets.kept[address])))
 	}
+}
+
+// duplicate returns a descriptor that belongs to nobody yet, as after a replacement of the program: two owners of one would close it twice,
+// the second time when it has long been something else.
+func duplicate(t *testing.T, file *os.File) int {
+	t.Helper()
+	descriptor, err := syscall.Dup(int(file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return descriptor
 }
 
 func dial(ctx context.Context, address string) (net.Conn, error) {
