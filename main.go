@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -40,6 +39,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -62,11 +62,6 @@ import (
 const lease = "kruise-operator-manager"
 
 func main() {
-	// The heap is mostly caches that stay. Collecting when half as much again has been allocated, instead of as much again, keeps
-	// the peak of a rollout near what is needed, for a few per cent of the CPU. GOGC still has the last word.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
 	// Exit as soon as the manager has stopped: the lease is given back by then, and another replica may lead already.
 	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -369,13 +364,18 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, operator ope
 	if operator.Watch {
 		operator.Versions = append(operator.Versions, kubernetes(mgr, log)...)
 	}
-	deps := controllers.Deps{Config: c, Metrics: own, Clock: clock.RealClock{}, Log: log.WithName("setup"), Guard: guard, Operator: operator}
+	accepted := templatecheck.NewAccepted(clock.RealClock{})
+	deps := controllers.Deps{
+		Config: c, Metrics: own, Accepted: accepted, Clock: clock.RealClock{}, Log: log.WithName("setup"), Guard: guard, Operator: operator,
+	}
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
 		return err
 	}
 	ready := healthz.Ping
 	if c.WebhookPort != 0 {
-		if err := webhooks.Setup(mgr, admission(c, direct)); err != nil {
+		served := admission(c, direct)
+		served.Accepted = accepted
+		if err := webhooks.Setup(mgr, served); err != nil {
 			return err
 		}
 		ready = mgr.GetWebhookServer().StartedChecker()

@@ -25,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/index"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/recorder"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -36,8 +37,10 @@ import (
 type Deps struct {
 	Config  *config.Config
 	Metrics *metrics.Metrics
-	Clock   clock.WithTicker
-	Log     logr.Logger
+	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
+	Accepted *templatecheck.Accepted
+	Clock    clock.WithTicker
+	Log      logr.Logger
 	// Guard holds reconcilers back while OpenKruise is in charge. Nil never does.
 	Guard *takeover.Guard
 	// Operator is for the reconciler of the operator's own configuration; what follows from the other fields is filled in.
@@ -185,6 +188,7 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers 
 		Metrics:          deps.Metrics,
 		Pool:             all.pool,
 		PullJobs:         all.pullJobs,
+		Accepted:         deps.Accepted,
 		Clock:            deps.Clock,
 		Guard:            deps.Guard,
 		Workers:          workers,

@@ -29,6 +29,8 @@ import (
 type Deps struct {
 	// Client asks the API server directly; nothing it reads comes from a cache, and all it writes are dry runs.
 	Client client.Client
+	// Accepted are templates that the server would take, shared with the controllers. Nil remembers none.
+	Accepted *templatecheck.Accepted
 	// CloneSet and StatefulSet are the gates of their admission.
 	CloneSet    cloneset.Options
 	StatefulSet statefulset.Options
@@ -80,7 +82,7 @@ func Register(server webhook.Server, deps Deps) {
 		}
 		server.Register(path, &admission.Webhook{Handler: deps.Reached.Watch(handler)})
 	}
-	templates := templatecheck.Checker{Client: deps.Client}
+	templates := templatecheck.Checker{Client: deps.Client, Accepted: deps.Accepted}
 	classes := statefulset.StorageClasses{Reader: deps.Client}
 
 	server.Register(conversion.Path, conversion.Handler{})

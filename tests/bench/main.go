@@ -34,7 +34,8 @@ type options struct {
 	pods, clones, recreated, sets, large int
 	runs                                 int
 	idle                                 time.Duration
-	unavailable, surge                   int // percent
+	unavailable, surge                   int      // percent
+	args                                 []string // of the operator
 	json                                 string
 }
 
@@ -60,6 +61,7 @@ func main() {
 	cmd.Flags().DurationVar(&o.idle, "idle", 60*time.Second, "how long the operator is watched at rest")
 	cmd.Flags().IntVar(&o.unavailable, "max-unavailable", 20, "percentage of pods updated in place at a time")
 	cmd.Flags().IntVar(&o.surge, "max-surge", 25, "percentage of pods that may be more while pods are replaced")
+	cmd.Flags().StringArrayVar(&o.args, "operator-arg", nil, "argument added to the operator's command line, for instance --pprof-bind-address=127.0.0.1:6060; may be repeated")
 	cmd.Flags().StringVar(&o.json, "json", "", "file to write the results to as JSON; - is standard output")
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -107,7 +109,7 @@ func bench(ctx context.Context, o options) error {
 		return err
 	}
 	defer nodes.Stop()
-	op, err := operator.Start(ctx, c, operator.Options{LeaderElect: true})
+	op, err := operator.Start(ctx, c, operator.Options{LeaderElect: true, Args: o.args})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -389,9 +390,16 @@ func isReady(pod *corev1.Pod) bool {
 // clear deletes every pod of the namespace at once and waits until they are gone.
 func (r *raw) clear(ctx context.Context) error {
 	none := int64(0)
-	err := r.client.CoreV1().Pods(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &none}, metav1.ListOptions{LabelSelector: labels.Everything().String()})
-	if err != nil {
-		return err
+	all := metav1.ListOptions{LabelSelector: labels.Everything().String()}
+	for {
+		err := r.client.CoreV1().Pods(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &none}, all)
+		if apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) {
+			continue // the server gives up after a minute, with thousands of pods before their end
+		}
+		if err != nil {
+			return err
+		}
+		break
 	}
 	return r.await(ctx, func(pods int, _ map[string]int) bool { return pods == 0 })
 }

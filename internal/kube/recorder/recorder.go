@@ -30,9 +30,9 @@ const (
 	// happens. An event costs the API server about as much as the write it tells of, so the rest of a thousand waits its turn.
 	objectBurst     = 25
 	objectPerSecond = 1
-	// All objects together send this many at once, and so many a second: client-go drops what exceeds a thousand at once.
-	burst     = 200
-	perSecond = 50
+	// All objects together send this many at once, and so many a second, for the same reason when hundreds of sets start.
+	burst     = 100
+	perSecond = 10
 	// waitingPerSecond is how many of those that wait go out each second.
 	waitingPerSecond = 10
 	// waiting is how many events may wait; more are dropped and counted.

@@ -9,15 +9,19 @@ package templatecheck
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -38,6 +42,30 @@ func (f Fault) String() string { return f.Field + ": " + f.Message }
 type Checker struct {
 	// Client creates the PodTemplate, as a dry run. It needs the permission to create podtemplates.
 	Client client.Writer
+	// Accepted is shared by who asks about the same templates. Nil remembers nothing.
+	Accepted *Accepted
+}
+
+// Accepted remembers for a minute which templates the server would take: admission asks about one, and then its controller does. What the
+// server refuses is not remembered, since a change elsewhere may be what mends it. It is safe for concurrent use.
+type Accepted struct{ templates *cache.LRUExpireCache }
+
+const (
+	acceptedTemplates = 1024
+	acceptedFor       = time.Minute
+)
+
+// NewAccepted returns an Accepted that knows no template.
+func NewAccepted(clock cache.Clock) *Accepted {
+	return &Accepted{templates: cache.NewLRUExpireCacheWithClock(acceptedTemplates, clock)}
+}
+
+type digest [sha256.Size]byte
+
+// digestOf is the same for the same question.
+func digestOf(question *corev1.PodTemplate) (digest, error) {
+	body, err := json.Marshal(question)
+	return sha256.Sum256(body), err
 }
 
 // Check returns the faults of a template whose pods get volumes from these claim templates. None means that the server would
@@ -48,8 +76,20 @@ func (c Checker) Check(ctx context.Context, namespace string, template *corev1.P
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "kruise-operator-template-check-"},
 		Template:   *withClaims(template, claims),
 	}
-	err := c.Client.Create(ctx, question, client.DryRunAll)
+	key, err := digestOf(question)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the pod template: %w", err)
+	}
+	if c.Accepted != nil {
+		if _, known := c.Accepted.templates.Get(key); known {
+			return nil, nil
+		}
+	}
+	err = c.Client.Create(ctx, question, client.DryRunAll)
 	if err == nil {
+		if c.Accepted != nil {
+			c.Accepted.templates.Add(key, nil, acceptedFor)
+		}
 		return nil, nil
 	}
 	if faults := faultsOf(err); len(faults) > 0 {

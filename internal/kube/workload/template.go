@@ -84,7 +84,7 @@ func (t *Tools) TemplateFault(ctx context.Context, object client.Object, templat
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.WriteTimeout)
 	defer cancel()
-	faults, err := templatecheck.Checker{Client: t.Client}.Check(ctx, object.GetNamespace(), template.Pod, template.Claims)
+	faults, err := templatecheck.Checker{Client: t.Client, Accepted: t.Accepted}.Check(ctx, object.GetNamespace(), template.Pod, template.Claims)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Template not checked", "err", err.Error())
 		return ""

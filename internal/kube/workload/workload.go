@@ -34,6 +34,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/statuspatch"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
 )
@@ -57,6 +58,8 @@ type Dependencies struct {
 	Pool *executor.Pool
 	// PullJobs is shared with the other controllers, too; nil when no images are pulled ahead of updates.
 	PullJobs *predownload.Watch
+	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
+	Accepted *templatecheck.Accepted
 	// Clock is the time.
 	Clock clock.PassiveClock
 	// Guard holds passes back while OpenKruise is in charge. Nil never does.
