@@ -4,10 +4,11 @@
 // Package pacing keeps the cost of planning in proportion: while the pods of a workload change a thousand times a second, the
 // workload is planned a few times a second, each time with all that happened since.
 //
-// After a pass that spent d on looking and deciding, the next one starts no earlier than max(10 ms, 8d) after its end, so that
+// After a pass that spent d on looking and deciding, the next one starts no earlier than max(20 ms, 8d) after its end, so that
 // one workload takes at most a ninth of a processor. What a pass spent is measured by the clock on the wall, and on a machine that is
 // busy with other things most of it is waiting for a processor. A cost is therefore taken to be at most a quarter higher than that of the
-// pass before: one slow pass changes little, and a workload that has grown is noticed within a few. A workload at rest is planned at the first event; a changed spec is never held.
+// pass before: one slow pass changes little, and a workload that has grown is noticed within a few. A workload at rest is planned at the
+// first event; a changed spec is never held.
 package pacing
 
 import (
@@ -20,7 +21,7 @@ import (
 
 const (
 	// shortest is the least time between two passes.
-	shortest = 10 * time.Millisecond
+	shortest = 20 * time.Millisecond
 	// share is how many times the cost of a pass the time after it is.
 	share = 8
 	// longest bounds the time between two passes.
@@ -79,6 +80,17 @@ func (p *Pacer) Passed(name types.NamespacedName, generation int64, cost time.Du
 	}
 	pause := min(max(shortest, share*cost), longest)
 	p.next[name] = turn{at: p.clock.Now().Add(pause), generation: generation, cost: cost}
+}
+
+// Waits notes that a workload could not be planned yet, since its view lacks some write: of the events that bring these, one after the other,
+// not each is worth a look. It returns when the next look is.
+func (p *Pacer) Waits(name types.NamespacedName, generation int64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.next[name]
+	t.at, t.generation = p.clock.Now().Add(shortest), generation
+	p.next[name] = t
+	return shortest
 }
 
 // Forget drops what is remembered of a workload that is gone.

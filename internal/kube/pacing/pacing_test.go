@@ -70,3 +70,23 @@ func TestOneSlowPassChangesLittle(t *testing.T) {
 		t.Errorf("waits %v once all passes are slow, want %v", got, want)
 	}
 }
+
+func TestAWorkloadThatLacksAWriteIsLookedAtAgainSoon(t *testing.T) {
+	web := types.NamespacedName{Namespace: "default", Name: "web"}
+	c := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	p := New(c)
+	p.Passed(web, 1, 10*time.Millisecond)
+	c.SetTime(c.Now().Add(time.Minute))
+	if got := p.Waits(web, 1); got != shortest || p.Wait(web) != shortest || p.WaitFor(web, 1) != shortest {
+		t.Errorf("looks again after %v, waits %v, want %v", got, p.Wait(web), shortest)
+	}
+	if got := p.WaitFor(web, 2); got != 0 {
+		t.Errorf("waits %v for a new spec, want none", got)
+	}
+	// The cost of its passes is still known.
+	c.SetTime(c.Now().Add(shortest))
+	p.Passed(web, 1, time.Second)
+	if got, want := p.Wait(web), 100*time.Millisecond; got != want {
+		t.Errorf("waits %v after the next pass, want %v", got, want)
+	}
+}

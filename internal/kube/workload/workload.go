@@ -164,6 +164,7 @@ func (t *Tools) Turn(ctx context.Context, stored *unstructured.Unstructured) (le
 		return leave, 0
 	}
 	leave()
+	wait = max(wait, t.Pacer.Waits(client.ObjectKeyFromObject(stored), stored.GetGeneration()))
 	t.Metrics.StaleViews.WithLabelValues(t.Kind.Kind).Inc()
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Waiting: a write is in doubt", "err", err.Error())

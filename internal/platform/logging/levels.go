@@ -6,6 +6,7 @@ package logging
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -60,11 +61,14 @@ func (l *Levels) enabled(level int, controller string) bool {
 }
 
 // sink lets through what the levels allow. It learns its controller from the values that loggers are given.
+//
+// The values are encoded with a line that is written: every reconciliation has a logger with values of its own, and few of them write.
 type sink struct {
 	logr.LogSink
 
 	levels     *Levels
 	controller string
+	values     []any
 }
 
 // Enabled implements logr.LogSink.
@@ -78,8 +82,18 @@ func (s *sink) WithValues(pairs ...any) logr.LogSink {
 			next.controller = name
 		}
 	}
-	next.LogSink = s.LogSink.WithValues(pairs...)
+	next.values = slices.Concat(s.values, pairs)
 	return &next
+}
+
+// Info implements logr.LogSink.
+func (s *sink) Info(level int, message string, pairs ...any) {
+	s.LogSink.Info(level, message, slices.Concat(s.values, pairs)...)
+}
+
+// Error implements logr.LogSink.
+func (s *sink) Error(err error, message string, pairs ...any) {
+	s.LogSink.Error(err, message, slices.Concat(s.values, pairs)...)
 }
 
 // WithName implements logr.LogSink.

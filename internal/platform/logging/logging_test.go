@@ -115,3 +115,20 @@ func TestConsole(t *testing.T) {
 		t.Errorf("wrote %q", out.String())
 	}
 }
+
+func TestValuesAreWrittenInTheirOrder(t *testing.T) {
+	var out bytes.Buffer
+	log := logger(t, &out, "info", nil, "json").WithValues("controller", "one", "name", "web")
+	other := log.WithValues("object", "a")
+	log.WithValues("object", "b").Info("done", "pods", 3)
+	other.Error(errors.New("refused"), "failed", "pods", 4)
+	for i, want := range []string{
+		`"msg":"done","controller":"one","name":"web","object":"b","pods":3}`,
+		`"msg":"failed","controller":"one","name":"web","object":"a","pods":4,"error":"refused"}`,
+	} {
+		line := strings.Split(out.String(), "\n")[i]
+		if !strings.HasSuffix(line, want) {
+			t.Errorf("line %d is %s, want it to end with %s", i, line, want)
+		}
+	}
+}
