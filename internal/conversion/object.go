@@ -10,14 +10,13 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/wire"
 )
 
 // CloneSet converts a stored CloneSet to the version apiVersion ("apps.kruise.io/v1alpha1").
 //
 // It works on JSON because templates have no schema: one may hold fields that our types do not know, or values that they cannot read.
-// Everything but annotations, scaleStrategy and updateStrategy is therefore as it is in the source. An object whose conversion fails
-// can neither be read nor mended nor deleted.
+// Everything but annotations, scaleStrategy and updateStrategy is therefore as it is in the source, and so are values in the two
+// strategies that cannot be read. An object whose conversion fails can neither be read nor mended nor deleted.
 func CloneSet(ctx context.Context, raw []byte, apiVersion string) ([]byte, error) {
 	source, err := open(raw)
 	if err != nil {
@@ -29,9 +28,9 @@ func CloneSet(ctx context.Context, raw []byte, apiVersion string) ([]byte, error
 	case source.apiVersion == apiVersion:
 		return raw, nil
 	case source.apiVersion == hub && apiVersion == spoke:
-		converted, err = convert(ctx, source.convertible, CloneSetToV1alpha1)
+		converted, err = convert(ctx, source.convertible, CloneSetToV1alpha1, inV1alpha1)
 	case source.apiVersion == spoke && apiVersion == hub:
-		converted, err = convert(ctx, source.convertible, CloneSetFromV1alpha1)
+		converted, err = convert(ctx, source.convertible, CloneSetFromV1alpha1, inV1beta1)
 	default:
 		err = fmt.Errorf("%s cannot become %s", source.apiVersion, apiVersion)
 	}
@@ -45,16 +44,16 @@ func CloneSet(ctx context.Context, raw []byte, apiVersion string) ([]byte, error
 	return result, nil
 }
 
-func convert[From, To any](ctx context.Context, raw []byte, by func(context.Context, *From, *To) error) ([]byte, error) {
+func convert[From, To any](ctx context.Context, raw []byte, by func(context.Context, *From, *To) error, elsewhere counterpart) ([]byte, error) {
 	from, to := new(From), new(To)
-	// The API server converts what a client sends before it looks at the schema, so the client may read this.
-	if _, errs := wire.Decode(raw, from); len(errs) > 0 {
-		return nil, errs.ToAggregate()
+	values, err := decode(raw, from, elsewhere)
+	if err != nil {
+		return nil, err
 	}
 	if err := by(ctx, from, to); err != nil {
 		return nil, err
 	}
-	return json.Marshal(to)
+	return encode(to, values)
 }
 
 // members are the fields of a JSON object.

@@ -86,12 +86,92 @@ func TestCloneSetObjectRoundTrip(t *testing.T) {
 	}
 }
 
+// What cannot be read is there in the other version, and the same after the way back. Nothing else suffers from it.
+func TestCloneSetObjectThatCannotBeRead(t *testing.T) {
+	const scale, head = "  scaleStrategy: {enablePVCReuse: true}\n", "\nkind: CloneSet" + opaque + "spec:" + opaqueSpec
+	cases := map[string]struct{ spoke, hub string }{
+		"a number that is too large": {
+			spoke: "  updateStrategy: {type: InPlaceOnly, partition: 1, maxUnavailable: 12345678901234567890}",
+			hub:   scale + "  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 1, maxUnavailable: 12345678901234567890}}",
+		},
+		"values of other types": {
+			spoke: "  updateStrategy: {type: ReCreate, partition: 3.50, paused: many, scatterStrategy: [{key: a, value: b}, {key: 5, value: [6]}], inPlaceUpdateStrategy: {gracePeriodSeconds: x}}",
+			hub: scale + "  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: ReCreate, partition: 3.50, paused: many, scatterStrategy: [{key: a, value: b}, {key: 5, value: [6]}], " +
+				"inPlaceUpdateStrategy: {gracePeriodSeconds: x}}}",
+		},
+		"while it grows": {
+			spoke: "  scaleStrategy: {podsToDelete: [1], maxUnavailable: 4294967296}\n  updateStrategy: {type: ReCreate}",
+			hub:   "  scaleStrategy: {podsToDelete: [1], maxUnavailable: 4294967296, enablePVCReuse: true}\n  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: ReCreate}}",
+		},
+		"whole strategies": {
+			spoke: "  scaleStrategy: []\n  updateStrategy: fast",
+			hub:   "  scaleStrategy: []\n  updateStrategy: fast",
+		},
+		"a type of another type": {
+			spoke: "  updateStrategy: {type: 5, partition: 2}",
+			hub:   scale + "  updateStrategy: {type: 5, rollingUpdate: {podUpdatePolicy: ReCreate, partition: 2}}",
+		},
+		"beside what has no effect": {
+			spoke: "  updateStrategy: {type: OnDelete, partition: 3.5, maxSurge: 1}",
+			hub:   scale + "  updateStrategy: {type: OnDelete, rollingUpdate: {partition: 3.5}}",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			spoke := "apiVersion: apps.kruise.io/v1alpha1" + head + tc.spoke
+			hub, err := conversion.CloneSet(t.Context(), toJSON(t, spoke), "apps.kruise.io/v1beta1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(specOf(t, "apiVersion: apps.kruise.io/v1beta1"+head+tc.hub), specOf(t, string(hub))); diff != "" {
+				t.Errorf("v1beta1 (-want +got):\n%s", diff)
+			}
+			back, err := conversion.CloneSet(t.Context(), hub, "apps.kruise.io/v1alpha1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, got := specOf(t, spoke), specOf(t, string(back))
+			if want["scaleStrategy"] == nil {
+				delete(got, "scaleStrategy") // an empty one
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("v1alpha1 again (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func specOf(t *testing.T, object string) map[string]any {
+	t.Helper()
+	spec, _ := (*parse[map[string]any](t, object))["spec"].(map[string]any)
+	return spec
+}
+
+// A client of v1alpha1 can mend what was stored while nobody refused it.
+func TestCloneSetObjectIsMended(t *testing.T) {
+	const hub = `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"scaleStrategy":{"excludePreparingDelete":true},` +
+		`"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"podUpdatePolicy":"ReCreate","maxUnavailable":4294967296}}}}`
+	spoke, err := conversion.CloneSet(t.Context(), []byte(hub), "apps.kruise.io/v1alpha1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mended, err := conversion.CloneSet(t.Context(), bytes.Replace(spoke, []byte("4294967296"), []byte("2"), 1), "apps.kruise.io/v1beta1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(specOf(t, strings.Replace(hub, "4294967296", "2", 1)), specOf(t, string(mended))); diff != "" {
+		t.Errorf("v1beta1 (-want +got):\n%s", diff)
+	}
+}
+
 func TestCloneSetObjectRefuses(t *testing.T) {
 	for name, raw := range map[string]string{
-		"what is no object":  `[]`,
-		"an unknown version": `{"apiVersion":"apps.kruise.io/v7"}`,
-		"no version":         `{}`,
-		"a broken strategy":  `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"updateStrategy":"fast"}}`,
+		"what is no object":        `[]`,
+		"an unknown version":       `{"apiVersion":"apps.kruise.io/v7"}`,
+		"no version":               `{}`,
+		"a choice of another type": `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"updateStrategy":{"rollingUpdate":{"podUpdatePolicy":7}}}}`,
+		"no rolling update":        `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"updateStrategy":{"rollingUpdate":[]}}}`,
+		"reuse of another type":    `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"scaleStrategy":{"enablePVCReuse":"never"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := conversion.CloneSet(t.Context(), []byte(raw), "apps.kruise.io/v1alpha1"); err == nil {
@@ -119,8 +199,8 @@ func TestHandler(t *testing.T) {
 		"none":         {},
 		"another kind": {objects: []string{set, other}, wantMessage: "default/web: there is no conversion for Other.apps.kruise.io"},
 		"values of the wrong type": {
-			objects:     []string{strings.ReplaceAll(set, `{"type":"OnDelete"}`, `{"partition":{},"paused":1}`)},
-			wantMessage: `default/web: converting a CloneSet: [spec.updateStrategy.partition: Invalid value: {}: must be a whole number of at most 32 bits, or a string, spec.updateStrategy.paused: Invalid value: 1: must be true or false]`,
+			objects:     []string{strings.ReplaceAll(set, `{"type":"OnDelete"}`, `{},"scaleStrategy":{"disablePVCReuse":1}`)},
+			wantMessage: `default/web: converting a CloneSet: spec.scaleStrategy.disablePVCReuse: Invalid value: 1: must be true or false`,
 		},
 	}
 	for name, tc := range cases {

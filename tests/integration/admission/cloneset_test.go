@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -457,16 +458,21 @@ func testBothVersions(t *testing.T, e *env) {
 		excluded("the label that means it says no", nil)
 	})
 
-	// The API server converts before it looks at the schema, so the answer about such a value is the conversion's.
+	// The API server converts before it looks at the schema, so such a value has to get through conversion both ways.
 	t.Run("a value of the wrong type is refused with its field", func(t *testing.T) {
 		for value, want := range map[string]string{
-			"scaleStrategy: []":                            `spec.scaleStrategy: Invalid value: []: must be an object`,
-			"updateStrategy: {partition: {}}":              `spec.updateStrategy.partition: Invalid value: {}: must be a whole number of at most 32 bits, or a string`,
-			"updateStrategy: {maxUnavailable: 4294967296}": `spec.updateStrategy.maxUnavailable: Invalid value: 4294967296: must be a whole number of at most 32 bits, or a string`,
+			"scaleStrategy: []":                                      `spec.scaleStrategy: Invalid value: "array"`,
+			"scaleStrategy: {maxUnavailable: 4294967296}":            `spec.scaleStrategy.maxUnavailable: Invalid value: 4294967296: must be a whole number of at most 32 bits, or a string`,
+			"updateStrategy: {partition: {}}":                        `spec.updateStrategy.partition: Invalid value: "object"`,
+			"updateStrategy: {partition: 3.5}":                       `spec.updateStrategy.partition: Invalid value: "number"`,
+			"updateStrategy: {paused: 'yes'}":                        `spec.updateStrategy.paused: Invalid value: "string"`,
+			"updateStrategy: {type: 5}":                              `spec.updateStrategy.type: Invalid value: "integer"`,
+			"updateStrategy: {maxUnavailable: 4294967296}":           `spec.updateStrategy.maxUnavailable: Invalid value: 4294967296: must be a whole number of at most 32 bits, or a string`,
+			"updateStrategy: {type: OnDelete, maxSurge: 4294967296}": `spec.updateStrategy.maxSurge: Invalid value: 4294967296: must be a whole number of at most 32 bits, or a string`,
 		} {
 			body := cloneSet("v1alpha1", "mistyped", "", "updateStrategy: {}", value)
 			got := e.send(t, http.MethodPost, "v1alpha1", ns, "", body, nil)
-			if got.err == nil || !strings.Contains(got.err.Error(), want) {
+			if !apierrors.IsInvalid(got.err) || !strings.Contains(got.err.Error(), want) {
 				t.Errorf("%s: %v", value, got.err)
 			}
 		}

@@ -259,6 +259,32 @@ func testCloneSetSchema(t *testing.T, e *env, ns string) {
 			}
 		}
 	}
+
+	// Typed clients of either version cannot read this number. It must not hide the set, nor any other.
+	huge := cloneSet("v1beta1", "huge", "maxUnavailable: 4294967296")
+	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", huge, nil); got.err != nil {
+		t.Fatal(got.err)
+	}
+	t.Run("a number that nobody can read", func(t *testing.T) {
+		list, err := e.dynamic(t, "v1alpha1", ns).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits := map[string]any{}
+		for _, set := range list.Items {
+			limits[set.GetName()], _, _ = unstructured.NestedFieldNoCopy(set.Object, "spec", "updateStrategy", "maxUnavailable")
+		}
+		if diff := cmp.Diff(map[string]any{"huge": int64(4294967296), "bare-v1alpha1": nil, "bare-v1beta1": nil}, limits); diff != "" {
+			t.Errorf("maxUnavailable as v1alpha1 has it (-want +got):\n%s", diff)
+		}
+		if got := e.send(t, http.MethodPatch, "v1alpha1", ns, "huge", `{spec: {updateStrategy: {maxUnavailable: 2}}}`, nil); got.err != nil {
+			t.Fatal(got.err)
+		}
+		mended, _, _ := unstructured.NestedFieldNoCopy(e.get(t, "v1beta1", ns, "huge").Object, "spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
+		if mended != int64(2) {
+			t.Errorf("mended through v1alpha1, maxUnavailable is %v", mended)
+		}
+	})
 }
 
 // keptSets are two CloneSets that need conversion: one has fields that only v1alpha1 knows, one is stored in v1alpha1 from a time when
