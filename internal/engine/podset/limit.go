@@ -28,7 +28,7 @@ func (l *Limit) Use(name string) {
 	l.names[name] = struct{}{}
 }
 
-// UseOthers counts n more pods that nobody needs to name.
+// UseOthers counts n more pods that have no name yet: they should exist, and do not.
 func (l *Limit) UseOthers(n int) { l.others += n }
 
 // Used is how many pods count as unavailable.
@@ -81,16 +81,33 @@ func (l *Limit) Select(pods []*Pod) (admitted, waiting []*Pod) {
 
 // Note says that n pods wait for room; some of their slots are named.
 func (l *Limit) Note(reason string, n int, waiting []Slot) Note {
+	limit := fmt.Sprintf("%s: %s ", Waits(n), l.Name)
+	if users := l.users(); users != "" {
+		limit += fmt.Sprintf("%d is used up by %s", l.Max, users)
+	} else {
+		limit += fmt.Sprintf("is %d", l.Max)
+	}
+	return Note{Reason: reason, Message: limit, Slots: waiting}
+}
+
+// users says who uses the limit; nothing if nobody does.
+func (l *Limit) users() string {
 	used := make([]string, 0, len(l.names))
 	for name := range l.names {
 		used = append(used, name)
 	}
 	slices.SortFunc(used, compareNames)
-	return Note{
-		Reason:  reason,
-		Message: fmt.Sprintf("%s: %s %d is used up by %s", Waits(n), l.Name, l.Max, List(used)),
-		Slots:   waiting,
+	var users []string
+	if len(used) > 0 {
+		users = append(users, List(used))
 	}
+	switch {
+	case l.others == 1:
+		users = append(users, "1 pod that does not exist")
+	case l.others > 1:
+		users = append(users, fmt.Sprintf("%d pods that do not exist", l.others))
+	}
+	return strings.Join(users, " and ")
 }
 
 // Waits begins a message: "3 pods wait".

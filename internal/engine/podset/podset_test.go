@@ -4,7 +4,6 @@
 package podset
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -153,13 +152,31 @@ func TestLimitSelect(t *testing.T) {
 }
 
 func TestLimitNote(t *testing.T) {
-	limit := Limit{Name: "maxUnavailable", Max: 2}
-	for _, o := range []int{10, 9, 2, 1} {
-		limit.Use(fmt.Sprintf("web-%d", o))
+	cases := map[string]struct {
+		max    int
+		used   []string
+		others int
+		want   string
+	}{
+		"the first of them are named": {
+			max: 2, used: []string{"web-10", "web-9", "web-2", "web-1"}, want: "3 pods wait: maxUnavailable 2 is used up by web-1, web-2, web-9 and 1 more",
+		},
+		"a missing pod":                 {max: 1, others: 1, want: "3 pods wait: maxUnavailable 1 is used up by 1 pod that does not exist"},
+		"some of them missing":          {max: 3, used: []string{"web-1"}, others: 2, want: "3 pods wait: maxUnavailable 3 is used up by web-1 and 2 pods that do not exist"},
+		"a limit of no pods":            {want: "3 pods wait: maxUnavailable is 0"},
+		"a limit below what is missing": {others: 2, want: "3 pods wait: maxUnavailable 0 is used up by 2 pods that do not exist"},
 	}
-	want := "3 pods wait: maxUnavailable 2 is used up by web-1, web-2, web-9 and 1 more"
-	if got := limit.Note("MaxUnavailable", 3, nil).Message; got != want {
-		t.Errorf("message is %q, want %q", got, want)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			limit := Limit{Name: "maxUnavailable", Max: tc.max}
+			for _, used := range tc.used {
+				limit.Use(used)
+			}
+			limit.UseOthers(tc.others)
+			if got := limit.Note("MaxUnavailable", 3, nil).Message; got != tc.want {
+				t.Errorf("message is %q, want %q", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,9 @@
 //
 // The question is a dry-run creation of a core/v1 PodTemplate: the server answers with every fault of the template at once, by
 // the rules of its own version, and admission for pods is not involved. Nothing is stored.
+//
+// A server takes some templates whose pods it refuses: what a template leaves open may be filled in before there is a pod. Of these
+// faults the one that nobody fills in is found here, an image with white space around it.
 package templatecheck
 
 import (
@@ -22,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -33,6 +37,8 @@ type Fault struct {
 	Field string
 	// Message is the server's explanation, the value included.
 	Message string
+	// PodsOnly says that the server takes the template all the same, and refuses its pods.
+	PodsOnly bool
 }
 
 // String is the fault in one line.
@@ -69,13 +75,24 @@ func digestOf(question *corev1.PodTemplate) (digest, error) {
 }
 
 // Check returns the faults of a template whose pods get volumes from these claim templates. None means that the server would
-// take it. An error means that the server did not answer the question: a quota, another admission webhook or an outage stood in
+// take it and, as far as can be told, its pods. An error means that the server did not answer the question: a quota, another admission webhook or an outage stood in
 // the way, and nothing is known about the template.
 func (c Checker) Check(ctx context.Context, namespace string, template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim) ([]Fault, error) {
 	question := &corev1.PodTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "kruise-operator-template-check-"},
 		Template:   *withClaims(template, claims),
 	}
+	faults, err := c.ask(ctx, question)
+	if err != nil {
+		return nil, err
+	}
+	path := field.NewPath("spec", "template", "spec")
+	faults = append(faults, imageFaults(template.Spec.InitContainers, path.Child("initContainers"))...)
+	return append(faults, imageFaults(template.Spec.Containers, path.Child("containers"))...), nil
+}
+
+// ask returns what the server finds, unless it is known that it finds nothing.
+func (c Checker) ask(ctx context.Context, question *corev1.PodTemplate) ([]Fault, error) {
 	key, err := digestOf(question)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the pod template: %w", err)
@@ -96,6 +113,18 @@ func (c Checker) Check(ctx context.Context, namespace string, template *corev1.P
 		return faults, nil
 	}
 	return nil, fmt.Errorf("checking the pod template by a dry run: %w", err)
+}
+
+// imageFaults are the images that the server refuses in a pod although it takes them in a template.
+func imageFaults(containers []corev1.Container, path *field.Path) []Fault {
+	var faults []Fault
+	for i := range containers {
+		if image := containers[i].Image; strings.TrimSpace(image) != image {
+			e := field.Invalid(path.Index(i).Child("image"), image, "must not have leading or trailing whitespace")
+			faults = append(faults, Fault{Field: e.Field, Message: e.ErrorBody(), PodsOnly: true})
+		}
+	}
+	return faults
 }
 
 // withClaims adds the claims as volumes, as the workload will do for its pods: a claim takes the place of a volume of its name.

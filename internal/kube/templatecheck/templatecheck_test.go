@@ -73,6 +73,23 @@ func TestCheckTellsFaultsFromOtherAnswers(t *testing.T) {
 	}
 }
 
+// The server takes these images in a template, where somebody may still replace them, and refuses them in a pod.
+func TestCheckFindsImagesThatNoPodCanHave(t *testing.T) {
+	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "init", Image: " "}},
+		Containers:     []corev1.Container{{Name: "good", Image: "web:1"}, {Name: "open"}, {Name: "bad", Image: "web:2\n"}},
+	}}
+	const because = `: must not have leading or trailing whitespace`
+	want := []templatecheck.Fault{
+		{Field: "spec.template.spec.initContainers[0].image", Message: `Invalid value: " "` + because, PodsOnly: true},
+		{Field: "spec.template.spec.containers[2].image", Message: `Invalid value: "web:2\n"` + because, PodsOnly: true},
+	}
+	got, err := templatecheck.Checker{Client: &server{}}.Check(t.Context(), "default", template, nil)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("faults (-want +got):\n%s\n%v", diff, err)
+	}
+}
+
 func TestCheckAddsClaimsAsVolumes(t *testing.T) {
 	s := &server{}
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "data"}, {Name: "tmp"}}}}

@@ -78,11 +78,20 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 				return workload.Verdict{Errors: errs}
 			}
 		}
-		return workload.Verdict{Template: v.checkTemplate(ctx, req.Namespace, set, old), Warnings: Warnings(set, old, v.Options)}
+		verdict := workload.Verdict{Warnings: Warnings(set, old, v.Options)}
+		for _, fault := range v.checkTemplate(ctx, req.Namespace, set, old) {
+			if fault.PodsOnly {
+				verdict.Warnings = append(verdict.Warnings, workload.WarnOfTemplate(fault))
+			} else {
+				verdict.Template = append(verdict.Template, fault)
+			}
+		}
+		return verdict
 	})
 }
 
-// checkTemplate returns the faults of a new template. Those that the stored one has too are not held against an update.
+// checkTemplate returns the faults of a new template. Those that the stored one has too are not held against an update. OpenKruise takes
+// what the server takes in a template and only refuses in a pod, so it is no reason to refuse the set.
 func (v *Validator) checkTemplate(ctx context.Context, namespace string, set, old *appsv1beta1.CloneSet) []templatecheck.Fault {
 	if old != nil && templates(set).Same(templates(old)) {
 		return nil

@@ -98,6 +98,10 @@ func TestValidator(t *testing.T) {
 			object: noImage, templates: map[string]error{"a": refusing}, wantDenied: []string{"spec.template.spec.containers[0].image"},
 			wantMessage: `CloneSet.apps.kruise.io "web" is invalid: spec.template.spec.containers[0].image: Required value`,
 		},
+		"a template whose pods alone the server would refuse": {
+			object:       edit(`{"spec":{"template":{"spec":{"containers":[{"name":"a","image":" "}]}}}}`),
+			wantWarnings: []string{`spec.template.spec.containers[0].image: Invalid value: " ": must not have leading or trailing whitespace (pods cannot be created from this template)`},
+		},
 		"a template whose fault is as old as the set": {
 			old: stored, object: noImage, templates: map[string]error{"a": refusing, "main": refusing},
 		},

@@ -95,7 +95,7 @@ func (v *Validator) checkTemplate(ctx context.Context, namespace string, set, ol
 		if i == workload.MaxFaults {
 			return append(warnings, fmt.Sprintf("spec.template: %d more faults", len(faults)-workload.MaxFaults))
 		}
-		warnings = append(warnings, fault.String()+" (pods cannot be created from this template)")
+		warnings = append(warnings, workload.WarnOfTemplate(fault))
 	}
 	return warnings
 }

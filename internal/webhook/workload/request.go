@@ -92,6 +92,11 @@ func RefuseTemplate(kind schema.GroupKind, name string, faults []templatecheck.F
 	return refused(&status)
 }
 
+// WarnOfTemplate is the warning about what the API server would refuse of a template.
+func WarnOfTemplate(fault templatecheck.Fault) string {
+	return fault.String() + " (pods cannot be created from this template)"
+}
+
 func refused(status *metav1.Status) admission.Response {
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: false, Result: status}}
 }
