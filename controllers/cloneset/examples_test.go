@@ -171,6 +171,21 @@ func TestOnDeleteOfFewPodsLetsUsersDelete(t *testing.T) {
 	w.expectPods("p02:1, p03:2")
 }
 
+// The limit is that of the rolling update where the set has one, beside a type that updates nothing.
+func TestOnDeleteWithALimit(t *testing.T) {
+	for limit, want := range map[string]int{"0": 4, "40%": 3} {
+		w := newWorld(t, 5, onDelete, func(w *world) {
+			w.set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateCloneSetStrategy{Partition: value(4), MaxSurge: value(2), MaxUnavailable: value(limit)}
+		})
+		w.rest(image("2"))
+		w.expectPods("p01:1, p02:1, p03:1, p04:1, p05:1")
+		w.rest(ask("p01"), ask("p02"), ask("p03"))
+		w.expect("fewest available with maxUnavailable "+limit, w.fewestAvailable, want)
+		w.expect("most pods", w.mostPods, 5)
+		w.expectPods("p04:1, p05:1, p06:2, p07:2, p08:2")
+	}
+}
+
 func TestPodsToDeleteSatisfyAScaleIn(t *testing.T) {
 	w := newWorld(t, 6)
 	w.set.Spec.ScaleStrategy.PodsToDelete = []string{"web-p03"}

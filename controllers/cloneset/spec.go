@@ -81,15 +81,19 @@ func read(set *appsv1beta1.CloneSet, o Options) (wanted, error) {
 	}
 	w.scaleMaxUnavailable = int(limit)
 
+	const field = "spec.updateStrategy.rollingUpdate."
 	rolling := spec.UpdateStrategy.RollingUpdate
-	if w.onDelete {
-		w.maxUnavailable = int(budget.CloneSetOnDeleteMaxUnavailable(replicas))
-		return w, nil
-	}
 	if rolling == nil {
 		rolling = &appsv1beta1.RollingUpdateCloneSetStrategy{}
 	}
-	const field = "spec.updateStrategy.rollingUpdate."
+	if w.onDelete {
+		limit, err := budget.CloneSetOnDeleteMaxUnavailable(rolling.MaxUnavailable, replicas)
+		if err != nil {
+			return w, fmt.Errorf(field+"%w", err)
+		}
+		w.maxUnavailable = int(limit)
+		return w, nil
+	}
 	w.paused = rolling.Paused
 	if rolling.PodUpdatePolicy != "" {
 		w.policy = rolling.PodUpdatePolicy

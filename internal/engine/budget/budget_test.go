@@ -170,9 +170,17 @@ func TestCloneSetLimits(t *testing.T) {
 
 func TestCloneSetOthers(t *testing.T) {
 	for replicas, want := range map[int32]int32{0: 1, 1: 1, 4: 1, 5: 1, 9: 1, 10: 2, 100: 20} {
-		if got := CloneSetOnDeleteMaxUnavailable(replicas); got != want {
-			t.Errorf("OnDelete with %d replicas: got %d, want %d", replicas, got, want)
+		if got, err := CloneSetOnDeleteMaxUnavailable(nil, replicas); got != want || err != nil {
+			t.Errorf("OnDelete with %d replicas: got %d, %v, want %d", replicas, got, err, want)
 		}
+	}
+	for text, want := range map[string]int32{"0": 1, "3": 3, "21%": 3, "1%": 1} {
+		if got, err := CloneSetOnDeleteMaxUnavailable(value(text), 10); got != want || err != nil {
+			t.Errorf("OnDelete with maxUnavailable %s of 10: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+	if got, err := CloneSetOnDeleteMaxUnavailable(value("many"), 10); err == nil {
+		t.Errorf("OnDelete with maxUnavailable many: got %d", got)
 	}
 	if got, err := CloneSetScaleMaxUnavailable(value("15%"), 10); err != nil || got != 2 {
 		t.Errorf("the scale limit is rounded up: got %d, %v", got, err)

@@ -60,9 +60,15 @@ func CloneSetLimits(maxUnavailable, maxSurge *intstr.IntOrString, replicas int32
 	return unavailable, surge, err
 }
 
-// CloneSetOnDeleteMaxUnavailable is the limit of deletions by label for the update type OnDelete: 20% rounded down, at least 1,
-// because with fewer than five replicas no ready pod could ever be deleted otherwise.
-func CloneSetOnDeleteMaxUnavailable(replicas int32) int32 { return max(replicas/5, 1) }
+// CloneSetOnDeleteMaxUnavailable is the limit of what a CloneSet deletes with the update type OnDelete. It is rounded up, and when omitted
+// it is 20% rounded down. At least 1: there is no surge, and no ready pod could ever be deleted otherwise.
+func CloneSetOnDeleteMaxUnavailable(v *intstr.IntOrString, replicas int32) (int32, error) {
+	if v == nil {
+		return max(replicas/5, 1), nil
+	}
+	count, err := MaxUnavailable(v, replicas, *v, Up)
+	return max(count, 1), err
+}
 
 // CloneSetScaleMaxUnavailable is rounded up. When omitted, it is Unlimited.
 func CloneSetScaleMaxUnavailable(v *intstr.IntOrString, replicas int32) (int32, error) {
