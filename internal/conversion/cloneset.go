@@ -4,6 +4,7 @@
 package conversion
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,7 +27,7 @@ func CloneSetToV1alpha1(_ context.Context, hub *v1beta1.CloneSet, spoke *v1alpha
 	is := clonesetFieldsV1beta1(hub)
 	will := lowerCloneSet(is)
 	if kept != nil {
-		rebased, err := rebase(kept.Fields, lowerCloneSet(kept.Shown), will)
+		rebased, err := rebase(kept.Fields.withType(), lowerCloneSet(kept.Shown), will)
 		if err != nil {
 			return fmt.Errorf("converting CloneSet %s to v1alpha1: %w", hub.Name, err)
 		}
@@ -144,7 +145,13 @@ func clonesetFieldsV1alpha1(set *v1alpha1.CloneSet) clonesetV1alpha1 {
 		Annotations:    preDownloadAnnotations(set.Annotations),
 		ExcludeLabel:   set.Labels[v1alpha1.LabelExcludePreparingDelete],
 		UpdateStrategy: set.Spec.UpdateStrategy,
-	}
+	}.withType()
+}
+
+// withType fills in the type that admission of v1alpha1 gives where there is none. Admission works on v1beta1, which says it always.
+func (f clonesetV1alpha1) withType() clonesetV1alpha1 {
+	f.UpdateStrategy.Type = cmp.Or(f.UpdateStrategy.Type, v1alpha1.RecreateCloneSetUpdateStrategyType)
+	return f
 }
 
 func (f clonesetV1alpha1) onDelete() bool {

@@ -23,7 +23,6 @@ func TestCloneSetFromV1alpha1(t *testing.T) {
 		"nothing set: pods are replaced, claims reused": {
 			spoke: `{}`,
 			hub:   `{spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: ReCreate}}}}`,
-			keeps: true, // the empty type
 		},
 		"the minimal manifest": {
 			spoke: `{spec: {updateStrategy: {type: InPlaceIfPossible, partition: 3, maxUnavailable: 2}}}`,

@@ -5,7 +5,7 @@
 //
 // Two promises hold for every kind here:
 //
-//   - an object that is converted and converted back is the same object, in both directions;
+//   - an object that is converted and converted back is the same object, in both directions, but for defaults that only one version needs;
 //   - what a client writes in one version reads back as written, and leaves alone what only the other version can say.
 //
 // The rules by which fields correspond lose something: a version has values that the other has no words for. These travel along in one

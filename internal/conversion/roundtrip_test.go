@@ -49,6 +49,35 @@ func TestCloneSetRoundTripFromSpoke(t *testing.T) {
 	}
 }
 
+// Where v1alpha1 has no type, admission gives the default. It works on v1beta1, which always has one, so conversion has to.
+func TestCloneSetWithoutType(t *testing.T) {
+	// An earlier release kept the empty type.
+	const kept = `{"apiVersion":"apps.kruise.io/v1alpha1","fields":{"updateStrategy":{}},"shown":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"podUpdatePolicy":"ReCreate"}}}}`
+	of := func(policy shared.PodUpdatePolicy, annotations map[string]string) *v1beta1.CloneSet {
+		set := &v1beta1.CloneSet{}
+		set.Annotations = annotations
+		set.Spec.UpdateStrategy = v1beta1.CloneSetUpdateStrategy{
+			Type: v1beta1.RollingUpdateCloneSetUpdateStrategyType, RollingUpdate: &v1beta1.RollingUpdateCloneSetStrategy{PodUpdatePolicy: policy},
+		}
+		return set
+	}
+	for name, tc := range map[string]struct {
+		hub  *v1beta1.CloneSet
+		want v1alpha1.CloneSetUpdateStrategyType
+	}{
+		"written":               {hub: fromSpoke(t, &v1alpha1.CloneSet{}), want: "ReCreate"},
+		"kept":                  {hub: of("ReCreate", map[string]string{shared.AnnotationConversionData: kept}), want: "ReCreate"},
+		"kept, then in v1beta1": {hub: of("InPlaceOnly", map[string]string{shared.AnnotationConversionData: kept}), want: "InPlaceOnly"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spoke := toSpoke(t, tc.hub)
+			if spoke.Spec.UpdateStrategy.Type != tc.want || len(spoke.Annotations) > 0 {
+				t.Errorf("the type is %q, want %q; annotations %v", spoke.Spec.UpdateStrategy.Type, tc.want, spoke.Annotations)
+			}
+		})
+	}
+}
+
 // What a client writes in either version reads back as written, whatever clients of both versions wrote before.
 func TestCloneSetReadsBackAsWritten(t *testing.T) {
 	for seed := range int64(rounds) {
@@ -168,7 +197,8 @@ func filler(seed int64) *randfill.Filler {
 			*v = pick[v1beta1.CloneSetUpdateStrategyType](c, "", "RollingUpdate", "OnDelete", "OnDelete", "Sideways")
 		},
 		func(v *v1alpha1.CloneSetUpdateStrategyType, c randfill.Continue) {
-			*v = pick[v1alpha1.CloneSetUpdateStrategyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete", "OnDelete", "Sideways")
+			// The empty type comes back as the default, see TestCloneSetWithoutType.
+			*v = pick[v1alpha1.CloneSetUpdateStrategyType](c, "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete", "OnDelete", "Sideways")
 		},
 		func(v *shared.PodUpdatePolicy, c randfill.Continue) {
 			*v = pick[shared.PodUpdatePolicy](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "Sideways")

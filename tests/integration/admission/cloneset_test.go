@@ -403,6 +403,20 @@ func testBothVersions(t *testing.T, e *env) {
 		return value
 	}
 
+	t.Run("the older version shows its own defaults", func(t *testing.T) {
+		created := create(t, "v1alpha1", cloneSet("v1alpha1", "bare", "", "  updateStrategy: {}\n", ""))
+		want := map[string]any{"type": "ReCreate", "partition": int64(0), "maxUnavailable": "20%", "maxSurge": int64(0)}
+		if diff := cmp.Diff(want, created.Object["spec"].(map[string]any)["updateStrategy"]); diff != "" {
+			t.Errorf("the answer (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want, field(t, "v1alpha1", "bare", "spec", "updateStrategy")); diff != "" {
+			t.Errorf("read again (-want +got):\n%s", diff)
+		}
+		if annotations := e.get(t, "v1beta1", ns, "bare").GetAnnotations(); len(annotations) > 0 {
+			t.Errorf("annotations %v, although both versions say all of it", annotations)
+		}
+	})
+
 	t.Run("OnDelete of the older version keeps its limits", func(t *testing.T) {
 		created := create(t, "v1alpha1", cloneSet("v1alpha1", "ondelete", "podUpdatePolicy: OnDelete, partition: 2, maxSurge: 30%, paused: true"))
 		if diff := cmp.Diff(map[string]any{"type": "OnDelete"}, field(t, "v1beta1", "ondelete", "spec", "updateStrategy")); diff != "" {
