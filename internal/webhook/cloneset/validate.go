@@ -199,25 +199,39 @@ func validateUpdate(set, old *appsv1beta1.CloneSet) field.ErrorList {
 
 // InV1alpha1 names the fields of errors as a client of v1alpha1 knows them.
 func InV1alpha1(errs field.ErrorList) field.ErrorList {
-	renames := [][2]string{
-		{"spec.updateStrategy.rollingUpdate.podUpdatePolicy", "spec.updateStrategy.type"},
-		{"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism", annotationPath(shared.AnnotationPreDownloadParallelism)},
-		{"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds", annotationPath(shared.AnnotationPreDownloadTimeoutSeconds)},
-		{"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods", annotationPath(shared.AnnotationPreDownloadMinUpdatedReadyPods)},
-		{"spec.updateStrategy.rollingUpdate", "spec.updateStrategy"},
-	}
 	renamed := make(field.ErrorList, 0, len(errs))
 	for _, err := range errs {
 		named := *err
-		for _, rename := range renames {
-			if rest, found := strings.CutPrefix(err.Field, rename[0]); found {
-				named.Field = rename[1] + rest
-				break
-			}
-		}
+		named.Field = inV1alpha1(err.Field)
 		renamed = append(renamed, &named)
 	}
 	return renamed
+}
+
+// WarningsInV1alpha1 does so for warnings, which begin with their field.
+func WarningsInV1alpha1(warnings []string) []string {
+	renamed := make([]string, len(warnings))
+	for i, warning := range warnings {
+		path, text, _ := strings.Cut(warning, ": ")
+		renamed[i] = inV1alpha1(path) + ": " + text
+	}
+	return renamed
+}
+
+func inV1alpha1(path string) string {
+	const rolling = "spec.updateStrategy.rollingUpdate"
+	for _, rename := range [][2]string{
+		{rolling + ".podUpdatePolicy", "spec.updateStrategy.type"},
+		{rolling + ".inPlaceUpdateStrategy.imagePreDownloadParallelism", annotationPath(shared.AnnotationPreDownloadParallelism)},
+		{rolling + ".inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds", annotationPath(shared.AnnotationPreDownloadTimeoutSeconds)},
+		{rolling + ".inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods", annotationPath(shared.AnnotationPreDownloadMinUpdatedReadyPods)},
+		{rolling, "spec.updateStrategy"},
+	} {
+		if rest, found := strings.CutPrefix(path, rename[0]); found {
+			return rename[1] + rest
+		}
+	}
+	return path
 }
 
 func annotationPath(key string) string {

@@ -79,6 +79,9 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 			}
 		}
 		verdict := workload.Verdict{Warnings: Warnings(set, old, v.Options)}
+		if throughV1alpha1(req) {
+			verdict.Warnings = WarningsInV1alpha1(verdict.Warnings)
+		}
 		for _, fault := range v.checkTemplate(ctx, req.Namespace, set, old) {
 			if fault.PodsOnly {
 				verdict.Warnings = append(verdict.Warnings, workload.WarnOfTemplate(fault))

@@ -123,6 +123,14 @@ func TestValidator(t *testing.T) {
 		"a fault, in v1alpha1": {
 			version: "v1alpha1", object: edit(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":"many"}}}}`), wantDenied: []string{"spec.updateStrategy.partition"},
 		},
+		"a warning, in v1beta1": {
+			version: "v1beta1", object: edit(`{"spec":{"template":{"spec":{"containers":[{"name":"a"}]}},"updateStrategy":{"rollingUpdate":{"inPlaceUpdateStrategy":{"imagePreDownloadParallelism":3}}}}}`),
+			wantWarnings: []string{"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism: ignored, because the feature gate PreDownloadImageForInPlaceUpdate is off"},
+		},
+		"a warning, in v1alpha1": {
+			version: "v1alpha1", object: edit(`{"spec":{"template":{"spec":{"containers":[{"name":"a"}]}},"updateStrategy":{"rollingUpdate":{"inPlaceUpdateStrategy":{"imagePreDownloadParallelism":3}}}}}`),
+			wantWarnings: []string{"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: ignored, because the feature gate PreDownloadImageForInPlaceUpdate is off"},
+		},
 		"an update of metadata passes unseen": {
 			old:    `{"metadata":{"name":"web","finalizers":["x"]},"spec":{"replicas":-1}}`,
 			object: `{"metadata":{"name":"web"},"spec":{"replicas":-1}}`,
