@@ -136,17 +136,22 @@ func setupCloneSet(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared)
 	if err != nil {
 		return err
 	}
-	gates := deps.Config.Features
+	return cloneset.New(given, cloneSetOptions(deps.Config)).SetupWithManager(ctx, mgr)
+}
+
+// cloneSetOptions are the gates and flags as far as they concern CloneSets.
+func cloneSetOptions(c *config.Config) cloneset.Options {
+	gates := c.Features
 	options := cloneset.Options{
 		PartitionRollback:       gates.Enabled(features.CloneSetPartitionRollback),
 		PreparingUpdateAsUpdate: gates.Enabled(features.PreparingUpdateAsUpdate),
-		ExcludePreparingDelete:  deps.Config.CloneSetExcludePreparingDelete,
+		ExcludePreparingDelete:  c.CloneSetExcludePreparingDelete,
 		PreDownloadImages:       gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
 		InPlace:                 inPlace(gates),
 	}
 	options.InPlace.ShortHash = gates.Enabled(features.CloneSetShortHash)
 	options.InPlace.ClaimTemplates = gates.Enabled(features.RecreatePodWhenChangeVCTInCloneSet)
-	return cloneset.New(given, options).SetupWithManager(ctx, mgr)
+	return options
 }
 
 func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared) error {

@@ -254,6 +254,33 @@ func TestPartitionRaisedInTheMiddle(t *testing.T) {
 	w.expect("fewest available", w.fewestAvailable, 3)
 }
 
+// With CloneSetShortHash pods carry the hash alone. Those from before carry the full name, and are at the same revision.
+func TestShortHashesBesideFullNames(t *testing.T) {
+	revisions := func(w *world) string {
+		var labels []string
+		for _, pod := range w.Pods {
+			labels = append(labels, strings.TrimPrefix(pod.Name, "web-")+"="+pod.Labels[shared.LabelControllerRevisionHash]+"/"+pod.Labels[shared.LabelPodTemplateHash])
+		}
+		return strings.Join(labels, " ")
+	}
+	w := newWorld(t, 2, inPlace, maxUnavailable(1))
+	w.o.InPlace.ShortHash = true
+	w.rest()
+	w.expect("actions for pods from before", w.actions(), "")
+	w.rest(replicas(3))
+	w.expect("labels of a new pod", revisions(w), "p01=web-1/1 p02=web-1/1 p03=1/1")
+	w.expect("updated pods in the status", w.set.Status.UpdatedReplicas, int32(3))
+	w.rest(image("2"), partition(1))
+	w.expect("labels of updated pods", strings.Count(revisions(w), "=2/2"), 2)
+	w.rest(partition(0))
+	w.expect("labels of all", revisions(w), "p01=2/2 p02=2/2 p03=2/2")
+	w.expect("pods that were created", w.born, 3)
+
+	w.o.InPlace.ShortHash = false
+	w.rest(image("3"))
+	w.expect("labels without the gate", revisions(w), "p01=web-3/3 p02=web-3/3 p03=web-3/3")
+}
+
 func TestDeletionThatIsNotWantedAnyMore(t *testing.T) {
 	w := newWorld(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}), maxUnavailable(1))
 	w.rest(replicas(2))

@@ -130,7 +130,7 @@ func progressOf(set *appsv1beta1.CloneSet, w wanted, invalid error, s *podset.Sn
 			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
 	case len(s.Pods) != w.replicas:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
-			Message: plan.HeldMessages(fmt.Sprintf("%d pods exist; there should be %d.", len(s.Pods), w.replicas))}
+			Message: plan.HeldMessages(fmt.Sprintf("%d of %d pods exist.", len(s.Pods), w.replicas))}
 	case slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return specified(&pod) || parked(&pod) }):
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut, Message: plan.HeldMessages("Pods are being replaced.")}
 	case isBlocked:
