@@ -103,6 +103,10 @@ func TestCloneSetObjectThatCannotBeRead(t *testing.T) {
 			spoke: "  scaleStrategy: {podsToDelete: [1], maxUnavailable: 4294967296}\n  updateStrategy: {type: ReCreate}",
 			hub:   "  scaleStrategy: {podsToDelete: [1], maxUnavailable: 4294967296, enablePVCReuse: true}\n  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: ReCreate}}",
 		},
+		"reusing claims": {
+			spoke: "  scaleStrategy: {disablePVCReuse: never}\n  updateStrategy: {type: ReCreate}",
+			hub:   "  scaleStrategy: {enablePVCReuse: never}\n  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: ReCreate}}",
+		},
 		"whole strategies": {
 			spoke: "  scaleStrategy: []\n  updateStrategy: fast",
 			hub:   "  scaleStrategy: []\n  updateStrategy: fast",
@@ -171,7 +175,7 @@ func TestCloneSetObjectRefuses(t *testing.T) {
 		"no version":               `{}`,
 		"a choice of another type": `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"updateStrategy":{"rollingUpdate":{"podUpdatePolicy":7}}}}`,
 		"no rolling update":        `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"updateStrategy":{"rollingUpdate":[]}}}`,
-		"reuse of another type":    `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"scaleStrategy":{"enablePVCReuse":"never"}}}`,
+		"a count of another type":  `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"scaleStrategy":{"excludePreparingDelete":"no"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := conversion.CloneSet(t.Context(), []byte(raw), "apps.kruise.io/v1alpha1"); err == nil {
@@ -186,6 +190,7 @@ func TestHandler(t *testing.T) {
 	const other = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"Other","metadata":{"name":"web","namespace":"default"}}`
 	cases := map[string]struct {
 		objects     []string
+		version     string // v1beta1 when empty
 		want        []string
 		wantMessage string
 	}{
@@ -198,14 +203,18 @@ func TestHandler(t *testing.T) {
 		},
 		"none":         {},
 		"another kind": {objects: []string{set, other}, wantMessage: "default/web: there is no conversion for Other.apps.kruise.io"},
-		"values of the wrong type": {
-			objects:     []string{strings.ReplaceAll(set, `{"type":"OnDelete"}`, `{},"scaleStrategy":{"disablePVCReuse":1}`)},
-			wantMessage: `default/web: converting a CloneSet: spec.scaleStrategy.disablePVCReuse: Invalid value: 1: must be true or false`,
+		"values that have no place in the other version": {
+			objects:     []string{`{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"web","namespace":"default"},"spec":{"updateStrategy":{"rollingUpdate":[]},"scaleStrategy":{"excludePreparingDelete":1}}}`},
+			version:     "apps.kruise.io/v1alpha1",
+			wantMessage: `default/web: converting a CloneSet: [spec.scaleStrategy.excludePreparingDelete: Invalid value: 1: must be true or false, spec.updateStrategy.rollingUpdate: Invalid value: []: must be an object]`,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			request := &apiextensionsv1.ConversionRequest{UID: "u1", DesiredAPIVersion: "apps.kruise.io/v1beta1"}
+			if tc.version != "" {
+				request.DesiredAPIVersion = tc.version
+			}
 			for _, object := range tc.objects {
 				request.Objects = append(request.Objects, runtime.RawExtension{Raw: []byte(object)})
 			}

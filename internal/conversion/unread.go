@@ -81,6 +81,7 @@ func parse(raw []byte) (map[string]any, error) {
 
 const (
 	specField          = "spec"
+	scaleField         = "scaleStrategy"
 	updateField        = "updateStrategy"
 	rollingUpdateField = "rollingUpdate"
 )
@@ -98,24 +99,32 @@ func memberOf(field string) []string {
 
 // inV1beta1 is where v1beta1 has what a CloneSet of v1alpha1 has at path.
 func inV1beta1(path []string) ([]string, bool) {
-	if len(path) == 3 && path[1] == updateField && path[2] != "type" {
+	switch whole := strings.Join(path, "."); {
+	case whole == "spec.scaleStrategy.disablePVCReuse":
+		return []string{specField, scaleField, "enablePVCReuse"}, true // what is neither true nor false has no opposite
+	case len(path) == 3 && path[1] == updateField && path[2] != "type":
 		return []string{specField, updateField, rollingUpdateField, path[2]}, true
+	default:
+		return path, inBoth(whole)
 	}
-	return path, inBoth(path)
 }
 
 // inV1alpha1 is where v1alpha1 has what a CloneSet of v1beta1 has at path.
 func inV1alpha1(path []string) ([]string, bool) {
-	if len(path) == 4 {
+	switch whole := strings.Join(path, "."); {
+	case whole == "spec.scaleStrategy.enablePVCReuse":
+		return []string{specField, scaleField, "disablePVCReuse"}, true
+	case len(path) == 4:
 		return []string{specField, updateField, path[3]}, path[3] != "podUpdatePolicy"
+	default:
+		return path, inBoth(whole)
 	}
-	return path, inBoth(path)
 }
 
 // inBoth says that both versions have the same path.
-func inBoth(path []string) bool {
+func inBoth(path string) bool {
 	return slices.Contains([]string{
 		"spec.scaleStrategy", "spec.scaleStrategy.podsToDelete", "spec.scaleStrategy.maxUnavailable",
 		"spec.updateStrategy", "spec.updateStrategy.type",
-	}, strings.Join(path, "."))
+	}, path)
 }

@@ -477,6 +477,7 @@ func testBothVersions(t *testing.T, e *env) {
 		for value, want := range map[string]string{
 			"scaleStrategy: []":                                      `spec.scaleStrategy: Invalid value: "array"`,
 			"scaleStrategy: {maxUnavailable: 4294967296}":            `spec.scaleStrategy.maxUnavailable: Invalid value: 4294967296: must be a whole number of at most 32 bits, or a string`,
+			"scaleStrategy: {disablePVCReuse: 7}":                    `spec.scaleStrategy.disablePVCReuse: Invalid value: "integer"`,
 			"updateStrategy: {partition: {}}":                        `spec.updateStrategy.partition: Invalid value: "object"`,
 			"updateStrategy: {partition: 3.5}":                       `spec.updateStrategy.partition: Invalid value: "number"`,
 			"updateStrategy: {paused: 'yes'}":                        `spec.updateStrategy.paused: Invalid value: "string"`,
