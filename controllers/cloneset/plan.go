@@ -172,7 +172,8 @@ func newPlanner(set *appsv1beta1.CloneSet, s *podset.Snapshot, w wanted, o Optio
 			p.pods = append(p.pods, pod)
 		}
 	}
-	p.unavailable = podset.Limit{Name: "maxUnavailable", Max: p.maxUnavailable + max(len(p.pods)-p.replicas, 0)}
+	surplus := max(len(p.pods)-p.replicas, 0)
+	p.unavailable = podset.Limit{Name: "maxUnavailable", Max: p.maxUnavailable + surplus, Extra: surplus}
 	p.unavailable.UseOthers(max(p.replicas-len(p.pods), 0))
 	for _, pod := range p.pods {
 		if !pod.Available {

@@ -15,6 +15,8 @@ type Limit struct {
 	Name string
 	// Max is the number of pods.
 	Max int
+	// Extra is how much of Max the field does not say: it is for pods that exist beyond replicas.
+	Extra int
 
 	names  map[string]struct{}
 	others int
@@ -81,13 +83,15 @@ func (l *Limit) Select(pods []*Pod) (admitted, waiting []*Pod) {
 
 // Note says that n pods wait for room; some of their slots are named.
 func (l *Limit) Note(reason string, n int, waiting []Slot) Note {
-	limit := fmt.Sprintf("%s: %s ", Waits(n), l.Name)
+	message := fmt.Sprintf("%s: %s is %d", Waits(n), l.Name, l.Max-l.Extra)
 	if users := l.users(); users != "" {
-		limit += fmt.Sprintf("%d is used up by %s", l.Max, users)
-	} else {
-		limit += fmt.Sprintf("is %d", l.Max)
+		more := ""
+		if l.Extra > 0 {
+			more = fmt.Sprintf(", and %d more for pods above replicas,", l.Extra)
+		}
+		message = fmt.Sprintf("%s: %s %d%s is used up by %s", Waits(n), l.Name, l.Max-l.Extra, more, users)
 	}
-	return Note{Reason: reason, Message: limit, Slots: waiting}
+	return Note{Reason: reason, Message: message, Slots: waiting}
 }
 
 // users says who uses the limit; nothing if nobody does.

@@ -154,10 +154,15 @@ func TestLimitSelect(t *testing.T) {
 func TestLimitNote(t *testing.T) {
 	cases := map[string]struct {
 		max    int
+		extra  int
 		used   []string
 		others int
 		want   string
 	}{
+		"a surge makes room": {
+			max: 3, extra: 2, used: []string{"web-1", "web-2", "web-3"},
+			want: "3 pods wait: maxUnavailable 1, and 2 more for pods above replicas, is used up by web-1, web-2, web-3",
+		},
 		"the first of them are named": {
 			max: 2, used: []string{"web-10", "web-9", "web-2", "web-1"}, want: "3 pods wait: maxUnavailable 2 is used up by web-1, web-2, web-9 and 1 more",
 		},
@@ -168,7 +173,7 @@ func TestLimitNote(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			limit := Limit{Name: "maxUnavailable", Max: tc.max}
+			limit := Limit{Name: "maxUnavailable", Max: tc.max, Extra: tc.extra}
 			for _, used := range tc.used {
 				limit.Use(used)
 			}
