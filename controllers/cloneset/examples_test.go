@@ -175,7 +175,9 @@ func TestOnDeleteOfFewPodsLetsUsersDelete(t *testing.T) {
 func TestOnDeleteWithALimit(t *testing.T) {
 	for limit, want := range map[string]int{"0": 4, "40%": 3} {
 		w := newWorld(t, 5, onDelete, func(w *world) {
-			w.set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateCloneSetStrategy{Partition: value(4), MaxSurge: value(2), MaxUnavailable: value(limit)}
+			w.set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateCloneSetStrategy{
+				Partition: value(4), MaxSurge: value(2), MaxUnavailable: value(limit),
+			}
 		})
 		w.rest(image("2"))
 		w.expectPods("p01:1, p02:1, p03:1, p04:1, p05:1")
@@ -259,7 +261,8 @@ func TestShortHashesBesideFullNames(t *testing.T) {
 	revisions := func(w *world) string {
 		var labels []string
 		for _, pod := range w.Pods {
-			labels = append(labels, strings.TrimPrefix(pod.Name, "web-")+"="+pod.Labels[shared.LabelControllerRevisionHash]+"/"+pod.Labels[shared.LabelPodTemplateHash])
+			revision, hash := pod.Labels[shared.LabelControllerRevisionHash], pod.Labels[shared.LabelPodTemplateHash]
+			labels = append(labels, strings.TrimPrefix(pod.Name, "web-")+"="+revision+"/"+hash)
 		}
 		return strings.Join(labels, " ")
 	}

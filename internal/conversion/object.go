@@ -44,7 +44,9 @@ func CloneSet(ctx context.Context, raw []byte, apiVersion string) ([]byte, error
 	return result, nil
 }
 
-func convert[From, To any](ctx context.Context, raw []byte, by func(context.Context, *From, *To) error, elsewhere counterpart) ([]byte, error) {
+func convert[From, To any](
+	ctx context.Context, raw []byte, by func(context.Context, *From, *To) error, elsewhere counterpart,
+) ([]byte, error) {
 	from, to := new(From), new(To)
 	values, err := decode(raw, from, elsewhere)
 	if err != nil {

@@ -75,8 +75,8 @@ func digestOf(question *corev1.PodTemplate) (digest, error) {
 }
 
 // Check returns the faults of a template whose pods get volumes from these claim templates. None means that the server would
-// take it and, as far as can be told, its pods. An error means that the server did not answer the question: a quota, another admission webhook or an outage stood in
-// the way, and nothing is known about the template.
+// take it and, as far as can be told, its pods. An error means that the server did not answer the question: a quota, another admission
+// webhook or an outage stood in the way, and nothing is known about the template.
 func (c Checker) Check(ctx context.Context, namespace string, template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim) ([]Fault, error) {
 	question := &corev1.PodTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "kruise-operator-template-check-"},

@@ -95,7 +95,10 @@ func Known() []Info {
 		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits"},
 		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers really run", Needs: []Gate{KruiseDaemon}},
 		{Name: DefaultHostNetworkHostPortsInPodTemplates, Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
-		{Name: DeletionProtectionForCRDCascading, Effect: "a CRD with objects cannot be deleted", Ignored: noProtection, Needs: []Gate{ResourcesDeletionProtection}},
+		{
+			Name: DeletionProtectionForCRDCascading, Effect: "a CRD with objects cannot be deleted",
+			Ignored: noProtection, Needs: []Gate{ResourcesDeletionProtection},
+		},
 		{Name: EnablePodProbeMarkerOnServerless, Effect: "probes are handed to providers of virtual nodes", Needs: []Gate{PodProbeMarker}},
 		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
 		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
