@@ -5,9 +5,11 @@ package incluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -31,7 +33,8 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
-// SetupWithManager watches, on every replica, the Secret that tells the authority and everything that leads to the operator.
+// SetupWithManager watches, on every replica, the Secret that tells the authority, the Deployment that says to which version that Secret
+// should belong, and everything that leads to the operator.
 //
 // Each is watched alone, by its name, and its metadata only. So the rights can name the objects, no Secret is ever kept in memory, and
 // the CRDs of others cost nothing. Whatever happens, everything is compared; that is a handful of reads.
@@ -56,6 +59,11 @@ func (c *Calls) SetupWithManager(mgr ctrl.Manager) error {
 	secret := c.secret()
 	if err := watch(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name); err != nil {
 		return fmt.Errorf("watching Secret %s: %w", secret, err)
+	}
+	if c.own == nil {
+		if err := watch(appsv1.SchemeGroupVersion.WithResource("deployments"), c.options.Namespace, deployment); err != nil {
+			return fmt.Errorf("watching Deployment %s: %w", deployment, err)
+		}
 	}
 	for _, t := range targets() {
 		if err := watch(t.resource, "", t.name); err != nil {
@@ -89,5 +97,5 @@ func (c *Calls) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: checkEvery}, c.tell(ctx, authority)
+	return reconcile.Result{RequeueAfter: checkEvery}, errors.Join(c.tell(ctx, authority), c.keep(ctx))
 }

@@ -6,8 +6,8 @@
 // trusting its certificate.
 //
 // The certificate is mounted by somebody else, or our own. Mounted, as the Operator Lifecycle Manager and cert-manager do it, it is
-// read from files, and its authority from the Secret behind them, which is never written. Otherwise it is made, renewed and shared by
-// all replicas in a Secret of our own. From there on all installs are alike.
+// read from files, and its authority from the Secret behind them, whose content is never written. Otherwise it is made, renewed and
+// shared by all replicas in a Secret of our own. From there on all installs are alike.
 //
 // Every replica does this, leader or not. A stanza that is wrong makes objects unreadable, for the leader's own watches too, and an
 // upgrade under the Operator Lifecycle Manager breaks all of them at once, just when the leader changes; waiting for a lease would
@@ -119,7 +119,7 @@ func (c *Calls) openMounted(ctx context.Context) error {
 		}
 		wrote, err := c.tellAll(ctx, authority)
 		changed = changed || wrote
-		return err
+		return errors.Join(err, c.keep(ctx))
 	})
 	if ctx.Err() != nil {
 		return fmt.Errorf("having the webhook certificate trusted: %w", ctx.Err())

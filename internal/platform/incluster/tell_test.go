@@ -12,11 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,15 +48,15 @@ type world struct {
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme} {
-		if err := add(types); err != nil {
+	kinds := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(kinds); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w := &world{clock: testingclock.NewFakeClock(time.Now())}
 	wrote := func(o client.Object) { w.writes = append(w.writes, o.GetName()) }
-	w.Client = fake.NewClientBuilder().WithScheme(types).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	w.Client = fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
 			wrote(o)
 			return c.Patch(ctx, o, p, options...)
@@ -330,11 +332,86 @@ func TestMountedCertificateIsTrustedBeforeItIsServed(t *testing.T) {
 	}
 }
 
-func TestMountedSecretIsNeverWritten(t *testing.T) {
-	w := newWorld(t, secret("olmCAKey", authority(t, time.Now())), crd(nil), configuration())
-	reconciled(t, w.mountedCalls(t))
-	if slices.Contains(w.writes, MountedSecret) || slices.Contains(w.writes, OwnSecret) {
-		t.Errorf("wrote %v", w.writes)
+// The Operator Lifecycle Manager uses the certificate of the version before for the next one, and leaves it to be deleted with the former.
+func TestCertificateOutlivesTheVersionItWasMadeFor(t *testing.T) {
+	version := func(name string) metav1.OwnerReference {
+		return metav1.OwnerReference{
+			APIVersion: "operators.coreos.com/v1alpha1", Kind: "ClusterServiceVersion", Name: name, UID: types.UID("uid-of-" + name),
+			Controller: ptr.To(false), BlockOwnerDeletion: ptr.To(false),
+		}
+	}
+	managers := func(label string, owners ...metav1.OwnerReference) client.Object {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+			Namespace: own, Name: deployment, Labels: map[string]string{ownerLabel: label}, OwnerReferences: owners,
+		}}
+	}
+	for name, tc := range map[string]struct {
+		owners   []metav1.OwnerReference
+		managers client.Object
+		want     []string // the owners' names
+	}{
+		"in an upgrade": {
+			owners: []metav1.OwnerReference{version("v1")}, managers: managers("v2", version("v1"), version("v2")), want: []string{"v1", "v2"},
+		},
+		"the version before has gone": {
+			owners: []metav1.OwnerReference{version("v1")}, managers: managers("v2", version("v2")), want: []string{"v1", "v2"},
+		},
+		"before the Deployment is the next version's": {
+			owners: []metav1.OwnerReference{version("v1")}, managers: managers("v1", version("v1")), want: []string{"v1"},
+		},
+		"after the upgrade": {
+			owners: []metav1.OwnerReference{version("v2")}, managers: managers("v2", version("v1"), version("v2")), want: []string{"v2"},
+		},
+		"somebody else's Secret":     {managers: managers("v2", version("v2"))},
+		"somebody else's Deployment": {owners: []metav1.OwnerReference{version("v1")}, managers: managers(""), want: []string{"v1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := secret("olmCAKey", authority(t, time.Now()))
+			stored.OwnerReferences = tc.owners
+			w := newWorld(t, stored, tc.managers)
+			reconciled(t, w.mountedCalls(t))
+			wrote := len(w.writes)
+			reconciled(t, w.mountedCalls(t)) // another replica
+			kept := &corev1.Secret{}
+			if err := w.Get(t.Context(), client.ObjectKeyFromObject(stored), kept); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, owner := range kept.OwnerReferences {
+				got = append(got, owner.Name)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(stored.Data, kept.Data); diff != "" {
+				t.Errorf("its content changed (-before +after):\n%s", diff)
+			}
+			if want := len(tc.want) - len(tc.owners); wrote != want || len(w.writes) != wrote {
+				t.Errorf("%d writes, %d of them by a second replica; want %d in all", len(w.writes), len(w.writes)-wrote, want)
+			}
+		})
+	}
+}
+
+// A replica that becomes ready lets the Operator Lifecycle Manager delete the version before, and what belongs to it alone.
+func TestCertificateIsKeptBeforeTheReplicaIsReady(t *testing.T) {
+	ca := authority(t, time.Now())
+	stored := secret("olmCAKey", ca)
+	stored.OwnerReferences = []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "ClusterServiceVersion", Name: "v1", UID: "1"}}
+	managers := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: own, Name: deployment, Labels: map[string]string{ownerLabel: "v2"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "ClusterServiceVersion", Name: "v2", UID: "2"}},
+	}}
+	w := newWorld(t, stored, managers, crd(func(c *apiextensionsv1.CustomResourceConversion) { c.Webhook.ClientConfig.CABundle = ca }))
+	if _, err := Open(t.Context(), Options{Client: w, Namespace: own, CertDir: t.TempDir(), Clock: w.clock}); err != nil {
+		t.Fatal(err)
+	}
+	kept := &corev1.Secret{}
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(stored), kept); err != nil {
+		t.Fatal(err)
+	}
+	if len(kept.OwnerReferences) != 2 {
+		t.Errorf("it belongs to %v", kept.OwnerReferences)
 	}
 }
 
