@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 )
 
 // SetupWithManager watches, on every replica, the Secret that tells the authority, the Deployment that says to which version that Secret
-// should belong, and everything that leads to the operator.
+// should belong, and everything that leads to the operator. It also answers about CRDs that are being written.
 //
 // Each is watched alone, by its name, and its metadata only. So the rights can name the objects, no Secret is ever kept in memory, and
 // the CRDs of others cost nothing. Whatever happens, everything is compared; that is a handful of reads.
@@ -56,6 +57,7 @@ func (c *Calls) SetupWithManager(mgr ctrl.Manager) error {
 			return informOf(ctx, client, resource, namespace, name, func() { queue.Add(reconcile.Request{NamespacedName: c.name(ServiceName)}) })
 		}))
 	}
+	mgr.GetWebhookServer().Register(definitionPath, &admission.Webhook{Handler: &definitions{calls: c}})
 	secret := c.secret()
 	if err := watch(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name); err != nil {
 		return fmt.Errorf("watching Secret %s: %w", secret, err)

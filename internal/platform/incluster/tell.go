@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -56,6 +57,11 @@ func targets() []target {
 		})
 	}
 	return all
+}
+
+// isTarget says whether an object is one of the targets.
+func isTarget(kind, name string) bool {
+	return slices.ContainsFunc(targets(), func(t target) bool { return t.kind == kind && t.name == name })
 }
 
 // tell makes the API server call the Service and trust the authority, wherever that is not so yet.
@@ -111,6 +117,21 @@ func (c *Calls) remember(authority []byte) {
 	c.authority = slices.Clone(authority)
 }
 
+// authorities returns the last authority that was seen, and for a while the one before it; nothing before one was seen.
+func (c *Calls) authorities() []byte {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.withPrevious(c.authority, c.options.Clock.Now())
+}
+
+// withPrevious adds the previous authority to one or more while it must be trusted beside them. The mutex is held.
+func (c *Calls) withPrevious(authority []byte, now time.Time) []byte {
+	if !now.Before(c.forget) || bytes.Contains(authority, c.previous) {
+		return authority
+	}
+	return slices.Concat(authority, c.previous)
+}
+
 // clientConfig is what a call should be configured with.
 //
 // A bundle that trusts the authority is right, whatever else it holds. Where a change of the authority meets an upgrade that empties
@@ -123,8 +144,8 @@ func (c *Calls) clientConfig(present *apiextensionsv1.WebhookClientConfig, path 
 		Namespace: c.options.Namespace, Name: ServiceName, Path: &path,
 	}}
 	trusted := present != nil && bytes.Equal(present.CABundle, callback.Authorities(present.CABundle, authority, now))
-	if !trusted && now.Before(c.forget) {
-		want.CABundle = slices.Concat(authority, c.previous)
+	if !trusted {
+		want.CABundle = c.withPrevious(authority, now)
 	}
 	return callback.ClientConfig(present, want, now)
 }
