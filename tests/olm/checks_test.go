@@ -129,7 +129,11 @@ func (w *world) checkWebhooks(version string, authority []byte) {
 				if string(hook.ClientConfig.CABundle) != string(authority) {
 					return fmt.Errorf("%s trusts another authority", hook.Name)
 				}
-				if *hook.FailurePolicy != admissionv1.Fail || hook.Rules[0].APIGroups[0] != "apps.kruise.io" {
+				policy, group := admissionv1.Fail, "apps.kruise.io"
+				if hook.Name == definitionsWebhook {
+					policy, group = admissionv1.Ignore, apiextensionsv1.GroupName
+				}
+				if *hook.FailurePolicy != policy || hook.Rules[0].APIGroups[0] != group {
 					return fmt.Errorf("%s is %+v", hook.Name, hook)
 				}
 			}
@@ -179,6 +183,11 @@ func (w *world) checkPermissions() {
 		{what: "report to OLM", namespace: system, verb: "update", group: "operators.coreos.com", resource: "operatorconditions", name: packaging.CSVName(versions()[0]), want: true},
 		{what: "read the Secret of its certificate", namespace: system, verb: "get", resource: "secrets", name: service + "-cert", want: true},
 
+		{what: "keep the Secret of its certificate", namespace: system, verb: "patch", resource: "secrets", name: service + "-cert", want: true},
+		{what: "watch its Deployment", namespace: system, verb: "watch", group: "apps", resource: "deployments", name: manager, want: true},
+
+		{what: "change other Secrets", namespace: system, verb: "patch", resource: "secrets", name: "any"},
+		{what: "watch other Deployments", namespace: users, verb: "watch", group: "apps", resource: "deployments"},
 		{what: "read other Secrets", namespace: users, verb: "get", resource: "secrets", name: "any"},
 		{what: "list Secrets", verb: "list", resource: "secrets"},
 		{what: "delete StatefulSets", namespace: users, verb: "delete", group: "apps.kruise.io", resource: "statefulsets"},

@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/olm"
@@ -102,12 +103,17 @@ spec:
 	t.Log("a scoped configuration that belongs to the installation")
 	w.sampleConfiguration()
 	webhooksBefore := w.configurations()
+	authority := w.checkCertificate()
+	w.askManager(versions()[0])
+	trust := w.followTrust()
 	kept := map[string]types.UID{
 		"Deployment": w.uid(&appsv1.Deployment{}, system, manager),
 		"Service":    w.uid(&corev1.Service{}, system, service),
 		"Account":    w.uid(&corev1.ServiceAccount{}, system, manager),
 		"Anchor":     w.uid(&rbacv1.ClusterRoleBinding{}, "", binding),
 		"Sample":     w.uid(&admissionv1.ValidatingWebhookConfiguration{}, "", sample),
+		// A new one would have another authority, which nobody serves a certificate of for seconds.
+		"Certificate": w.uid(&corev1.Secret{}, system, service+"-cert"),
 	}
 
 	t.Log("an upgrade waits while the operator says that it must not be upgraded")
@@ -120,25 +126,31 @@ spec:
 		}
 		return errors.Join(fmt.Errorf("phase %q, reason %q", phase, reason), err)
 	})
-	w.conversionWithoutAuthority(versions()[1])
+	w.checkConversions(versions()[1], authority)
 	w.setUpgradeable(versions()[0], metav1.ConditionTrue)
 	started = time.Now()
 	w.succeeded(versions()[1])
 	w.gone(olm.Object("ClusterServiceVersion", system, ""), system, packaging.CSVName(versions()[0]))
 	t.Logf("measured: upgraded in %.1f s", time.Since(started).Seconds())
 	w.checkInstalled(versions()[1])
+	w.certificateBelongsTo(versions()[1])
+	w.askManager(versions()[1])
 
 	t.Log("and on to the head of the channel")
 	w.approve(versions()[2])
 	w.succeeded(versions()[2])
 	w.gone(olm.Object("ClusterServiceVersion", system, ""), system, packaging.CSVName(versions()[1]))
 	w.checkInstalled(versions()[2])
+	w.certificateBelongsTo(versions()[2])
+	trust.end(authority)
 	after := map[string]types.UID{
 		"Deployment": w.uid(&appsv1.Deployment{}, system, manager),
 		"Service":    w.uid(&corev1.Service{}, system, service),
 		"Account":    w.uid(&corev1.ServiceAccount{}, system, manager),
 		"Anchor":     w.uid(&rbacv1.ClusterRoleBinding{}, "", binding),
 		"Sample":     w.uid(&admissionv1.ValidatingWebhookConfiguration{}, "", sample),
+		// A new one would have another authority, which nobody serves a certificate of for seconds.
+		"Certificate": w.uid(&corev1.Secret{}, system, service+"-cert"),
 	}
 	if diff := cmp.Diff(kept, after); diff != "" {
 		t.Errorf("upgrades exchanged objects (-before +after):\n%s", diff)
@@ -247,26 +259,82 @@ func (w *world) nothingBlocks(webUID types.UID, pods map[string]types.UID) {
 	w.gone(&corev1.Namespace{}, "", users)
 }
 
-// conversionWithoutAuthority reports why the operator looks after the conversion of its own kinds: the plan of an upgrade overwrites
-// the definitions, and mostly OLM adds the authority only once the next version is installed, however long that is held up. Sometimes it
-// comes by earlier, for reasons of its own, so this is no promise of anybody's. The manager's pods repair it, which there are none of here;
-// tests/node/olm and tests/node/incluster have them.
-func (w *world) conversionWithoutAuthority(version string) {
+// checkConversions says whether every kind with webhook conversion has it by the operator.
+func (w *world) checkConversions(version string, authority []byte) {
 	w.t.Helper()
-	converted := 0
+	count := 0
 	for _, definition := range w.definitions(version) {
-		if definition.Spec.Conversion == nil || definition.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter {
-			continue
+		if definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
+			count++
 		}
-		converted++
-		served := &apiextensionsv1.CustomResourceDefinition{}
-		w.get(served, "", definition.Name)
-		if len(served.Spec.Conversion.Webhook.ClientConfig.CABundle) == 0 {
-			w.t.Logf("measured: while the upgrade is held up, %s is converted by nobody whom the API server trusts", definition.Name)
-		}
+		w.checkConversion(definition, authority)
 	}
-	if converted == 0 {
+	if count == 0 {
 		w.t.Error("no kind is converted")
+	}
+}
+
+// certificateBelongsTo waits until the Secret of the certificate belongs to a version alone: it does not go with the version before, and
+// goes with this one.
+func (w *world) certificateBelongsTo(version string) {
+	w.t.Helper()
+	w.until("the certificate belongs to "+version, func(ctx context.Context) error {
+		secret := &corev1.Secret{}
+		if err := w.Client.Get(ctx, client.ObjectKey{Namespace: system, Name: service + "-cert"}, secret); err != nil {
+			return err
+		}
+		if owners := secret.OwnerReferences; len(owners) != 1 || owners[0].Name != packaging.CSVName(version) {
+			return fmt.Errorf("it belongs to %v", owners)
+		}
+		return nil
+	})
+}
+
+// following notes whom the API server trusts to convert, at every moment.
+type following struct {
+	w     *world
+	watch watch.Interface
+	done  chan struct{}
+	// seen are the bundles, in order, each once in a row.
+	seen []string
+}
+
+// followTrust notes every state of a converted kind from now on.
+func (w *world) followTrust() *following {
+	w.t.Helper()
+	watching, err := w.Client.Watch(w.t.Context(), &apiextensionsv1.CustomResourceDefinitionList{}, client.MatchingFields{"metadata.name": converted})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	f := &following{w: w, watch: watching, done: make(chan struct{})}
+	w.t.Cleanup(func() { watching.Stop(); <-f.done })
+	go func() {
+		defer close(f.done)
+		for event := range watching.ResultChan() {
+			definition, ok := event.Object.(*apiextensionsv1.CustomResourceDefinition)
+			if !ok {
+				f.seen = append(f.seen, fmt.Sprintf("%s: %v", event.Type, event.Object))
+				continue
+			}
+			bundle := ""
+			if conversion := definition.Spec.Conversion; conversion != nil && conversion.Webhook != nil && conversion.Webhook.ClientConfig != nil {
+				bundle = string(conversion.Webhook.ClientConfig.CABundle)
+			}
+			if len(f.seen) == 0 || f.seen[len(f.seen)-1] != bundle {
+				f.seen = append(f.seen, bundle)
+			}
+		}
+	}()
+	return f
+}
+
+// end stops following and demands that the authority of the certificate was trusted all the time.
+func (f *following) end(authority []byte) {
+	f.w.t.Helper()
+	f.watch.Stop()
+	<-f.done
+	if diff := cmp.Diff([]string{string(authority)}, f.seen); diff != "" {
+		f.w.t.Errorf("whom the API server trusted to convert during upgrades (-want +seen):\n%s", diff)
 	}
 }
 

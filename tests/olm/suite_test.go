@@ -12,19 +12,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
@@ -42,6 +47,10 @@ const (
 	operatorUser = "system:serviceaccount:" + system + ":" + manager
 	// users is the namespace of the workloads.
 	users = "shop"
+	// converted is a kind whose versions the operator converts.
+	converted = "clonesets.apps.kruise.io"
+	// definitionsWebhook asks about CRDs while they are written.
+	definitionsWebhook = "keep.conversion.operator.kruise.io"
 )
 
 // versions are builds of this tree under three numbers: enough for a graph with a middle.
@@ -55,6 +64,9 @@ type world struct {
 	root    string
 	// bundles is where the bundle of each version is.
 	bundles string
+	// port is where the manager beside the cluster serves webhooks, served what it serves them with.
+	port   int
+	served certs.Bundle
 }
 
 // start brings up the control plane, OLM and a catalog with three versions of this tree.
@@ -202,21 +214,76 @@ func (w *world) uid(object client.Object, namespace, name string) types.UID {
 	return object.GetUID()
 }
 
-// runManager runs the manager beside the cluster with the rights of the account that OLM made, and without webhooks.
+// runManager runs the manager beside the cluster with the rights of the account that OLM made. The API server cannot call the Service,
+// since nobody is behind it; askManager has it ask the process about CRDs all the same.
 func (w *world) runManager() *cluster.Process {
 	w.t.Helper()
 	program, err := operator.Build(w.t.Context(), w.cluster)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if w.port, err = w.cluster.FreePort(); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.served, err = certs.Issue(certs.Bundle{}, []string{"127.0.0.1"}, time.Now()); err != nil {
+		w.t.Fatal(err)
+	}
+	mounted := w.t.TempDir()
+	for name, content := range map[string][]byte{corev1.TLSCertKey: w.served.Cert, corev1.TLSPrivateKeyKey: w.served.Key} {
+		if err := os.WriteFile(filepath.Join(mounted, name), content, 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 	process, err := w.cluster.StartProcess("operator", program, []string{
-		"run", "--service-account=" + system + "/" + manager, "--webhook-port=0", "--leader-elect=true",
+		"run", "--service-account=" + system + "/" + manager, "--namespace=" + system, "--leader-elect=true",
+		"--webhook-port=" + strconv.Itoa(w.port), "--webhook-cert-dir=" + mounted,
 		"--metrics-bind-address=0", "--health-probe-bind-address=0",
 	}, []string{"KUBECONFIG=" + w.cluster.AdminKubeconfig()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return process
+}
+
+// askManager has the API server ask the manager beside the cluster about CRDs that are being written, where OLM has it ask the Service,
+// and waits until it does.
+func (w *world) askManager(version string) {
+	w.t.Helper()
+	made := client.MatchingLabels{"olm.owner": packaging.CSVName(version), "olm.webhook-description-generate-name": definitionsWebhook}
+	w.until("the manager is asked about CRDs", func(ctx context.Context) error {
+		list := &admissionv1.MutatingWebhookConfigurationList{}
+		if err := w.Client.List(ctx, list, made); err != nil {
+			return err
+		}
+		if len(list.Items) != 1 || len(list.Items[0].Webhooks) != 1 {
+			return fmt.Errorf("OLM made %d configurations", len(list.Items))
+		}
+		configuration := &list.Items[0]
+		if calls := &configuration.Webhooks[0].ClientConfig; calls.Service != nil {
+			url := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(w.port)) + ptr.Deref(calls.Service.Path, "")
+			*calls = admissionv1.WebhookClientConfig{URL: &url, CABundle: w.served.CA}
+			if err := w.Client.Update(ctx, configuration); err != nil {
+				return err
+			}
+		}
+		return w.answered(ctx)
+	})
+}
+
+// answered tries to take the authority away from a converted kind, as the plan of an upgrade does, and says whether that works.
+func (w *world) answered(ctx context.Context) error {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := w.Client.Get(ctx, client.ObjectKey{Name: converted}, definition); err != nil {
+		return err
+	}
+	definition.Spec.Conversion.Webhook.ClientConfig.CABundle = nil
+	if err := w.Client.Update(ctx, definition, client.DryRunAll); err != nil {
+		return err
+	}
+	if len(definition.Spec.Conversion.Webhook.ClientConfig.CABundle) == 0 {
+		return fmt.Errorf("%s would lose its authority", converted)
+	}
+	return nil
 }
 
 // pods returns the UIDs of the running pods of a workload, by name.
