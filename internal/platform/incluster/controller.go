@@ -95,9 +95,12 @@ func informOf(ctx context.Context, client metadata.Interface, resource schema.Gr
 
 // Reconcile compares everything with what it should be, and repairs it.
 func (c *Calls) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	authority, err := c.findAuthority(ctx)
+	bundle, err := c.find(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: checkEvery}, errors.Join(c.tell(ctx, authority), c.keep(ctx))
+	if err = c.tell(ctx, bundle.CA); err == nil { // trusted first, then served
+		err = c.refresh(ctx, bundle)
+	}
+	return reconcile.Result{RequeueAfter: checkEvery}, errors.Join(err, c.keep(ctx))
 }

@@ -25,6 +25,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 )
@@ -80,6 +80,8 @@ type Calls struct {
 	options Options
 	// own is the certificate when it is ours; nil when it is mounted.
 	own *certs.Source
+	// fresh is a mounted certificate that is served before its files are there.
+	fresh atomic.Pointer[tls.Certificate]
 
 	mutex sync.Mutex
 	// authority is the last one that was seen, previous the one before it, until it is forgotten.
@@ -113,11 +115,11 @@ func Open(ctx context.Context, options Options) (*Calls, error) {
 func (c *Calls) openMounted(ctx context.Context) error {
 	changed := false
 	err := c.try(ctx, func(ctx context.Context) error {
-		authority, err := c.findAuthority(ctx)
+		bundle, err := c.find(ctx)
 		if err != nil {
 			return err
 		}
-		wrote, err := c.tellAll(ctx, authority)
+		wrote, err := c.tellAll(ctx, bundle.CA)
 		changed = changed || wrote
 		return errors.Join(err, c.keep(ctx))
 	})
@@ -157,15 +159,6 @@ func (c *Calls) try(ctx context.Context, what func(context.Context) error) error
 	return nil
 }
 
-// Serve adds the certificate to the options of the webhook server.
-func (c *Calls) Serve(options webhook.Options) webhook.Options {
-	options.CertDir = c.options.CertDir
-	if c.own != nil {
-		options.TLSOpts = append(options.TLSOpts, func(config *tls.Config) { c.own.TLS(config) })
-	}
-	return options
-}
-
 // mounted says whether somebody else brings the certificate. A folder that was named must get files, now or later.
 func (o Options) mounted() bool {
 	if o.CertDir != "" {
@@ -198,21 +191,26 @@ func (c *Calls) secret() types.NamespacedName {
 	return c.name(MountedSecret)
 }
 
-// findAuthority returns the authority of the certificate, in PEM, never empty. Our own certificate is renewed on the way when it is
-// due, or when its Secret was deleted.
-func (c *Calls) findAuthority(ctx context.Context) ([]byte, error) {
+// find returns what is served and its authority, which is never empty. Our own certificate is renewed on the way when it is due, or when
+// its Secret was deleted. Of a mounted one the certificate is left out where it is not for us to serve it past the files: where
+// somebody named a folder, the files may have another one, and other ways of mounting a Secret keep its authority.
+func (c *Calls) find(ctx context.Context) (certs.Bundle, error) {
 	if c.own != nil {
-		bundle, err := c.own.Load(ctx)
-		return bundle.CA, err
+		return c.own.Load(ctx)
 	}
 	secret := &corev1.Secret{}
 	if err := c.options.Client.Get(ctx, c.secret(), secret); err != nil {
-		return nil, fmt.Errorf("reading the authority of the webhook certificate: %w", err)
+		return certs.Bundle{}, fmt.Errorf("reading the authority of the webhook certificate: %w", err)
 	}
-	for _, key := range []string{keyOLM, keyCertManager} {
-		if ca := secret.Data[key]; len(ca) > 0 {
-			return ca, nil
+	if ca := secret.Data[keyOLM]; len(ca) > 0 {
+		bundle := certs.Bundle{CA: ca}
+		if c.options.CertDir == "" {
+			bundle.Cert, bundle.Key = secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
 		}
+		return bundle, nil
 	}
-	return nil, fmt.Errorf("secret %s has neither %s nor %s: the API server cannot be told to trust the webhook certificate", c.secret(), keyOLM, keyCertManager)
+	if ca := secret.Data[keyCertManager]; len(ca) > 0 {
+		return certs.Bundle{CA: ca}, nil
+	}
+	return certs.Bundle{}, fmt.Errorf("secret %s has neither %s nor %s: the API server cannot be told to trust the webhook certificate", c.secret(), keyOLM, keyCertManager)
 }

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package incluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
+)
+
+// Serve adds the certificate to the options of the webhook server.
+func (c *Calls) Serve(options webhook.Options) webhook.Options {
+	options.CertDir = c.options.CertDir
+	serve := c.serveFresh
+	if c.own != nil {
+		serve = c.own.TLS
+	}
+	options.TLSOpts = append(options.TLSOpts, serve)
+	return options
+}
+
+// serveFresh has a server that serves mounted files serve the certificate of the Secret instead while that is another one.
+func (c *Calls) serveFresh(config *tls.Config) {
+	base := config.Clone()
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		pair := c.fresh.Load()
+		if pair == nil {
+			return nil, nil // the configuration with the files
+		}
+		fresh := base.Clone()
+		fresh.Certificates = []tls.Certificate{*pair}
+		return fresh, nil
+	}
+}
+
+// refresh serves the certificate in the Secret of the Operator Lifecycle Manager from now on, until the files are the same.
+//
+// When a certificate runs out or its Secret is deleted, the Operator Lifecycle Manager makes a new authority, has its webhook
+// configurations trust that one alone, and replaces the replicas. A kubelet brings the Secret to the files up to two minutes later, and
+// the last replica is replaced after some ten seconds. What is left by serving at once is the time between its writes. Connections that the
+// API server has already are not affected.
+func (c *Calls) refresh(ctx context.Context, bundle certs.Bundle) error {
+	if c.own != nil || len(bundle.Cert) == 0 {
+		return nil
+	}
+	files, err := os.ReadFile(filepath.Join(defaultCertDir(), corev1.TLSCertKey))
+	if err == nil && bytes.Equal(files, bundle.Cert) {
+		c.fresh.Store(nil)
+		return nil
+	}
+	pair, err := bundle.Pair()
+	if err != nil {
+		return fmt.Errorf("reading the certificate in Secret %s: %w", c.secret(), err)
+	}
+	if err := c.verify(pair, bundle.CA); err != nil {
+		return fmt.Errorf("the certificate in Secret %s cannot be served: %w", c.secret(), err)
+	}
+	if was := c.fresh.Swap(&pair); was == nil || !bytes.Equal(was.Certificate[0], pair.Certificate[0]) {
+		ctrl.LoggerFrom(ctx).Info("Serving the certificate of the Secret, which the files do not have yet")
+	}
+	return nil
+}
+
+// verify says whether an API server that trusts the authority accepts the certificate.
+func (c *Calls) verify(pair tls.Certificate, authority []byte) error {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(authority) {
+		return errors.New("its authority cannot be read")
+	}
+	_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: c.options.hosts()[0], CurrentTime: c.options.Clock.Now()})
+	return err
+}
