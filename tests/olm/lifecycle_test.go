@@ -177,6 +177,7 @@ spec:
 	w.gone(&appsv1.Deployment{}, system, manager)
 	w.gone(&corev1.ServiceAccount{}, system, manager)
 	w.gone(&policyv1.PodDisruptionBudget{}, system, manager)
+	w.gone(&corev1.Secret{}, system, service+"-cert")
 	w.gone(&rbacv1.ClusterRoleBinding{}, "", binding)
 	w.gone(&admissionv1.ValidatingWebhookConfiguration{}, "", sample)
 	w.nothingBlocks(webUID, pods)

@@ -616,6 +616,9 @@ func TestRightsAreNeeded(t *testing.T) {
 	err = rights.Check(given, events, "kruise-system", rights.Excuse{
 		Why:    "informers list where the API server does not stream what is there at the beginning of a watch; this one does",
 		Covers: func(r rights.Right) bool { return r.Verb == "list" && r.Resource == "kruises" },
+	}, rights.Excuse{
+		Why:    "the Deployment is watched where its certificate is mounted; tests/node/incluster mounts one",
+		Covers: rights.To("list watch", "deployments"),
 	})
 	if err != nil {
 		t.Error(err)

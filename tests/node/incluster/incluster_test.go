@@ -465,6 +465,28 @@ spec:
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), is); err != nil || is.ResourceVersion != secret.ResourceVersion {
 		t.Errorf("the Secret of somebody else was written (%v)", err)
 	}
+
+	// When it is made anew, nobody waits for a kubelet to bring it to the files, which may take two minutes.
+	if bundle, err = certs.Issue(certs.Bundle{}, []string{service}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	is.Data = map[string][]byte{"tls.crt": bundle.Cert, "tls.key": bundle.Key, "olmCAKey": bundle.CA}
+	if err := env.Client.Update(t.Context(), is); err != nil {
+		t.Fatal(err)
+	}
+	if pair, err = bundle.Pair(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	n.EventuallyWithin(15*time.Second, "all replicas serve the new certificate", func(ctx context.Context) error {
+		for i := range pods {
+			if is, err := served(ctx, &pods[i]); err != nil || !bytes.Equal(is, pair.Certificate[0]) {
+				return errors.Join(fmt.Errorf("%s serves the old one", pods[i].Name), err)
+			}
+		}
+		return nil
+	})
+	t.Logf("measured: a new certificate is served after %s", seconds(time.Since(began)))
 }
 
 func outage(t *testing.T, n *environment.Namespace) {

@@ -40,6 +40,13 @@ func rightsAreNeeded(t *testing.T, _ *environment.Namespace) {
 			Why:    "a lapsed lease of OpenKruise is deleted; tests/e2e/takeover has one",
 			Covers: func(r rights.Right) bool { return r.Name == "kruise-manager" && r.Verb == "delete" },
 		},
+		rights.Excuse{
+			Why: "owners are added to a Secret of the Operator Lifecycle Manager, in tests/olm and tests/node/olm; where the admission plugin " +
+				"OwnerReferencesPermissionEnforcement is on, that takes the right to delete it",
+			Covers: func(r rights.Right) bool {
+				return r.Name == "kruise-operator-manager-service-cert" && (r.Verb == "patch" || r.Verb == "delete")
+			},
+		},
 	)
 	if err != nil {
 		t.Error(err)

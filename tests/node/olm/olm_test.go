@@ -53,13 +53,18 @@ const (
 	service = manager + "-service"
 	binding = service + "-system:auth-delegator"
 	sample  = "pods.sample.operator.kruise.io"
-	// to is this tree; it follows the last version that the channel stable offers, built from that version's commit.
-	to = "v99.0.0"
+	// to is this tree; it follows the last version that the channel stable offers, built from that version's commit. again is this tree
+	// under the next number: an upgrade in which the version before knows what this tree knows.
+	to    = "v99.0.0"
+	again = "v99.0.1"
 	// repository is where the catalog says that the images are. The nodes get them from a registry on loopback.
 	repository = "registry.example.com/kruise-operator"
 	// utilImage and opmImage are what OLM unpacks bundles with.
 	utilImage = "registry.example.com/olm-util:v1"
 	opmImage  = "registry.example.com/opm:v1"
+	// renewal is for how long OLM may take the authority away that is served when it makes another one; before it was served at once,
+	// it was seven seconds and more.
+	renewal = 2 * time.Second
 )
 
 var (
@@ -115,6 +120,8 @@ func TestLifecycle(t *testing.T) {
 		{"a subscription installs the operator", (*story).install},
 		{"a guestbook is rolled in place", (*story).roll},
 		{"an upgrade in mid-rollout restarts no pod and refuses none", (*story).upgrade},
+		{"the next upgrade in mid-rollout refuses nothing at all", (*story).upgradeAgain},
+		{"a certificate that is made anew is served at once", (*story).renew},
 		{"an operator that is removed while it is dead blocks nothing", (*story).remove},
 	} {
 		began := time.Now()
@@ -167,23 +174,25 @@ func (s *story) serveCatalog() {
 	bundle := func(version string) string { return filepath.Join(folder, version) }
 	previous := s.previous(root, bundle, network.PushIndex)
 	s.from = previous.Version
-	next := packaging.Version{
-		Version: to, Channels: packaging.Channels(), Replaces: previous.Version,
-		Image: push(repository+":"+to, images.Image{Programs: []images.Program{images.Manager(to)}, User: images.NonRoot}),
+	releases := packaging.Releases{Versions: []packaging.Version{previous}}
+	manager := push(repository+":"+to, images.Image{Programs: []images.Program{images.Manager(to)}, User: images.NonRoot})
+	for _, version := range []string{to, again} {
+		next := packaging.Version{Version: version, Channels: packaging.Channels(), Replaces: previous.Version, Image: manager}
+		b := packaging.Bundle{
+			Root: root, Output: bundle(version), Version: version, Replaces: previous.Version,
+			Image: next.Image, Created: "2026-01-01T00:00:00Z", Progress: os.Stderr,
+		}
+		if err := b.Write(ctx); err != nil {
+			s.t.Fatal(err)
+		}
+		content, err := packaging.BundleImage(b.Output)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		next.BundleImage = push(repository+"-bundle:"+version, content)
+		releases.Versions = append(releases.Versions, next)
+		previous = next
 	}
-	b := packaging.Bundle{
-		Root: root, Output: bundle(to), Version: to, Replaces: previous.Version,
-		Image: next.Image, Created: "2026-01-01T00:00:00Z", Progress: os.Stderr,
-	}
-	if err := b.Write(ctx); err != nil {
-		s.t.Fatal(err)
-	}
-	content, err := packaging.BundleImage(b.Output)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	next.BundleImage = push(repository+"-bundle:"+to, content)
-	releases := packaging.Releases{Versions: []packaging.Version{previous, next}}
 	icon, err := os.ReadFile(filepath.Join(root, "config", "manifests", "icon.svg"))
 	if err != nil {
 		s.t.Fatal(err)
@@ -373,25 +382,68 @@ func (s *story) kubectlApply(manifest string) (string, error) {
 	return s.Kubectl("apply", "-f", file)
 }
 
+// questions are asked without pause during an upgrade.
+type questions struct {
+	pods, conversion, admission *asking
+}
+
+func (s *story) askAll() questions {
+	template := s.StatefulSet("guestbook")
+	return questions{
+		pods: s.ask("pods", func(ctx context.Context) error {
+			return env.Client.Create(ctx, &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "probe-"},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "openkruise/guestbook:v1"}}},
+			}, client.DryRunAll)
+		}),
+		conversion: s.ask("conversion", func(ctx context.Context) error {
+			return env.Client.Get(ctx, types.NamespacedName{Namespace: s.Name, Name: "converted"}, cloneSet("v1alpha1"))
+		}),
+		admission: s.ask("admission of our kinds", func(ctx context.Context) error {
+			set := template.DeepCopy()
+			set.ObjectMeta = metav1.ObjectMeta{Namespace: s.Name, GenerateName: "probe-"}
+			return env.Client.Create(ctx, set, client.DryRunAll)
+		}),
+	}
+}
+
+// end stops asking and demands that pods were never refused, and the others for no longer than their limits.
+func (q questions) end(t *testing.T, conversion, admission time.Duration) {
+	t.Helper()
+	if gap := q.pods.end(t); gap > 0 {
+		t.Errorf("pods were refused for %s", gap)
+	}
+	if gap := q.conversion.end(t); gap > conversion {
+		t.Errorf("conversion was away for %s, want at most %s", gap, conversion)
+	}
+	if gap := q.admission.end(t); gap > admission {
+		t.Errorf("admission of our kinds was away for %s, want at most %s", gap, admission)
+	}
+}
+
+// upgrade goes from the released version to this tree.
 func (s *story) upgrade() {
 	s.sampleConfiguration()
-	pods := s.ask("pods", func(ctx context.Context) error {
-		return env.Client.Create(ctx, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "probe-"},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "openkruise/guestbook:v1"}}},
-		}, client.DryRunAll)
-	})
-	conversion := s.ask("conversion", func(ctx context.Context) error {
-		return env.Client.Get(ctx, types.NamespacedName{Namespace: s.Name, Name: "converted"}, cloneSet("v1alpha1"))
-	})
-	template := s.StatefulSet("guestbook")
-	admission := s.ask("admission of our kinds", func(ctx context.Context) error {
-		set := template.DeepCopy()
-		set.ObjectMeta = metav1.ObjectMeta{Namespace: s.Name, GenerateName: "probe-"}
-		return env.Client.Create(ctx, set, client.DryRunAll)
-	})
+	asked := s.askAll()
+	s.upgradeTo(to, "openkruise/guestbook:v1", 2)
+	// A released version that knows no better repairs the conversion after the plan has overwritten it. The certificate is kept by this tree.
+	asked.end(s.t, 5*time.Second, 0)
+	if err := env.Client.Get(s.t.Context(), types.NamespacedName{Name: sample}, &admissionv1.ValidatingWebhookConfiguration{}); err != nil {
+		s.t.Errorf("the scoped configuration did not survive the upgrade: %v", err)
+	}
+}
 
-	s.SetImage("guestbook", "openkruise/guestbook:v1")
+// upgradeAgain goes from this tree to the next version.
+func (s *story) upgradeAgain() {
+	asked := s.askAll()
+	s.upgradeTo(again, "openkruise/guestbook:v2", 3)
+	asked.end(s.t, 0, 0)
+}
+
+// upgradeTo approves the plan for a version while the guestbook moves to an image, and waits until both have arrived. After that, each
+// container of the guestbook has been restarted so often.
+func (s *story) upgradeTo(version, image string, restarts int32) {
+	s.SetImage("guestbook", image)
 	s.until("the rollout has begun and not ended", func(context.Context) error {
 		st := s.StatefulSet("guestbook").Status
 		if st.UpdatedReplicas == 0 || st.UpdatedReplicas == st.Replicas {
@@ -399,34 +451,65 @@ func (s *story) upgrade() {
 		}
 		return nil
 	})
-	if err := s.Approve(s.t.Context(), system, "kruise-operator", packaging.CSVName(to)); err != nil {
+	before := s.certificate()
+	if err := s.Approve(s.t.Context(), system, "kruise-operator", packaging.CSVName(version)); err != nil {
 		s.t.Fatal(err)
 	}
-	s.installed(to)
+	s.installed(version)
 	s.Settled("guestbook")
 	if diff := cmp.Diff(s.pods, s.uids()); diff != "" {
 		s.t.Errorf("the upgrade replaced pods (-before +after):\n%s", diff)
 	}
 	for _, pod := range s.Pods("app=guestbook") {
-		// One restart for each of the two updates of its image, and none for the upgrade.
-		if got := pod.Status.ContainerStatuses[0].RestartCount; got != 2 {
-			s.t.Errorf("the container of %s was restarted %d times, want 2", pod.Name, got)
+		// One restart for each update of its image, and none for the upgrade.
+		if got := pod.Status.ContainerStatuses[0].RestartCount; got != restarts {
+			s.t.Errorf("the container of %s was restarted %d times, want %d", pod.Name, got, restarts)
 		}
 	}
-	if gap := pods.end(s.t); gap > 0 {
-		s.t.Errorf("pods were refused for %s", gap)
+	s.until("the certificate belongs to "+version, func(context.Context) error {
+		kept := s.certificate()
+		if kept.UID != before.UID {
+			s.t.Fatal("the upgrade exchanged the certificate")
+		}
+		if owners := kept.OwnerReferences; len(owners) != 1 || owners[0].Name != packaging.CSVName(version) {
+			return fmt.Errorf("it belongs to %v", owners)
+		}
+		return nil
+	})
+}
+
+// certificate is the Secret that OLM made for the webhooks.
+func (s *story) certificate() *corev1.Secret {
+	s.t.Helper()
+	secret := &corev1.Secret{}
+	if err := env.Client.Get(s.t.Context(), types.NamespacedName{Namespace: system, Name: service + "-cert"}, secret); err != nil {
+		s.t.Fatal(err)
 	}
-	// OLM overwrites the stanza of the conversion and the operator restores it.
-	if gap := conversion.end(s.t); gap > 5*time.Second {
-		s.t.Errorf("conversion was away for %s", gap)
+	return secret
+}
+
+// renew has OLM make a new authority, as it does when the old one runs out: what OLM writes one after the other cannot be without a gap,
+// but nobody has to wait until the replicas have been replaced.
+func (s *story) renew() {
+	asked := s.askAll()
+	before := s.certificate()
+	if err := env.Client.Delete(s.t.Context(), before); err != nil {
+		s.t.Fatal(err)
 	}
-	// OLM exchanges certificate and authority, whose change both sides have to notice.
-	if gap := admission.end(s.t); gap > 30*time.Second {
-		s.t.Errorf("admission of our kinds was away for %s", gap)
-	}
-	if err := env.Client.Get(s.t.Context(), types.NamespacedName{Name: sample}, &admissionv1.ValidatingWebhookConfiguration{}); err != nil {
-		s.t.Errorf("the scoped configuration did not survive the upgrade: %v", err)
-	}
+	s.until("the managers have the new certificate mounted", func(ctx context.Context) error {
+		secret, deployment := &corev1.Secret{}, &appsv1.Deployment{}
+		name := types.NamespacedName{Namespace: system, Name: manager}
+		if err := errors.Join(env.Client.Get(ctx, client.ObjectKeyFromObject(before), secret), env.Client.Get(ctx, name, deployment)); err != nil {
+			return err
+		}
+		const hash = "olmcahash"
+		if is := deployment.Spec.Template.Annotations[hash]; secret.UID == before.UID || is != secret.Annotations[hash] {
+			return fmt.Errorf("they have that of %s, want %s", is, secret.Annotations[hash])
+		}
+		return nil
+	})
+	s.installed(again)
+	asked.end(s.t, renewal, renewal)
 }
 
 // remove deletes the ClusterServiceVersion of an operator that cannot act any more.
@@ -443,18 +526,19 @@ func (s *story) remove() {
 	}
 	for _, object := range []*unstructured.Unstructured{
 		olm.Object("Subscription", system, "kruise-operator"),
-		olm.Object("ClusterServiceVersion", system, packaging.CSVName(to)),
+		olm.Object("ClusterServiceVersion", system, packaging.CSVName(again)),
 	} {
 		if err := env.Client.Delete(ctx, object); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	for name, object := range map[string]client.Object{
-		binding: &rbacv1.ClusterRoleBinding{},
-		sample:  &admissionv1.ValidatingWebhookConfiguration{},
+	for name, object := range map[types.NamespacedName]client.Object{
+		{Name: binding}: &rbacv1.ClusterRoleBinding{},
+		{Name: sample}:  &admissionv1.ValidatingWebhookConfiguration{},
+		{Namespace: system, Name: service + "-cert"}: &corev1.Secret{},
 	} {
-		s.until(name+" is gone", func(ctx context.Context) error {
-			err := env.Client.Get(ctx, types.NamespacedName{Name: name}, object)
+		s.until(name.String()+" is gone", func(ctx context.Context) error {
+			err := env.Client.Get(ctx, name, object)
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
