@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -335,6 +336,38 @@ func TestFinishedPodsAreReplacedAndLeftAlone(t *testing.T) {
 	w.expect("pods", len(w.Pods), 3)
 	w.expect("available", w.available(), 2)
 	w.expect("status.replicas", w.set.Status.Replicas, int32(2))
+}
+
+func TestFinishedPodsGoWhenTheirUserAsks(t *testing.T) {
+	named := func(w *world) { w.set.Spec.ScaleStrategy.PodsToDelete = []string{"web-p01"} }
+	for _, wish := range []func(*world){named, ask("p01")} {
+		w := newWorld(t, 2)
+		w.move("p01", podsettest.Evict)
+		w.rest()
+		w.do(wish)
+		w.expectActions("1 Delete SpecifiedDelete")
+		w.rest()
+		w.expectPods("p02:1, p03:1")
+		w.expect("podsToDelete", len(w.set.Spec.ScaleStrategy.PodsToDelete), 0)
+	}
+}
+
+func TestThePartitionDoesNotKeepWhatAnEarlierUpdateBroke(t *testing.T) {
+	w := newWorld(t, 3, inPlace, maxUnavailable(1), partition(2), broken("2"))
+	w.rest(image("2"))
+	w.expect("broken", w.at("2"), 1)
+	for _, pod := range w.Pods {
+		if pod.Labels[shared.LabelControllerRevisionHash] == "web-1" {
+			w.do(label(strings.TrimPrefix(pod.Name, "web-"), "tier", "canary"))
+		}
+	}
+	w.rolling().PriorityStrategy = &shared.UpdatePriorityStrategy{WeightPriority: []shared.UpdatePriorityWeightTerm{
+		{Weight: 10, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "canary"}}},
+	}}
+	w.rest(image("3"))
+	w.expect("broken", w.at("2"), 0)
+	w.expect("repaired", w.at("3"), 1)
+	w.expect("available", w.available(), 3)
 }
 
 func TestInPlaceOnlyRefuses(t *testing.T) {

@@ -260,6 +260,9 @@ func (l *lab) enough(w *podsettest.World[fleet]) bool {
 func (l *lab) needs(w *podsettest.World[fleet], pod *corev1.Pod) bool {
 	// A pod that a hook has taken out of service on its way out goes on leaving, even if nobody wants that any more.
 	gone := l.hooks != nil && l.hooks.PreDelete != nil && l.hooks.PreDelete.MarkPodNotReady && parked(&podset.Pod{State: lifecycle.StateOf(pod)})
+	if pod.Status.Phase == corev1.PodFailed {
+		return asked(w.Set, pod) // nobody replaces it
+	}
 	return asked(w.Set, pod) || l.outdated(w.Set, pod) || !l.enough(w) || l.rollback || gone
 }
 
@@ -304,21 +307,29 @@ func (l *lab) complete(w *podsettest.World[fleet]) error {
 // goal: there are as many pods as there should be, all available and what they say they are, the partition's share of them
 // at an earlier revision; every claim has a pod; and nothing is planned.
 func (l *lab) goal(w *podsettest.World[fleet], plan podset.Plan) bool {
-	if slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool {
+	broken := func(pod *corev1.Pod) bool {
 		return stays(w.Set, pod) && strings.HasPrefix(pod.Spec.Containers[0].Image, "!")
-	}) {
-		return strings.HasPrefix(l.images[w.Set.template], "!") || l.stopped(w.Set) // only the user can help
 	}
 	staying, outdated := l.replicasOf(w)
+	if slices.ContainsFunc(w.Pods, broken) {
+		kept := outdated
+		for _, pod := range w.Pods {
+			if stays(w.Set, pod) && l.outdated(w.Set, pod) && asked(w.Set, pod) {
+				kept--
+			}
+		}
+		// Only the user can help: with another template, by letting updates go on, or with a smaller partition.
+		return strings.HasPrefix(l.images[w.Set.template], "!") || l.stopped(w.Set) || kept <= int(w.Set.partition)
+	}
 	if len(plan.Actions) > 0 || staying != int(w.Set.replicas) || outdated > int(w.Set.partition) && !l.stopped(w.Set) {
 		return false
 	}
-	if leaves := w.Pod(w.Set.leaves); w.Set.leaves != "" && (leaves == nil || stays(w.Set, leaves)) {
-		return false // one that has failed waits for its garbage collector
+	if w.Set.leaves != "" {
+		return false
 	}
 	for _, pod := range w.Pods {
 		name := pod.Labels[shared.LabelControllerRevisionHash]
-		if pod.DeletionTimestamp != nil || stays(w.Set, pod) && (!podsettest.Available(pod, l.seconds()) || !podsettest.Runs(pod, name, l.revisions[name].Template)) {
+		if pod.DeletionTimestamp != nil || asked(w.Set, pod) || stays(w.Set, pod) && (!podsettest.Available(pod, l.seconds()) || !podsettest.Runs(pod, name, l.revisions[name].Template)) {
 			return false
 		}
 		if l.claims && stays(w.Set, pod) && w.Claim("data-"+pod.Name) == nil {
@@ -381,7 +392,7 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 	t.Helper()
 	l.revisions = map[string]revision.Revision{}
 	l.sets = map[fleet]*appsv1beta1.CloneSet{}
-	cluster := podsettest.Cluster{Hooks: l.hooks, Clock: l.minReady > 0 || l.grace > 0}
+	cluster := podsettest.Cluster{Hooks: l.hooks, Clock: l.minReady > 0 || l.grace > 0, LeavesFailed: true}
 	for i, image := range l.images {
 		name := l.revisionName(int8(i))
 		l.revisions[name] = revision.Revision{Name: name, Number: int64(i + 1), Template: l.template(int8(i))}
@@ -478,31 +489,33 @@ func TestExplore(t *testing.T) {
 		"recreate, four pods are scaled, minimum time, with harm":                   {policy: recreate, images: good, replicas: 4, maxUnavailable: 1, edits: 1, scalings: 2, minReady: 10, harm: everything, anonymous: true, large: true},
 		"recreate, three pods are scaled, claims go with their pods, with harm":     {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, large: true},
 		// The same as the large ones, smaller.
-		"in place, two pods and a surge, a broken image and back, with harm":                    {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 2, harm: everything, anonymous: true, least: 7000},
-		"recreate, two pods and a surge, a broken image between, with harm":                     {policy: recreate, images: broken, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 2, harm: everything, anonymous: true, least: 17000},
-		"in place, three pods and a surge, a broken image between":                              {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, anonymous: true, least: 2300},
-		"recreate, three pods and a surge, a broken image between":                              {policy: recreate, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, anonymous: true, least: 1700},
-		"in place, four pods and a surge of two, a broken image, one crashes or is deleted":     {policy: inPlace, images: broken[:2], replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 1, harm: []podsettest.Move{podsettest.Crash, podsettest.Kill}, anonymous: true, orders: 24, least: 750},
-		"recreate, four pods and a surge of two, a broken image, one is deleted":                {policy: recreate, images: broken[:2], replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 1, harm: []podsettest.Move{podsettest.Kill}, anonymous: true, orders: 6, least: 220},
-		"in place, four pods, two at a time, a broken image between":                            {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 2, edits: 2, anonymous: true, least: 1100},
-		"in place, three pods, two at a time, a broken image and back, with harm":               {policy: inPlace, images: broken[:2], replicas: 3, maxUnavailable: 2, edits: 2, harm: everything, anonymous: true, least: 5100},
-		"in place where possible, two pods with gates and a surge, one change, with harm":       {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, gate: true, harm: everything, anonymous: true, least: 2400},
-		"in place, three pods, all hooks":                                                       {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, hooks: all, anonymous: true, least: 31},
-		"in place, two pods, all hooks, with harm":                                              {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 2, hooks: all, harm: everything, anonymous: true, least: 12000},
-		"in place where possible, two pods, hooks out of service, one change, one is deleted":   {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, edits: 1, hooks: marking, gate: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true, least: 670},
-		"recreate, three pods wait before they are deleted, scaled":                             {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, hooks: hold, anonymous: true, least: 520},
-		"recreate, three pods wait before they are deleted, one is deleted":                     {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, hooks: hold, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true, least: 520},
-		"recreate, two pods wait and are not counted, a surge, with harm":                       {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 0, hooks: hold, exclude: true, harm: everything, anonymous: true, least: 6400},
-		"recreate, two pods wait and are not counted, scaled, one is deleted":                   {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, scalings: 1, hooks: hold, exclude: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true},
-		"recreate, three pods, podsToDelete names one of them":                                  {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, least: 6600},
-		"recreate, two pods, podsToDelete names one of them, with harm":                         {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, wishes: scaling(), harm: everything, least: 120000},
-		"in place, two pods with hooks, podsToDelete names one of them, with harm":              {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, hooks: both, harm: everything, least: 39000},
-		"in place, two pods and a surge, paused on the way to a broken image, with harm":        {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 2, wishes: pausing(), harm: everything, anonymous: true, least: 1100},
-		"in place, three pods by priority, the partition changes on the way":                    {policy: inPlace, images: good, replicas: 3, maxUnavailable: 2, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(2)}, first: "c", least: 6200},
-		"in place, three pods are scaled, the partition goes back, with harm":                   {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0), keep(2)), rollback: true, harm: everything, anonymous: true, least: 7300},
-		"in place, two pods and a surge, grace period and minimum time, one crashes or is lost": {policy: inPlace, images: broken, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, gate: true, minReady: 10, grace: 5, harm: []podsettest.Move{podsettest.Crash, podsettest.Lose}, anonymous: true, least: 3300},
-		"recreate, two pods are scaled, minimum time, with harm":                                {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, minReady: 10, harm: everything, anonymous: true, least: 11000},
-		"recreate, two pods are scaled, claims go with their pods":                              {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, claims: true, harm: nil, least: 2900},
+		"in place, two pods and a surge, a broken image and back, with harm":                              {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 2, harm: everything, anonymous: true, least: 7000},
+		"recreate, two pods and a surge, a broken image between, with harm":                               {policy: recreate, images: broken, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 2, harm: everything, anonymous: true, least: 17000},
+		"in place, three pods and a surge, a broken image between":                                        {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, anonymous: true, least: 2300},
+		"recreate, three pods and a surge, a broken image between":                                        {policy: recreate, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, anonymous: true, least: 1700},
+		"in place, four pods and a surge of two, a broken image, one crashes or is deleted":               {policy: inPlace, images: broken[:2], replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 1, harm: []podsettest.Move{podsettest.Crash, podsettest.Kill}, anonymous: true, orders: 24, least: 750},
+		"recreate, four pods and a surge of two, a broken image, one is deleted":                          {policy: recreate, images: broken[:2], replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 1, harm: []podsettest.Move{podsettest.Kill}, anonymous: true, orders: 6, least: 220},
+		"in place, four pods, two at a time, a broken image between":                                      {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 2, edits: 2, anonymous: true, least: 1100},
+		"in place, three pods, two at a time, a broken image and back, with harm":                         {policy: inPlace, images: broken[:2], replicas: 3, maxUnavailable: 2, edits: 2, harm: everything, anonymous: true, least: 5100},
+		"in place where possible, two pods with gates and a surge, one change, with harm":                 {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, gate: true, harm: everything, anonymous: true, least: 2400},
+		"in place, three pods, all hooks":                                                                 {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, hooks: all, anonymous: true, least: 31},
+		"in place, two pods, all hooks, with harm":                                                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 2, hooks: all, harm: everything, anonymous: true, least: 12000},
+		"in place where possible, two pods, hooks out of service, one change, one is deleted":             {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, edits: 1, hooks: marking, gate: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true, least: 670},
+		"recreate, three pods wait before they are deleted, scaled":                                       {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, hooks: hold, anonymous: true, least: 520},
+		"recreate, three pods wait before they are deleted, one is deleted":                               {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, hooks: hold, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true, least: 520},
+		"recreate, two pods wait and are not counted, a surge, with harm":                                 {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 0, hooks: hold, exclude: true, harm: everything, anonymous: true, least: 6400},
+		"recreate, two pods wait and are not counted, scaled, one is deleted":                             {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, scalings: 1, hooks: hold, exclude: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true},
+		"recreate, three pods, podsToDelete names one of them":                                            {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, least: 6600},
+		"recreate, two pods, podsToDelete names one of them, with harm":                                   {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, wishes: scaling(), harm: everything, least: 120000},
+		"in place, two pods with hooks, podsToDelete names one of them, with harm":                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, hooks: both, harm: everything, least: 39000},
+		"in place, two pods and a surge, paused on the way to a broken image, with harm":                  {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 2, wishes: pausing(), harm: everything, anonymous: true, least: 1100},
+		"in place, three pods by priority, the partition keeps one, a broken image between, harmed twice": {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, partition: 1, edits: 2, first: "c", harm: everything, maxHarm: 2, large: true},
+		"in place, three pods by priority, the partition keeps one, a broken image between, with harm":    {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, partition: 1, edits: 2, first: "c", harm: everything, least: 1000},
+		"in place, three pods by priority, the partition changes on the way":                              {policy: inPlace, images: good, replicas: 3, maxUnavailable: 2, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(2)}, first: "c", least: 6200},
+		"in place, three pods are scaled, the partition goes back, with harm":                             {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0), keep(2)), rollback: true, harm: everything, anonymous: true, least: 7300},
+		"in place, two pods and a surge, grace period and minimum time, one crashes or is lost":           {policy: inPlace, images: broken, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, gate: true, minReady: 10, grace: 5, harm: []podsettest.Move{podsettest.Crash, podsettest.Lose}, anonymous: true, least: 3300},
+		"recreate, two pods are scaled, minimum time, with harm":                                          {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, minReady: 10, harm: everything, anonymous: true, least: 11000},
+		"recreate, two pods are scaled, claims go with their pods":                                        {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, claims: true, harm: nil, least: 2900},
 	} {
 		cases[name] = l
 	}
@@ -528,6 +541,7 @@ func TestExploreWithoutReduction(t *testing.T) {
 		"in place":       {policy: inPlace, images: broken, replicas: 2, maxUnavailable: 1, edits: 1, harm: harm},
 		"with gates":     {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, edits: 1, gate: true, harm: harm},
 		"with a surge":   {policy: recreate, images: broken, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 1, harm: harm[:2]},
+		"with all hooks": {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, edits: 1, hooks: &shared.Lifecycle{PreNormal: hook("warm"), InPlaceUpdate: hook("hold-update"), PreDelete: hook("hold-delete")}, harm: harm[2:]},
 		"with hooks":     {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, edits: 1, hooks: hooks, harm: harm[1:2]},
 		"with a clock":   {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, edits: 1, gate: true, minReady: 10, grace: 5, harm: harm},
 		"with partition": {policy: recreate, images: broken, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, harm: harm},

@@ -48,18 +48,17 @@ const (
 const creationsAtOnce = 5000
 
 // Pods derives the facts about the pods of the set, in the order of their names. Finished pods are doomed, although nobody but their
-// garbage collector deletes them: they count for nothing. Where the spec cannot be read, no other pod is.
+// garbage collector deletes them, unless their user asks for it: they count for nothing. Where the spec cannot be read, no other pod is.
 func Pods(set *appsv1beta1.CloneSet, objects []*corev1.Pod, now time.Time, o Options) []podset.Pod {
 	w, err := read(set, o)
 	rules := podset.FactRules{Now: now, MinReady: w.minReady, InPlace: o.InPlace}
 	pods := make([]podset.Pod, len(objects))
 	for i, object := range slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
 		id := podset.Identity{Slot: slotOf(set, object), Revision: revisionOf(set, object)}
-		_, specified := object.Labels[shared.LabelSpecifiedDelete]
 		switch {
 		case podstate.Finished(object):
 			id.Doom = podset.DoomFinished
-		case err == nil && (specified || w.podsToDelete[object.Name]):
+		case err == nil && w.asked(object):
 			id.Doom = podset.DoomSpecified
 		}
 		pods[i] = podset.Observe(object, id, rules)
@@ -97,7 +96,7 @@ func counts(pod *podset.Pod) bool { return !pod.Terminating && pod.Doom != podse
 //
 //  1. Leaving: pods at their preDelete hook are deleted when it is released, or brought back when they are needed after all.
 //  2. Creating: missing pods, as far as scaleStrategy.maxUnavailable allows.
-//  3. Deleting: pods that their user wants deleted, then pods that are too many.
+//  3. Deleting: pods that their user wants deleted, finished ones too, then pods that are too many.
 //  4. Moving: pods at the wrong revision, in place or by deleting them.
 //  5. Settling: whatever is under way on all other pods goes on, always. So do their claims.
 //
@@ -341,8 +340,15 @@ func (p *planner) create(s steps) {
 	}
 }
 
-// removeSpecified is the first half of step 3. Pods that serve nobody go at once, the others while there is room.
+// removeSpecified is the first half of step 3. Pods that serve nobody go at once, the others while there is room. A finished pod is no
+// replica any more, so its deletion costs nothing; without it its name would stay in podsToDelete until the garbage collector takes the
+// pod, which may be never.
 func (p *planner) removeSpecified() {
+	for i := range p.s.Pods {
+		if pod := &p.s.Pods[i]; pod.Doom == podset.DoomFinished && !pod.Terminating && p.asked(pod.Object) {
+			p.remove(pod, reasonSpecifiedDelete)
+		}
+	}
 	var waiting []*podset.Pod
 	for _, pod := range p.pods {
 		if specified(pod) && !parked(pod) {
@@ -405,7 +411,7 @@ func victim(pod *podset.Pod) podorder.Victim {
 // move is step 4.
 //
 // Candidates are the pods at the wrong revision that stay and can get to the right one. They go in the user's order, pods that wait at their
-// inPlaceUpdate hook before all others, and no more of them than the partition leaves. Of these, pods that serve nobody are taken first, so that
+// inPlaceUpdate hook before all others, then those that an earlier update left behind, and no more of them than the partition leaves. Of these, pods that serve nobody are taken first, so that
 // none of them waits behind a pod that has to wait for it. It ends when
 //
 //   - as many pods at the target are unavailable, or just being moved to it, as may be: so a bad image stops there;
@@ -479,8 +485,16 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 		}
 		return nil, false
 	}
-	slices.SortStableFunc(ordered, func(a, b *podset.Pod) int { return first(preparing(a), preparing(b)) })
+	slices.SortStableFunc(ordered, func(a, b *podset.Pod) int {
+		return cmp.Or(first(preparing(a), preparing(b)), first(p.leftBehind(a), p.leftBehind(b)))
+	})
 	return ordered, true
+}
+
+// leftBehind says that the pod serves nobody at a revision between the current one and that of the update: an earlier update broke it, and
+// only this one can repair it. Whatever its priority, the partition does not keep it: it would use up maxUnavailable for good.
+func (p *planner) leftBehind(pod *podset.Pod) bool {
+	return !pod.InService() && pod.Revision != p.s.Current.Name && !p.updated(pod)
 }
 
 func preparing(pod *podset.Pod) bool { return pod.State == shared.StatePreparingUpdate }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -50,6 +51,12 @@ type wanted struct {
 
 	claims      claims.Template
 	reuseClaims bool
+}
+
+// asked says that the user wants the pod deleted.
+func (w *wanted) asked(pod *corev1.Pod) bool {
+	_, labelled := pod.Labels[shared.LabelSpecifiedDelete]
+	return labelled || w.podsToDelete[pod.Name]
 }
 
 // read understands the spec. The error names the field that cannot be read; of the result only replicas and minReady are then of use.

@@ -507,6 +507,9 @@ func TestExplore(t *testing.T) {
 		"OrderedReady, recreate, three pods, paused on the way":                             {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), least: 210},
 		"OrderedReady, recreate, two pods, paused on the way, with harm":                    {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, least: 1400},
 		"Parallel, in place, four pods by priority, the partition keeps one":                {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, partition: 1, unordered: true, least: 82},
+		"Parallel, in place, three pods by priority, the partition keeps one, harmed twice": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 2, least: 2800},
+		"Parallel, recreate, three pods by priority, the partition keeps one, harmed twice": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 2, least: 2800},
+		"Parallel, in place, three pods by priority, two at a time, harmed twice":           {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 2, least: 2800},
 		"Parallel, in place, three pods by priority, the partition keeps one, with harm":    {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 1, least: 2800},
 		"Parallel, in place, two pods, grace period and minimum time, with harm":            {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, minReady: 10, grace: 5, harm: everything, maxHarm: 1, least: 30000},
 		"Parallel, three pods, claims go with ordinals that are not wanted, one is deleted": {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, scalings: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, maxHarm: 1, least: 710},
@@ -539,6 +542,7 @@ func TestExploreWithoutReduction(t *testing.T) {
 		"in order":             {ordered: true, policy: shared.InPlaceIfPossible, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, harm: everything, maxHarm: 1},
 		"replaced":             {policy: shared.RecreatePods, images: broken, maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, harm: everything, maxHarm: 1},
 		"with hooks":           {policy: shared.InPlaceIfPossible, images: mixed, maxUnavailable: 1, replicas: 2, edits: 1, hooks: hooks, harm: everything, maxHarm: 1},
+		"with all hooks":       {policy: shared.InPlaceIfPossible, images: broken[:2], maxUnavailable: 1, replicas: 2, edits: 1, hooks: &shared.Lifecycle{PreNormal: &shared.LifecycleHook{LabelsHandler: map[string]string{"warm": "yes"}}, InPlaceUpdate: hooks.InPlaceUpdate, PreDelete: &shared.LifecycleHook{LabelsHandler: map[string]string{"hold-delete": "yes"}}}, harm: everything[2:], maxHarm: 1},
 		"with a clock":         {policy: shared.InPlaceIfPossible, images: broken[:2], maxUnavailable: 1, replicas: 2, edits: 1, minReady: 10, grace: 5, harm: everything, maxHarm: 1},
 		"with claims":          {policy: shared.RecreatePods, images: mixed[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, claims: true, harm: everything, maxHarm: 1},
 	}

@@ -462,8 +462,9 @@ func (p *planner) countUnavailable() {
 // orderTargets finds the pods that may leave the current revision.
 //
 // Ordered: all but the partition's share of the lowest ordinals, from the highest down. Unordered: as many as the partition
-// leaves, where pods that are updated, are terminating or will be created at the update revision are the first to count; the
-// rest go by priority, among equals those that serve nobody first, and from the highest ordinal down.
+// leaves, where pods that are updated, are terminating or will be created at the update revision are the first to count. Next are
+// those that an earlier update left behind, then the rest by priority, among equals those that serve nobody first, and from the highest
+// ordinal down.
 func (p *planner) orderTargets() {
 	if !p.unordered {
 		for _, pod := range slices.Backward(p.pods) {
@@ -492,10 +493,27 @@ func (p *planner) orderTargets() {
 		p.pass.Hold(podset.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.unorderedUpdate.%v", err)})
 		return
 	}
+	slices.SortStableFunc(ordered, func(a, b *podset.Pod) int {
+		return cmp.Compare(precedence(p.leftBehind(a)), precedence(p.leftBehind(b)))
+	})
 	// The partition keeps its number of pods at the current revision, those that are yet to be created for it included.
 	missing := p.ordinals.Len() - len(p.pods)
 	keep := max(p.partition-min(missing, max(p.partition-p.old, 0)), 0)
 	p.targets = append(p.targets, ordered[:max(len(ordered)-keep, 0)]...)
+}
+
+// leftBehind says that the pod serves nobody at a revision between the current one and that of the update: an earlier update broke it, and
+// only this one can repair it. Whatever its priority, the partition does not keep it: it would use up maxUnavailable for good.
+func (p *planner) leftBehind(pod *podset.Pod) bool {
+	return !pod.InService() && pod.Revision != p.s.Current.Name && pod.Revision != p.s.Update.Name
+}
+
+// precedence is 0 for what goes first.
+func precedence(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
 }
 
 // rank is where a pod stands among those of equal priority: 0 when it waits at its hook to be updated, 1 when it serves nobody, 2 for others.

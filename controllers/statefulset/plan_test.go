@@ -378,6 +378,13 @@ func TestPlan(t *testing.T) {
 			replicas: 3, steps: []func(*world){unordered(nil), partition(1), running, image("2"), unready(0)},
 			want: []string{"Delete web-0 Outdated"}, held: []string{"MaxUnavailable", "Partition"},
 		},
+		"the partition of an unordered update does not keep a pod that an earlier update broke, whatever its priority": {
+			replicas: 3, steps: []func(*world){partition(2), running, label("tier", "canary", 1),
+				label(shared.LabelControllerRevisionHash, "web-2", 0), unready(0), image("3"),
+				unordered(&shared.UpdatePriorityStrategy{WeightPriority: []shared.UpdatePriorityWeightTerm{
+					{Weight: 10, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "canary"}}}}})},
+			want: []string{"Delete web-0 Outdated"}, held: []string{"Partition"},
+		},
 		"updated pods are the first to count against the partition of an unordered update": {
 			replicas: 4, steps: []func(*world){unordered(nil), partition(3), running, label(shared.LabelControllerRevisionHash, "web-2", 0), image("2")},
 			held: []string{"Partition"},

@@ -67,6 +67,8 @@ type Cluster struct {
 	NeverReady []string
 	// NotPulled are images that no node can get.
 	NotPulled []string
+	// LeavesFailed says that the workload leaves failed pods to their garbage collector: at which revision they are does not matter.
+	LeavesFailed bool
 }
 
 // moves are what can happen to the pod next. A nil result is a pod that is gone.

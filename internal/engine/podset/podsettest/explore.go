@@ -57,6 +57,8 @@ type Exploration[W comparable] struct {
 	MayCut bool
 	// Workers is how many worlds are expanded at the same time. When omitted, it is two.
 	Workers int
+	// Progress is told how far the exploration is, each time that some hundred thousand worlds more are known. May be nil.
+	Progress func(string)
 
 	// anonymous is Rename for fingerprints alone.
 	anonymous func(pod *corev1.Pod, i int)
@@ -119,6 +121,9 @@ func (r Result) String() string {
 // Explore runs the exploration and fails the test if anything is wrong.
 func Explore[W comparable](t testing.TB, e Exploration[W]) Result {
 	t.Helper()
+	if Full() {
+		e.Progress = func(text string) { t.Log(text) }
+	}
 	result := e.Run()
 	t.Log(result)
 	if result.Failure != "" {
@@ -163,6 +168,7 @@ func (e Exploration[W]) Run() Result {
 	for len(x.queue) > 0 && x.failure == "" {
 		items := x.next()
 		x.store(items, x.expandAll(items))
+		x.tell()
 	}
 	if x.failure == "" {
 		x.checkSpinning()
@@ -186,6 +192,15 @@ func (e Exploration[W]) Run() Result {
 	return result
 }
 
+// tell reports progress.
+func (x *explorer[W]) tell() {
+	const often = 250_000
+	if x.Progress != nil && len(x.nodes)/often > x.told {
+		x.told = len(x.nodes) / often
+		x.Progress(fmt.Sprintf("%d states, %d transitions, %d in the queue", len(x.nodes), x.transitions, len(x.queue)))
+	}
+}
+
 // explorer is one run.
 //
 // A budget is no part of a world: what is planned in a world, whether that is right and whether a goal can be reached from it without
@@ -203,6 +218,8 @@ type explorer[W comparable] struct {
 	transitions int
 	cut         int
 	failure     string
+	// told is how often progress was reported.
+	told int
 }
 
 // key is the hash of a world.

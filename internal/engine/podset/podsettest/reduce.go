@@ -5,6 +5,7 @@ package podsettest
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,17 +24,34 @@ func (c Cluster) reduce(pod *corev1.Pod) *corev1.Pod {
 	if pod.DeletionTimestamp != nil {
 		return c.reduceTerminating(pod)
 	}
-	if pod.Status.Phase == corev1.PodFailed && c.Hooks == nil {
-		return reduceFinished(pod)
+	if pod.Status.Phase == corev1.PodFailed {
+		return c.reduceFailed(pod)
 	}
 	c.reduceRecord(pod)
+	reduceReadiness(pod)
+	return pod
+}
+
+// reduceReadiness keeps of a pod that it is not ready, and not why: that is for people. Whoever decides asks whether the pod is Ready; an
+// unknown answer is no, and its containers may be ready or not. A closed gate keeps a pod from being Ready whatever its containers do, and when
+// the gate opens the pod becomes ready by one move or the other. Only batches of an update in place wait for containers.
+func reduceReadiness(pod *corev1.Pod) {
+	ready := condition(pod, corev1.PodReady) == corev1.ConditionTrue
+	batches := strings.Contains(pod.Annotations[shared.AnnotationInPlaceState], `"preCheckBeforeNext"`)
 	for i := range pod.Status.Conditions {
-		// Why a pod is not ready is for people. Whoever asks looks at the status alone.
-		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodReady {
-			condition.Reason, condition.Message = "", ""
+		c := &pod.Status.Conditions[i]
+		if c.Type == corev1.PodReady {
+			c.Reason, c.Message = "", ""
+		}
+		if !ready && !batches && (c.Type == corev1.PodReady || c.Type == corev1.ContainersReady) {
+			c.Status = corev1.ConditionFalse
 		}
 	}
-	return pod
+	for i := range pod.Status.ContainerStatuses {
+		if !ready && !batches {
+			pod.Status.ContainerStatuses[i].Ready = false
+		}
+	}
 }
 
 // reduceTerminating keeps of a terminating pod that it is there, and what still holds it: nobody edits it any more, it is not
@@ -60,14 +78,32 @@ func (c Cluster) reduceTerminating(pod *corev1.Pod) *corev1.Pod {
 	return kept
 }
 
-// reduceFinished keeps of a pod that has failed what it was and who it belongs to, but not how far it had come. Nobody waits for it, and
-// what settling still writes to it changes nothing for others; that this is harmless is shown where nothing is reduced.
-func reduceFinished(pod *corev1.Pod) *corev1.Pod {
+// reduceFailed keeps of a pod that has failed what it was, who it belongs to and what holds its deletion, but not how far it had come. Nobody
+// waits for it, and what settling still writes to it changes nothing for others; that this is harmless is shown where nothing is reduced.
+// Finalizers of hooks are left as they are: they would hold the pod once it is deleted.
+func (c Cluster) reduceFailed(pod *corev1.Pod) *corev1.Pod {
+	if c.Hooks != nil {
+		if hook := c.Hooks.InPlaceUpdate; hook != nil && len(hook.FinalizersHandler) == 0 {
+			maps.Copy(pod.Labels, hook.LabelsHandler)
+		} else if hook != nil {
+			return pod
+		}
+		if hook := c.Hooks.PreNormal; hook != nil && len(hook.FinalizersHandler) == 0 {
+			unhook(hook, pod)
+		} else if hook != nil {
+			return pod
+		}
+	}
 	delete(pod.Annotations, shared.AnnotationInPlaceState)
 	delete(pod.Annotations, shared.AnnotationInPlaceEvidence)
 	delete(pod.Annotations, shared.AnnotationInPlaceGrace)
-	if pod.Labels[shared.LabelLifecycleState] != "" {
+	if state := pod.Labels[shared.LabelLifecycleState]; state != "" && (c.Hooks == nil || state != string(shared.StatePreparingDelete)) {
 		pod.Labels[shared.LabelLifecycleState] = string(shared.StateNormal)
+	}
+	if c.LeavesFailed {
+		delete(pod.Labels, shared.LabelControllerRevisionHash)
+		delete(pod.Labels, shared.LabelPodTemplateHash)
+		pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{Phase: corev1.PodFailed}
 	}
 	pod.Status.ContainerStatuses = nil
 	pod.Status.ObservedGeneration, pod.Generation = 1, 1
