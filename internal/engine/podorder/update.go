@@ -135,8 +135,10 @@ func matches(pod *corev1.Pod, term shared.UpdateScatterTerm) bool {
 
 // scatterTerm spreads the matching pods over the others:
 //
-//  1. With at most one pod on either side, there is nothing to spread. A single matching pod comes at the very end, though, if it is the last of
-//     several: the order is made anew after each update, and it was held back until now.
+//  1. With at most one pod on either side there is nothing to spread, and the order stays. But the order is made anew after each
+//     pod that was updated, and rule 2 has to hold beyond that: a single matching pod comes at the very end if it is the last of
+//     several. Else the last of three among ten, held back until two were updated, would be free to go as soon as it is alone.
+//     So only a pod that never had others like it stays where it was.
 //  2. The last matching pod is held back for the very end.
 //  3. Groups of matching pods, each followed by its share of the others, fill the rest. The sizes follow from the waiting
 //     pods; or from all pods, when among these there are fewer others to each matching one: then more matching pods than

@@ -219,6 +219,30 @@ func TestForUpdateScatters(t *testing.T) {
 	}
 }
 
+// The order is made anew for what is left after each update, so what was held back has to be held back again.
+func TestScatteringHoldsThroughoutARollout(t *testing.T) {
+	m := UpdateOrder{Scatter: []shared.UpdateScatterTerm{{Key: "k", Value: "m"}}}
+	for all, want := range map[string]string{
+		"mmmooooooo": "mooomoooom",
+		"mmooo":      "mooom",
+		"moooo":      "moooo",
+		"mmo":        "mom",
+	} {
+		waiting, updated := row(all), ""
+		for len(waiting) > 0 {
+			ordered, err := ForUpdate(waiting, row(all), itself, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			updated += letters(ordered[:1])
+			waiting = ordered[1:]
+		}
+		if updated != want {
+			t.Errorf("%s is updated in the order %s, want %s", all, updated, want)
+		}
+	}
+}
+
 func TestScatteringLosesNobody(t *testing.T) {
 	m := []shared.UpdateScatterTerm{{Key: "k", Value: "m"}}
 	for matching := range 9 {
