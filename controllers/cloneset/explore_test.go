@@ -415,7 +415,9 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 	}
 	e := podsettest.Exploration[fleet]{
 		Rename: rename, MaxOrders: l.orders,
-		Start: []*podsettest.World[fleet]{start}, MaxStates: l.most(), MayCut: l.large, Step: l.step, Cluster: cluster, Harm: l.harm,
+		Marked: func(f fleet) string { return f.leaves },
+		Mark:   func(f fleet, name string) fleet { f.leaves = name; return f },
+		Start:  []*podsettest.World[fleet]{start}, MaxStates: l.most(), MayCut: l.large, Step: l.step, Cluster: cluster, Harm: l.harm,
 		Budget:  podsettest.Budget{Harm: max(l.maxHarm, 1), Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal, Resting: l.complete,
 		Always: []podsettest.Invariant[fleet]{
@@ -473,20 +475,20 @@ func TestExplore(t *testing.T) {
 	for name, l := range map[string]*lab{
 		"in place, four pods and a surge of two, a broken image between, with harm": {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 2, harm: everything, anonymous: true, orders: 6, large: true},
 		"recreate, four pods and a surge of two, a broken image between, with harm": {policy: recreate, images: broken, replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 2, harm: everything, anonymous: true, orders: 6, large: true},
-		"in place, four pods, two at a time, a broken image between, with harm":     {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 2, edits: 2, harm: everything, anonymous: true, large: true},
-		"in place where possible, three pods with gates and a surge, with harm":     {policy: inPlace, images: mixed, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, gate: true, harm: everything, anonymous: true, large: true},
+		"in place, four pods, two at a time, a broken image between, with harm":     {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 2, edits: 2, harm: everything, anonymous: true, orders: 6, large: true},
+		"in place where possible, three pods with gates and a surge, with harm":     {policy: inPlace, images: mixed, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, gate: true, harm: everything, anonymous: true, orders: 6, large: true},
 		"in place, three pods, all hooks, with harm":                                {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 2, hooks: all, harm: everything, anonymous: true, large: true},
 		"in place where possible, three pods, hooks out of service, with harm":      {policy: inPlace, images: mixed, replicas: 3, maxUnavailable: 1, edits: 2, hooks: marking, gate: true, harm: everything, anonymous: true, large: true},
 		"recreate, three pods wait before they are deleted, scaled, with harm":      {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, hooks: hold, harm: everything, anonymous: true, large: true},
-		"recreate, three pods wait and are not counted, a surge, scaled, with harm": {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, hooks: hold, exclude: true, harm: everything, anonymous: true, large: true},
-		"recreate, three pods, podsToDelete names some of them, with harm":          {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 2, specify: true, wishes: scaling(), harm: everything, large: true},
-		"in place, two pods with hooks, podsToDelete names some of them, with harm": {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 2, specify: true, wishes: scaling(), hooks: both, harm: everything, large: true},
+		"recreate, three pods wait and are not counted, a surge, scaled, with harm": {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, hooks: hold, exclude: true, harm: everything, anonymous: true, orders: 6, large: true},
+		"recreate, three pods, podsToDelete names some of them, with harm":          {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 2, specify: true, anonymous: true, wishes: scaling(), harm: everything, large: true},
+		"in place, two pods with hooks, podsToDelete names some of them, with harm": {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 2, specify: true, anonymous: true, wishes: scaling(), hooks: both, harm: everything, large: true},
 		"OnDelete, four pods, a broken image between, with harm":                    {onDelete: true, images: broken, replicas: 4, edits: 2, harm: everything, maxHarm: 2, anonymous: true},
-		"in place, three pods and a surge, paused on the way, with harm":            {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, scalings: 2, wishes: pausing(), harm: everything, anonymous: true, large: true},
+		"in place, three pods and a surge, paused on the way, with harm":            {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, scalings: 2, wishes: pausing(), harm: everything, anonymous: true, orders: 6, large: true},
 		"in place, four pods by priority, the partition changes on the way":         {policy: inPlace, images: good, replicas: 4, maxUnavailable: 2, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}, first: "c", large: true},
-		"in place, four pods are scaled, the partition goes back, with harm":        {policy: inPlace, images: good, replicas: 4, maxUnavailable: 1, edits: 1, scalings: 2, wishes: append(scaling(), keep(0), keep(3)), rollback: true, harm: everything, anonymous: true, large: true},
-		"in place, three pods and a surge, grace period and minimum time, harm":     {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, gate: true, minReady: 10, grace: 5, harm: everything, anonymous: true, large: true},
-		"recreate, four pods are scaled, minimum time, with harm":                   {policy: recreate, images: good, replicas: 4, maxUnavailable: 1, edits: 1, scalings: 2, minReady: 10, harm: everything, anonymous: true, large: true},
+		"in place, four pods are scaled, the partition goes back, with harm":        {policy: inPlace, images: good, replicas: 4, maxUnavailable: 1, edits: 1, scalings: 2, wishes: append(scaling(), keep(0), keep(3)), rollback: true, harm: everything, anonymous: true, orders: 6, large: true},
+		"in place, three pods and a surge, grace period and minimum time, harm":     {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, gate: true, minReady: 10, grace: 5, harm: everything, anonymous: true, orders: 6, large: true},
+		"recreate, four pods are scaled, minimum time, with harm":                   {policy: recreate, images: good, replicas: 4, maxUnavailable: 1, edits: 1, scalings: 2, minReady: 10, harm: everything, anonymous: true, orders: 6, large: true},
 		"recreate, three pods are scaled, claims go with their pods, with harm":     {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, large: true},
 		// The same as the large ones, smaller.
 		"in place, two pods and a surge, a broken image and back, with harm":                              {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 2, harm: everything, anonymous: true, least: 7000},
@@ -505,9 +507,9 @@ func TestExplore(t *testing.T) {
 		"recreate, three pods wait before they are deleted, one is deleted":                               {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, hooks: hold, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true, least: 520},
 		"recreate, two pods wait and are not counted, a surge, with harm":                                 {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 0, hooks: hold, exclude: true, harm: everything, anonymous: true, least: 6400},
 		"recreate, two pods wait and are not counted, scaled, one is deleted":                             {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, scalings: 1, hooks: hold, exclude: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true},
-		"recreate, three pods, podsToDelete names one of them":                                            {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, least: 6600},
-		"recreate, two pods, podsToDelete names one of them, with harm":                                   {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, wishes: scaling(), harm: everything, least: 120000},
-		"in place, two pods with hooks, podsToDelete names one of them, with harm":                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, hooks: both, harm: everything, least: 39000},
+		"recreate, three pods, podsToDelete names one of them":                                            {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, anonymous: true, least: 6600},
+		"recreate, two pods, podsToDelete names one of them, with harm":                                   {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, anonymous: true, wishes: scaling(), harm: everything, least: 120000},
+		"in place, two pods with hooks, podsToDelete names one of them, with harm":                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, anonymous: true, hooks: both, harm: everything, least: 39000},
 		"in place, two pods and a surge, paused on the way to a broken image, with harm":                  {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 2, wishes: pausing(), harm: everything, anonymous: true, least: 1100},
 		"in place, three pods by priority, the partition keeps one, a broken image between, harmed twice": {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, partition: 1, edits: 2, first: "c", harm: everything, maxHarm: 2, large: true},
 		"in place, three pods by priority, the partition keeps one, a broken image between, with harm":    {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, partition: 1, edits: 2, first: "c", harm: everything, least: 1000},
@@ -533,7 +535,7 @@ func TestExplore(t *testing.T) {
 // TestExploreWithoutReduction shows that reducing worlds loses none: those of pods that differ in what does not matter, and those of pods that differ
 // in their names.
 func TestExploreWithoutReduction(t *testing.T) {
-	broken, mixed := []string{"web:1", "!web:2", "web:3"}, []string{"web:1", "web:2", "web:3+"}
+	good, broken, mixed := []string{"web:1", "web:2"}, []string{"web:1", "!web:2", "web:3"}, []string{"web:1", "web:2", "web:3+"}
 	harm := []podsettest.Move{podsettest.Crash, podsettest.Kill, podsettest.Evict, podsettest.Lose, podsettest.Ask}
 	hooks := &shared.Lifecycle{InPlaceUpdate: hook("hold-update"), PreDelete: hook("hold-delete")}
 	const inPlace, recreate = shared.InPlaceIfPossible, shared.RecreatePods
@@ -544,6 +546,7 @@ func TestExploreWithoutReduction(t *testing.T) {
 		"with all hooks": {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, edits: 1, hooks: &shared.Lifecycle{PreNormal: hook("warm"), InPlaceUpdate: hook("hold-update"), PreDelete: hook("hold-delete")}, harm: harm[2:]},
 		"with hooks":     {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, edits: 1, hooks: hooks, harm: harm[1:2]},
 		"with a clock":   {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, edits: 1, gate: true, minReady: 10, grace: 5, harm: harm},
+		"named to go":    {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, harm: harm[2:4]},
 		"with partition": {policy: recreate, images: broken, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, harm: harm},
 	}
 	for name, l := range cases {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -44,7 +45,12 @@ type Exploration[W comparable] struct {
 	// which pod has which name. Names then mean nothing but an order: planning is done for every order that the names of a world's
 	// living pods can be in, see MaxOrders. Only for workloads without claims. May be nil.
 	Rename func(pod *corev1.Pod, i int)
-	// MaxOrders is for how many orders of its names a world is planned in at most. When omitted, it is 24: all there are of four pods.
+	// Marked is the name of the pod that the set names, if it names one; Mark is the set with another name in that place. Only needed with
+	// Rename, and where sets name pods.
+	Marked func(W) string
+	Mark   func(W, string) W
+	// MaxOrders is for how many orders of its names a world is planned in at most. When omitted, it is 24: all there are of four pods. A world
+	// that has more is planned in those that let each of its pods once be the first and once the last one.
 	MaxOrders int
 	// Plain explores without reduction: what no decision can depend on is kept, and worlds with other budgets are other worlds.
 	// There is no use for it but to show that the reduction loses nothing.
@@ -138,6 +144,9 @@ func Explore[W comparable](t testing.TB, e Exploration[W]) Result {
 // Full says that large explorations are wanted too: those that are no part of the daily tests.
 func Full() bool { return os.Getenv("EXPLORE") == "full" }
 
+// crowded is how many worlds take so much memory that there should not be several times as much garbage besides.
+const crowded = 500_000
+
 // batch is how many worlds are expanded before their successors are stored.
 const batch = 4096
 
@@ -163,12 +172,15 @@ func (e Exploration[W]) Run() Result {
 		if err != nil {
 			return Result{Failure: err.Error()}
 		}
-		x.arrive(x.visit(x.target(s, e.Budget), -1), e.Budget)
+		x.arrive(x.visit(&s, x.keyOf(&s, e.Budget), -1), e.Budget)
 	}
 	for len(x.queue) > 0 && x.failure == "" {
 		items := x.next()
 		x.store(items, x.expandAll(items))
 		x.tell()
+		if len(x.nodes) > crowded {
+			debug.SetGCPercent(100) // by now memory is dearer than time
+		}
 	}
 	if x.failure == "" {
 		x.checkSpinning()
@@ -279,17 +291,12 @@ type step struct {
 	forward, whole, time bool
 }
 
-// target is a world that a step leads to, with its hash.
-type target[W comparable] struct {
-	state state[W]
-	key   key
-}
-
-func (x *explorer[W]) target(s state[W], b Budget) target[W] {
+// keyOf is the hash of a world that is reached with a budget. Without reduction the budget is a part of the world.
+func (x *explorer[W]) keyOf(s *state[W], b Budget) key {
 	if x.Plain {
 		s.budget = b
 	}
-	return target[W]{s, key{maphash.Comparable(x.seeds[0], s), maphash.Comparable(x.seeds[1], s)}}
+	return key{maphash.Comparable(x.seeds[0], *s), maphash.Comparable(x.seeds[1], *s)}
 }
 
 // edge is one way out of a world.
@@ -302,7 +309,8 @@ type edge[W comparable] struct {
 	forward, whole, time bool
 	// failure is what is wrong with it.
 	failure string
-	target  target[W]
+	// key is the hash of to.
+	key key
 }
 
 // expansion is a world with its ways out.
@@ -345,12 +353,15 @@ func (x *explorer[W]) expandAll(items []visitor) []expansion[W] {
 	var group sync.WaitGroup
 	for worker := range x.Workers {
 		group.Go(func() {
+			var edges []edge[W] // what is found grows here, and is kept at its size
 			for i := worker; i < len(items); i += x.Workers {
-				results[i] = x.expand(items[i].node, items[i].due)
-				for e := range results[i].edges {
-					edge := &results[i].edges[e]
-					edge.target = x.target(edge.to, items[i].budgets[0].without(edge.kind.cost()))
+				found := x.expand(items[i].node, items[i].due, edges[:0])
+				edges = found.edges
+				for e := range edges {
+					edges[e].key = x.keyOf(&edges[e].to, items[i].budgets[0].without(edges[e].kind.cost()))
 				}
+				found.edges = slices.Clone(edges)
+				results[i] = found
 			}
 		})
 	}
@@ -358,9 +369,10 @@ func (x *explorer[W]) expandAll(items []visitor) []expansion[W] {
 	return results
 }
 
-// expand finds everything that can happen next, of the given kinds. For what happens by itself it plans.
-func (x *explorer[W]) expand(n int32, due [kinds]bool) (out expansion[W]) {
+// expand finds everything that can happen next, of the given kinds, and appends it to the edges. For what happens by itself it plans.
+func (x *explorer[W]) expand(n int32, due [kinds]bool, edges []edge[W]) (out expansion[W]) {
 	s := &x.nodes[n].state
+	out.edges = edges
 	add := func(e edge[W]) { out.edges = append(out.edges, e) }
 	w := expand(x.atlas, s)
 	recheck := false
@@ -381,7 +393,7 @@ func (x *explorer[W]) expand(n int32, due [kinds]bool) (out expansion[W]) {
 		}
 		x.controllerSteps(s, w, plan, after, add)
 		if x.Rename != nil {
-			x.otherOrders(s, &out, &recheck)
+			x.otherOrders(s, &out, &recheck, x.planOf(s, w, plan, after))
 		}
 	}
 	if due[itself] || due[harm] {
@@ -410,29 +422,25 @@ func (x *explorer[W]) leftUndone(w *World[W], plan podset.Plan, after W) string 
 	return ""
 }
 
-// otherOrders adds what the controller does when the names of the pods are in another order.
-func (x *explorer[W]) otherOrders(s *state[W], out *expansion[W], recheck *bool) {
-	known := map[string]bool{}
-	var classes, last []id
-	for _, p := range s.pods {
+// otherOrders adds what the controller does when the names of the pods are in another order, unless it is what is planned in this one.
+func (x *explorer[W]) otherOrders(s *state[W], out *expansion[W], recheck *bool, planned string) {
+	known := map[string]bool{"": true, planned: true}
+	var classes, last []role
+	for i, p := range s.pods {
 		switch {
 		case p == 0:
 		case passedOver(x.atlas.pods.get(p)):
-			last = append(last, x.atlas.classOf(p, x.Rename))
+			last = append(last, x.roleOf(s, i))
 		default:
-			classes = append(classes, x.atlas.classOf(p, x.Rename))
+			classes = append(classes, x.roleOf(s, i))
 		}
 	}
 	slices.Sort(classes)
-	for planned := 1; nextOrder(classes); planned++ {
-		if planned == x.MaxOrders {
-			out.unordered = true
-			return
-		}
-		named := state[W]{set: s.set}
-		for i, class := range append(classes[:len(classes):len(classes)], last...) {
-			named.pods[i] = x.atlas.member(class, i, x.Rename)
-		}
+	orders, all := ordersOf(classes, x.MaxOrders)
+	out.unordered = !all
+	for _, order := range orders[1:] {
+		named := *s
+		x.cast(&named, append(order, last...))
 		w := expand(x.atlas, &named)
 		plan, after := x.Step(w)
 		if out.failure = x.leftUndone(w, plan, after); out.failure != "" {
@@ -458,8 +466,11 @@ func passedOver(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// planOf is what a plan does, without the names of pods.
+// planOf is what a plan does, without the names of pods; empty if that is nothing.
 func (x *explorer[W]) planOf(s *state[W], w *World[W], plan podset.Plan, after W) string {
+	if len(plan.Actions) == 0 && after == w.Set {
+		return ""
+	}
 	parts := make([]string, 0, len(plan.Actions))
 	for _, action := range plan.Actions {
 		class := id(0)
@@ -468,7 +479,7 @@ func (x *explorer[W]) planOf(s *state[W], w *World[W], plan podset.Plan, after W
 			panic(fmt.Sprintf("encoding an edit: %v", err))
 		}
 		if at, found := w.find(action.Pod.Name); found {
-			class = x.atlas.classOf(s.pods[at], x.Rename)
+			class = id(x.roleOf(s, at))
 		} else {
 			created := action.Pod.DeepCopy()
 			x.Rename(created, 0)
@@ -476,14 +487,44 @@ func (x *explorer[W]) planOf(s *state[W], w *World[W], plan podset.Plan, after W
 				class = -1
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%s %d %s", action.Verb, class, text))
+		parts = append(parts, string(action.Verb)+" "+strconv.Itoa(int(class))+" "+string(text))
 	}
 	slices.Sort(parts)
-	return fmt.Sprintf("%q %+v", parts, after)
+	if x.Marked != nil && x.Marked(after) != "" {
+		after = x.Mark(after, "marked")
+	}
+	return fmt.Sprintf("%+v\n", after) + strings.Join(parts, "\n")
+}
+
+// ordersOf are all orders that sorted numbers can be in, the sorted one first, and true. If there are more than most, they are those that begin with
+// any number and go up or down from there, and false.
+func ordersOf(numbers []role, most int) ([][]role, bool) {
+	var orders [][]role
+	for order := slices.Clone(numbers); ; {
+		orders = append(orders, slices.Clone(order))
+		if !nextOrder(order) {
+			return orders, true
+		}
+		if len(orders) == most {
+			break
+		}
+	}
+	orders = nil
+	up, down := slices.Clone(numbers), slices.Clone(numbers)
+	slices.Reverse(down)
+	for i := range numbers {
+		for _, from := range [][]role{up, down} {
+			order := slices.Concat(from[i:], from[:i])
+			if !slices.ContainsFunc(orders, func(known []role) bool { return slices.Equal(known, order) }) {
+				orders = append(orders, order)
+			}
+		}
+	}
+	return orders, false
 }
 
 // nextOrder makes the next larger order of the numbers, and reports whether there is one.
-func nextOrder(numbers []id) bool {
+func nextOrder(numbers []role) bool {
 	i := len(numbers) - 2
 	for i >= 0 && numbers[i] >= numbers[i+1] {
 		i--
@@ -698,23 +739,50 @@ func (x *explorer[W]) canonical(s state[W]) state[W] {
 	if x.Rename == nil {
 		return s
 	}
-	var classes []id
-	for _, p := range s.pods {
+	var buffer [maxObjects]role
+	roles := buffer[:0]
+	for i, p := range s.pods {
 		if p != 0 {
-			classes = append(classes, x.atlas.classOf(p, x.Rename))
+			roles = append(roles, x.roleOf(&s, i))
 		}
 	}
-	slices.Sort(classes)
-	s.pods = [maxObjects]id{}
-	for i, class := range classes {
-		s.pods[i] = x.atlas.member(class, i, x.Rename)
-	}
+	slices.Sort(roles)
+	x.cast(&s, roles)
 	return s
 }
 
+// role is all that matters of a pod whose name means nothing: twice its class, and one more if the set names it.
+type role id
+
+func (x *explorer[W]) roleOf(s *state[W], i int) role {
+	r := role(2 * x.atlas.classOf(s.pods[i], x.Rename))
+	if x.Marked != nil {
+		if name := x.Marked(s.set); name != "" && name == x.atlas.pods.get(s.pods[i]).Name {
+			r++
+		}
+	}
+	return r
+}
+
+// cast gives the roles to pods, in the order of their names.
+func (x *explorer[W]) cast(s *state[W], roles []role) {
+	const nobody = "nobody" // all names of pods that are gone are one
+	marked := nobody
+	s.pods = [maxObjects]id{}
+	for i, r := range roles {
+		s.pods[i] = x.atlas.member(id(r/2), i, x.Rename)
+		if r%2 == 1 {
+			marked = x.atlas.pods.get(s.pods[i]).Name
+		}
+	}
+	if x.Marked != nil && x.Marked(s.set) != "" {
+		s.set = x.Mark(s.set, marked)
+	}
+}
+
 // visit returns the number of a world, a new one if it was never met; -1 when there is no room.
-func (x *explorer[W]) visit(to target[W], parent int32) int32 {
-	if known, found := x.index[to.key]; found {
+func (x *explorer[W]) visit(to *state[W], key key, parent int32) int32 {
+	if known, found := x.index[key]; found {
 		return known
 	}
 	if len(x.nodes) >= x.MaxStates {
@@ -722,8 +790,8 @@ func (x *explorer[W]) visit(to target[W], parent int32) int32 {
 		return -1
 	}
 	n := int32(len(x.nodes))
-	x.index[to.key] = n
-	x.nodes = append(x.nodes, node[W]{state: to.state, parent: parent})
+	x.index[key] = n
+	x.nodes = append(x.nodes, node[W]{state: *to, parent: parent})
 	return n
 }
 
@@ -752,13 +820,15 @@ func (x *explorer[W]) store(items []visitor, results []expansion[W]) {
 		if items[i].due[itself] {
 			x.nodes[n].goal, x.nodes[n].idle, x.nodes[n].waits, x.nodes[n].unordered = result.goal, result.idle, result.waits, result.unordered
 		}
-		for _, e := range result.edges {
+		x.nodes[n].steps = slices.Grow(x.nodes[n].steps, len(result.edges))
+		for j := range result.edges {
+			e := &result.edges[j]
 			if e.failure != "" {
 				x.fail(n, e.label()+"\n"+e.failure)
 				return
 			}
 			x.transitions++
-			to := x.visit(e.target, n)
+			to := x.visit(&e.to, e.key, n)
 			if to < 0 {
 				x.nodes[n].open = true
 				continue
@@ -908,7 +978,7 @@ func (x *explorer[W]) fail(n int32, what string) {
 
 // labelOf describes the step from one world to another one.
 func (x *explorer[W]) labelOf(from, to int32) string {
-	for _, e := range x.expand(from, [kinds]bool{true, true, true, true}).edges {
+	for _, e := range x.expand(from, [kinds]bool{true, true, true, true}, nil).edges {
 		same := e.to
 		same.budget = x.nodes[to].state.budget
 		if same == x.nodes[to].state {

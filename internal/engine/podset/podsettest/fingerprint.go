@@ -81,11 +81,22 @@ func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {
 	}
 	for i := range x.nodes {
 		s := &x.nodes[i].state
+		set, marked := s.set, ""
+		if rename != nil && x.Marked != nil {
+			if marked = x.Marked(set); marked != "" {
+				set = x.Mark(set, "marked")
+			}
+		}
 		var parts []string
 		for _, number := range s.pods {
-			if number != 0 {
-				parts = append(parts, textOf(number))
+			if number == 0 {
+				continue
 			}
+			text := textOf(number)
+			if marked != "" && marked == x.atlas.pods.get(number).Name {
+				text += "marked"
+			}
+			parts = append(parts, text)
 		}
 		if rename != nil {
 			slices.Sort(parts)
@@ -98,7 +109,7 @@ func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {
 			parts = append(parts, string(data))
 		}
 		hash := sha256.New()
-		fmt.Fprintf(hash, "%+v %q", s.set, parts)
+		fmt.Fprintf(hash, "%+v %q", set, parts)
 		all[[16]byte(hash.Sum(nil)[:16])] = struct{}{}
 	}
 	return all

@@ -6,6 +6,7 @@ package podsettest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -270,8 +271,29 @@ func TestBudgetMatters(t *testing.T) {
 	}
 }
 
+func TestTooManyOrdersBeginAndEndWithEachPod(t *testing.T) {
+	numbers := []role{1, 2, 3, 3, 4}
+	orders, all := ordersOf(numbers, 6)
+	if all || !slices.Equal(orders[0], numbers) {
+		t.Errorf("all: %t, first: %v", all, orders[0])
+	}
+	first, last := map[role]bool{}, map[role]bool{}
+	for i, order := range orders {
+		first[order[0]], last[order[len(order)-1]] = true, true
+		if slices.ContainsFunc(orders[:i], func(known []role) bool { return slices.Equal(known, order) }) {
+			t.Errorf("%v comes twice", order)
+		}
+	}
+	if len(first) != 4 || len(last) != 4 {
+		t.Errorf("of four kinds %d come first and %d last", len(first), len(last))
+	}
+	if orders, all := ordersOf(numbers, 60); !all || len(orders) != 60 {
+		t.Errorf("%d orders, all: %t", len(orders), all)
+	}
+}
+
 func TestNextOrderVisitsEachOnce(t *testing.T) {
-	numbers, orders := []id{1, 2, 2, 3}, map[string]bool{}
+	numbers, orders := []role{1, 2, 2, 3}, map[string]bool{}
 	for more := true; more; more = nextOrder(numbers) {
 		orders[fmt.Sprint(numbers)] = true
 	}
