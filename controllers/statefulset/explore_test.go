@@ -380,7 +380,7 @@ func (l *lab) explore(t *testing.T) {
 // most is how many states are explored at most; large cases may be cut.
 func (l *lab) most() int {
 	if l.large {
-		return 3_000_000
+		return 500_000
 	}
 	return 0
 }
