@@ -372,21 +372,7 @@ func (l *lab) changes(w *podsettest.World[fleet]) []podsettest.Change[fleet] {
 	return all
 }
 
-func (l *lab) explore(t *testing.T) {
-	t.Helper()
-	result := podsettest.Explore(t, l.exploration(t))
-	if result.States < l.least {
-		t.Errorf("only %d states, there should be at least %d", result.States, l.least)
-	}
-}
-
-// most is how many states are explored at most; large cases may be cut.
-func (l *lab) most() int {
-	if l.large {
-		return 500_000
-	}
-	return 0
-}
+func (l *lab) size() podsettest.Size { return podsettest.Size{Least: l.least, Large: l.large} }
 
 func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 	t.Helper()
@@ -417,7 +403,7 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 		Rename: rename, MaxOrders: l.orders,
 		Marked: func(f fleet) string { return f.leaves },
 		Mark:   func(f fleet, name string) fleet { f.leaves = name; return f },
-		Start:  []*podsettest.World[fleet]{start}, MaxStates: l.most(), MayCut: l.large, Step: l.step, Cluster: cluster, Harm: l.harm,
+		Start:  []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm,
 		Budget:  podsettest.Budget{Harm: max(l.maxHarm, 1), Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal, Resting: l.complete,
 		Always: []podsettest.Invariant[fleet]{
@@ -454,15 +440,15 @@ func TestExplore(t *testing.T) {
 		"in place, two pods and a surge":                       {policy: inPlace, images: good, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 2},
 		"in place, two pods, with harm":                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 2, harm: harm},
 		"in place, two pods, a surge and harm":                 {policy: inPlace, images: good, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 1, harm: harm},
-		"in place, the partition keeps one of three":           {policy: inPlace, images: good, replicas: 3, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0)), least: 300},
-		"in place, the partition is raised, and pods go back":  {policy: inPlace, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0), wish{"a larger partition", func(f *fleet) { f.partition = f.replicas }}), rollback: true, least: 100},
+		"in place, the partition keeps one of three":           {policy: inPlace, images: good, replicas: 3, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0)), least: 200},
+		"in place, the partition is raised, and pods go back":  {policy: inPlace, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0), wish{"a larger partition", func(f *fleet) { f.partition = f.replicas }}), rollback: true, least: 120},
 		"in place, two pods with both hooks are scaled":        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, hooks: both},
-		"recreate, two pods, a broken image between":           {policy: recreate, images: broken, replicas: 2, maxUnavailable: 1, edits: 2, least: 100},
+		"recreate, two pods, a broken image between":           {policy: recreate, images: broken, replicas: 2, maxUnavailable: 1, edits: 2, least: 2500},
 		"recreate, three pods and a surge":                     {policy: recreate, images: good, replicas: 3, maxUnavailable: 0, maxSurge: 1, edits: 1, least: 100},
 		"recreate, two pods wait before they are deleted":      {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, hooks: &shared.Lifecycle{PreDelete: hook("hold")}},
-		"recreate, the partition keeps one of two, with harm":  {policy: recreate, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, harm: harm, least: 300},
-		"recreate, claims go with their pods, with harm":       {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, least: 300},
-		"recreate, claims are kept for the next pod, and harm": {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, claims: true, reuse: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, least: 300},
+		"recreate, the partition keeps one of two, with harm":  {policy: recreate, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, harm: harm, least: 960},
+		"recreate, claims go with their pods, with harm":       {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, least: 14000},
+		"recreate, claims are kept for the next pod, and harm": {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, claims: true, reuse: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, least: 10000},
 	}
 	mixed := []string{"web:1", "web:2", "web:3+"} // the last one cannot be reached in place
 	everything := append(harm, podsettest.Lose)
@@ -480,9 +466,9 @@ func TestExplore(t *testing.T) {
 		"in place, four pods, two at a time, a broken image, with harm":                    {policy: inPlace, images: broken[:2], replicas: 4, maxUnavailable: 2, edits: 1, harm: everything, anonymous: true, orders: 6, large: true},
 		"in place, three pods, two at a time, a broken image between, with harm":           {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 2, edits: 2, harm: everything, anonymous: true, large: true},
 		"in place where possible, three pods with gates and a surge, with harm":            {policy: inPlace, images: mixed, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, gate: true, harm: everything, anonymous: true, orders: 6, large: true},
-		"in place, three pods, all hooks, with harm":                                       {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 2, hooks: all, harm: everything, anonymous: true, large: true},
+		"in place, three pods, all hooks, with harm":                                       {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 2, hooks: all, harm: everything, anonymous: true, least: 11000},
 		"in place where possible, three pods, hooks out of service, with harm":             {policy: inPlace, images: mixed, replicas: 3, maxUnavailable: 1, edits: 2, hooks: marking, gate: true, harm: everything, anonymous: true, large: true},
-		"recreate, three pods wait before they are deleted, scaled, with harm":             {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, hooks: hold, harm: everything, anonymous: true, large: true},
+		"recreate, three pods wait before they are deleted, scaled, with harm":             {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, hooks: hold, harm: everything, anonymous: true, least: 10000},
 		"recreate, three pods wait and are not counted, scaled, with harm":                 {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, hooks: hold, exclude: true, harm: everything, anonymous: true, large: true},
 		"recreate, two pods wait and are not counted, a surge, scaled, with harm":          {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, hooks: hold, exclude: true, harm: everything, anonymous: true, orders: 6, large: true},
 		"recreate, three pods, podsToDelete names some of them, with harm":                 {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 2, specify: true, anonymous: true, wishes: scaling(), harm: everything, large: true},
@@ -490,7 +476,7 @@ func TestExplore(t *testing.T) {
 		"OnDelete, four pods, a broken image between, with harm":                           {onDelete: true, images: broken, replicas: 4, edits: 2, harm: everything, maxHarm: 2, anonymous: true},
 		"in place, three pods, paused on the way, with harm":                               {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, edits: 2, scalings: 2, wishes: pausing(), harm: everything, anonymous: true, large: true},
 		"in place, two pods and a surge, paused on the way over a broken image, with harm": {policy: inPlace, images: broken, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 2, scalings: 2, wishes: pausing(), harm: everything, anonymous: true, large: true},
-		"in place, four pods by priority, the partition changes on the way":                {policy: inPlace, images: good, replicas: 4, maxUnavailable: 2, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}, first: "c", large: true},
+		"in place, four pods by priority, the partition changes on the way":                {policy: inPlace, images: good, replicas: 4, maxUnavailable: 2, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}, first: "c", least: 12000},
 		"in place, four pods are scaled, the partition goes back, with harm":               {policy: inPlace, images: good, replicas: 4, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0), keep(3)), rollback: true, harm: everything, anonymous: true, orders: 6, large: true},
 		"in place, two pods are scaled twice, the partition goes back, with harm":          {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 2, wishes: append(scaling(), keep(0), keep(2)), rollback: true, harm: everything, anonymous: true, orders: 6, large: true},
 		"in place, three pods, grace period and minimum time, harm":                        {policy: inPlace, images: broken[:2], replicas: 3, maxUnavailable: 1, edits: 1, gate: true, minReady: 10, grace: 5, harm: everything, anonymous: true, large: true},
@@ -499,45 +485,32 @@ func TestExplore(t *testing.T) {
 		"recreate, two pods are scaled twice, minimum time, with harm":                     {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 2, minReady: 10, harm: everything, anonymous: true, orders: 6, large: true},
 		"recreate, two pods and a surge are scaled, claims go with their pods, with harm":  {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, large: true},
 		// The same as the large ones, smaller.
-		"in place, two pods and a surge, a broken image and back, with harm":                              {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 2, harm: everything, anonymous: true, least: 7000},
-		"recreate, two pods and a surge, a broken image between, with harm":                               {policy: recreate, images: broken, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 2, harm: everything, anonymous: true, least: 17000},
-		"in place, three pods and a surge, a broken image between":                                        {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, anonymous: true, least: 2300},
-		"recreate, three pods and a surge, a broken image between":                                        {policy: recreate, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, anonymous: true, least: 1700},
-		"in place, four pods and a surge of two, a broken image, one crashes or is deleted":               {policy: inPlace, images: broken[:2], replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 1, harm: []podsettest.Move{podsettest.Crash, podsettest.Kill}, anonymous: true, orders: 24, least: 750},
-		"recreate, four pods and a surge of two, a broken image, one is deleted":                          {policy: recreate, images: broken[:2], replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 1, harm: []podsettest.Move{podsettest.Kill}, anonymous: true, orders: 6, least: 220},
-		"in place, four pods, two at a time, a broken image between":                                      {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 2, edits: 2, anonymous: true, least: 1100},
-		"in place, three pods, two at a time, a broken image and back, with harm":                         {policy: inPlace, images: broken[:2], replicas: 3, maxUnavailable: 2, edits: 2, harm: everything, anonymous: true, least: 5100},
-		"in place where possible, two pods with gates and a surge, one change, with harm":                 {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, gate: true, harm: everything, anonymous: true, least: 2400},
-		"in place, three pods, all hooks":                                                                 {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, hooks: all, anonymous: true, least: 31},
-		"in place, two pods, all hooks, with harm":                                                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 2, hooks: all, harm: everything, anonymous: true, least: 12000},
-		"in place where possible, two pods, hooks out of service, one change, one is deleted":             {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, edits: 1, hooks: marking, gate: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true, least: 670},
-		"recreate, three pods wait before they are deleted, scaled":                                       {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, hooks: hold, anonymous: true, least: 520},
-		"recreate, three pods wait before they are deleted, one is deleted":                               {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, hooks: hold, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true, least: 520},
-		"recreate, two pods wait and are not counted, a surge, with harm":                                 {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 0, hooks: hold, exclude: true, harm: everything, anonymous: true, least: 6400},
+		"in place, two pods and a surge, a broken image and back, with harm":                              {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 2, harm: everything, anonymous: true, least: 6800},
+		"recreate, two pods and a surge, a broken image between, with harm":                               {policy: recreate, images: broken, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 2, harm: everything, anonymous: true, least: 13000},
+		"in place, three pods and a surge, a broken image between":                                        {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, anonymous: true, least: 2400},
+		"recreate, three pods and a surge, a broken image between":                                        {policy: recreate, images: broken, replicas: 3, maxUnavailable: 1, maxSurge: 1, edits: 2, anonymous: true, least: 2000},
+		"in place, four pods and a surge of two, a broken image, one crashes or is deleted":               {policy: inPlace, images: broken[:2], replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 1, harm: []podsettest.Move{podsettest.Crash, podsettest.Kill}, anonymous: true, orders: 24, least: 920},
+		"recreate, four pods and a surge of two, a broken image, one is deleted":                          {policy: recreate, images: broken[:2], replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 1, harm: []podsettest.Move{podsettest.Kill}, anonymous: true, orders: 6, least: 340},
+		"in place, four pods, two at a time, a broken image between":                                      {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 2, edits: 2, anonymous: true, least: 1000},
+		"in place, three pods, two at a time, a broken image and back, with harm":                         {policy: inPlace, images: broken[:2], replicas: 3, maxUnavailable: 2, edits: 2, harm: everything, anonymous: true, least: 5700},
+		"in place where possible, two pods with gates and a surge, one change, with harm":                 {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, gate: true, harm: everything, anonymous: true, least: 1800},
+		"in place where possible, two pods, hooks out of service, one change, one is deleted":             {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, edits: 1, hooks: marking, gate: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true, least: 760},
+		"recreate, two pods wait and are not counted, a surge, with harm":                                 {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 0, hooks: hold, exclude: true, harm: everything, anonymous: true, least: 5200},
 		"recreate, two pods wait and are not counted, scaled, one is deleted":                             {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, scalings: 1, hooks: hold, exclude: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, anonymous: true},
-		"recreate, three pods, podsToDelete names one of them":                                            {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, anonymous: true, least: 6600},
-		"recreate, two pods, podsToDelete names one of them, with harm":                                   {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, anonymous: true, wishes: scaling(), harm: everything, least: 120000},
-		"in place, two pods with hooks, podsToDelete names one of them, with harm":                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, anonymous: true, hooks: both, harm: everything, least: 39000},
-		"in place, two pods and a surge, paused on the way to a broken image, with harm":                  {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 2, wishes: pausing(), harm: everything, anonymous: true, least: 1100},
+		"recreate, three pods, podsToDelete names one of them":                                            {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, anonymous: true, least: 340},
+		"recreate, two pods, podsToDelete names one of them, with harm":                                   {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, anonymous: true, wishes: scaling(), harm: everything, least: 4300},
+		"in place, two pods with hooks, podsToDelete names one of them, with harm":                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, anonymous: true, hooks: both, harm: everything, least: 7300},
+		"in place, two pods and a surge, paused on the way to a broken image, with harm":                  {policy: inPlace, images: broken[:2], replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 2, wishes: pausing(), harm: everything, anonymous: true, least: 1300},
 		"in place, three pods by priority, the partition keeps one, a broken image between, harmed twice": {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, partition: 1, edits: 2, first: "c", harm: everything, maxHarm: 2, large: true},
-		"in place, three pods by priority, the partition keeps one, a broken image between, with harm":    {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, partition: 1, edits: 2, first: "c", harm: everything, least: 1000},
-		"in place, three pods by priority, the partition changes on the way":                              {policy: inPlace, images: good, replicas: 3, maxUnavailable: 2, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(2)}, first: "c", least: 6200},
-		"in place, three pods are scaled, the partition goes back, with harm":                             {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0), keep(2)), rollback: true, harm: everything, anonymous: true, least: 7300},
-		"in place, two pods and a surge, grace period and minimum time, one crashes or is lost":           {policy: inPlace, images: broken, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, gate: true, minReady: 10, grace: 5, harm: []podsettest.Move{podsettest.Crash, podsettest.Lose}, anonymous: true, least: 3300},
-		"recreate, two pods are scaled, minimum time, with harm":                                          {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, minReady: 10, harm: everything, anonymous: true, least: 11000},
-		"recreate, two pods are scaled, claims go with their pods":                                        {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, claims: true, harm: nil, least: 2900},
+		"in place, three pods by priority, the partition keeps one, a broken image between, with harm":    {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, partition: 1, edits: 2, first: "c", harm: everything, least: 8100},
+		"in place, three pods are scaled, the partition goes back, with harm":                             {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, wishes: append(scaling(), keep(0), keep(2)), rollback: true, harm: everything, anonymous: true, least: 5100},
+		"in place, two pods and a surge, grace period and minimum time, one crashes or is lost":           {policy: inPlace, images: broken, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, gate: true, minReady: 10, grace: 5, harm: []podsettest.Move{podsettest.Crash, podsettest.Lose}, anonymous: true, least: 3100},
+		"recreate, two pods are scaled, minimum time, with harm":                                          {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, minReady: 10, harm: everything, anonymous: true, least: 7300},
+		"recreate, two pods are scaled, claims go with their pods":                                        {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, claims: true, harm: nil, least: 3500},
 	} {
 		cases[name] = l
 	}
-	larger := 0
-	for name, l := range cases {
-		if l.large && !podsettest.Full() {
-			larger++
-			continue
-		}
-		t.Run(name, l.explore)
-	}
-	t.Logf("explored %d cases; %d take minutes and are left to make explore-full", len(cases)-larger, larger)
+	podsettest.ExploreEach(t, cases, (*lab).size, (*lab).exploration)
 }
 
 // TestExploreWithoutReduction shows that reducing worlds loses none: those of pods that differ in what does not matter, and those of pods that differ

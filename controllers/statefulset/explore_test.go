@@ -369,21 +369,7 @@ func (l *lab) changes(w *podsettest.World[fleet]) []podsettest.Change[fleet] {
 	return all
 }
 
-func (l *lab) explore(t *testing.T) {
-	t.Helper()
-	result := podsettest.Explore(t, l.exploration(t))
-	if result.States < l.least {
-		t.Errorf("only %d states, there should be at least %d", result.States, l.least)
-	}
-}
-
-// most is how many states are explored at most; large cases may be cut.
-func (l *lab) most() int {
-	if l.large {
-		return 500_000
-	}
-	return 0
-}
+func (l *lab) size() podsettest.Size { return podsettest.Size{Least: l.least, Large: l.large} }
 
 func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 	t.Helper()
@@ -404,7 +390,7 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 		}
 	}
 	e := podsettest.Exploration[fleet]{
-		Start: []*podsettest.World[fleet]{start}, MaxStates: l.most(), MayCut: l.large, Step: l.step, Cluster: cluster, Harm: l.harm,
+		Start: []*podsettest.World[fleet]{start}, Step: l.step, Cluster: cluster, Harm: l.harm,
 		Budget:  podsettest.Budget{Harm: l.maxHarm, Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal, Resting: l.complete,
 		Always: []podsettest.Invariant[fleet]{
@@ -449,82 +435,67 @@ func TestExplore(t *testing.T) {
 	everything := []podsettest.Move{podsettest.Crash, podsettest.Kill, podsettest.Evict, podsettest.Lose, podsettest.Ask}
 
 	cases := map[string]*lab{
-		"Parallel, in place, four pods one at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 290},
-		"Parallel, in place, four pods two at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 8300},
-		"Parallel, in place, four pods one at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 22000},
-		"Parallel, in place, four pods two at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 20000},
-		"Parallel, in place, four pods two at a time, another image, with harm":          {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 4, edits: 1, harm: everything, maxHarm: 1, least: 13000},
-		"Parallel, recreate, four pods one at a time, a broken image between, with harm": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 9100},
-		"Parallel, in place, the partition keeps two of four pods":                       {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 2, least: 1600},
-		"Parallel, in place, a canary is followed by the rest":                           {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 2, partition: 2, wishes: append(scaling(), keep(0)), scalings: 1, least: 2000},
-		"Parallel, in place, pods crash, are evicted and are deleted by others":          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: everything, maxHarm: 1, least: 2000},
-		"Parallel, in place, two crashes":                                                {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: []podsettest.Move{podsettest.Crash}, maxHarm: 2, least: 2400},
-		"Parallel, in place where possible":                                              {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, least: 490},
+		"Parallel, in place, four pods one at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 210},
+		"Parallel, in place, four pods two at a time, a broken image between":            {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 4300},
+		"Parallel, in place, four pods one at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 11000},
+		"Parallel, in place, four pods two at a time, a broken image between, with harm": {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, harm: everything, maxHarm: 1, large: true},
+		"Parallel, in place, four pods two at a time, another image, with harm":          {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 4, edits: 1, harm: everything, maxHarm: 1, least: 5900},
+		"Parallel, recreate, four pods one at a time, a broken image between, with harm": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, harm: everything, maxHarm: 1, least: 5700},
+		"Parallel, in place, the partition keeps two of four pods":                       {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 2, least: 720},
+		"Parallel, in place, a canary is followed by the rest":                           {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 2, partition: 2, wishes: append(scaling(), keep(0)), scalings: 1, least: 1000},
+		"Parallel, in place, pods crash, are evicted and are deleted by others":          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: everything, maxHarm: 1, least: 1000},
+		"Parallel, in place, two crashes":                                                {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, harm: []podsettest.Move{podsettest.Crash}, maxHarm: 2, least: 870},
+		"Parallel, in place where possible":                                              {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, least: 370},
 		"Parallel, in place, replicas and reserved ordinals change":                      {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 2},
-		"Parallel, in place, from nothing":                                               {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, empty: true, least: 18000},
-		"Parallel, in place, both hooks by label":                                        {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 1100},
-		"Parallel, in place, both hooks by finalizer, out of service":                    {policy: inPlace, images: mixed[1:], maxUnavailable: 2, replicas: 2, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byFinalizer("example.com/update"), PreDelete: byFinalizer("example.com/delete")}, least: 1500},
-		"Parallel, in place, new pods wait for their user":                               {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, hooks: &shared.Lifecycle{PreNormal: byLabel("warm")}, least: 1400},
-		"Parallel, in place, grace period and minimum time":                              {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 2, edits: 2, minReady: 10, grace: 5, least: 22000},
-		"Parallel, recreate, four pods two at a time, a broken image between":            {policy: recreate, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 5800},
-		"Parallel, recreate, the partition keeps one of two pods, with harm":             {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, wishes: append(scaling(), keep(0)), scalings: 1, harm: everything, maxHarm: 2, least: 18000},
-		"Parallel, recreate, pods wait before they are deleted":                          {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 1, hooks: &shared.Lifecycle{PreDelete: byLabel("hold-delete")}, least: 13000},
-		"OrderedReady, in place, three pods, a broken image between, with harm":          {ordered: true, policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, harm: everything, maxHarm: 1, least: 8200},
-		"Parallel, in place, three pods two at a time, both hooks":                       {policy: inPlace, images: mixed, maxUnavailable: 2, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 46000},
-		"Parallel, in place, three pods two at a time, one of them fails":                {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 1, harm: everything, maxHarm: 1, least: 4500},
-		"Parallel, claims go with ordinals that are not wanted, with harm":               {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, scalings: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, maxHarm: 1, least: 7300},
+		"Parallel, in place, from nothing":                                               {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, empty: true, least: 5400},
+		"Parallel, in place, both hooks by label":                                        {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 850},
+		"Parallel, in place, both hooks by finalizer, out of service":                    {policy: inPlace, images: mixed[1:], maxUnavailable: 2, replicas: 2, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byFinalizer("example.com/update"), PreDelete: byFinalizer("example.com/delete")}, least: 970},
+		"Parallel, in place, new pods wait for their user":                               {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, hooks: &shared.Lifecycle{PreNormal: byLabel("warm")}, least: 850},
+		"Parallel, in place, grace period and minimum time":                              {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 2, edits: 2, minReady: 10, grace: 5, least: 14000},
+		"Parallel, recreate, four pods two at a time, a broken image between":            {policy: recreate, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 3700},
+		"Parallel, recreate, the partition keeps one of two pods, with harm":             {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, wishes: append(scaling(), keep(0)), scalings: 1, harm: everything, maxHarm: 2, least: 8100},
+		"Parallel, recreate, pods wait before they are deleted":                          {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 1, hooks: &shared.Lifecycle{PreDelete: byLabel("hold-delete")}, least: 7500},
+		"OrderedReady, in place, three pods, a broken image between, with harm":          {ordered: true, policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, harm: everything, maxHarm: 1, least: 4600},
+		"Parallel, in place, three pods two at a time, both hooks":                       {policy: inPlace, images: mixed, maxUnavailable: 2, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 26000},
+		"Parallel, in place, three pods two at a time, one of them fails":                {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 1, harm: everything, maxHarm: 1, least: 2000},
+		"Parallel, claims go with ordinals that are not wanted, with harm":               {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, scalings: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, maxHarm: 1, least: 4200},
 		"OrderedReady, claims go with ordinals that are not wanted, with harm":           {ordered: true, policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, scalings: 2, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict}, maxHarm: 1},
-		"OrderedReady, recreate, four pods, a broken image between":                      {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 270},
+		"OrderedReady, recreate, four pods, a broken image between":                      {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 210},
 		"OrderedReady, both hooks, replicas and reserved ordinals change":                {ordered: true, policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}},
 	}
 	labels := &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
 	finalizers := &shared.Lifecycle{InPlaceUpdate: byFinalizer("example.com/update"), PreDelete: byFinalizer("example.com/delete")}
 	allHooks := &shared.Lifecycle{PreNormal: byLabel("warm"), InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
 	for name, l := range map[string]*lab{
-		"Parallel, in place, three pods, both hooks, with harm":                         {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1, least: 70000},
+		"Parallel, in place, three pods, both hooks, with harm":                         {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1, least: 37000},
 		"Parallel, in place, three pods two at a time, both hooks, with harm":           {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, hooks: labels, harm: everything, maxHarm: 1, large: true},
-		"Parallel, in place, three pods, both hooks by finalizer, with harm":            {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: finalizers, harm: everything, maxHarm: 1, least: 94000},
-		"Parallel, in place, three pods, all hooks, with harm":                          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, hooks: allHooks, harm: everything, maxHarm: 1, least: 3800},
-		"Parallel, recreate, three pods, all hooks, with harm":                          {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1, large: true},
-		"OrderedReady, in place, three pods, all hooks, with harm":                      {ordered: true, policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1, least: 91000},
-		"OnDelete, three pods, a broken image between, with harm":                       {onDelete: true, images: broken, replicas: 3, edits: 2, harm: everything, maxHarm: 2, least: 4100},
+		"Parallel, in place, three pods, both hooks by finalizer, with harm":            {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: finalizers, harm: everything, maxHarm: 1, least: 51000},
+		"Parallel, in place, three pods, all hooks, with harm":                          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, hooks: allHooks, harm: everything, maxHarm: 1, least: 2200},
+		"Parallel, recreate, three pods, all hooks, with harm":                          {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1, least: 37000},
+		"OrderedReady, in place, three pods, all hooks, with harm":                      {ordered: true, policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1, least: 50000},
+		"OnDelete, three pods, a broken image between, with harm":                       {onDelete: true, images: broken, replicas: 3, edits: 2, harm: everything, maxHarm: 2, least: 2500},
 		"OrderedReady, OnDelete, three pods, with harm":                                 {ordered: true, onDelete: true, images: good[:2], replicas: 3, edits: 1, harm: everything, maxHarm: 2},
 		"Parallel, in place, three pods, paused on the way, with harm":                  {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, large: true},
-		"OrderedReady, recreate, three pods, paused on the way, with harm":              {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, large: true},
-		"Parallel, in place, four pods by priority, the partition keeps one, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 1, large: true},
-		"Parallel, recreate, four pods by priority, the partition changes on the way":   {policy: recreate, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 1, scalings: 2, wishes: []wish{keep(0), keep(2)}, unordered: true, least: 52000},
-		"Parallel, in place, four pods two at a time, the partition changes on the way": {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}, least: 79000},
+		"OrderedReady, recreate, three pods, paused on the way, with harm":              {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, least: 4900},
+		"Parallel, in place, four pods by priority, the partition keeps one, with harm": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 1, least: 7100},
+		"Parallel, recreate, four pods by priority, the partition changes on the way":   {policy: recreate, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 1, scalings: 2, wishes: []wish{keep(0), keep(2)}, unordered: true, least: 28000},
+		"Parallel, in place, four pods two at a time, the partition changes on the way": {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, scalings: 2, wishes: []wish{keep(0), keep(1), keep(3)}, least: 38000},
 		"Parallel, in place, three pods, grace period and minimum time, with harm":      {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, grace: 5, harm: everything, maxHarm: 1, large: true},
-		"Parallel, in place, three pods two at a time, grace period and minimum time":   {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, minReady: 10, grace: 5, least: 47000},
+		"Parallel, in place, three pods two at a time, grace period and minimum time":   {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, minReady: 10, grace: 5, least: 24000},
 		"OrderedReady, recreate, three pods, minimum time, with harm":                   {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, harm: everything, maxHarm: 1},
-		"Parallel, three pods, claims go with ordinals that are not wanted, with harm":  {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, scalings: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict, podsettest.Ask}, maxHarm: 1, large: true},
+		"Parallel, three pods, claims go with ordinals that are not wanted, with harm":  {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, scalings: 1, edits: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Evict, podsettest.Ask}, maxHarm: 1, least: 15000},
 		// The same as the large ones, smaller.
-		"Parallel, in place, three pods two at a time, both hooks, one is deleted":          {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 1, hooks: labels, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, maxHarm: 1, least: 7900},
-		"Parallel, recreate, three pods, all hooks":                                         {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, least: 430},
-		"Parallel, recreate, two pods, all hooks, with harm":                                {policy: recreate, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, hooks: allHooks, harm: everything, maxHarm: 1, least: 10000},
+		"Parallel, in place, three pods two at a time, both hooks, one is deleted":          {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 1, hooks: labels, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, maxHarm: 1, least: 7400},
 		"Parallel, in place, three pods, paused on the way":                                 {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), least: 4500},
-		"Parallel, in place, two pods, paused on the way, with harm":                        {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, least: 4700},
-		"OrderedReady, recreate, three pods, paused on the way":                             {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, scalings: 2, wishes: pausing(), least: 210},
-		"OrderedReady, recreate, two pods, paused on the way, with harm":                    {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, least: 1400},
-		"Parallel, in place, four pods by priority, the partition keeps one":                {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, partition: 1, unordered: true, least: 82},
-		"Parallel, in place, three pods by priority, the partition keeps one, harmed twice": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 2, least: 2800},
-		"Parallel, recreate, three pods by priority, the partition keeps one, harmed twice": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 2, least: 2800},
-		"Parallel, in place, three pods by priority, two at a time, harmed twice":           {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 2, least: 2800},
-		"Parallel, in place, three pods by priority, the partition keeps one, with harm":    {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 1, least: 2800},
-		"Parallel, in place, two pods, grace period and minimum time, with harm":            {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, minReady: 10, grace: 5, harm: everything, maxHarm: 1, least: 30000},
-		"Parallel, three pods, claims go with ordinals that are not wanted, one is deleted": {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, scalings: 1, claims: true, harm: []podsettest.Move{podsettest.Kill, podsettest.Ask}, maxHarm: 1, least: 710},
+		"Parallel, in place, two pods, paused on the way, with harm":                        {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, wishes: pausing(), harm: everything, maxHarm: 1, least: 4900},
+		"Parallel, in place, three pods by priority, the partition keeps one, harmed twice": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 2, large: true},
+		"Parallel, recreate, three pods by priority, the partition keeps one, harmed twice": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 2, least: 14000},
+		"Parallel, in place, three pods by priority, two at a time, harmed twice":           {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, partition: 1, unordered: true, harm: everything, maxHarm: 2, large: true},
+		"Parallel, in place, two pods, grace period and minimum time, with harm":            {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, minReady: 10, grace: 5, harm: everything, maxHarm: 1, least: 29000},
 	} {
 		cases[name] = l
 	}
-	larger := 0
-	for name, l := range cases {
-		if l.large && !podsettest.Full() {
-			larger++
-			continue
-		}
-		t.Run(name, l.explore)
-	}
-	t.Logf("explored %d cases; %d take minutes and are left to make explore-full", len(cases)-larger, larger)
+	podsettest.ExploreEach(t, cases, (*lab).size, (*lab).exploration)
 }
 
 // TestExploreWithoutReduction shows that reducing worlds loses none: the same ones are reached when nothing is left out and every world is

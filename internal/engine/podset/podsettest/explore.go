@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -140,9 +139,6 @@ func Explore[W comparable](t testing.TB, e Exploration[W]) Result {
 	}
 	return result
 }
-
-// Full says that large explorations are wanted too: those that are no part of the daily tests.
-func Full() bool { return os.Getenv("EXPLORE") == "full" }
 
 // crowded is how many worlds take so much memory that there should not be several times as much garbage besides.
 const crowded = 500_000
