@@ -486,15 +486,9 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 		return nil, false
 	}
 	slices.SortStableFunc(ordered, func(a, b *podset.Pod) int {
-		return cmp.Or(first(preparing(a), preparing(b)), first(p.leftBehind(a), p.leftBehind(b)))
+		return cmp.Or(first(preparing(a), preparing(b)), p.s.LeftBehindFirst(a, b))
 	})
 	return ordered, true
-}
-
-// leftBehind says that the pod serves nobody at a revision between the current one and that of the update: an earlier update broke it, and
-// only this one can repair it. Whatever its priority, the partition does not keep it: it would use up maxUnavailable for good.
-func (p *planner) leftBehind(pod *podset.Pod) bool {
-	return !pod.InService() && pod.Revision != p.s.Current.Name && !p.updated(pod)
 }
 
 func preparing(pod *podset.Pod) bool { return pod.State == shared.StatePreparingUpdate }

@@ -493,27 +493,11 @@ func (p *planner) orderTargets() {
 		p.pass.Hold(podset.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.unorderedUpdate.%v", err)})
 		return
 	}
-	slices.SortStableFunc(ordered, func(a, b *podset.Pod) int {
-		return cmp.Compare(precedence(p.leftBehind(a)), precedence(p.leftBehind(b)))
-	})
+	slices.SortStableFunc(ordered, p.s.LeftBehindFirst)
 	// The partition keeps its number of pods at the current revision, those that are yet to be created for it included.
 	missing := p.ordinals.Len() - len(p.pods)
 	keep := max(p.partition-min(missing, max(p.partition-p.old, 0)), 0)
 	p.targets = append(p.targets, ordered[:max(len(ordered)-keep, 0)]...)
-}
-
-// leftBehind says that the pod serves nobody at a revision between the current one and that of the update: an earlier update broke it, and
-// only this one can repair it. Whatever its priority, the partition does not keep it: it would use up maxUnavailable for good.
-func (p *planner) leftBehind(pod *podset.Pod) bool {
-	return !pod.InService() && pod.Revision != p.s.Current.Name && pod.Revision != p.s.Update.Name
-}
-
-// precedence is 0 for what goes first.
-func precedence(first bool) int {
-	if first {
-		return 0
-	}
-	return 1
 }
 
 // rank is where a pod stands among those of equal priority: 0 when it waits at its hook to be updated, 1 when it serves nobody, 2 for others.

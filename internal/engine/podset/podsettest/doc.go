@@ -32,7 +32,14 @@
 //     goal can be reached without harm does not depend on it. So a world is planned in once, and visited again only with a Budget
 //     that no earlier one covers, to follow up what that one allows.
 //   - What no decision can depend on is left out of pods: all but the name of a terminating one, how far a failed one had
-//     come, the record of an update in place that is over, why a pod is not ready.
+//     come, the record of an update in place that is over, why a pod is not ready, and whether its containers are while it is not.
 //   - Names of pods can mean nothing: then worlds are sorted, and planning is done in every order that the names of living pods could
-//     have. Decisions look at names only to choose among equals, so this is what any names would lead to.
+//     have. Decisions look at names only to choose among equals, so this is what any names would lead to. A set may name a pod all the
+//     same: that is part of what the pod is. Where a world has more orders than MaxOrders, those are planned in that let every pod once be
+//     the first and once the last, and the result says in how many worlds it was so.
+//
+// # Daily and full
+//
+// What ends in some seconds is explored every day. ExploreEach leaves large cases to full explorations (EXPLORE=full); docs/operations/testing.md
+// says what they cover.
 package podsettest
