@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,9 @@ type Exploration[W comparable] struct {
 	// MaxOrders is for how many orders of its names a world is planned in at most. When omitted, it is 24: all there are of four pods. A world
 	// that has more is planned in those that let each of its pods once be the first and once the last one.
 	MaxOrders int
+	// MaxTerminating is how many pods are terminating at most, unless a finalizer holds them: when there would be more, one of them is gone at
+	// once. Only with Rename. When omitted, there is no limit.
+	MaxTerminating int
 	// Plain explores without reduction: what no decision can depend on is kept, and worlds with other budgets are other worlds.
 	// There is no use for it but to show that the reduction loses nothing.
 	Plain bool
@@ -109,6 +113,8 @@ type Result struct {
 	Pods int
 	// Unordered is how many worlds have more orders of names than were planned in.
 	Unordered int
+	// Hurried is how many steps found MaxTerminating pods terminating, so that one of them was gone at once.
+	Hurried int
 	// Failure is the first thing that was wrong, with the shortest history that leads to it; empty if all is well.
 	Failure string
 	// Worlds are the reduced worlds that were visited, as hashes of what is in them. Nil unless asked for.
@@ -119,6 +125,9 @@ func (r Result) String() string {
 	text := fmt.Sprintf("explored %d states, %d transitions, cut %d (%d different pods)", r.States, r.Transitions, r.Cut, r.Pods)
 	if r.Unordered > 0 {
 		text += fmt.Sprintf("; in %d states not every order of names was planned", r.Unordered)
+	}
+	if r.Hurried > 0 {
+		text += fmt.Sprintf("; in %d steps too many pods were terminating, and one was gone at once", r.Hurried)
 	}
 	return text
 }
@@ -191,8 +200,8 @@ func (e Exploration[W]) Run() Result {
 		}
 	}
 	result := Result{
-		Unordered: unordered,
-		States:    len(x.nodes), Transitions: x.transitions, Cut: x.cut, Pods: len(x.atlas.pods.objects) - 1, Failure: x.failure,
+		Unordered: unordered, Hurried: int(x.hurried.Load()),
+		States: len(x.nodes), Transitions: x.transitions, Cut: x.cut, Pods: len(x.atlas.pods.objects) - 1, Failure: x.failure,
 	}
 	if e.Fingerprints {
 		result.Worlds = x.fingerprints()
@@ -226,8 +235,9 @@ type explorer[W comparable] struct {
 	transitions int
 	cut         int
 	failure     string
-	// told is how often progress was reported.
-	told int
+	// told is how often progress was reported, hurried is Result.Hurried.
+	told    int
+	hurried atomic.Int64
 }
 
 // key is the hash of a world.
@@ -737,10 +747,18 @@ func (x *explorer[W]) canonical(s state[W]) state[W] {
 	}
 	var buffer [maxObjects]role
 	roles := buffer[:0]
+	terminating := 0
 	for i, p := range s.pods {
-		if p != 0 {
-			roles = append(roles, x.roleOf(&s, i))
+		if p == 0 {
+			continue
 		}
+		if pod := x.atlas.pods.get(p); x.MaxTerminating > 0 && pod.DeletionTimestamp != nil && len(pod.Finalizers) == 0 {
+			if terminating++; terminating > x.MaxTerminating {
+				x.hurried.Add(1)
+				continue
+			}
+		}
+		roles = append(roles, x.roleOf(&s, i))
 	}
 	slices.Sort(roles)
 	x.cast(&s, roles)

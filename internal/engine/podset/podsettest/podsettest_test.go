@@ -240,6 +240,11 @@ func TestNamesThatMeanNothing(t *testing.T) {
 	if fewer.States*3 > all.States || fewer.States < 10 {
 		t.Errorf("%d states with names, %d without", all.States, fewer.States)
 	}
+	e.MaxTerminating = 1
+	hurried := e.Run()
+	if t.Log(hurried); hurried.Failure != "" || hurried.Hurried == 0 || hurried.States >= fewer.States {
+		t.Errorf("with one terminating pod at most: %d of %d states, %d steps hurried\n%s", hurried.States, fewer.States, hurried.Hurried, hurried.Failure)
+	}
 }
 
 func TestReductionLosesNothing(t *testing.T) {
