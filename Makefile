@@ -46,8 +46,8 @@ test-unit: ## Tables, stories and the exhaustive exploration of planners; needs 
 	@go run ./tests/cmd/suites unit exploration
 
 .PHONY: explore-full
-explore-full: ## Explore the large cases of planners too: hours on two cores, some gigabytes, and what is cut says so.
-	@EXPLORE=full go test -count=1 -timeout=12h -v -run='^TestExplore$$' ./controllers/statefulset ./controllers/cloneset
+explore-full: ## Explore the large cases of planners too: some minutes on one core, 1 GB, and what is cut says so.
+	@EXPLORE=full go test -count=1 -p=1 -timeout=2h -v -run='^TestExplore$$' ./controllers/statefulset ./controllers/cloneset
 
 .PHONY: test-integration
 test-integration: ## Admission, status, ownership, watches and the public typed client against a real API server.

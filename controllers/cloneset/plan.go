@@ -410,9 +410,9 @@ func victim(pod *podset.Pod) podorder.Victim {
 
 // move is step 4.
 //
-// Candidates are the pods at the wrong revision that stay and can get to the right one. They go in the user's order, pods that wait at their
-// inPlaceUpdate hook before all others, then those that an earlier update left behind, and no more of them than the partition leaves. Of these, pods that serve nobody are taken first, so that
-// none of them waits behind a pod that has to wait for it. It ends when
+// Candidates are the pods at the wrong revision that stay and can get to the right one. They go in the user's order, pods that wait at
+// their inPlaceUpdate hook before all others, then those that an earlier update left behind, and no more of them than the partition
+// leaves. Of these, pods that serve nobody are taken first, so that none of them waits behind a pod that has to wait for it. It ends when
 //
 //   - as many pods at the target are unavailable, or just being moved to it, as may be: so a bad image stops there;
 //   - an available pod finds no room. A pod that serves nobody needs none: so a fix first reaches the pods that are broken.

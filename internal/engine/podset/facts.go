@@ -111,9 +111,9 @@ func one(yes bool) int32 {
 	return 0
 }
 
-// LeftBehindFirst compares pods so that those come first which serve nobody at a revision between the current one and that of the update: an
-// earlier update broke them, and only this one can repair them. Whatever their user's order, a partition must not keep them: they would use up
-// maxUnavailable for good.
+// LeftBehindFirst compares pods so that those come first which serve nobody at a revision between the current one and that of the update:
+// an earlier update broke them, and only this one can repair them. Whatever their user's order, a partition must not keep them: they
+// would use up maxUnavailable for good.
 func (s *Snapshot) LeftBehindFirst(a, b *Pod) int {
 	place := func(pod *Pod) int {
 		if !pod.InService() && pod.Revision != s.Current.Name && pod.Revision != s.Update.Name {

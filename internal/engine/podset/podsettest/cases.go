@@ -21,8 +21,8 @@ type Size struct {
 	Large bool
 }
 
-// mostOfLarge is how many worlds a large exploration visits at most, so that all of them together end within two hours on one core. What it cuts
-// is said, and is no failure.
+// mostOfLarge is how many worlds a large exploration visits at most, so that all of them together end within two hours on one core. What
+// it cuts is said, and is no failure.
 const mostOfLarge = 500_000
 
 // ExploreEach explores every case as a test of its own.

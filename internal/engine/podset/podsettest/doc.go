@@ -40,6 +40,6 @@
 //
 // # Daily and full
 //
-// What ends in some seconds is explored every day. ExploreEach leaves large cases to full explorations (EXPLORE=full); docs/operations/testing.md
-// says what they cover.
+// What ends in some seconds is explored every day. ExploreEach leaves large cases to full explorations (EXPLORE=full);
+// docs/operations/testing.md says what they cover.
 package podsettest

@@ -502,8 +502,8 @@ func (x *explorer[W]) planOf(s *state[W], w *World[W], plan podset.Plan, after W
 	return fmt.Sprintf("%+v\n", after) + strings.Join(parts, "\n")
 }
 
-// ordersOf are all orders that sorted numbers can be in, the sorted one first, and true. If there are more than most, they are those that begin with
-// any number and go up or down from there, and false.
+// ordersOf are all orders that sorted numbers can be in, the sorted one first, and true. If there are more than most, they are those that
+// begin with any number and go up or down from there, and false.
 func ordersOf(numbers []role, most int) ([][]role, bool) {
 	var orders [][]role
 	for order := slices.Clone(numbers); ; {

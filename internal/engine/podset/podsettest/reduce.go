@@ -33,8 +33,8 @@ func (c Cluster) reduce(pod *corev1.Pod) *corev1.Pod {
 }
 
 // reduceReadiness keeps of a pod that it is not ready, and not why: that is for people. Whoever decides asks whether the pod is Ready; an
-// unknown answer is no, and its containers may be ready or not. A closed gate keeps a pod from being Ready whatever its containers do, and when
-// the gate opens the pod becomes ready by one move or the other. Only batches of an update in place wait for containers.
+// unknown answer is no, and its containers may be ready or not. A closed gate keeps a pod from being Ready whatever its containers do,
+// and when the gate opens the pod becomes ready by one move or the other. Only batches of an update in place wait for containers.
 func reduceReadiness(pod *corev1.Pod) {
 	ready := condition(pod, corev1.PodReady) == corev1.ConditionTrue
 	batches := strings.Contains(pod.Annotations[shared.AnnotationInPlaceState], `"preCheckBeforeNext"`)
@@ -78,9 +78,9 @@ func (c Cluster) reduceTerminating(pod *corev1.Pod) *corev1.Pod {
 	return kept
 }
 
-// reduceFailed keeps of a pod that has failed what it was, who it belongs to and what holds its deletion, but not how far it had come. Nobody
-// waits for it, and what settling still writes to it changes nothing for others; that this is harmless is shown where nothing is reduced.
-// Finalizers of hooks are left as they are: they would hold the pod once it is deleted.
+// reduceFailed keeps of a pod that has failed what it was, who it belongs to and what holds its deletion, but not how far it had come.
+// Nobody waits for it, and what settling still writes to it changes nothing for others; that this is harmless is shown where nothing is
+// reduced. Finalizers of hooks are left as they are: they would hold the pod once it is deleted.
 func (c Cluster) reduceFailed(pod *corev1.Pod) *corev1.Pod {
 	if c.Hooks != nil {
 		if hook := c.Hooks.InPlaceUpdate; hook != nil && len(hook.FinalizersHandler) == 0 {
