@@ -55,8 +55,8 @@ type wanted struct {
 
 // asked says that the user wants the pod deleted.
 func (w *wanted) asked(pod *corev1.Pod) bool {
-	_, labelled := pod.Labels[shared.LabelSpecifiedDelete]
-	return labelled || w.podsToDelete[pod.Name]
+	_, labeled := pod.Labels[shared.LabelSpecifiedDelete]
+	return labeled || w.podsToDelete[pod.Name]
 }
 
 // read understands the spec. The error names the field that cannot be read; of the result only replicas and minReady are then of use.
