@@ -90,9 +90,8 @@ bundle-validate: ## Check bundle/ with every validator of operator-sdk that appl
 	@go run ./tests/cmd/packaging validate bundle
 
 .PHONY: scorecard
-scorecard: ## Run the scorecard: the suites basic and olm over bundle/, and our own tests with the operator on a local control plane.
+scorecard: ## Run the scorecard of bundle/: operator-sdk with a pod for each test, and the operator, on a real node (needs what test-node needs).
 	@go run ./tests/cmd/packaging scorecard bundle
-	@go test ./tests/e2e -count=1 -v -run '^TestScorecard$$'
 
 .PHONY: release
 release: ## Build VERSION from COMMIT, images and bundle, and add it to the catalog. RELEASE adds flags, such as --replaces=v0.1.0.

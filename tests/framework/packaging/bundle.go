@@ -187,12 +187,13 @@ func setImage(deployment *unstructured.Unstructured, image string) error {
 	return unstructured.SetNestedSlice(deployment.Object, containers, path...)
 }
 
-// setScorecardImage says where the image of our own tests is.
+// setScorecardImage says where the image of our own tests is, and leaves out stages that have no test.
 func setScorecardImage(config *unstructured.Unstructured, image string) error {
 	stages, _, err := unstructured.NestedSlice(config.Object, "stages")
 	if err != nil {
 		return fmt.Errorf("reading the stages of the scorecard: %w", err)
 	}
+	var used []any
 	for _, stage := range stages {
 		stage, ok := stage.(map[string]any)
 		if !ok {
@@ -212,9 +213,11 @@ func setScorecardImage(config *unstructured.Unstructured, image string) error {
 			}
 			kept = append(kept, test)
 		}
-		stage["tests"] = kept
+		if stage["tests"] = kept; len(kept) > 0 {
+			used = append(used, stage)
+		}
 	}
-	return unstructured.SetNestedSlice(config.Object, stages, "stages")
+	return unstructured.SetNestedSlice(config.Object, used, "stages")
 }
 
 // removeRedundant removes the Service of the webhooks, which OLM makes itself under the same name, and lets nothing through that has

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"syscall"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 )
 
@@ -43,12 +41,16 @@ func Scorecard(ctx context.Context, bundle string, progress io.Writer) error {
 	if err := errors.Join(os.Mkdir(filepath.Join(root, "tmp"), 0o700), os.WriteFile(filepath.Join(root, "scorecard-test"), content, 0o700)); err != nil {
 		return err
 	}
-	tests, err := scorecardTests(bundle)
+	tests, err := ScorecardTests(bundle)
 	if err != nil {
 		return err
 	}
 	var failures []error
-	for _, test := range tests {
+	for _, asked := range tests {
+		test := asked.Entrypoint[1]
+		if suite := asked.Labels["suite"]; suite != "basic" && suite != "olm" {
+			continue
+		}
 		cmd := exec.CommandContext(ctx, "/scorecard-test", test)
 		cmd.Dir = "/"
 		cmd.Env = []string{"TMPDIR=/tmp"}
@@ -74,37 +76,6 @@ func Scorecard(ctx context.Context, bundle string, progress io.Writer) error {
 		}
 	}
 	return errors.Join(failures...)
-}
-
-// scorecardTests are the tests of operator-sdk that the bundle's configuration names.
-func scorecardTests(bundle string) ([]string, error) {
-	config := struct {
-		Stages []struct {
-			Tests []struct {
-				Entrypoint []string          `json:"entrypoint"`
-				Labels     map[string]string `json:"labels"`
-			} `json:"tests"`
-		} `json:"stages"`
-	}{}
-	content, err := os.ReadFile(filepath.Join(bundle, "tests", "scorecard", "config.yaml"))
-	if err != nil {
-		return nil, fmt.Errorf("reading the scorecard's configuration: %w", err)
-	}
-	if err := yaml.Unmarshal(content, &config); err != nil {
-		return nil, fmt.Errorf("reading the scorecard's configuration: %w", err)
-	}
-	var names []string
-	for _, stage := range config.Stages {
-		for _, test := range stage.Tests {
-			if suite := test.Labels["suite"]; (suite == "basic" || suite == "olm") && len(test.Entrypoint) == 2 {
-				names = append(names, test.Entrypoint[1])
-			}
-		}
-	}
-	if len(names) == 0 {
-		return nil, errors.New("the scorecard's configuration names no test")
-	}
-	return names, nil
 }
 
 // passed reads what a test printed. Suggestions are left aside: the only one is that examples should have a status, which is not for

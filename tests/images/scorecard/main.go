@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -38,8 +39,9 @@ func main() {
 	root.PersistentFlags().StringVar(&bundle, "bundle", "/bundle", "The folder of the bundle.")
 	root.PersistentFlags().DurationVar(&limit, "limit", 3*time.Minute, "How long a test may take.")
 	for name, check := range map[string]func(context.Context, *world) error{
-		"samples-become-ready": samplesBecomeReady,
-		"updates-keep-pods":    updatesKeepPods,
+		"samples-become-ready":        samplesBecomeReady,
+		"updates-keep-pods":           updatesKeepPods,
+		"disabled-kinds-cost-nothing": disabledKindsCostNothing,
 	} {
 		root.AddCommand(&cobra.Command{Use: name, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
@@ -77,17 +79,17 @@ func report(out io.Writer, name string, w *world, failure error) error {
 // world is a test's namespace.
 type world struct {
 	bundle    string
+	config    *rest.Config
 	client    client.Client
 	namespace string
 	notes     []string
 }
 
 func (w *world) run(ctx context.Context, name string, check func(context.Context, *world) error) (err error) {
-	config, err := ctrl.GetConfig()
-	if err != nil {
+	if w.config, err = ctrl.GetConfig(); err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
-	if w.client, err = client.New(config, client.Options{Scheme: scheme.Scheme}); err != nil {
+	if w.client, err = client.New(w.config, client.Options{Scheme: scheme.Scheme}); err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}
@@ -192,18 +194,26 @@ func (w *world) ready(ctx context.Context, object *unstructured.Unstructured) er
 			}
 			return fmt.Errorf("its status is %v", status)
 		}
-		conditions, _, err := unstructured.NestedSlice(status, "conditions")
-		if err != nil {
-			return err
-		}
-		for _, condition := range conditions {
-			c, ok := condition.(map[string]any)
-			if ok && (c["type"] == "Ready" || c["type"] == "Available") && c["status"] == "True" {
-				return nil
-			}
+		if conditions := conditionsOf(status); conditions["Ready"] == "True" || conditions["Available"] == "True" {
+			return nil
 		}
 		return fmt.Errorf("its status is %v", status)
 	})
+}
+
+// conditionsOf are the states of an object's conditions by their types.
+func conditionsOf(status map[string]any) map[string]string {
+	list, ok := status["conditions"].([]any)
+	if !ok {
+		return nil
+	}
+	states := map[string]string{}
+	for _, condition := range list {
+		if c, ok := condition.(map[string]any); ok {
+			states[fmt.Sprint(c["type"])] = fmt.Sprint(c["status"])
+		}
+	}
+	return states
 }
 
 // updatesKeepPods changes the image of every example that updates in place and looks whether its pods are the same.

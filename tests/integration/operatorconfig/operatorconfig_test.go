@@ -21,6 +21,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,6 +40,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 	"github.com/kruise-operator/kruise-operator/tests/framework/rights"
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
+	"github.com/kruise-operator/kruise-operator/tests/framework/scorecard"
 )
 
 // env is what all tests of this package share. Each test runs the operators it needs and stops them.
@@ -592,6 +594,38 @@ func TestSample(t *testing.T) {
 	out, err := env.Namespace(t).Kubectl("apply", "--dry-run=server", "-f", "../../../config/samples/operator_v1alpha1_kruise.yaml")
 	if err != nil || strings.Contains(out, "Warning") {
 		t.Errorf("kubectl apply: %v\n%s", err, out)
+	}
+}
+
+// The scorecard test of this project that changes the operator passes, leaves no configuration behind, and fails where no kind can be
+// switched off.
+func TestScorecardOfDisabledKinds(t *testing.T) {
+	const test, bundle = "disabled-kinds-cost-nothing", "../../../bundle"
+	o := start(t, operator.Options{Name: "scorecard"})
+	result, err := scorecard.Process(t.Context(), env.Cluster, test, bundle)
+	if err != nil || result.State != "pass" {
+		t.Errorf("%s: %v\n%s", result.State, err, result)
+	}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: "cluster"}, &operatorv1alpha1.Kruise{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a Kruise is left: %v", err)
+	}
+	if err := o.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	o.SetArgs("--kinds=StatefulSet")
+	if err := o.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := configure(t, "{logLevel: Info}"); err != nil {
+		t.Fatal(err)
+	}
+	result, err = scorecard.Process(t.Context(), env.Cluster, test, bundle)
+	if err != nil || result.State != "fail" || !strings.Contains(result.String(), "none can be switched off") {
+		t.Errorf("%s: %v\n%s", result.State, err, result)
+	}
+	kruise := &operatorv1alpha1.Kruise{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: "cluster"}, kruise); err != nil || kruise.Spec.Kinds != nil || kruise.Spec.LogLevel != "Info" {
+		t.Errorf("the Kruise became %+v: %v", kruise.Spec, err)
 	}
 }
 
