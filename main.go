@@ -257,7 +257,7 @@ func serve(ctx context.Context, c *config.Config, operator operatorconfig.Depend
 		}
 		server.UserAgent = version.UserAgent()
 	}
-	mgr, err := manager(c, server, webhooks)
+	mgr, err := manager(c, operator.Watch, server, webhooks)
 	if err != nil {
 		return err
 	}
@@ -428,10 +428,10 @@ func kubernetes(mgr ctrl.Manager, log logr.Logger) []operatorv1alpha1.ComponentV
 // underOLM says whether the Operator Lifecycle Manager (v0) installed the operator: it sets this variable in every container.
 func underOLM() bool { return os.Getenv("OPERATOR_CONDITION_NAME") != "" }
 
-// takingOver is the takeover from OpenKruise that is under way, if one is.
+// takingOver is the takeover from OpenKruise that is under way, if one is. At a start, before anything is known of OpenKruise, none is.
 func takingOver(guard *takeover.Guard) operatorconfig.Work {
 	state := guard.State()
-	if state.Reason == takeover.Acting {
+	if state.Reason == takeover.Acting || state.Reason == takeover.LeaseUnknown {
 		return operatorconfig.Work{}
 	}
 	return operatorconfig.Work{Reason: operatorv1alpha1.ReasonTakingOver, Message: state.Message}
@@ -455,7 +455,8 @@ func ownWebhooks(c *config.Config, direct client.Client) (*operatorconfig.Webhoo
 	return &operatorconfig.Webhooks{Client: direct, Manifests: entries}, nil
 }
 
-func manager(c *config.Config, server *rest.Config, webhooks webhook.Server) (ctrl.Manager, error) {
+// manager builds the manager. Its cache can be told of the Kruise object only where that is served.
+func manager(c *config.Config, served bool, server *rest.Config, webhooks webhook.Server) (ctrl.Manager, error) {
 	server.QPS, server.Burst = -1, 0
 	if c.QPS > 0 {
 		server.QPS, server.Burst = c.QPS, c.Burst
@@ -464,9 +465,13 @@ func manager(c *config.Config, server *rest.Config, webhooks webhook.Server) (ct
 	if err != nil {
 		return nil, err
 	}
+	kept := index.Cache(controllers.Kinds(c))
+	if served {
+		kept = operatorconfig.Cache(kept)
+	}
 	mgr, err := ctrl.NewManager(server, ctrl.Options{
 		Scheme:                        types,
-		Cache:                         operatorconfig.Cache(index.Cache(controllers.Kinds(c))),
+		Cache:                         kept,
 		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress},
 		PprofBindAddress:              c.ProfilingAddress,
 		HealthProbeBindAddress:        c.ProbeAddress,

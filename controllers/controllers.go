@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
@@ -58,8 +59,8 @@ func Kinds(c *config.Config) index.Kinds {
 	return kinds
 }
 
-// Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: a CRD that is
-// installed later takes effect at the next start.
+// Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: for a CRD that is
+// installed later the process begins anew.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	all := shared{pool: executor.NewPool(deps.Config.Writes, deps.Clock)}
 	if deps.Config.Features.Enabled(features.PreDownloadImageForInPlaceUpdate) {
@@ -74,6 +75,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		{statefulset.Kind(), statefulset.Name, func(ctx context.Context) error { return setupStatefulSet(ctx, mgr, deps, all) }},
 	}
 	kinds := make([]operatorconfig.Kind, len(reconcilers))
+	var missing []schema.GroupVersionKind
+	if !deps.Operator.Watch {
+		missing = append(missing, operatorv1alpha1.GroupVersion().WithKind("Kruise"))
+	}
 	indexed := false
 	for i, r := range reconcilers {
 		kinds[i] = operatorconfig.Kind{Name: r.kind.Kind, Controller: r.name, Enabled: deps.Config.Enabled(r.kind.Kind)}
@@ -84,6 +89,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		_, err := mgr.GetRESTMapper().RESTMapping(r.kind.GroupKind(), r.kind.Version)
 		if meta.IsNoMatchError(err) {
 			deps.Log.Info("Kind is not served; its CRD is missing", "kind", r.kind.String())
+			missing = append(missing, r.kind)
 			continue
 		}
 		if err != nil {
@@ -100,7 +106,23 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		}
 		kinds[i].Served, kinds[i].Synced = true, synced(ctx, mgr.GetCache(), r.kind)
 	}
-	return setupOperatorConfig(mgr, deps, kinds)
+	return setupOperatorConfig(mgr, deps, kinds, missing)
+}
+
+// appeared returns what names a kind, of those given, that the API server serves by now.
+func appeared(mapper meta.RESTMapper, missing []schema.GroupVersionKind) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		for _, kind := range missing {
+			_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+			if err == nil {
+				return kind.Kind, nil
+			}
+			if !meta.IsNoMatchError(err) {
+				return "", fmt.Errorf("asking whether %s is served: %w", kind.Kind, err)
+			}
+		}
+		return "", nil
+	}
 }
 
 // shared is what all kinds have together.
@@ -121,8 +143,11 @@ func synced(ctx context.Context, from cache.Cache, kind schema.GroupVersionKind)
 	}
 }
 
-func setupOperatorConfig(mgr ctrl.Manager, deps Deps, kinds []operatorconfig.Kind) error {
+func setupOperatorConfig(mgr ctrl.Manager, deps Deps, kinds []operatorconfig.Kind, missing []schema.GroupVersionKind) error {
 	d := deps.Operator
+	if len(missing) > 0 {
+		d.Appeared = appeared(mgr.GetRESTMapper(), missing)
+	}
 	d.Client, d.Live, d.Cache, d.Clock = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache(), deps.Clock
 	d.Kinds, d.Gates, d.Elected = kinds, deps.Config.Features.On(), mgr.Elected()
 	if err := d.Levels.Set(deps.Config.LogLevel, operatorconfig.Levels(deps.Config, kinds)); err != nil {

@@ -47,6 +47,9 @@ const working = 5 * time.Second
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,verbs=get;update,resourceNames=kruise-operator-mutating
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;update,resourceNames=kruise-operator-validating
 
+// missing is when to look again for a CRD that was not there.
+const missing = 5 * time.Second
+
 // Kind is what is known of a kind of workload that the operator can look after.
 type Kind struct {
 	// Name is the kind.
@@ -66,9 +69,12 @@ type Dependencies struct {
 	// Client reads the cache and writes. Live reads past the cache.
 	Client client.Client
 	Live   client.Reader
-	// Cache is where the object is watched, if Watch says that its CRD is installed.
+	// Cache is where the object is watched, if Watch says that its CRD was installed when the operator started.
 	Cache cache.Cache
 	Watch bool
+	// Appeared names a kind, this one among them, whose CRD was missing when the operator started and is served now; empty while there
+	// is none. It is nil when none was missing.
+	Appeared func(ctx context.Context) (kind string, err error)
 	// Clock is the time.
 	Clock clock.PassiveClock
 
@@ -112,10 +118,11 @@ type Reconciler struct {
 	Dependencies
 
 	mu sync.Mutex
-	// wanted and generation are the configuration that was wanted last, and since when.
+	// wanted, generation and appeared are what was wanted last, and since when.
 	since      time.Time
 	wanted     string
 	generation int64
+	appeared   string
 	// busy is the work that was under way last.
 	busy Work
 	// deployed is when the operands were last applied, and for which generation.
@@ -231,6 +238,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if leads && r.Operands != nil {
 		recheck = earliest(recheck, lookAgain)
 	}
+	if r.Appeared != nil {
+		recheck = earliest(recheck, missing)
+	}
 	if leads && slices.ContainsFunc(r.Kinds, func(k Kind) bool { return ready(k).Reason == operatorv1alpha1.KindStarting }) {
 		recheck = earliest(recheck, syncing)
 	}
@@ -312,12 +322,19 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	if object != nil {
 		generation = object.Generation
 	}
-	if wanted != r.wanted || generation != r.generation {
-		r.wanted, r.generation, r.since = wanted, generation, now
+	appeared := ""
+	if r.Appeared != nil {
+		var err error
+		if appeared, err = r.Appeared(ctx); err != nil {
+			return View{}, fmt.Errorf("looking for CRDs that were missing: %w", err)
+		}
+	}
+	if wanted != r.wanted || generation != r.generation || appeared != r.appeared {
+		r.wanted, r.generation, r.appeared, r.since = wanted, generation, appeared, now
 	}
 	v := View{
 		Now: now, Since: r.since, Self: r.Self, Leads: leads, Alone: r.Alone, Blind: object == nil,
-		Running: r.Running, Wanted: wanted, Generation: generation,
+		Running: r.Running, Wanted: wanted, Generation: generation, Appeared: appeared,
 	}
 	if object == nil {
 		return v, nil
@@ -343,6 +360,12 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 
 // restart makes the process begin anew, unless the API server itself says that the cache was behind.
 func (r *Reconciler) restart(ctx context.Context, view View, exists bool) (again time.Duration, err error) {
+	if view.Appeared != "" {
+		ctrl.LoggerFrom(ctx).Info("Restarting to take up a kind whose CRD was missing", "kind", view.Appeared, "leader", view.Leads)
+		r.restarting = true
+		r.Restart()
+		return 0, nil
+	}
 	live, _, err := config.Load(ctx, r.Live)
 	if err != nil {
 		return 0, err
@@ -415,7 +438,7 @@ func ready(k Kind) operatorv1alpha1.KindStatus {
 		status.State, status.Reason = operatorv1alpha1.Disabled, operatorv1alpha1.KindDisabled
 		status.Message = "its objects and their pods stay as they are"
 	case !k.Served:
-		status.Reason, status.Message = operatorv1alpha1.KindNotServed, "its CRD was not there when the operator started"
+		status.Reason, status.Message = operatorv1alpha1.KindNotServed, "its CRD is missing; it is looked after soon after the CRD is there"
 	case k.Synced == nil || !k.Synced():
 		status.Reason, status.Message = operatorv1alpha1.KindStarting, "its objects are being read"
 	default:

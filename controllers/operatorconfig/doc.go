@@ -12,5 +12,6 @@
 // Lifecycle Manager owns these.
 //
 // It never touches workloads or pods. Without the object the operator runs as its flags say; without the object's CRD, nothing here
-// watches anything.
+// watches anything. While that CRD or one of an enabled kind is missing, every replica asks for it every few seconds, and begins anew once
+// it is there.
 package operatorconfig

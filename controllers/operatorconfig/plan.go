@@ -34,6 +34,8 @@ type View struct {
 	// Running and Wanted are the hashes of configurations; Generation is that of the spec that is wanted.
 	Running, Wanted string
 	Generation      int64
+	// Appeared is a kind whose CRD was missing when the process started and is served now. A process that begins anew takes it up.
+	Appeared string
 	// Replicas are what replicas have reported, this one possibly among them.
 	Replicas []operatorv1alpha1.ReplicaStatus
 	// Gone are the replicas of which it is known that they do not exist any more.
@@ -69,14 +71,15 @@ func Plan(v View) Step {
 	slices.Sort(step.Forget)
 	slices.Sort(behind)
 	waited := v.Now.Sub(v.Since)
+	current := v.Running == v.Wanted && v.Appeared == ""
 	switch late := waited >= patience; {
 	case len(behind) > 0 && late && v.Leads:
 		step.Forget = append(step.Forget, behind...)
 		slices.Sort(step.Forget)
-		step.Restart = v.Running != v.Wanted
-	case v.Running == v.Wanted && len(behind) > 0 && v.Leads:
+		step.Restart = !current
+	case current && len(behind) > 0 && v.Leads:
 		step.WaitsFor, step.Recheck = behind, patience-waited
-	case v.Running == v.Wanted:
+	case current:
 	case !v.Leads || v.Alone:
 		step.Restart = true
 	case v.Blind && waited < blind:

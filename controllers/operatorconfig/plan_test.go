@@ -43,6 +43,18 @@ func TestPlan(t *testing.T) {
 		"a leader gives others time to report": {
 			leader(func(v *View) { v.Now = at(0) }), Step{Recheck: settle},
 		},
+		"a leader takes up a CRD that was missing, once others had the time to": {
+			leader(func(v *View) { v.Wanted, v.Appeared = v.Running, "CloneSet" }), Step{Restart: true},
+		},
+		"it gives them that time": {
+			leader(func(v *View) { v.Wanted, v.Appeared, v.Now = v.Running, "CloneSet", at(0) }), Step{Recheck: settle},
+		},
+		"it gives them more when nobody can report": {
+			leader(func(v *View) { v.Wanted, v.Appeared, v.Now, v.Blind = v.Running, "Kruise", at(2), true }), Step{Recheck: blind - 2*time.Second},
+		},
+		"a standby takes it up at once": {
+			leader(func(v *View) { v.Wanted, v.Appeared, v.Now, v.Leads = v.Running, "Kruise", at(0), false }), Step{Restart: true},
+		},
 		"a leader waits for those behind": {
 			leader(func(v *View) {
 				v.Replicas = []operatorv1alpha1.ReplicaStatus{report("a", 1), report("d", 1), report("c", 2), report("b", 1)}

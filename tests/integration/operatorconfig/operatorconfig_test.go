@@ -597,6 +597,48 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// A CRD that is installed while the operator runs is noticed: that of the object, and that of a kind.
+func TestCRDsThatComeLater(t *testing.T) {
+	o := start(t, operator.Options{Name: "later"})
+	n := env.Namespace(t)
+	if err := o.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kruises.operator.kruise.io", "clonesets.apps.kruise.io"} {
+		crd := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
+		crd.SetName(name)
+		if err := env.Client.Delete(t.Context(), crd); err != nil {
+			t.Fatal(err)
+		}
+		n.Eventually(name+" is gone", func(ctx context.Context) error {
+			err := env.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd)
+			if err == nil {
+				return errors.New("it exists")
+			}
+			return client.IgnoreNotFound(err)
+		})
+	}
+	if err := o.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pid := o.PID()
+	began := time.Now()
+	if err := o.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.Eventually("the API server takes the configuration", func(context.Context) error { return configure(t, "{workers: 4}") })
+	kruise := mustConfigure(t, n, "{workers: 4}")
+	t.Logf("measured: CRDs that were missing are taken up %s after they were installed", time.Since(began).Round(time.Millisecond))
+	for _, kind := range kruise.Status.Kinds {
+		if kind.Ready != metav1.ConditionTrue {
+			t.Errorf("%s is not looked after: %+v", kind.Kind, kind)
+		}
+	}
+	if o.PID() != pid {
+		t.Errorf("process %d was %d", o.PID(), pid)
+	}
+}
+
 // The scorecard test of this project that changes the operator passes, leaves no configuration behind, and fails where no kind can be
 // switched off.
 func TestScorecardOfDisabledKinds(t *testing.T) {
