@@ -66,22 +66,28 @@ func DocumentedManifests(t testing.TB, folder string) map[string][]string {
 	}
 	all := map[string][]string{}
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
 		name := filepath.Base(page)
-		for rest := string(text); ; {
-			_, block, found := strings.Cut(rest, "\n```yaml\n")
-			if !found {
-				break
-			}
-			block, rest, _ = strings.Cut(block, "\n```")
-			all[name] = append(all[name], block+"\n")
-		}
+		all[name] = ManifestsOfPage(t, page)
 		if len(all[name]) == 0 {
 			t.Errorf("%s has no manifest", page)
 		}
 	}
 	return all
+}
+
+// ManifestsOfPage are the fenced YAML blocks of a Markdown page.
+func ManifestsOfPage(t testing.TB, page string) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rest := string(text); ; {
+		_, block, found := strings.Cut(rest, "\n```yaml\n")
+		if !found {
+			return blocks
+		}
+		block, rest, _ = strings.Cut(block, "\n```")
+		blocks = append(blocks, block+"\n")
+	}
 }

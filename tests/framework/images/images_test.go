@@ -9,6 +9,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -59,6 +60,17 @@ func TestRegistryServesImageUnderEachName(t *testing.T) {
 	if _, err := pull(t, listener.Addr().String()+"/openkruise/guestbook:v3"); err == nil {
 		t.Error("an image that was never pushed is served")
 	}
+
+	registry.Protect("openkruise/guestbook", "reader", "secret")
+	reference := listener.Addr().String() + "/openkruise/guestbook:v1"
+	for _, refused := range []authn.Authenticator{authn.Anonymous, &authn.Basic{Username: "reader", Password: "guess"}} {
+		if _, err := pull(t, reference, remote.WithAuth(refused)); err == nil {
+			t.Errorf("pulled from a private repository with %+v", refused)
+		}
+	}
+	if got, err := pull(t, reference, remote.WithAuth(&authn.Basic{Username: "reader", Password: "secret"})); err != nil || got != want {
+		t.Errorf("a private repository gives %s (%v), want %s", got, err, want)
+	}
 }
 
 func id(t *testing.T, program images.Program) v1.Hash {
@@ -74,13 +86,13 @@ func id(t *testing.T, program images.Program) v1.Hash {
 	return hash
 }
 
-func pull(t *testing.T, reference string) (v1.Hash, error) {
+func pull(t *testing.T, reference string, options ...remote.Option) (v1.Hash, error) {
 	t.Helper()
 	parsed, err := name.ParseReference(reference)
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := remote.Image(parsed, remote.WithContext(t.Context()))
+	image, err := remote.Image(parsed, append(options, remote.WithContext(t.Context()))...)
 	if err != nil {
 		return v1.Hash{}, err
 	}

@@ -14,6 +14,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -29,16 +31,23 @@ type Registry struct {
 	server  *http.Server
 	handler http.Handler
 	done    chan error
+
+	mutex sync.Mutex
+	// private are the credentials by the repositories' paths.
+	private map[string]credentials
 }
+
+type credentials struct{ user, password string }
 
 // Serve starts a registry on the listener and owns it from then on.
 func Serve(listener net.Listener) *Registry {
 	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	r := &Registry{
-		server:  &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second},
 		handler: handler,
 		done:    make(chan error, 1),
+		private: map[string]credentials{},
 	}
+	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 10 * time.Second}
 	go func() { r.done <- r.server.Serve(listener) }()
 	return r
 }
@@ -56,6 +65,35 @@ func (r *Registry) Push(ctx context.Context, reference string, image v1.Image) e
 		return fmt.Errorf("pushing %s: %w", reference, err)
 	}
 	return nil
+}
+
+// Protect lets nobody pull from a repository, such as "team/web", without a name and a password. Pushing is not affected.
+func (r *Registry) Protect(repository, user, password string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.private["/v2/"+repository+"/"] = credentials{user, password}
+}
+
+// serve answers a request that came over a connection, and asks for credentials where they are needed.
+func (r *Registry) serve(response http.ResponseWriter, request *http.Request) {
+	user, password, _ := request.BasicAuth()
+	if !r.admits(request.URL.Path, credentials{user, password}) {
+		response.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+		http.Error(response, `{"errors":[{"code":"UNAUTHORIZED"}]}`, http.StatusUnauthorized)
+		return
+	}
+	r.handler.ServeHTTP(response, request)
+}
+
+func (r *Registry) admits(path string, given credentials) bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for prefix, wanted := range r.private {
+		if strings.HasPrefix(path, prefix) && given != wanted {
+			return false
+		}
+	}
+	return true
 }
 
 // PushIndex stores an index with the images of all its platforms, as Push does an image.

@@ -3,8 +3,8 @@
 
 //go:build unix
 
-// Package incluster_test installs the operator as its users do without the Operator Lifecycle Manager, with kubectl and our image on a
-// real node, and removes it again. Nobody but the operator's own pods acts for it.
+// Package incluster_test installs the operator as its users do without the Operator Lifecycle Manager, with `make deploy` or kubectl and
+// our image on a real node, and removes it again. Nobody but the operator's own pods acts for it.
 //
 // It needs what tests/node needs; elsewhere it is skipped and says why.
 package incluster_test
@@ -20,7 +20,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,21 +35,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/deploy"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
-	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 )
 
 const (
 	root      = "../../.."
-	namespace = "kruise-system"
-	manager   = "kruise-operator-manager"
-	// image is what config/manager names.
-	image = "kruise-operator:v0.4.0"
+	namespace = deploy.Namespace
+	manager   = deploy.Manager
+	version   = "v0.4.0"
+	image     = deploy.Repository + ":" + version
+	// overlay is what make deploy applies.
+	overlay = root + "/dist/deploy"
 
 	certificateSecret = "kruise-operator-webhook-certificate"
 	convertedCRD      = "clonesets.apps.kruise.io"
@@ -73,31 +76,28 @@ func TestMain(m *testing.M) {
 
 // TestInstall is one story: each step finds what the one before it left.
 func TestInstall(t *testing.T) {
-	if unavailable != nil {
-		if os.Getenv(cluster.RequireVariable) != "" && runtime.GOOS == "linux" && os.Geteuid() == 0 {
-			t.Fatal(unavailable)
-		}
-		t.Skipf("skipped, %v", unavailable)
-	}
+	deploy.Need(t, unavailable)
 	t.Cleanup(func() {
 		if t.Failed() {
-			logManagers(t)
+			deploy.Report(env.Cluster, t.Logf)
 		}
 		if err := env.Cluster.Exited(); err != nil {
 			t.Errorf("a component of the cluster failed: %v", err)
 		}
 	})
-	operator := images.Manager("v0.4.0")
-	operator.KeepPaths = true
-	push(t, image, images.Image{Programs: []images.Program{operator}, User: images.NonRoot})
-	push(t, "openkruise/guestbook:v1", images.Image{Programs: []images.Program{images.Guestbook("v1")}, User: images.NonRoot})
+	if err := errors.Join(
+		deploy.PushManager(t.Context(), env.Cluster, image, version),
+		deploy.PushGuestbook(t.Context(), env.Cluster, "v1"),
+	); err != nil {
+		t.Fatal(err)
+	}
 	n := env.Namespace(t)
 
 	for _, step := range []struct {
 		name string
 		do   func(*testing.T, *environment.Namespace)
 	}{
-		{"kubectl apply makes two ready managers", installs},
+		{"make deploy makes two ready managers", installs},
 		{"a set is defaulted, and its pods run", serves},
 		{"objects are converted", converts},
 		{"the certificate changes without a gap in admission", rotates},
@@ -106,7 +106,8 @@ func TestInstall(t *testing.T) {
 		{"a mounted certificate is served and trusted", mounts},
 		{"without managers, pods of others are created all the same", outage},
 		{"the rights were enough, and none of them is left over", rightsAreNeeded},
-		{"without the operator, objects stay and nothing blocks", removes},
+		{"after make undeploy, objects stay and nothing blocks", removes},
+		{"the documented overlay installs from a private registry", documented},
 		{"kubectl delete leaves nothing", deletes},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(t, n) }) {
@@ -115,19 +116,13 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-func push(t *testing.T, reference string, content images.Image) {
+func makes(t *testing.T, args ...string) string {
 	t.Helper()
-	network, err := env.Cluster.NodeNetwork(t.Context())
+	out, err := deploy.Make(t.Context(), env.Cluster, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := content.For(t.Context(), images.Host())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := network.Push(t.Context(), reference, built); err != nil {
-		t.Fatal(err)
-	}
+	return out
 }
 
 func kubectl(t *testing.T, args ...string) string {
@@ -139,34 +134,22 @@ func kubectl(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// ready waits until the operator has exactly so many pods, all of them ready, and none on its way out: one that ends serves for a while.
-func ready(n *environment.Namespace, want int) []corev1.Pod {
-	list := &corev1.PodList{}
-	n.EventuallyWithin(90*time.Second, fmt.Sprintf("%d managers are ready", want), func(ctx context.Context) error {
-		err := env.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/component": "manager"})
-		if err != nil {
-			return err
-		}
-		if len(list.Items) != want {
-			return fmt.Errorf("there are %v", environment.Names(list.Items))
-		}
-		for _, pod := range list.Items {
-			if pod.DeletionTimestamp != nil || !environment.IsReady(&pod) {
-				return fmt.Errorf("%s: %+v", pod.Name, pod.Status.ContainerStatuses)
-			}
-		}
-		return nil
+// ready waits until the operator has exactly so many pods, all of them ready.
+func ready(n *environment.Namespace, want int) (pods []corev1.Pod) {
+	n.EventuallyWithin(90*time.Second, fmt.Sprintf("%d managers are ready", want), func(ctx context.Context) (err error) {
+		pods, err = deploy.Managers(ctx, env.Client, want)
+		return err
 	})
-	return list.Items
+	return pods
 }
 
 func installs(t *testing.T, n *environment.Namespace) {
 	began := time.Now()
-	if out := kubectl(t, "apply", "-k", filepath.Join(root, "config", "default")); strings.Contains(out, "Warning") {
+	if out := makes(t, "deploy", "IMAGE_REPO="+deploy.Repository, "VERSION="+version); strings.Contains(out, "Warning") {
 		t.Errorf("kubectl warns:\n%s", out)
 	}
 	pods := ready(n, 2)
-	t.Logf("measured: from kubectl apply to two ready managers: %s", seconds(time.Since(began)))
+	t.Logf("measured: from make deploy to two ready managers: %s", seconds(time.Since(began)))
 	for _, pod := range pods {
 		for _, c := range pod.Status.ContainerStatuses {
 			if c.RestartCount > 0 {
@@ -410,7 +393,7 @@ func appliesAgain(t *testing.T, _ *environment.Namespace) {
 	before := bundles(t)
 	// Server-side, the fields belong to another manager than after a client-side apply, from which the first such apply takes them.
 	for _, flags := range [][]string{nil, {"--server-side", "--force-conflicts"}, {"--server-side"}} {
-		kubectl(t, append([]string{"apply", "-k", filepath.Join(root, "config", "default")}, flags...)...)
+		kubectl(t, append([]string{"apply", "-k", overlay}, flags...)...)
 		for where, bundle := range bundles(t) {
 			if !bytes.Equal(bundle, before[where]) {
 				t.Errorf("kubectl apply %v changed whom %s trusts", flags, where)
@@ -523,11 +506,10 @@ func outage(t *testing.T, n *environment.Namespace) {
 	ready(n, 2)
 }
 
-// removes is what docs/operations/install.md says under "Uninstall".
+// removes does what docs/operations/install.md says under "Uninstall", which is what the Makefile has.
 func removes(t *testing.T, n *environment.Namespace) {
 	was := n.Pods("app=guestbook")
-	kubectl(t, "patch", "crd", convertedCRD, "--type=merge", `--patch={"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
-	kubectl(t, "delete", "-k", filepath.Join(root, "config", "operator"))
+	makes(t, "undeploy")
 	ready(n, 0)
 
 	crd, err := readCRD(t.Context())
@@ -552,10 +534,64 @@ func removes(t *testing.T, n *environment.Namespace) {
 	kubectl(t, "--namespace="+n.Name, "delete", "--timeout=30s", "statefulsets.apps.kruise.io", "guestbook")
 }
 
+// documented installs with what docs/operations/install.md shows, in one overlay: the image elsewhere, where nodes need credentials, and
+// one kind alone.
+func documented(t *testing.T, n *environment.Namespace) {
+	const server, repository = "registry.example", "team/kruise-operator"
+	network, err := env.Cluster.NodeNetwork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	network.Protect(repository, "reader", "secret")
+	if err := deploy.PushManager(t.Context(), env.Cluster, server+"/"+repository+":v0.1.0", version); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "--namespace="+namespace, "create", "secret", "docker-registry", "registry",
+		"--docker-server="+server, "--docker-username=reader", "--docker-password=secret")
+
+	var merged map[string]any
+	var patches []any
+	for _, block := range environment.ManifestsOfPage(t, filepath.Join(root, "docs", "operations", "install.md")) {
+		part := map[string]any{}
+		if err := yaml.Unmarshal([]byte(block), &part); err != nil {
+			t.Fatalf("%v in:\n%s", err, block)
+		}
+		more, _ := part["patches"].([]any)
+		patches = append(patches, more...)
+		if part["kind"] == "Kustomization" {
+			merged = part
+		}
+	}
+	if merged == nil || len(patches) != 2 {
+		t.Fatalf("the page has the overlay %v and %d patches, want 2", merged, len(patches))
+	}
+	folder := filepath.Join(env.Cluster.Dir(), "overlay")
+	base, err := filepath.Abs(filepath.Join(root, "config", "default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base, err = filepath.Rel(folder, base); err != nil {
+		t.Fatal(err)
+	}
+	merged["resources"], merged["patches"] = []any{base}, patches
+	text, err := yaml.Marshal(merged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(filepath.Join(folder, "kustomization.yaml"), text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "apply", "-k", folder)
+	for _, pod := range ready(n, 2) {
+		c := pod.Spec.Containers[0]
+		if c.Image != server+"/"+repository+":v0.1.0" || !slices.Contains(c.Args, "--kinds=StatefulSet") {
+			t.Errorf("%s runs %s with %v", pod.Name, c.Image, c.Args)
+		}
+	}
+}
+
+// deletes removes a whole install, as somebody does it who reads nothing.
 func deletes(t *testing.T, n *environment.Namespace) {
-	// From a whole install, as somebody does it who reads nothing.
-	kubectl(t, "apply", "-k", filepath.Join(root, "config", "default"))
-	ready(n, 2)
 	began := time.Now()
 	kubectl(t, "delete", "--timeout=90s", "-k", filepath.Join(root, "config", "default"))
 	t.Logf("measured: kubectl delete of everything: %s", seconds(time.Since(began)))
@@ -565,18 +601,6 @@ func deletes(t *testing.T, n *environment.Namespace) {
 	}
 	if err := env.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "still"}}); err != nil {
 		t.Errorf("the cluster does not take objects: %v", err)
-	}
-}
-
-func logManagers(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	for _, args := range [][]string{
-		{"get", "pods", "-A", "-o", "wide"}, {"get", "events", "-n", namespace},
-		{"logs", "-n", namespace, "-l", "app.kubernetes.io/component=manager", "--tail=60", "--prefix"},
-	} {
-		out, _ := env.Cluster.Kubectl(ctx, args...).CombinedOutput()
-		t.Logf("kubectl %s\n%s", strings.Join(args, " "), out)
 	}
 }
 

@@ -102,6 +102,11 @@ func (n *Network) PushIndex(ctx context.Context, reference string, index v1.Imag
 	return n.registry.PushIndex(ctx, reference, index)
 }
 
+// Protect lets nodes pull from a repository, such as "team/web", only with a name and a password.
+func (n *Network) Protect(repository, user, password string) {
+	n.registry.Protect(repository, user, password)
+}
+
 // Close ends the network. Its nodes have to be stopped before.
 func (n *Network) Close() error {
 	var failures []error
