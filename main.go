@@ -360,7 +360,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, operator ope
 	if err := inCluster(&operator, c, direct, mgr); err != nil {
 		return err
 	}
-	operator.Work = func() operatorconfig.Work { return takingOver(guard) }
+	operator.Work, operator.WorkChanged = func() operatorconfig.Work { return takingOver(guard) }, guard.Changes()
 	if operator.Watch {
 		operator.Versions = append(operator.Versions, kubernetes(mgr, log)...)
 	}

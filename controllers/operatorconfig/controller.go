@@ -111,6 +111,8 @@ type Dependencies struct {
 	Webhooks *Webhooks
 	// Work says what an upgrade should not cut off. It may be nil.
 	Work func() Work
+	// WorkChanged receives when Work may have another answer. Without it, it is asked again when there is something else to do.
+	WorkChanged <-chan struct{}
 }
 
 // Reconciler makes the operator run as the Kruise object says.
@@ -167,14 +169,20 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// wake asks for a pass at the start and when this replica becomes the leader.
+// wake asks for a pass at the start, when this replica becomes the leader, and when there may be work that an upgrade should not cut off.
 func (r *Reconciler) wake(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}}
 	queue.Add(request)
 	go func() {
-		select {
-		case <-ctx.Done():
-		case <-r.Elected:
+		elected := r.Elected
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-elected:
+				elected = nil // it stays closed
+			case <-r.WorkChanged:
+			}
 			queue.Add(request)
 		}
 	}()

@@ -88,6 +88,7 @@ type Guard struct {
 	judge   Judge
 	// counted is when objects of other kinds were last counted.
 	counted time.Time
+	changes chan struct{}
 
 	mutex sync.Mutex
 	state State
@@ -99,6 +100,7 @@ type Guard struct {
 func NewGuard(o Options) *Guard {
 	g := &Guard{
 		options: o,
+		changes: make(chan struct{}, 1),
 		state:   State{Reason: LeaseUnknown, Message: "OpenKruise's Lease has not been read yet"},
 		opened:  make(chan struct{}),
 	}
@@ -128,6 +130,9 @@ func (g *Guard) State() State {
 	defer g.mutex.Unlock()
 	return g.state
 }
+
+// Changes receives after the state has changed, once for several changes that nobody has received yet. It has one receiver.
+func (g *Guard) Changes() <-chan struct{} { return g.changes }
 
 // Reconciler returns a reconciler whose passes wait while the guard is closed. A waiting pass holds its worker and nothing else:
 // the queue keeps one entry for each object, however long it takes. A nil guard is open.
@@ -254,6 +259,10 @@ func (g *Guard) set(state State) {
 	g.mutex.Unlock()
 	if state == before {
 		return
+	}
+	select {
+	case g.changes <- struct{}{}:
+	default:
 	}
 	g.measure(state.Reason)
 	if state.Reason == Acting {

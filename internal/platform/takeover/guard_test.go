@@ -234,3 +234,29 @@ func TestNoGuardIsOpen(t *testing.T) {
 		t.Error("without a guard nothing is reconciled")
 	}
 }
+
+func TestGuardTellsThatItsStateHasChanged(t *testing.T) {
+	g := newGuarded(t, false, lease(0))
+	changed := func() bool {
+		select {
+		case <-g.Changes():
+			return true
+		default:
+			return false
+		}
+	}
+	g.look(t.Context())
+	g.want(t, OpenKruiseRuns)
+	if !changed() {
+		t.Error("the lease was found, and nobody was told")
+	}
+	g.look(t.Context())
+	if changed() {
+		t.Error("told although nothing has changed")
+	}
+	g.pass(t, maxValidity)
+	g.want(t, Acting)
+	if !changed() || changed() {
+		t.Error("the lease has lapsed: want to be told once")
+	}
+}

@@ -599,7 +599,8 @@ func TestSample(t *testing.T) {
 
 // A CRD that is installed while the operator runs is noticed: that of the object, and that of a kind.
 func TestCRDsThatComeLater(t *testing.T) {
-	o := start(t, operator.Options{Name: "later"})
+	// With webhooks, a process outside of the cluster starts only where the kinds are that they are for.
+	o := start(t, operator.Options{Name: "later", Args: []string{"--webhook-port=0"}})
 	n := env.Namespace(t)
 	if err := o.Stop(); err != nil {
 		t.Fatal(err)
@@ -637,6 +638,36 @@ func TestCRDsThatComeLater(t *testing.T) {
 	if o.PID() != pid {
 		t.Errorf("process %d was %d", o.PID(), pid)
 	}
+}
+
+// While OpenKruise acts, a takeover is under way, and the operator should not be replaced by another version.
+func TestTakeoverHoldsUpgradesUp(t *testing.T) {
+	start(t, operator.Options{Name: "takeover"})
+	n := env.Namespace(t)
+	if kruise := mustConfigure(t, n, "{logLevel: Info}"); !is(kruise, operatorv1alpha1.KruiseUpgradeable, true) {
+		t.Errorf("at rest, the status is %+v", kruise.Status)
+	}
+	upgradeable := func(status metav1.ConditionStatus, reason string) {
+		t.Helper()
+		n.Eventually("Upgradeable is "+string(status), func(ctx context.Context) error {
+			kruise := &operatorv1alpha1.Kruise{}
+			if err := env.Client.Get(ctx, client.ObjectKey{Name: "cluster"}, kruise); err != nil {
+				return err
+			}
+			c := meta.FindStatusCondition(kruise.Status.Conditions, operatorv1alpha1.KruiseUpgradeable)
+			if c == nil || c.Status != status || c.Reason != reason {
+				return fmt.Errorf("the condition is %+v", c)
+			}
+			return nil
+		})
+	}
+	lease := create(t, `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {namespace: kruise-system, name: kruise-manager},
+		spec: {holderIdentity: openkruise, leaseDurationSeconds: 200}}`)
+	upgradeable(metav1.ConditionFalse, operatorv1alpha1.ReasonTakingOver)
+	if err := env.Client.Delete(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	upgradeable(metav1.ConditionTrue, operatorv1alpha1.ReasonAsExpected)
 }
 
 // The scorecard test of this project that changes the operator passes, leaves no configuration behind, and fails where no kind can be
