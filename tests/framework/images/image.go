@@ -52,6 +52,8 @@ type Image struct {
 	Entrypoint []string
 	// Command are the default arguments of the entrypoint.
 	Command []string
+	// Path is where programs are looked for that are called by their name alone. Empty: the top of the file system.
+	Path string
 	// Labels are those of the image's configuration.
 	Labels map[string]string
 }
@@ -116,7 +118,7 @@ func (i Image) For(ctx context.Context, platform v1.Platform) (v1.Image, error) 
 	config.OS, config.Architecture, config.Variant = cmp.Or(platform.OS, "linux"), platform.Architecture, platform.Variant
 	config.Config.User = i.User
 	config.Config.Entrypoint, config.Config.Cmd = entrypoint, i.Command
-	config.Config.Env = []string{"PATH=/"}
+	config.Config.Env = []string{"PATH=" + cmp.Or(i.Path, "/")}
 	config.Config.Labels = maps.Clone(i.Labels)
 	return mutate.ConfigFile(image, config)
 }

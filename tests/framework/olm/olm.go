@@ -89,9 +89,14 @@ func Start(ctx context.Context, c *cluster.Cluster, options Options, progress io
 		[]string{"--namespace", Namespace, "--writeStatusName", "", "--writePackageServerStatusName", ""}, environment); err != nil {
 		return nil, err
 	}
+	proxy, err := serveServices(direct)
+	if err != nil {
+		return nil, err
+	}
+	c.OnStop(proxy.close)
 	_, err = c.StartProcess("olm-catalog", programs.Path(binaries.OLMCatalog), append([]string{
 		"--namespace", Namespace, "--writeStatusName", "", "--kubeconfig", c.AdminKubeconfig(),
-	}, options.CatalogArgs...), environment)
+	}, options.CatalogArgs...), append(environment, "GRPC_PROXY="+proxy.url()))
 	return o, err
 }
 
@@ -187,6 +192,30 @@ kind: CatalogSource
 metadata: {name: %s, namespace: %s}
 spec: {sourceType: grpc, address: "%s", displayName: Kruise Operator}
 `, CatalogSource, Namespace, address))
+}
+
+// ServeCatalogImage lets OLM serve a catalog from an image that holds the files of one and no program, in a pod of its own making, and
+// waits until OLM has connected to it. It needs nodes, and the images that Options.CatalogArgs name.
+func (o *OLM) ServeCatalogImage(ctx context.Context, image string) error {
+	err := o.Apply(ctx, fmt.Sprintf(`apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {name: %s, namespace: %s}
+spec: {sourceType: grpc, image: "%s", displayName: Kruise Operator, grpcPodConfig: {extractContent: {catalogDir: /configs}}}
+`, CatalogSource, Namespace, image))
+	if err != nil {
+		return err
+	}
+	return Until(ctx, 2*time.Minute, "the catalog is ready", func(ctx context.Context) error {
+		source := Object("CatalogSource", Namespace, CatalogSource)
+		if err := o.Client.Get(ctx, client.ObjectKeyFromObject(source), source); err != nil {
+			return err
+		}
+		state, _, err := unstructured.NestedString(source.Object, "status", "connectionState", "lastObservedState")
+		if err != nil || state != "READY" {
+			return errors.Join(fmt.Errorf("the connection is %q, the status %v", state, source.Object["status"]), err)
+		}
+		return nil
+	})
 }
 
 // Apply creates or updates an object given as YAML.

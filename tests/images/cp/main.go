@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The one use that the Operator Lifecycle Manager makes of cp when it unpacks a bundle: copying a program to another file.
+// The use that the Operator Lifecycle Manager makes of cp when it unpacks a bundle or a catalog: copying a program to another file.
 package main
 
 import (
@@ -17,13 +17,16 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 3 || args[0] != "-Rv" {
-		return fmt.Errorf("know only -Rv <file> <file>, not %q", args)
+	if len(args) > 0 && args[0] == "-Rv" {
+		args = args[1:]
 	}
-	content, err := os.ReadFile(args[1])
+	if len(args) != 2 {
+		return fmt.Errorf("know only [-Rv] <file> <file>, not %q", args)
+	}
+	content, err := os.ReadFile(args[0])
 	if err != nil {
 		return err
 	}
-	fmt.Printf("'%s' -> '%s'\n", args[1], args[2])
-	return os.WriteFile(args[2], content, 0o755)
+	fmt.Printf("'%s' -> '%s'\n", args[0], args[1])
+	return os.WriteFile(args[1], content, 0o755)
 }

@@ -122,6 +122,7 @@ func TestLifecycle(t *testing.T) {
 		{"an upgrade in mid-rollout restarts no pod and refuses none", (*story).upgrade},
 		{"the next upgrade in mid-rollout refuses nothing at all", (*story).upgradeAgain},
 		{"a certificate that is made anew is served at once", (*story).renew},
+		{"while OpenKruise acts, the operator is not to be upgraded", (*story).holdsUpgrades},
 		{"an operator that is removed while it is dead blocks nothing", (*story).remove},
 	} {
 		began := time.Now()
@@ -132,7 +133,7 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// serveCatalog pushes the images of two versions and serves a catalog that names them by digest.
+// serveCatalog pushes the images of two versions, and the one of a catalog that names them by digest, which OLM serves.
 func (s *story) serveCatalog() {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -201,9 +202,16 @@ func (s *story) serveCatalog() {
 	if err := c.Write(ctx); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.ServeCatalog(ctx, c.Output); err != nil {
+	packed, err := packaging.CatalogImage(c.Output)
+	if err != nil {
 		s.t.Fatal(err)
 	}
+	push(repository+"-catalog:latest", packed)
+	began := time.Now()
+	if err := s.ServeCatalogImage(ctx, repository+"-catalog:latest"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Logf("measured: OLM serves the catalog from its image: %.1f s", time.Since(began).Seconds())
 }
 
 // previous builds the last released version of the channel stable from its commit, and pushes its images.
@@ -244,7 +252,7 @@ func (s *story) previous(root string, bundle func(string) string, push func(cont
 // pushTools pushes what OLM unpacks a bundle with: its image of tools, and opm.
 func (s *story) pushTools(push func(string, images.Image) string) {
 	s.t.Helper()
-	programs, err := binaries.Ensure(s.t.Context(), binaries.Options{Progress: os.Stderr}, binaries.CopyBundle, binaries.OPM)
+	programs, err := binaries.Ensure(s.t.Context(), binaries.Options{Progress: os.Stderr}, binaries.CopyBundle, binaries.CopyContent, binaries.OPM)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -260,8 +268,16 @@ func (s *story) pushTools(push func(string, images.Image) string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	push(utilImage, images.Image{User: images.NonRoot, Files: map[string][]byte{"bin/cp": read(cp), "bin/cpb": read(programs.Path(binaries.CopyBundle))}})
-	push(opmImage, images.Image{User: images.NonRoot, Files: map[string][]byte{"opm": read(programs.Path(binaries.OPM))}})
+	probe, err := images.Compile(s.t.Context(), images.Program{Package: "tests/images/grpc_health_probe"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	push(utilImage, images.Image{User: images.NonRoot, Path: "/bin", Files: map[string][]byte{
+		"bin/cp": read(cp), "bin/cpb": read(programs.Path(binaries.CopyBundle)), "bin/copy-content": read(programs.Path(binaries.CopyContent)),
+	}})
+	push(opmImage, images.Image{User: images.NonRoot, Path: "/bin", Files: map[string][]byte{
+		"bin/opm": read(programs.Path(binaries.OPM)), "bin/grpc_health_probe": read(probe),
+	}})
 }
 
 func (s *story) until(what string, check func(context.Context) error) {
@@ -685,6 +701,7 @@ func logManagers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 	defer cancel()
 	for _, args := range [][]string{
+		{"-n", olm.Namespace, "describe", "pods"},
 		{"-n", system, "get", "pods,csv,installplans", "-o", "wide"},
 		{"-n", system, "logs", "-l", "app.kubernetes.io/component=manager", "--tail=30", "--prefix"},
 	} {

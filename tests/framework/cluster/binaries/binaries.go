@@ -43,6 +43,8 @@ const (
 	OLMCatalog Name = "catalog"
 	// CopyBundle copies the content of a bundle image, as the first step of unpacking it.
 	CopyBundle Name = "cpb"
+	// CopyContent copies the files of a catalog image that holds no program, for a pod that serves them.
+	CopyContent Name = "copy-content"
 	// ScorecardTest holds the basic and olm suites of the scorecard.
 	ScorecardTest Name = "scorecard-test"
 )

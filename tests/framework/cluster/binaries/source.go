@@ -109,6 +109,7 @@ func packagingTargets() map[Name]packagingTarget {
 		OPM:           {registry, registry + "/cmd/opm"},
 		OLM:           {lifecycleManager, lifecycleManager + "/cmd/olm"},
 		OLMCatalog:    {lifecycleManager, lifecycleManager + "/cmd/catalog"},
+		CopyContent:   {lifecycleManager, lifecycleManager + "/cmd/copy-content"},
 		CopyBundle:    {lifecycleManager, lifecycleManager + "/util/cpb"},
 	}
 }
