@@ -304,7 +304,7 @@ const (
 	ReasonManagedByOLM = "ManagedByOLM"
 	// ReasonNotInCluster: the operator runs outside of the cluster and has no Deployment.
 	ReasonNotInCluster = "NotInCluster"
-	// ReasonMigrating: stored objects are being moved to another version.
+	// ReasonMigrating: stored objects are being moved to another version. Nothing does that yet.
 	ReasonMigrating = "Migrating"
 	// ReasonTakingOver: workloads are being taken over from OpenKruise.
 	ReasonTakingOver = "TakingOver"
