@@ -16,7 +16,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +32,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/deploy"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
@@ -60,12 +60,7 @@ func TestMain(m *testing.M) {
 // onNode gives a test its namespace, or skips it where no node can run. Where results count, root on Linux has to be able to.
 func onNode(t *testing.T) *environment.Namespace {
 	t.Helper()
-	if unavailable != nil {
-		if os.Getenv(cluster.RequireVariable) != "" && runtime.GOOS == "linux" && os.Geteuid() == 0 {
-			t.Fatal(unavailable)
-		}
-		t.Skipf("skipped, %v", unavailable)
-	}
+	deploy.Need(t, unavailable)
 	if err := pushed(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,16 +80,9 @@ func theNode() *realnode.Node { return env.Cluster.RealNodes()[0] }
 // pushImages pushes v1, v2 and, as the same image as v1, v1-again.
 func pushImages() error {
 	ctx := context.Background()
-	network, err := env.Cluster.NodeNetwork(ctx)
-	if err != nil {
-		return err
-	}
 	for tag, version := range map[string]string{"v1": "v1", "v1-again": "v1", "v2": "v2"} {
-		image, err := images.Build(ctx, images.Guestbook(version))
-		if err != nil {
-			return err
-		}
-		if err := network.Push(ctx, repository+":"+tag, image); err != nil {
+		content := images.Image{Programs: []images.Program{images.Guestbook(version)}}
+		if _, err := deploy.Push(ctx, env.Cluster, repository+":"+tag, content); err != nil {
 			return err
 		}
 	}

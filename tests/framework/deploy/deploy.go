@@ -18,7 +18,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
@@ -125,15 +124,6 @@ func Managers(ctx context.Context, reader client.Reader, want int) ([]corev1.Pod
 		}
 	}
 	return list.Items, nil
-}
-
-// UIDs are the UIDs of pods by their names.
-func UIDs(pods []corev1.Pod) map[string]types.UID {
-	found := map[string]types.UID{}
-	for i := range pods {
-		found[pods[i].Name] = pods[i].UID
-	}
-	return found
 }
 
 // Report shows what the managers said and what became of their pods, for a run that failed. More commands of kubectl can be added.

@@ -88,6 +88,21 @@ func Start(ctx context.Context, c *cluster.Cluster, options Options) (*Operator,
 	return o, o.Run(ctx)
 }
 
+// StartForTest is Start for a test, at whose end the operator is stopped.
+func StartForTest(t cluster.TB, c *cluster.Cluster, options Options) *Operator {
+	t.Helper()
+	o, err := Start(t.Context(), c, options)
+	if err != nil {
+		t.Fatalf("starting %s: %v", options.Name, err)
+	}
+	t.Cleanup(func() {
+		if err := o.Stop(); err != nil {
+			t.Errorf("stopping %s: %v", options.Name, err)
+		}
+	})
+	return o
+}
+
 // New builds the operator and neither installs nor runs it.
 func New(ctx context.Context, c *cluster.Cluster, options Options) (*Operator, error) {
 	if options.Name == "" {

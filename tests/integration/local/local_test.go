@@ -49,16 +49,7 @@ func TestMain(m *testing.M) {
 // start runs an operator until the test ends.
 func start(t *testing.T, options operator.Options) *operator.Operator {
 	t.Helper()
-	o, err := operator.Start(t.Context(), env.Cluster, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := o.Stop(); err != nil {
-			t.Errorf("stopping %s: %v", options.Name, err)
-		}
-	})
-	return o
+	return operator.StartForTest(t, env.Cluster, options)
 }
 
 func TestRunRefusesAWebhookURLThatLeadsElsewhere(t *testing.T) {

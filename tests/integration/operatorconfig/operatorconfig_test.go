@@ -58,16 +58,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, options operator.Options) *operator.Operator {
 	t.Helper()
 	options.LeaderElect = true
-	o, err := operator.Start(t.Context(), env.Cluster, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := o.Stop(); err != nil {
-			t.Errorf("stopping %s: %v", options.Name, err)
-		}
-	})
-	return o
+	return operator.StartForTest(t, env.Cluster, options)
 }
 
 // configure applies a Kruise with the fields of spec, and deletes it when the test ends.
