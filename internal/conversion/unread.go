@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kruise-operator/kruise-operator/internal/webhook/wire"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 )
 
 // unread is a value that our types cannot read, and the path where the other version has it.

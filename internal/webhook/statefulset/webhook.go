@@ -24,8 +24,8 @@ import (
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/wire"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
 )
 

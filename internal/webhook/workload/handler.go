@@ -14,8 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/wire"
 )
 
 // Kind is what the frame of a kind's webhooks needs to know about the kind.

@@ -23,8 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/wire"
 )
 
 const (

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package wire works on objects as clients sent them: JSON that may hold fields our types do not know, and values our types
-// cannot read. Admission reads and edits them here so that nothing a client wrote is lost, and so that a value that cannot be
+// cannot read. Admission and conversion read and edit them here so that nothing a client wrote is lost, and so that a value that cannot be
 // read is refused with its path instead of reaching a cache that could not read it either.
 package wire
 

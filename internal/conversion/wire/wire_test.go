@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/wire"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 )
 
 func TestDecodeNamesEveryValueItCannotRead(t *testing.T) {
