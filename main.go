@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -62,6 +63,11 @@ import (
 const lease = "kruise-operator-manager"
 
 func main() {
+	// The heap is mostly caches that stay. Collected when half as much again has been allocated, an update spends a fifth of its CPU time on
+	// it; when as much again has been, as by default, 5000 pods come to 172 MiB. This is between the two. GOGC has the last word.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(75)
+	}
 	// Exit as soon as the manager has stopped: the lease is given back by then, and another replica may lead already.
 	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)

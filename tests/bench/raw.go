@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -391,15 +390,15 @@ func isReady(pod *corev1.Pod) bool {
 func (r *raw) clear(ctx context.Context) error {
 	none := int64(0)
 	all := metav1.ListOptions{LabelSelector: labels.Everything().String()}
-	for {
-		err := r.client.CoreV1().Pods(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &none}, all)
-		if apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) {
-			continue // the server gives up after a minute, with thousands of pods before their end
+	// Of thousands of pods the server deletes as many as it can in a minute and breaks off, by one error or another.
+	err := errors.New("not asked yet")
+	for range 5 {
+		if err = r.client.CoreV1().Pods(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &none}, all); err == nil {
+			break
 		}
-		if err != nil {
-			return err
-		}
-		break
+	}
+	if err != nil {
+		return err
 	}
 	return r.await(ctx, func(pods int, _ map[string]int) bool { return pods == 0 })
 }
