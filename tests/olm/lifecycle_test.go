@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -296,6 +297,8 @@ type following struct {
 	w     *world
 	watch watch.Interface
 	done  chan struct{}
+	// ending says that the watch is being stopped, which can come through as an error of the stream.
+	ending atomic.Bool
 	// seen are the bundles, in order, each once in a row.
 	seen []string
 }
@@ -308,13 +311,15 @@ func (w *world) followTrust() *following {
 		w.t.Fatal(err)
 	}
 	f := &following{w: w, watch: watching, done: make(chan struct{})}
-	w.t.Cleanup(func() { watching.Stop(); <-f.done })
+	w.t.Cleanup(func() { f.ending.Store(true); watching.Stop(); <-f.done })
 	go func() {
 		defer close(f.done)
 		for event := range watching.ResultChan() {
 			definition, ok := event.Object.(*apiextensionsv1.CustomResourceDefinition)
 			if !ok {
-				f.seen = append(f.seen, fmt.Sprintf("%s: %v", event.Type, event.Object))
+				if !f.ending.Load() {
+					f.seen = append(f.seen, fmt.Sprintf("%s: %v", event.Type, event.Object))
+				}
 				continue
 			}
 			bundle := ""
@@ -332,6 +337,7 @@ func (w *world) followTrust() *following {
 // end stops following and demands that the authority of the certificate was trusted all the time.
 func (f *following) end(authority []byte) {
 	f.w.t.Helper()
+	f.ending.Store(true)
 	f.watch.Stop()
 	<-f.done
 	if diff := cmp.Diff([]string{string(authority)}, f.seen); diff != "" {
