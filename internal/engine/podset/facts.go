@@ -116,7 +116,7 @@ func one(yes bool) int32 {
 // would use up maxUnavailable for good.
 func (s *Snapshot) LeftBehindFirst(a, b *Pod) int {
 	place := func(pod *Pod) int {
-		if !pod.InService() && pod.Revision != s.Current.Name && pod.Revision != s.Update.Name {
+		if pod.Revision != s.Current.Name && pod.Revision != s.Update.Name && !pod.InService() {
 			return 0
 		}
 		return 1
