@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,6 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 )
 
 // written is the conversion that is stored when somebody writes a CRD; nil when the CRD passes as it is.
@@ -31,25 +32,12 @@ func written(t *testing.T, calls *Calls, crd *apiextensionsv1.CustomResourceDefi
 	response := (&definitions{calls: calls}).Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Name: crd.Name, Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: raw},
 	}})
-	if !response.Allowed {
-		t.Fatalf("refused: %v", response.Result)
-	}
+	mutated := admissiontest.Mutated(t, string(raw), response)
 	if len(response.Patches) == 0 {
 		return nil
 	}
-	operations, err := json.Marshal(response.Patches)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(operations)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if raw, err = patch.Apply(raw); err != nil {
-		t.Fatal(err)
-	}
 	stored := &apiextensionsv1.CustomResourceDefinition{}
-	if err := json.Unmarshal(raw, stored); err != nil {
+	if err := json.Unmarshal([]byte(mutated), stored); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(crd.ObjectMeta, stored.ObjectMeta); diff != "" {
