@@ -30,7 +30,7 @@ import (
 )
 
 type options struct {
-	kinds                                []string
+	kinds, scenarios                     []string
 	pods, clones, recreated, sets, large int
 	runs                                 int
 	idle                                 time.Duration
@@ -52,6 +52,7 @@ func main() {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return bench(cmd.Context(), o) },
 	}
 	cmd.Flags().StringSliceVar(&o.kinds, "kinds", []string{statefulSet.kind, cloneSet.kind}, "which kinds are measured")
+	cmd.Flags().StringSliceVar(&o.scenarios, "scenarios", scenarioNames, "which scenarios of these kinds are measured")
 	cmd.Flags().IntVar(&o.pods, "pods", 1000, "how many pods the StatefulSet has")
 	cmd.Flags().IntVar(&o.clones, "clones", 2000, "how many pods the CloneSet has, and many small CloneSets together")
 	cmd.Flags().IntVar(&o.recreated, "recreated", 500, "how many pods the CloneSet has whose pods are replaced")

@@ -57,28 +57,41 @@ func (b *run) connect() error {
 	return err
 }
 
-// all measures the scenarios of every kind that was asked for, those of a kind on what they leave behind.
+// The names of the scenarios.
+const (
+	inPlaceScenario = "in-place"
+	replaceScenario = "replace"
+	manyScenario    = "many"
+	largeScenario   = "large"
+)
+
+// scenarioNames are the scenarios in the order in which they are measured.
+var scenarioNames = []string{inPlaceScenario, replaceScenario, manyScenario, largeScenario}
+
+// all measures the scenarios that were asked for of every kind that was asked for.
 func (b *run) all(ctx context.Context) ([]figure, error) {
 	var figures []figure
-	for _, kind := range []struct {
+	for _, of := range []struct {
 		workload
-		scenarios []func(context.Context) ([]figure, error)
+		scenario string
+		measure  func(context.Context) ([]figure, error)
 	}{
-		{statefulSet, []func(context.Context) ([]figure, error){b.statefulSet}},
-		{cloneSet, []func(context.Context) ([]figure, error){b.cloneSet, b.replaced, b.manySets, b.large}},
+		{statefulSet, inPlaceScenario, b.statefulSet},
+		{cloneSet, inPlaceScenario, b.cloneSet},
+		{cloneSet, replaceScenario, b.replaced},
+		{cloneSet, manyScenario, b.manySets},
+		{cloneSet, largeScenario, b.large},
 	} {
-		if !slices.Contains(b.options.kinds, kind.kind) {
+		if !slices.Contains(b.options.kinds, of.kind) || !slices.Contains(b.options.scenarios, of.scenario) {
 			continue
 		}
-		for _, scenario := range kind.scenarios {
-			measured, err := scenario(ctx)
-			for _, f := range measured {
-				f.Kind = kind.kind
-				figures = append(figures, f)
-			}
-			if err != nil {
-				return figures, fmt.Errorf("%s: %w", kind.kind, err)
-			}
+		measured, err := of.measure(ctx)
+		for _, f := range measured {
+			f.Kind = of.kind
+			figures = append(figures, f)
+		}
+		if err != nil {
+			return figures, fmt.Errorf("%s: %w", of.kind, err)
 		}
 	}
 	return figures, nil
