@@ -134,12 +134,11 @@ func (e *Edit) Merge(other Edit) {
 
 // Generation is the pod's metadata.generation once all requests have succeeded: one more for each request that changes its spec.
 func (e Edit) Generation(pod *corev1.Pod) int64 {
-	spec := pod.Spec.DeepCopy()
 	generation := pod.Generation
-	if e.applyResources(spec) {
+	if len(e.Resources) > 0 && e.applyResources(pod.Spec.DeepCopy()) {
 		generation++
 	}
-	if e.applyImages(spec) {
+	if e.changesImages(&pod.Spec) {
 		generation++
 	}
 	return generation
@@ -166,17 +165,21 @@ func (e Edit) Apply(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// applyImages reports whether anything changed. Unknown containers are left out, as in the requests.
-func (e Edit) applyImages(spec *corev1.PodSpec) bool {
-	changed := false
+// changesImages says whether the server would see another image. Unknown containers are left out, as in the requests.
+func (e Edit) changesImages(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+		image, ok := e.Images[c.Name]
+		return ok && image != c.Image
+	})
+}
+
+func (e Edit) applyImages(spec *corev1.PodSpec) {
 	for i := range spec.Containers {
 		container := &spec.Containers[i]
-		if image, ok := e.Images[container.Name]; ok && image != container.Image {
+		if image, ok := e.Images[container.Name]; ok {
 			container.Image = image
-			changed = true
 		}
 	}
-	return changed
 }
 
 // applyResources reports whether anything changed.

@@ -33,9 +33,9 @@ import (
 // the earlier update is not readable, all containers are compared.
 //
 // lifecycleUpdating makes the lifecycle state Updating. A pod in state Normal whose metadata alone changes stays Normal and
-// available. The error says that the difference does not qualify, or that the pod waits to be deleted.
-func Begin(pod *corev1.Pod, from, to revision.Revision, grace time.Duration, lifecycleUpdating bool, o Options, now time.Time) (edit.Edit, error) {
-	difference := Compare(from.Template, to.Template, o)
+// available. The difference is what Compare says of the two templates; it is the same for all pods that make this move. The error says that
+// it does not qualify, or that the pod waits to be deleted.
+func Begin(pod *corev1.Pod, from, to revision.Revision, difference Difference, grace time.Duration, lifecycleUpdating bool, o Options, now time.Time) (edit.Edit, error) {
 	if !difference.InPlace {
 		return edit.Edit{}, fmt.Errorf("pod %s cannot move to revision %s in place: %s", pod.Name, to.Name, difference.Reason)
 	}

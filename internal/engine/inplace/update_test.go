@@ -97,7 +97,7 @@ func (w *world) restartAs(name, image string) *corev1.ContainerStatus {
 func (w *world) begin(from, to revision.Revision, grace time.Duration) []string {
 	w.t.Helper()
 	before := w.pod.DeepCopy()
-	e, err := Begin(w.pod, from, to, grace, true, w.o, w.now)
+	e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), grace, true, w.o, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -664,7 +664,7 @@ func TestResources(t *testing.T) {
 	t.Run("only the changed quantity is resized, and the pod stays in service", func(t *testing.T) {
 		w := start(t, from)
 		w.o.Resources = true
-		e, err := Begin(w.pod, from, to, time.Minute, true, w.o, w.now)
+		e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), time.Minute, true, w.o, w.now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -693,7 +693,7 @@ func TestResources(t *testing.T) {
 		w := start(t, from)
 		w.o.Resources = true
 		delete(w.pod.Labels, shared.LabelLifecycleState)
-		e, err := Begin(w.pod, from, to, 0, false, w.o, w.now)
+		e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, false, w.o, w.now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -777,7 +777,7 @@ func TestResources(t *testing.T) {
 	t.Run("an attempt that died after the resize is taken up again", func(t *testing.T) {
 		w := start(t, from)
 		w.o.Resources = true
-		e, err := Begin(w.pod, from, to, 0, true, w.o, w.now)
+		e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, true, w.o, w.now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -832,7 +832,7 @@ func TestDyingBetweenTheConditionsAndTheEdit(t *testing.T) {
 	from, to := rev("shop-1"), rev("shop-2", image(0, "web:5"))
 	died := func() *world {
 		w := start(t, from)
-		e, err := Begin(w.pod, from, to, 0, true, w.o, w.now)
+		e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, true, w.o, w.now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -963,7 +963,7 @@ func TestBeginRefuses(t *testing.T) {
 	w := start(t, from)
 	refused := func(to revision.Revision, part string) {
 		t.Helper()
-		if _, err := Begin(w.pod, from, to, 0, true, w.o, w.now); err == nil || !strings.Contains(err.Error(), part) {
+		if _, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, true, w.o, w.now); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -1078,7 +1078,8 @@ func TestAnUnprovenEnvironmentIsNotForgottenByTheNextUpdate(t *testing.T) {
 		return out
 	}
 	now := time.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)
-	e, err := Begin(waiting, revision.Revision{Name: "web-5875b4cdfb", Template: asTemplate()}, revision.Revision{Name: "web-next", Template: asTemplate(label("tier", "b"))}, 0, true, Options{}, now)
+	from, to := revision.Revision{Name: "web-5875b4cdfb", Template: asTemplate()}, revision.Revision{Name: "web-next", Template: asTemplate(label("tier", "b"))}
+	e, err := Begin(waiting, from, to, Compare(from.Template, to.Template, Options{}), 0, true, Options{}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1087,7 +1088,8 @@ func TestAnUnprovenEnvironmentIsNotForgottenByTheNextUpdate(t *testing.T) {
 	}
 
 	// A container that an edit of ours replaces starts with the new metadata: no report is needed.
-	e, err = Begin(waiting, revision.Revision{Name: "web-5875b4cdfb", Template: asTemplate()}, revision.Revision{Name: "web-next", Template: asTemplate(image(0, "example/web:v3"))}, 0, true, Options{}, now)
+	to.Template = asTemplate(image(0, "example/web:v3"))
+	e, err = Begin(waiting, from, to, Compare(from.Template, to.Template, Options{}), 0, true, Options{}, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func (p *Pass) updateInPlace(pod *Pod, r Rollout) {
 		}
 	}
 
-	begin, err := inplace.Begin(pod.Object, p.Snapshot.Revisions[pod.Revision], r.Target, r.Grace, r.MarkUpdating(pod), p.InPlace, now)
+	begin, err := inplace.Begin(pod.Object, p.Snapshot.Revisions[pod.Revision], r.Target, p.difference(pod.Revision, r), r.Grace, r.MarkUpdating(pod), p.InPlace, now)
 	if err != nil {
 		p.Wait(pod, ReasonInPlaceBlocked, err.Error())
 		return
