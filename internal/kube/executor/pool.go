@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 )
 
@@ -36,6 +37,14 @@ type share struct {
 	lastSlow bool
 	// workers is how many workers it holds, by controller.
 	workers map[string]int
+	// lines are those that wait for a worker, by controller.
+	lines map[string]*line
+}
+
+// line are workloads that wait for a worker. Those in order that have no wake have been served meanwhile.
+type line struct {
+	order []types.NamespacedName
+	wake  map[types.NamespacedName]func()
 }
 
 type ticket struct{ namespace string }
@@ -85,28 +94,75 @@ func (p *Pool) Begin(ctx context.Context, namespace string) (end func(), err err
 	}
 }
 
-// Enter takes one of the workers of a controller for a reconcile in namespace, if it may have another one. A namespace leaves one
-// worker to the others, and while it is slow it holds only one. Whoever is refused should come back a little later.
-func (p *Pool) Enter(controller string, workers int, namespace string) (leave func(), ok bool) {
+// Enter takes one of the workers of a controller for a workload, if its namespace may have another one. A namespace leaves one worker to
+// the others, and while it is slow it holds only one.
+//
+// Whoever is refused stands in line and is told by wake when somebody has left: hundreds of workloads that asked again and again would
+// keep the workers busy with that alone. To be woken is no promise, and nobody is woken when time alone makes room, so it should also
+// come back some time later.
+func (p *Pool) Enter(controller string, workers int, name types.NamespacedName, wake func()) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.share(namespace)
+	s := p.share(name.Namespace)
+	l := s.lines[controller]
+	if p.room(s, controller, workers) <= 0 {
+		if l == nil {
+			l = &line{wake: map[types.NamespacedName]func(){}}
+			s.lines[controller] = l
+		}
+		if l.wake[name] == nil {
+			l.order = append(l.order, name)
+		}
+		l.wake[name] = wake
+		return nil, false
+	}
+	if l != nil {
+		delete(l.wake, name)
+	}
+	s.workers[controller]++
+	return func() { p.leave(s, controller, workers, name.Namespace) }, true
+}
+
+// room is how many more workers of a controller a namespace may have. The lock is held.
+func (p *Pool) room(s *share, controller string, workers int) int {
 	limit := max(workers-1, 1)
 	if p.isSlow(s) {
 		limit = 1
 	}
-	if s.workers[controller] >= limit {
-		return nil, false
+	return limit - s.workers[controller]
+}
+
+// leave gives a worker back and wakes as many as there is room for.
+func (p *Pool) leave(s *share, controller string, workers int, namespace string) {
+	p.mu.Lock()
+	if s.workers[controller]--; s.workers[controller] == 0 {
+		delete(s.workers, controller)
 	}
-	s.workers[controller]++
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if s.workers[controller]--; s.workers[controller] == 0 {
-			delete(s.workers, controller)
+	var wake []func()
+	if l := s.lines[controller]; l != nil {
+		if wake = l.take(p.room(s, controller, workers)); len(l.wake) == 0 {
+			delete(s.lines, controller)
 		}
-		p.tidy(namespace, s)
-	}, true
+	}
+	p.tidy(namespace, s)
+	p.mu.Unlock()
+	for _, wake := range wake {
+		wake()
+	}
+}
+
+// take takes the first n out of the line.
+func (l *line) take(n int) []func() {
+	var wake []func()
+	for len(l.order) > 0 && len(wake) < n {
+		first := l.order[0]
+		l.order = l.order[1:]
+		if l.wake[first] != nil {
+			wake = append(wake, l.wake[first])
+			delete(l.wake, first)
+		}
+	}
+	return wake
 }
 
 // admit lets in those that wait and may begin, in the order in which they came. The lock is held.
@@ -178,7 +234,7 @@ func (p *Pool) withdraw(w *waiter) bool {
 func (p *Pool) share(namespace string) *share {
 	s, ok := p.namespaces[namespace]
 	if !ok {
-		s = &share{began: map[*ticket]time.Time{}, workers: map[string]int{}}
+		s = &share{began: map[*ticket]time.Time{}, workers: map[string]int{}, lines: map[string]*line{}}
 		p.namespaces[namespace] = s
 	}
 	return s
@@ -186,7 +242,7 @@ func (p *Pool) share(namespace string) *share {
 
 // tidy drops what says nothing any more.
 func (p *Pool) tidy(namespace string, s *share) {
-	if len(s.began) == 0 && len(s.workers) == 0 && !s.lastSlow {
+	if len(s.began) == 0 && len(s.workers) == 0 && len(s.lines) == 0 && !s.lastSlow {
 		delete(p.namespaces, namespace)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -91,7 +93,7 @@ func TestPoolSharesWorkers(t *testing.T) {
 	p := NewPool(8, c)
 	enter := func(namespace string, want bool) func() {
 		t.Helper()
-		leave, ok := p.Enter("x", 3, namespace)
+		leave, ok := p.Enter("x", 3, types.NamespacedName{Namespace: namespace, Name: "web"}, func() {})
 		if ok != want {
 			t.Errorf("namespace %s gets a worker: %v, want %v", namespace, ok, want)
 		}
@@ -112,7 +114,49 @@ func TestPoolSharesWorkers(t *testing.T) {
 	end()
 	enter("c", true)
 	enter("c", false)
-	if _, ok := p.Enter("y", 1, "d"); !ok {
+	if _, ok := p.Enter("y", 1, types.NamespacedName{Namespace: "d"}, func() {}); !ok {
 		t.Error("the only worker of a controller is given to nobody")
+	}
+}
+
+func TestPoolWakesInTheOrderOfTheLine(t *testing.T) {
+	p := NewPool(8, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
+	var woken []string
+	leave := map[string]func(){}
+	enter := func(name string) bool {
+		l, ok := p.Enter("x", 3, types.NamespacedName{Namespace: "a", Name: name}, func() { woken = append(woken, name) })
+		leave[name] = l
+		return ok
+	}
+	for name, want := range map[string]bool{"1": true, "2": true} {
+		if enter(name) != want {
+			t.Fatalf("%s enters: %v", name, !want)
+		}
+	}
+	for _, name := range []string{"3", "4", "5", "3"} {
+		if enter(name) {
+			t.Fatalf("%s enters", name)
+		}
+	}
+	leave["1"]()
+	if diff := cmp.Diff([]string{"3"}, woken); diff != "" {
+		t.Errorf("one worker is free (-want +got):\n%s", diff)
+	}
+	// Somebody else was faster, whom an event has brought. The next one woken is the one who waits longest.
+	if !enter("5") || enter("3") {
+		t.Error("the free worker goes to 5, and 3 is in line again")
+	}
+	leave["2"]()
+	leave["5"]()
+	if diff := cmp.Diff([]string{"3", "4", "3"}, woken); diff != "" {
+		t.Errorf("two more are free (-want +got):\n%s", diff)
+	}
+	if !enter("3") || !enter("4") {
+		t.Error("who is woken cannot enter")
+	}
+	leave["3"]()
+	leave["4"]()
+	if len(p.namespaces) != 0 {
+		t.Errorf("left over: %v", p.namespaces)
 	}
 }

@@ -35,11 +35,12 @@ var ErrNotSynced = errors.New("the cache is being filled")
 // historyLimit is revisionHistoryLimit when it is omitted.
 const historyLimit = 10
 
-// Stored returns a workload as it is stored; nil, and nothing remembered of it, when it is gone.
+// Stored returns a workload as it is stored; nil, and nothing remembered of it, when it is gone. It is the cache's own: read-only. A copy
+// would be the dearest part of a look at a workload that is not to be planned yet.
 func (t *Tools) Stored(ctx context.Context, name types.NamespacedName) (*unstructured.Unstructured, error) {
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(t.Kind)
-	err := t.Cache.Get(ctx, name, stored)
+	err := t.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		t.Forget(name)
 		return nil, nil

@@ -36,6 +36,9 @@ type Of func(ctx context.Context, object client.Object) (types.NamespacedName, b
 func (t *Tools) Watch(ctx context.Context, ofPod Of) error {
 	own := &unstructured.Unstructured{}
 	own.SetGroupVersionKind(t.Kind)
+	if err := t.controller.Watch(source.Func(t.keepQueue)); err != nil {
+		return err
+	}
 	for object, events := range map[client.Object]source.Source{
 		own:                          source.Kind(t.Cache, client.Object(own), &handler.EnqueueRequestForObject{}, predicate.Funcs{UpdateFunc: asksForSomething}),
 		&corev1.Pod{}:                source.Kind(t.Cache, client.Object(&corev1.Pod{}), t.mapping(ofPod)),
@@ -49,6 +52,18 @@ func (t *Tools) Watch(ctx context.Context, ofPod Of) error {
 		}
 	}
 	return nil
+}
+
+func (t *Tools) keepQueue(_ context.Context, q queue) error {
+	t.queue.Store(&q)
+	return nil
+}
+
+// wake has a workload reconciled.
+func (t *Tools) wake(name types.NamespacedName) {
+	if q := t.queue.Load(); q != nil {
+		(*q).Add(reconcile.Request{NamespacedName: name})
+	}
 }
 
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it

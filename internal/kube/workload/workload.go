@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,8 +40,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
 )
 
-// Busy is when to come back when the workload's namespace may not have another worker just now, or when its view has changed.
-const Busy = 100 * time.Millisecond
+const (
+	// Busy is when to come back when the workload's view has changed.
+	Busy = 100 * time.Millisecond
+	// inLine is when to come back at the latest when the workload's namespace may not have another worker just now. Usually it is woken.
+	inLine = 2 * time.Second
+)
 
 // Dependencies are what a reconciler is made from.
 type Dependencies struct {
@@ -90,6 +95,8 @@ type Tools struct {
 	Templates Verdicts
 
 	controller controller.Controller
+	// queue is the controller's, once it has started.
+	queue atomic.Pointer[queue]
 	// late guards the start of watches after that of the manager; informers are those that were started.
 	late      sync.Mutex
 	informers map[schema.GroupVersionKind]cache.Informer
@@ -152,19 +159,20 @@ func (t *Tools) Turn(ctx context.Context, stored *unstructured.Unstructured) (le
 	if paused(stored) {
 		return nil, t.reportPaused(ctx, stored)
 	}
-	if wait := t.Pacer.WaitFor(client.ObjectKeyFromObject(stored), stored.GetGeneration()); wait > 0 {
+	name := client.ObjectKeyFromObject(stored)
+	if wait := t.Pacer.WaitFor(name, stored.GetGeneration()); wait > 0 {
 		return nil, wait
 	}
-	leave, ok := t.Pool.Enter(t.Name, t.Workers, stored.GetNamespace())
+	leave, ok := t.Pool.Enter(t.Name, t.Workers, name, func() { t.wake(name) })
 	if !ok {
-		return nil, Busy
+		return nil, inLine
 	}
 	wait, err := t.Tracker.Ready(ctx, freshness.OwnerOf(stored))
 	if wait == 0 {
 		return leave, 0
 	}
 	leave()
-	wait = max(wait, t.Pacer.Waits(client.ObjectKeyFromObject(stored), stored.GetGeneration()))
+	wait = max(wait, t.Pacer.Waits(name, stored.GetGeneration()))
 	t.Metrics.StaleViews.WithLabelValues(t.Kind.Kind).Inc()
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Waiting: a write is in doubt", "err", err.Error())
