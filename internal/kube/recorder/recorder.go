@@ -4,14 +4,18 @@
 // Package recorder evens out events. client-go sends every event at once and drops what exceeds its queue of a thousand, so that the
 // start of a large workload would compete with its own events for the API server, and lose some of them.
 //
-// Warnings go out at once. Other events do too while those of an object are few; beyond that they wait their turn, and are stamped when they
-// go out: a minute and a half later for the last of a thousand pods. What still waits when the process ends is lost.
+// Warnings go out at once. Other events do too while those of an object are few. Beyond that, those of an object that say the same are
+// gathered for some seconds and go out as one, which tells of the first in full and names the others. What still waits when the process
+// ends is lost.
 package recorder
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -26,69 +30,116 @@ import (
 )
 
 const (
-	// An object's first events go out at once, and one more for each second that has passed since: what a person watches is told as it
-	// happens. An event costs the API server about as much as the write it tells of, so the rest of a thousand waits its turn.
+	// An object's first events go out at once, and one more for every ten seconds that have passed since: what a person watches is told
+	// as it happens. An event costs the API server about as much as the write it tells of.
 	objectBurst     = 25
-	objectPerSecond = 1
+	objectPerSecond = 0.1
 	// All objects together send this many at once, and so many a second, for the same reason when hundreds of sets start.
 	burst     = 100
-	perSecond = 10
-	// waitingPerSecond is how many of those that wait go out each second.
-	waitingPerSecond = 10
-	// waiting is how many events may wait; more are dropped and counted.
-	waiting = 20000
+	perSecond = 2
+	// gathering is how long events are gathered before they go out as one.
+	gathering = 5 * time.Second
+	// gatheredPerSecond is how many of these go out each second.
+	gatheredPerSecond = 10
+	// waiting is how many of these may wait; more are dropped and counted.
+	waiting = 5000
 	// remembered is how many objects are remembered before those with nothing to remember are forgotten.
 	remembered = 4096
+	// longest is the limit of an event's note in bytes, which the server sets.
+	longest = 1024
 )
 
-// Recorder evens out the events that go to another recorder. It sends those that wait while Start runs.
+// Recorder evens out the events that go to another recorder. It sends those that are gathered while Start runs.
 type Recorder struct {
 	next    events.EventRecorder
 	metrics *metrics.Metrics
-	queue   chan event
-	// all limits what goes out at once, rest what has waited.
+	// all limits what goes out at once, rest what was gathered.
 	all, rest *rate.Limiter
+	gathering time.Duration
 
 	mu      sync.Mutex
 	objects map[types.UID]*rate.Limiter
+	// gathered are the events that wait, order is the order in which their first ones came.
+	gathered map[kind]*group
+	order    []kind
 }
 
-type event struct {
-	regarding, related                runtime.Object
-	eventtype, reason, action, format string
-	args                              []any
+// kind is what events have in common that are gathered.
+type kind struct {
+	regarding                 types.UID
+	eventtype, reason, action string
+}
+
+// group are events of one kind. Only the first is kept.
+type group struct {
+	since              time.Time
+	regarding, related runtime.Object
+	note               string
+	// more is how many others there are, names what some of them are about.
+	more  int
+	names []string
+	// size is how many bytes the names come to.
+	size int
 }
 
 // New returns a Recorder in front of next.
 func New(next events.EventRecorder, m *metrics.Metrics) *Recorder {
 	return &Recorder{
-		next: next, metrics: m, queue: make(chan event, waiting),
-		all: rate.NewLimiter(perSecond, burst), rest: rate.NewLimiter(waitingPerSecond, 1),
-		objects: map[types.UID]*rate.Limiter{},
+		next: next, metrics: m, gathering: gathering,
+		all: rate.NewLimiter(perSecond, burst), rest: rate.NewLimiter(gatheredPerSecond, 1),
+		objects: map[types.UID]*rate.Limiter{}, gathered: map[kind]*group{},
 	}
 }
 
 // Eventf implements events.EventRecorder. It never waits.
 func (r *Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, format string, args ...any) {
-	e := event{regarding, related, eventtype, reason, action, format, args}
-	if eventtype == corev1.EventTypeWarning || r.limiter(regarding).Allow() && r.all.Allow() {
-		r.send(e)
+	uid := uidOf(regarding)
+	if eventtype == corev1.EventTypeWarning || r.limiter(uid).Allow() && r.all.Allow() {
+		r.next.Eventf(regarding, related, eventtype, reason, action, format, args...)
 		return
 	}
-	e.regarding, e.related = reference(regarding), reference(related)
-	select {
-	case r.queue <- e:
-	default:
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := kind{uid, eventtype, reason, action}
+	if g := r.gathered[k]; g != nil {
+		g.add(related)
+		return
+	}
+	if len(r.gathered) >= waiting {
 		r.metrics.DroppedEvents.Inc()
+		return
+	}
+	r.gathered[k] = &group{since: time.Now(), regarding: reference(regarding), related: reference(related), note: fmt.Sprintf(format, args...)}
+	r.order = append(r.order, k)
+}
+
+// add counts one more event and, while there is room, remembers what it is about.
+func (g *group) add(related runtime.Object) {
+	g.more++
+	name := nameOf(related)
+	if name == "" || len(g.note)+g.size+len(name) > longest-64 {
+		return
+	}
+	g.names = append(g.names, name)
+	g.size += len(name) + len(", ")
+}
+
+// text is the note of the event that stands for all.
+func (g *group) text() string {
+	switch {
+	case g.more == 0:
+		return g.note
+	case len(g.names) == 0:
+		return fmt.Sprintf("%s; and %d more like it", g.note, g.more)
+	case len(g.names) < g.more:
+		return fmt.Sprintf("%s; the same for %d more: %s, ...", g.note, g.more, strings.Join(g.names, ", "))
+	default:
+		return fmt.Sprintf("%s; the same for %d more: %s", g.note, g.more, strings.Join(g.names, ", "))
 	}
 }
 
 // limiter is that of one object.
-func (r *Recorder) limiter(object runtime.Object) *rate.Limiter {
-	var uid types.UID
-	if accessor, err := meta.Accessor(object); err == nil {
-		uid = accessor.GetUID()
-	}
+func (r *Recorder) limiter(uid types.UID) *rate.Limiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.objects[uid]
@@ -102,6 +153,20 @@ func (r *Recorder) limiter(object runtime.Object) *rate.Limiter {
 	return l
 }
 
+func uidOf(object runtime.Object) types.UID {
+	if accessor, err := meta.Accessor(object); err == nil {
+		return accessor.GetUID()
+	}
+	return ""
+}
+
+func nameOf(object runtime.Object) string {
+	if accessor, err := meta.Accessor(object); err == nil {
+		return accessor.GetName()
+	}
+	return ""
+}
+
 // reference is what an event needs of an object, so that a thousand that wait do not hold a thousand pods.
 func reference(object runtime.Object) runtime.Object {
 	if object == nil {
@@ -113,21 +178,35 @@ func reference(object runtime.Object) runtime.Object {
 	return object // it is not known here, but may be to the recorder behind
 }
 
-// Start sends waiting events until ctx is done.
+// Start sends gathered events until ctx is done.
 func (r *Recorder) Start(ctx context.Context) error {
+	tick := time.NewTicker(max(r.gathering/5, time.Millisecond))
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case e := <-r.queue:
+		case <-tick.C:
+		}
+		for k, g := r.due(); g != nil; k, g = r.due() {
 			if err := r.rest.Wait(ctx); err != nil {
 				return nil //nolint:nilerr // the process is stopping
 			}
-			r.send(e)
+			r.next.Eventf(g.regarding, g.related, k.eventtype, k.reason, k.action, "%s", g.text())
 		}
 	}
 }
 
-func (r *Recorder) send(e event) {
-	r.next.Eventf(e.regarding, e.related, e.eventtype, e.reason, e.action, e.format, e.args...)
+// due takes out the oldest group that has been gathered for long enough.
+func (r *Recorder) due() (kind, *group) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.order) == 0 || time.Since(r.gathered[r.order[0]].since) < r.gathering {
+		return kind{}, nil
+	}
+	k := r.order[0]
+	g := r.gathered[k]
+	delete(r.gathered, k)
+	r.order = r.order[1:]
+	return k, g
 }

@@ -5,12 +5,14 @@ package recorder
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
@@ -44,25 +46,60 @@ func TestRecorder(t *testing.T) {
 		t.Error("a warning waits")
 	}
 
-	// The rest follows as the limit allows.
-	r.rest.SetLimit(rate.Inf)
+	// The rest follows as one, which names what it stands for.
+	r.Eventf(set, testutil.Pod("web-7").Obj(), "Normal", "SuccessfulCreate", "Create", "%s", "done")
+	r.Eventf(set, testutil.Pod("web-8").Obj(), "Normal", "SuccessfulDelete", "Delete", "%s", "deleted")
+	r.gathering = 0
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.Start(ctx) }()
-	got := map[string]int{}
-	for range 3*burst + 2 {
+	var last []string
+	for len(last) < 2 {
 		select {
 		case e := <-next.Events:
-			got[strings.Fields(e)[0]]++
+			if strings.Contains(e, "more") || strings.Contains(e, "deleted") {
+				last = append(last, e)
+			}
 		case <-time.After(20 * time.Second):
-			t.Fatalf("only %v events", got)
+			t.Fatalf("only %v", last)
 		}
 	}
-	if got["Normal"] != 3*burst+1 || got["Warning"] != 1 {
-		t.Errorf("events %v", got)
+	want := []string{"Normal SuccessfulCreate done; the same for 50 more: web-7, ...", "Normal SuccessfulDelete deleted"}
+	if diff := cmp.Diff(want, last); diff != "" {
+		t.Errorf("gathered events (-want +got):\n%s", diff)
 	}
 	cancel()
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+	if len(r.gathered)+len(r.order) > 0 {
+		t.Errorf("left over: %v", r.order)
+	}
+}
+
+func TestGroupFitsIntoANote(t *testing.T) {
+	for name, tc := range map[string]struct {
+		related []runtime.Object
+		want    string
+	}{
+		"one alone":         {nil, "done"},
+		"about nothing":     {[]runtime.Object{nil, nil}, "done; and 2 more like it"},
+		"about pods":        {[]runtime.Object{testutil.Pod("a").Obj(), testutil.Pod("b").Obj()}, "done; the same for 2 more: a, b"},
+		"about pods partly": {[]runtime.Object{testutil.Pod("a").Obj(), nil}, "done; the same for 2 more: a, ..."},
+	} {
+		g := &group{note: "done"}
+		for _, object := range tc.related {
+			g.add(object)
+		}
+		if got := g.text(); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	g := &group{note: strings.Repeat("n", 300)}
+	for i := range 1000 {
+		g.add(testutil.Pod(fmt.Sprintf("web-%d", i)).Obj())
+	}
+	if got := g.text(); len(got) > longest || len(got) < longest-100 || !strings.Contains(got, "the same for 1000 more: web-0, web-1, ") {
+		t.Errorf("%d bytes: %s", len(got), got)
 	}
 }
