@@ -49,6 +49,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/install"
 	"github.com/kruise-operator/kruise-operator/internal/platform/local"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
+	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
@@ -478,6 +479,7 @@ func manager(c *config.Config, served bool, server *rest.Config, webhooks webhoo
 	mgr, err := ctrl.NewManager(server, ctrl.Options{
 		Scheme:                        types,
 		Cache:                         kept,
+		MapperProvider:                mapper.New,
 		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress},
 		PprofBindAddress:              c.ProfilingAddress,
 		HealthProbeBindAddress:        c.ProbeAddress,
