@@ -389,11 +389,16 @@ func TestSetOfPod(t *testing.T) {
 		"controlled, in the older version": {older, "web"},
 		"an orphan named after a slot":     {testutil.Pod("my-web-12").Obj(), "my-web"},
 		"an orphan with another name":      {testutil.Pod("web").Obj(), ""},
+		"an orphan of no set":              {testutil.Pod("web-12").Obj(), ""},
 		"controlled by a native set":       {native, ""},
 	}
+	s := newShell(t, testutil.StatefulSet("my-web").UID("my").Obj())
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, _ := (&Reconciler{}).setOfPod(t.Context(), tc.pod)
+			got, ok := s.setOfPod(t.Context(), tc.pod)
+			if !ok {
+				got.Name = ""
+			}
 			if got.Name != tc.want {
 				t.Errorf("wakes %q, want %q", got.Name, tc.want)
 			}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,8 +21,9 @@ import (
 // slotName splits the name of a slot's pod.
 var slotName = regexp.MustCompile(`^(.+)-[0-9]+$`)
 
-// setOfPod is the set that controls a pod or, for one that nothing controls, the set whose slot it is named after.
-func (r *Reconciler) setOfPod(_ context.Context, pod client.Object) (types.NamespacedName, bool) {
+// setOfPod is the set that controls a pod or, for one that nothing controls, the set whose slot it is named after, if there is one: a
+// cluster may have any number of such pods.
+func (r *Reconciler) setOfPod(ctx context.Context, pod client.Object) (types.NamespacedName, bool) {
 	if name, ok := workload.ControllerOf(pod, Kind()); ok {
 		return name, true
 	}
@@ -32,7 +34,11 @@ func (r *Reconciler) setOfPod(_ context.Context, pod client.Object) (types.Names
 	if parts == nil {
 		return types.NamespacedName{}, false
 	}
-	return types.NamespacedName{Namespace: pod.GetNamespace(), Name: parts[1]}, true
+	name := types.NamespacedName{Namespace: pod.GetNamespace(), Name: parts[1]}
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(Kind())
+	err := r.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
+	return name, !apierrors.IsNotFound(err)
 }
 
 // setOfClaim is the set whose claim template and slot a claim is named after.
