@@ -6,6 +6,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -115,11 +117,13 @@ func (e *Executor) Apply(ctx context.Context, owner client.Object, plan podset.P
 		of:       freshness.OwnerOf(owner),
 		window:   e.ramps.resume(client.ObjectKeyFromObject(owner)),
 		refused:  map[podset.Verb]int{}, conflicted: map[podset.Verb]int{},
+		done:     map[podset.Verb]int{},
 		results:  make(chan result, len(plan.Actions)),
 		failures: map[int]podset.Failure{},
 	}
 	e.backoff.begin(p.of, owner.GetGeneration())
 	p.run(ctx, plan.Actions)
+	p.log(ctx)
 	e.ramps.leave(p.of.NamespacedName, p.window)
 	return p.outcome
 }
@@ -134,6 +138,8 @@ type pass struct {
 	window, inFlight int
 	// refused and conflicted count the refusals and conflicts of a verb since its last success.
 	refused, conflicted map[podset.Verb]int
+	// done counts what succeeded.
+	done map[podset.Verb]int
 
 	results  chan result
 	failures map[int]podset.Failure
@@ -180,6 +186,18 @@ func (p *pass) run(ctx context.Context, actions []podset.Action) {
 		}
 	}
 	e.backoff.keep(p.of.NamespacedName, actions)
+}
+
+// log says in one line what was done: a line for each of thousands of pods would cost more than it tells. Those are at level Debug.
+func (p *pass) log(ctx context.Context) {
+	if p.outcome.Done == 0 {
+		return
+	}
+	var counts []any
+	for _, verb := range slices.Sorted(maps.Keys(p.done)) {
+		counts = append(counts, strings.ToLower(string(verb[:1]))+string(verb[1:]), p.done[verb])
+	}
+	ctrl.LoggerFrom(ctx).Info("Carried out", counts...)
 }
 
 // order is the order of the plan, except that steps that were refused the last time come after those that were not: a few that
@@ -244,6 +262,7 @@ func (p *pass) conclude(r result, actions []podset.Action) {
 		p.window = min(p.window+1, e.Pool.writes)
 		p.refused[a.Verb], p.conflicted[a.Verb] = 0, 0
 		p.outcome.Done++
+		p.done[a.Verb]++
 		e.backoff.succeeded(p.of.NamespacedName, stepOf(a))
 		e.backoff.succeeded(p.of.NamespacedName, step{verb: a.Verb})
 		if replaces(a) {

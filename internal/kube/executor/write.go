@@ -65,7 +65,7 @@ func (e *Executor) do(ctx context.Context, owner client.Object, of freshness.Own
 		err = fmt.Errorf("unknown verb %q", a.Verb)
 	}
 	if err == nil && !quiet {
-		ctrl.LoggerFrom(ctx).Info("Carried out", "verb", a.Verb, "slot", a.Slot, "reason", a.Reason)
+		ctrl.LoggerFrom(ctx).V(1).Info("Carried out", "verb", a.Verb, "slot", a.Slot, "reason", a.Reason)
 	}
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Not carried out", "verb", a.Verb, "slot", a.Slot, "reason", a.Reason, "err", err.Error())
