@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -45,6 +44,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/platform/handover"
+	"github.com/kruise-operator/kruise-operator/internal/platform/heap"
 	"github.com/kruise-operator/kruise-operator/internal/platform/incluster"
 	"github.com/kruise-operator/kruise-operator/internal/platform/install"
 	"github.com/kruise-operator/kruise-operator/internal/platform/local"
@@ -64,13 +64,10 @@ import (
 const lease = "kruise-operator-manager"
 
 func main() {
-	// The heap is mostly caches that stay. Collected when half as much again has been allocated, an update spends a fifth of its CPU time on
-	// it; when as much again has been, as by default, 5000 pods come to 172 MiB. This is between the two. GOGC has the last word.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(75)
-	}
+	ctx := ctrl.SetupSignalHandler()
+	go heap.Tune(ctx)
 	// Exit as soon as the manager has stopped: the lease is given back by then, and another replica may lead already.
-	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	if err := command().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
