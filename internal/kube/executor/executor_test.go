@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -262,6 +263,30 @@ func TestApplyStartsSmallOncePerRollout(t *testing.T) {
 	if len(f.ramps.owners) != 0 {
 		t.Errorf("at rest it still remembers %v", f.ramps.owners)
 	}
+}
+
+func TestApplyTrustsANamespaceThatHasJustTakenWrites(t *testing.T) {
+	f := newFixture(t, nil)
+	another := types.NamespacedName{Namespace: f.set.Namespace, Name: "another"}
+	elsewhere := types.NamespacedName{Namespace: "elsewhere", Name: "web"}
+	begins := func(when string, here, there int) {
+		t.Helper()
+		if got := []int{f.ramps.resume(another), f.ramps.resume(elsewhere)}; got[0] != here || got[1] != there {
+			t.Errorf("%s: another workload of the namespace begins with %d, one elsewhere with %d, want %d and %d", when, got[0], got[1], here, there)
+		}
+	}
+	begins("at first", 1, 1)
+	actions := creates(f.set, 61)
+	f.apply(t, actions[:60]...)
+	begins("after 60 successes", trusted, 1)
+	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
+	f.apply(t, actions[60])
+	begins("after a refusal", 1, 1)
+	f.server.SetFault(nil)
+	f.apply(t, creates(f.set, 70)[62:]...)
+	begins("after some successes", 9, 1)
+	f.clock.SetTime(f.clock.Now().Add(cooling + time.Second))
+	begins("much later", 1, 1)
 }
 
 func TestApplyTreatsSlotsIndependently(t *testing.T) {
