@@ -27,16 +27,6 @@ type run struct {
 	unknown map[string]json.RawMessage
 }
 
-// stateMembers are the members of the state annotation that we know.
-var stateMembers = func() []string {
-	fields := reflect.TypeFor[shared.InPlaceUpdateState]()
-	names := make([]string, fields.NumField())
-	for i := range names {
-		names[i], _, _ = strings.Cut(fields.Field(i).Tag.Get("json"), ",")
-	}
-	return names
-}()
-
 // readRun returns the update that the pod's annotations tell of; found is false when there was none. Evidence that is not
 // readable, or of another revision, counts as absent: the update is then judged like one of another manager.
 func readRun(pod *corev1.Pod) (r run, found bool, err error) {
@@ -50,7 +40,9 @@ func readRun(pod *corev1.Pod) (r run, found bool, err error) {
 	if err := json.Unmarshal([]byte(raw), &r.unknown); err != nil {
 		return run{}, true, fmt.Errorf("reading annotation %s: %w", shared.AnnotationInPlaceState, err)
 	}
-	for _, name := range stateMembers {
+	fields := reflect.TypeFor[shared.InPlaceUpdateState]()
+	for i := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
 		delete(r.unknown, name)
 	}
 	var evidence shared.InPlaceEvidence
