@@ -26,6 +26,36 @@ func TestPercent(t *testing.T) {
 	}
 }
 
+func TestMemoryIsGivenBackAtRest(t *testing.T) {
+	p := pace{}
+	allocated := uint64(0)
+	for i, step := range []struct {
+		live, more       uint64
+		want             int
+		changed, release bool
+	}{
+		{live: 12 << 20, more: 60 << 20, want: 400, changed: true}, // the start is work
+		{live: 12 << 20, more: 1 << 10, want: 400},
+		{live: 24 << 20, more: 8 << 20, want: 200, changed: true},
+		{live: 24 << 20, more: 1 << 10, want: 200},
+		{live: 24 << 20, more: 1 << 10, want: 200},
+		{live: 24 << 20, more: 1 << 10, want: share, changed: true, release: true},
+		{live: 24 << 20, more: 1 << 10, want: share},
+		{live: 24 << 20, more: 4 << 20, want: 200, changed: true},
+		// Of a large heap nothing was held beyond its share.
+		{live: 100 << 20, more: 90 << 20, want: share, changed: true},
+		{live: 100 << 20, want: share},
+		{live: 100 << 20, want: share},
+		{live: 100 << 20, want: share},
+	} {
+		allocated += step.more
+		changed, release := p.next(step.live, allocated)
+		if p.set != step.want || changed != step.changed || release != step.release {
+			t.Errorf("%d: %d, changed %v, released %v", i, p.set, changed, release)
+		}
+	}
+}
+
 func TestTuneLeavesGOGCAlone(t *testing.T) {
 	before := debug.SetGCPercent(123)
 	defer debug.SetGCPercent(before)
