@@ -328,8 +328,9 @@ func webhookServer(ctx context.Context, c *config.Config, direct client.Client, 
 
 func admission(c *config.Config, direct client.Client) webhooks.Deps {
 	return webhooks.Deps{
-		Client:  direct,
-		Enabled: c.Enabled,
+		Client:   direct,
+		Enabled:  c.Enabled,
+		Protects: c.Features.Enabled(features.ResourcesDeletionProtection),
 		CloneSet: cloneset.Options{
 			PreDownloadImage: c.Features.Enabled(features.PreDownloadImageForInPlaceUpdate),
 		},
@@ -359,6 +360,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, c *config.Config, operator ope
 		return fmt.Errorf("connecting to the API server past the cache: %w", err)
 	}
 	if operator.Webhooks, err = ownWebhooks(c, direct); err != nil {
+		return err
+	}
+	if operator.Protection, err = protection(c, direct); err != nil {
 		return err
 	}
 	if err := inCluster(&operator, c, direct, mgr); err != nil {
@@ -457,6 +461,15 @@ func ownWebhooks(c *config.Config, direct client.Client) (*operatorconfig.Webhoo
 		return nil, fmt.Errorf("reading the webhook manifests: %w", err)
 	}
 	return &operatorconfig.Webhooks{Client: direct, Manifests: entries}, nil
+}
+
+// protection is what keeps the API server from deleting protected objects, while the gate is on.
+func protection(c *config.Config, direct client.Client) (*operatorconfig.Protection, error) {
+	policy, err := manifests.Files.ReadFile("protection/manifests.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests of deletion protection: %w", err)
+	}
+	return &operatorconfig.Protection{Client: direct, Manifests: policy, On: c.Features.Enabled(features.ResourcesDeletionProtection)}, nil
 }
 
 // manager builds the manager. Its cache can be told of the Kruise object only where that is served.

@@ -56,7 +56,15 @@ func TestRightsOfTheManagerAreNarrow(t *testing.T) {
 			if right.Name == "" || right.Verb == "create" || right.Verb == "delete" {
 				t.Errorf("to %s is more than keeping one that an installer has made", right)
 			}
-		case "roles", "clusterroles", "rolebindings", "clusterrolebindings", "serviceaccounts/token", "pods/exec", "nodes/proxy":
+		case "validatingadmissionpolicies", "validatingadmissionpolicybindings":
+			if right.Name == "" {
+				t.Errorf("to %s is not for the operator's own", right)
+			}
+		case "clusterrolebindings":
+			if right.Name == "" || right.Verb != "get" {
+				t.Errorf("to %s is more than seeing that the installation is there", right)
+			}
+		case "roles", "clusterroles", "rolebindings", "serviceaccounts/token", "pods/exec", "nodes/proxy":
 			t.Errorf("to %s is the way to every other right", right)
 		}
 	}

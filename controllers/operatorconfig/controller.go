@@ -109,6 +109,8 @@ type Dependencies struct {
 	Operands *Operands
 	// Webhooks are the entries of the operator's webhook configurations; nil when others own these.
 	Webhooks *Webhooks
+	// Protection is what refuses to delete protected objects; nil when others see to it.
+	Protection *Protection
 	// Work says what an upgrade should not cut off. It may be nil.
 	Work func() Work
 	// WorkChanged receives when Work may have another answer. Without it, it is asked again when there is something else to do.
@@ -130,6 +132,8 @@ type Reconciler struct {
 	// deployed is when the operands were last applied, and for which generation.
 	deployed    time.Time
 	deployedFor int64
+	// protected is when Protection was last applied.
+	protected time.Time
 	// restarting is set once the process ends.
 	restarting bool
 }
@@ -243,7 +247,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if leads && r.busy.Reason != "" {
 		recheck = earliest(recheck, working)
 	}
-	if leads && r.Operands != nil {
+	if leads && (r.Operands != nil || r.Protection != nil && r.Protection.On) {
 		recheck = earliest(recheck, lookAgain)
 	}
 	if r.Appeared != nil {
@@ -265,9 +269,23 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	if r.Webhooks != nil {
 		failed(r.Webhooks.Apply(ctx, r.disabled()))
 	}
+	failed(r.protect(ctx))
 	failed(r.tell(ctx, upgrade))
 	failed(r.deploy(ctx, object))
 	return failures
+}
+
+// protect keeps the protection from deletion: from time to time while there is any, or else once.
+func (r *Reconciler) protect(ctx context.Context) error {
+	now := r.Clock.Now()
+	if r.Protection == nil || !r.protected.IsZero() && (!r.Protection.On || now.Sub(r.protected) < lookAgain) {
+		return nil
+	}
+	if err := r.Protection.Apply(ctx, r.disabled()); err != nil {
+		return err
+	}
+	r.protected = now
+	return nil
 }
 
 // deploy applies what the operator deploys for itself, when the object has changed and from time to time.

@@ -34,18 +34,31 @@ type Webhooks struct {
 
 // Apply takes out the entries of the disabled kinds and puts back those of all others. A configuration that does not exist is left alone.
 func (w *Webhooks) Apply(ctx context.Context, disabled sets.Set[string]) error {
-	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(w.Manifests), 4096)
+	all, err := documents(w.Manifests)
+	if err != nil {
+		return fmt.Errorf("reading the webhook manifests: %w", err)
+	}
 	var failed []error
-	for {
-		full := &unstructured.Unstructured{}
-		if err := documents.Decode(full); errors.Is(err, io.EOF) {
-			return errors.Join(failed...)
-		} else if err != nil {
-			return fmt.Errorf("reading the webhook manifests: %w", err)
-		}
+	for _, full := range all {
 		if err := w.applyTo(ctx, full, disabled); err != nil {
 			failed = append(failed, fmt.Errorf("keeping %s: %w", full.GetName(), err))
 		}
+	}
+	return errors.Join(failed...)
+}
+
+// documents are the objects of manifests.
+func documents(manifests []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
 	}
 }
 
@@ -141,10 +154,7 @@ func entriesOf(configuration *unstructured.Unstructured) ([]map[string]any, erro
 
 // concerns says whether an entry is about one of the kinds alone.
 func concerns(entry map[string]any, kinds sets.Set[string]) bool {
-	resources := sets.New[string]()
-	for kind := range kinds {
-		resources.Insert(strings.ToLower(kind) + "s")
-	}
+	resources := resourcesOf(kinds)
 	rules, _ := entry["rules"].([]any)
 	for _, one := range rules {
 		rule, _ := one.(map[string]any)
@@ -154,6 +164,15 @@ func concerns(entry map[string]any, kinds sets.Set[string]) bool {
 		}
 	}
 	return len(rules) > 0
+}
+
+// resourcesOf are the resources that the kinds are served as.
+func resourcesOf(kinds sets.Set[string]) sets.Set[string] {
+	resources := sets.New[string]()
+	for kind := range kinds {
+		resources.Insert(strings.ToLower(kind) + "s")
+	}
+	return resources
 }
 
 // caller says how the API server reaches the operator, without the path.

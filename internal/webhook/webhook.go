@@ -34,6 +34,8 @@ type Deps struct {
 	// CloneSet and StatefulSet are the gates of their admission.
 	CloneSet    cloneset.Options
 	StatefulSet statefulset.Options
+	// Protects says whether the label policy.kruise.io/delete-protection is honored.
+	Protects bool
 	// Enabled says whether a kind is looked after; nil: all are. Requests for others are let through as they are: where the Operator
 	// Lifecycle Manager owns the webhook configurations, their entries stay.
 	Enabled func(kind string) bool
@@ -87,7 +89,11 @@ func Register(server webhook.Server, deps Deps) {
 
 	server.Register(conversion.Path, conversion.Handler{})
 	serve("CloneSet", cloneset.MutatePath, &cloneset.Defaulter{})
-	serve("CloneSet", cloneset.ValidatePath, &cloneset.Validator{Options: deps.CloneSet, Templates: templates, Pods: cloneset.Pods{Reader: deps.Client}})
+	serve("CloneSet", cloneset.ValidatePath, &cloneset.Validator{
+		Options: deps.CloneSet, Protects: deps.Protects, Templates: templates, Pods: cloneset.Pods{Reader: deps.Client},
+	})
 	serve("StatefulSet", statefulset.MutatePath, &statefulset.Defaulter{Options: deps.StatefulSet})
-	serve("StatefulSet", statefulset.ValidatePath, &statefulset.Validator{Options: deps.StatefulSet, Templates: templates, Classes: classes})
+	serve("StatefulSet", statefulset.ValidatePath, &statefulset.Validator{
+		Options: deps.StatefulSet, Protects: deps.Protects, Templates: templates, Classes: classes,
+	})
 }

@@ -54,6 +54,10 @@ func neededElsewhere() []rights.Excuse {
 			Covers: rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules"),
 		},
 		{
+			Why:    "what is protected from deletion, which a gate turns on; tests/integration/operatorconfig has some",
+			Covers: rights.With("validatingadmissionpolicies", "validatingadmissionpolicybindings", "clusterrolebindings"),
+		},
+		{
 			Why:    "only one of several replicas elects a leader, and says so in an older event; tests/node/incluster checks them",
 			Covers: func(r rights.Right) bool { return r.Namespaced && (r.Resource == "leases" || r.Resource == "events") },
 		},
@@ -77,10 +81,6 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why:    "a CloneSet's claims without a pod, pods spread over nodes, and pods that its spec names; tests/integration/controller has them",
 			Covers: rights.To("delete list watch patch", "persistentvolumeclaims", "nodes", "clonesets"),
-		},
-		{
-			Why:    "what configures the operator, and what that deploys; tests/integration/operatorconfig has them",
-			Covers: rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules"),
 		},
 		{
 			Why:    "images pulled ahead of an update, which a gate turns on; tests/e2e/gates has some",

@@ -27,8 +27,16 @@ const (
 	LabelPreDownloadCreated = "apps.kruise.io/pre-predownload-created"
 	// LabelPreDownloadIgnored on a ControllerRevision says that pulling its images ahead was decided against.
 	LabelPreDownloadIgnored = "apps.kruise.io/image-predownload-ignored"
-	// LabelDeleteProtection on a workload forbids deleting it: "Always", or "Cascading" while it has replicas.
+	// LabelDeleteProtection on a workload forbids deleting it.
 	LabelDeleteProtection = "policy.kruise.io/delete-protection"
+)
+
+// Values of LabelDeleteProtection.
+const (
+	// DeleteProtectionAlways forbids deleting the object.
+	DeleteProtectionAlways = "Always"
+	// DeleteProtectionCascading forbids deleting a workload that has replicas.
+	DeleteProtectionCascading = "Cascading"
 )
 
 // Annotations.

@@ -71,6 +71,8 @@ type Info struct {
 	Effect string
 	// Ignored says why setting the gate changes nothing; empty when it does.
 	Ignored string
+	// Missing says what the gate does not do yet when it is on; empty when it does all.
+	Missing string
 	// Needs are gates without which this one is forced off.
 	Needs []Gate
 }
@@ -79,8 +81,8 @@ const (
 	always = "the operator always acts as if it were on"
 	// With the gate on, a CloneSet asks a pod's budget before it touches the pod, and goes on when there is none. Without the kind there never is.
 	noBudgets = "there is no PodUnavailableBudget yet, so no pod has one that could be asked"
-	// The label would have to be honored by a policy of the API server, which nobody writes yet.
-	noProtection = "nothing is protected from deletion yet, whatever the label says"
+	// The policy that honors the label is about workloads so far.
+	noProtection = "CRDs are not protected from deletion yet, whatever the label says"
 	internal     = "it tunes the way OpenKruise works inside, which this operator does not share"
 )
 
@@ -128,7 +130,10 @@ func Known() []Info {
 		{Name: PreparingUpdateAsUpdate, Effect: "pods that wait for their update hook count as updated when a CloneSet scales"},
 		{Name: RecreatePodWhenChangeVCTInCloneSet, Effect: "changed claim templates of a CloneSet forbid updates in place"},
 		{Name: ResourceDistribution, Effect: "ResourceDistribution works"},
-		{Name: ResourcesDeletionProtection, Effect: "the delete-protection label is honored", Ignored: noProtection},
+		{
+			Name: ResourcesDeletionProtection, Effect: "the delete-protection label is honored",
+			Missing: "it protects CloneSets and StatefulSets of apps.kruise.io, and no other kind yet",
+		},
 		{Name: RolloutHistory, Effect: "finished rollouts are recorded"},
 		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata that no rule allows"},
 		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Needs: []Gate{KruiseDaemon}},
@@ -200,6 +205,9 @@ func Parse(text string) (set Set, notes []string, err error) {
 			continue
 		}
 		on[gate.Name] = value
+		if value && gate.Missing != "" {
+			notes = append(notes, fmt.Sprintf("feature gate %s: %s", gate.Name, gate.Missing))
+		}
 	}
 	for _, gate := range []Gate{PreDownloadImageForInPlaceUpdate, PreDownloadImageForDaemonSetUpdate} {
 		if on[gate] && !on[ImagePullJob] {

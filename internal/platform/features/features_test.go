@@ -61,9 +61,9 @@ func TestParse(t *testing.T) {
 			text: "PreDownloadImageForDaemonSetUpdate=true",
 			on:   []Gate{PreDownloadImageForDaemonSetUpdate, ImagePullJob}, notes: 1,
 		},
-		"protection that nobody gives": {
+		"protection of some kinds": {
 			text: "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true",
-			off:  []Gate{ResourcesDeletionProtection, DeletionProtectionForCRDCascading}, notes: 2,
+			on:   []Gate{ResourcesDeletionProtection}, off: []Gate{DeletionProtectionForCRDCascading}, notes: 2,
 		},
 		"gates of OpenKruise's inside are ignored": {
 			text: "CloneSetEventHandlerOptimization=true,TemplateNoDefaults=false", off: []Gate{CloneSetEventHandlerOptimization}, notes: 2,

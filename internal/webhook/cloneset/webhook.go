@@ -58,6 +58,8 @@ func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission
 // Validator is the validating webhook.
 type Validator struct {
 	Options Options
+	// Protects says whether the label policy.kruise.io/delete-protection is honored.
+	Protects bool
 	// Templates checks pod templates; what it finds is refused.
 	Templates templatecheck.Checker
 	// Pods looks up the pods that an update asks to delete.
@@ -69,7 +71,7 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	// There may be three questions to the API server; together they must leave time to answer.
 	ctx, cancel := context.WithTimeout(ctx, 2*workload.LookupTimeout)
 	defer cancel()
-	return workload.Validate(ctx, req, kind(), func(ctx context.Context, set, old *appsv1beta1.CloneSet) workload.Verdict {
+	return workload.Validate(ctx, req, kind().Protecting(v.Protects), func(ctx context.Context, set, old *appsv1beta1.CloneSet) workload.Verdict {
 		if errs := Validate(set, old); len(errs) > 0 {
 			return workload.Verdict{Errors: errs}
 		}

@@ -63,6 +63,8 @@ func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission
 // Validator is the validating webhook.
 type Validator struct {
 	Options Options
+	// Protects says whether the label policy.kruise.io/delete-protection is honored.
+	Protects bool
 	// Templates checks pod templates; its findings become warnings.
 	Templates templatecheck.Checker
 	// Classes looks up storage classes for the size of claims. It is asked only while claims are resized.
@@ -71,7 +73,7 @@ type Validator struct {
 
 // Handle refuses what cannot work and warns of what may not.
 func (v *Validator) Handle(ctx context.Context, req admission.Request) admission.Response {
-	return workload.Validate(ctx, req, kind(), func(ctx context.Context, set, old *appsv1beta1.StatefulSet) workload.Verdict {
+	return workload.Validate(ctx, req, kind().Protecting(v.Protects), func(ctx context.Context, set, old *appsv1beta1.StatefulSet) workload.Verdict {
 		if errs := Validate(set, old, v.Options); len(errs) > 0 {
 			return workload.Verdict{Errors: errs}
 		}

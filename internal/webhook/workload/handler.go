@@ -6,6 +6,7 @@ package workload
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,8 @@ type Kind struct {
 	schema.GroupKind
 	// Named renames the fields of errors for a client of another version than the one that the rules are about. Nil: no field has
 	// another name there.
-	Named func(req admission.Request, errs field.ErrorList) field.ErrorList
+	Named    func(req admission.Request, errs field.ErrorList) field.ErrorList
+	protects bool
 }
 
 // Verdict is what a kind's rules say about an object.
@@ -70,8 +72,9 @@ func Default[T any](ctx context.Context, req admission.Request, restore func(raw
 // Validate answers a request to check an object. judge holds the rules; old is the stored object, nil for a creation. An update that
 // leaves the spec as it is passes unseen. What cannot be read is refused with the path of the value.
 func Validate[T any](ctx context.Context, req admission.Request, kind Kind, judge func(ctx context.Context, set, old *T) Verdict) admission.Response {
+	unprotected := kind.unprotected(req)
 	if SpecUnchanged(req) {
-		return admission.Allowed("")
+		return admission.Allowed("").WithWarnings(unprotected...)
 	}
 	set := new(T)
 	unknown, errs := wire.Decode(req.Object.Raw, set)
@@ -85,7 +88,7 @@ func Validate[T any](ctx context.Context, req admission.Request, kind Kind, judg
 	case len(verdict.Template) > 0:
 		return RefuseTemplate(kind.GroupKind, req.Name, verdict.Template)
 	default:
-		return admission.Allowed("").WithWarnings(append(verdict.Warnings, UnknownFields(unknown)...)...)
+		return admission.Allowed("").WithWarnings(slices.Concat(verdict.Warnings, UnknownFields(unknown), unprotected)...)
 	}
 }
 

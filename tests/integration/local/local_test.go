@@ -129,8 +129,12 @@ spec:
 }
 
 func TestUninstallRefusesWhileSetsExist(t *testing.T) {
-	o := start(t, operator.Options{Name: "uninstalled"})
+	o := start(t, operator.Options{Name: "uninstalled", Args: []string{"--feature-gates=ResourcesDeletionProtection=true"}})
 	n := env.Namespace(t)
+	policy := client.ObjectKey{Name: "kruise-operator-deletion-protection"}
+	n.Eventually("sets are protected from deletion", func(ctx context.Context) error {
+		return env.Client.Get(ctx, policy, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{})
+	})
 	n.Apply(environment.StatefulSetManifest("web", 2))
 	set := n.Settled("web")
 	err := o.Uninstall(t.Context())
@@ -174,6 +178,14 @@ func TestUninstallRefusesWhileSetsExist(t *testing.T) {
 			t.Errorf("%s %s is left: %v", gone.kind.Kind, gone.name, err)
 		}
 	}
+	n.Eventually("the policy is collected", func(ctx context.Context) error {
+		for _, object := range []client.Object{&admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}} {
+			if err := env.Client.Get(ctx, policy, object); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("%T is left: %w", object, err)
+			}
+		}
+		return nil
+	})
 }
 
 // reconciles matches the counter of passes that ended without an error.

@@ -21,10 +21,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
@@ -272,10 +275,7 @@ func TestDisabledKindCostsNothing(t *testing.T) {
 	if entries := webhooks(t); len(entries) < 2 {
 		t.Fatalf("the webhook entries are %v", entries)
 	}
-	with, err := o.Usage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	with := atRest(t, o)
 
 	kruise := mustConfigure(t, s.Namespace, "{kinds: []}")
 	log, err := audit.Open(env.Cluster.AuditLog())
@@ -314,13 +314,10 @@ func TestDisabledKindCostsNothing(t *testing.T) {
 			break
 		}
 	}
-	without, err := o.Usage()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("measured: %.1f MiB resident with 150 pods, %.1f MiB with the kind disabled", mib(with.RSS), mib(without.RSS))
-	if with.RSS > 0 && without.RSS >= with.RSS {
-		t.Errorf("%d bytes with the kind disabled, %d with it", without.RSS, with.RSS)
+	without := atRest(t, o)
+	t.Logf("measured: %.1f MiB resident at rest with 150 pods, %.1f MiB with the kind disabled", mib(with), mib(without))
+	if with > 0 && without >= with {
+		t.Errorf("%d bytes with the kind disabled, %d with it", without, with)
 	}
 
 	mustConfigure(t, s.Namespace, "{kinds: [StatefulSet]}")
@@ -357,6 +354,27 @@ func webhooks(t *testing.T) (names []string) {
 		names = append(names, entry.Name)
 	}
 	return names
+}
+
+// atRest waits until the operator has given back what it holds only while there is work, and returns what it holds in bytes.
+func atRest(t *testing.T, o *operator.Operator) int64 {
+	t.Helper()
+	percent := ""
+	// Not more often: to serve its metrics is work, too.
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Second, time.Minute, false, func(ctx context.Context) (bool, error) {
+		text, err := o.Metrics(ctx)
+		_, percent, _ = strings.Cut(text, "\ngo_gc_gogc_percent ")
+		percent, _, _ = strings.Cut(percent, "\n")
+		return percent == "75", err
+	})
+	if err != nil {
+		t.Fatalf("the operator is not at rest, its heap may grow by %s %%: %v", percent, err)
+	}
+	usage, err := o.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return usage.RSS
 }
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
@@ -579,6 +597,188 @@ func TestOperands(t *testing.T) {
 	})
 }
 
+// While its gate is on, the API server refuses to delete what is protected, whether the operator runs or not.
+func TestDeletionProtection(t *testing.T) {
+	const gate = "featureGates: [{name: ResourcesDeletionProtection, state: Enabled}]"
+	n := env.Namespace(t)
+	o := start(t, operator.Options{Name: "protection"})
+	mustConfigure(t, n, "{"+gate+"}")
+	protected := func(apiVersion, kind, name, label string, replicas int) *unstructured.Unstructured {
+		t.Helper()
+		return create(t, fmt.Sprintf(`{apiVersion: %s, kind: %s, metadata: {namespace: %s, name: %s, labels: {policy.kruise.io/delete-protection: %q}},
+			spec: {replicas: %d, selector: {matchLabels: {app: %[4]s}}, serviceName: web,
+			template: {metadata: {labels: {app: %[4]s}}, spec: {containers: [{name: main, image: example/main}]}}}}`,
+			apiVersion, kind, n.Name, name, label, replicas))
+	}
+	exists := func(object *unstructured.Unstructured) bool {
+		t.Helper()
+		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		return err == nil && object.GetDeletionTimestamp() == nil
+	}
+	const forbidden = "forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection="
+	refused := func(object *unstructured.Unstructured, why string, options ...client.DeleteOption) error {
+		t.Helper()
+		err := env.Client.Delete(t.Context(), object, options...)
+		if !apierrors.IsForbidden(err) || !strings.HasSuffix(err.Error(), forbidden+why) {
+			return errors.Join(fmt.Errorf("deleting %s %s is not forbidden with %q", object.GetKind(), object.GetName(), why), err)
+		}
+		if !exists(object) {
+			return fmt.Errorf("%s %s is being deleted", object.GetKind(), object.GetName())
+		}
+		return nil
+	}
+	mustRefuse := func(object *unstructured.Unstructured, why string, options ...client.DeleteOption) {
+		t.Helper()
+		if err := refused(object, why, options...); err != nil {
+			t.Error(err)
+		}
+	}
+	mustDelete := func(object *unstructured.Unstructured) {
+		t.Helper()
+		if err := env.Client.Delete(t.Context(), object); err != nil {
+			t.Errorf("deleting %s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+	}
+	first := protected("apps.kruise.io/v1beta1", "CloneSet", "first", "Always", 0)
+	n.Eventually("the API server has taken notice of the policy", func(context.Context) error { return refused(first, "Always", client.DryRunAll) })
+
+	var kept []*unstructured.Unstructured
+	for i, version := range []string{"v1beta1", "v1alpha1"} {
+		for _, kind := range []string{"CloneSet", "StatefulSet"} {
+			made := func(name, label string, replicas int) *unstructured.Unstructured {
+				return protected("apps.kruise.io/"+version, kind, fmt.Sprintf("%s-%s-%d", name, strings.ToLower(kind), i), label, replicas)
+			}
+			always, cascading := made("always", "Always", 0), made("cascading", "Cascading", 3)
+			for _, option := range []client.DeleteOption{
+				client.DryRunAll, client.PropagationPolicy(metav1.DeletePropagationForeground), client.PropagationPolicy(metav1.DeletePropagationOrphan),
+				client.PropagationPolicy(metav1.DeletePropagationBackground),
+			} {
+				mustRefuse(always, "Always", option)
+				mustRefuse(cascading, "Cascading and replicas 3>0", option)
+			}
+			mustDelete(made("empty", "Cascading", 0))
+			mustDelete(made("typo", "always", 1))
+			kept = append(kept, always, cascading)
+		}
+	}
+	mustDelete(create(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: StatefulSet, metadata: {namespace: %s, name: native, labels: {policy.kruise.io/delete-protection: Always}},
+		spec: {replicas: 0, selector: {matchLabels: {app: native}}, template: {metadata: {labels: {app: native}}, spec: {containers: [{name: main, image: example/main}]}}}}`, n.Name)))
+
+	// Deleting all deletes those that are not protected.
+	bystander := protected("apps.kruise.io/v1beta1", "CloneSet", "bystander", "Cascading", 0)
+	all := &unstructured.Unstructured{}
+	all.SetGroupVersionKind(bystander.GroupVersionKind())
+	for _, name := range []string{"bystander", "first"} {
+		err := env.Client.DeleteAllOf(t.Context(), all, client.InNamespace(n.Name), client.MatchingFields{"metadata.name": name})
+		if apierrors.IsForbidden(err) != (name == "first") {
+			t.Errorf("deleting all named %s: %v", name, err)
+		}
+	}
+	if exists(bystander) || !exists(first) {
+		t.Error("deleting all deleted the wrong ones")
+	}
+
+	// What is being deleted already may be deleted again.
+	leaving := protected("apps.kruise.io/v1beta1", "CloneSet", "leaving", "Cascading", 0)
+	change := func(object *unstructured.Unstructured, patch string) {
+		t.Helper()
+		if err := env.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(leaving, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+	mustDelete(leaving)
+	change(leaving, `{"metadata":{"labels":{"policy.kruise.io/delete-protection":"Always"}}}`)
+	mustDelete(leaving)
+	change(leaving, `{"metadata":{"finalizers":null}}`)
+
+	// Scaled down or without the label it may go.
+	change(kept[1], `{"spec":{"replicas":0}}`)
+	mustDelete(kept[1])
+	change(kept[0], `{"metadata":{"labels":null}}`)
+	mustDelete(kept[0])
+	kept = kept[2:]
+
+	// The namespace controller asks, too: a protected set holds its namespace until somebody takes the label away.
+	namespace := create(t, fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s-inner}}", n.Name))
+	inner := create(t, fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, metadata: {namespace: %s, name: db, labels: {policy.kruise.io/delete-protection: Always}},
+		spec: {replicas: 0, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: main, image: example/main}]}}}}`, namespace.GetName()))
+	mustDelete(namespace)
+	n.Eventually("the namespace waits for the set", func(ctx context.Context) error {
+		var stored corev1.Namespace
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(namespace), &stored); err != nil {
+			return err
+		}
+		for _, c := range stored.Status.Conditions {
+			if c.Type == corev1.NamespaceDeletionContentFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, forbidden+"Always") {
+				return nil
+			}
+		}
+		return fmt.Errorf("its conditions are %+v", stored.Status.Conditions)
+	})
+	if !exists(inner) {
+		t.Error("the protected set went with its namespace")
+	}
+	change(inner, `{"metadata":{"labels":null}}`)
+	n.Eventually("the namespace is gone", func(ctx context.Context) error {
+		err := env.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
+		if err == nil {
+			return errors.New("it exists")
+		}
+		return client.IgnoreNotFound(err)
+	})
+
+	// A dead operator protects as well.
+	if err := o.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	mustRefuse(first, "Always")
+	mustRefuse(kept[0], "Always")
+
+	// What belongs to a disabled kind is not protected; nor is anything, once the gate is off. The policy goes with the installation.
+	start(t, operator.Options{Name: "protection-2"})
+	policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	installed := &rbacv1.ClusterRoleBinding{}
+	for name, object := range map[string]client.Object{
+		"kruise-operator-deletion-protection": policy, "kruise-operator-manager": installed,
+	} {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: name}, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(policy), binding); err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range []client.Object{policy, binding} {
+		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != installed.UID {
+			t.Errorf("the policy belongs to %v", owners)
+		}
+	}
+	mustConfigure(t, n, "{kinds: [CloneSet], "+gate+"}")
+	n.Eventually("only the StatefulSet may be deleted", func(ctx context.Context) error {
+		return errors.Join(refused(first, "Always", client.DryRunAll), env.Client.Delete(ctx, kept[0], client.DryRunAll))
+	})
+	mustConfigure(t, n, "{logLevel: Info}")
+	n.Eventually("there is no policy", func(ctx context.Context) error {
+		for _, object := range []client.Object{policy, binding} {
+			if err := env.Client.Get(ctx, client.ObjectKeyFromObject(policy), object); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("it exists: %w", err)
+			}
+		}
+		return nil
+	})
+	n.Eventually("all may be deleted", func(ctx context.Context) error {
+		var failed []error
+		for _, object := range append(kept, first) {
+			failed = append(failed, client.IgnoreNotFound(env.Client.Delete(ctx, object)))
+		}
+		return errors.Join(failed...)
+	})
+}
+
 // The sample is taken without a warning.
 func TestSample(t *testing.T) {
 	start(t, operator.Options{Name: "sample"})
@@ -699,7 +899,8 @@ func TestRightsAreNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules")
+	own := rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules",
+		"validatingadmissionpolicies", "validatingadmissionpolicybindings", "clusterrolebindings")
 	given = slices.DeleteFunc(given, func(r rights.Right) bool { return !own(r) })
 	if len(given) < 15 {
 		t.Fatalf("only %d rights were read", len(given))
@@ -717,6 +918,9 @@ func TestRightsAreNeeded(t *testing.T) {
 	}, rights.Excuse{
 		Why:    "the Deployment is watched where its certificate is mounted; tests/node/incluster mounts one",
 		Covers: rights.To("list watch", "deployments"),
+	}, rights.Excuse{
+		Why:    "the Operator Lifecycle Manager makes this binding; tests/olm has it",
+		Covers: func(r rights.Right) bool { return strings.HasSuffix(r.Name, ":auth-delegator") },
 	})
 	if err != nil {
 		t.Error(err)

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operatorconfig
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/kube/anchor"
+)
+
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,verbs=get;create;patch;delete,resourceNames=kruise-operator-deletion-protection
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,verbs=get;create;patch;delete,resourceNames=kruise-operator-deletion-protection
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=get,resourceNames=kruise-operator-manager;"kruise-operator-manager-service-system:auth-delegator"
+
+// Protection keeps the policy by which the API server refuses to delete objects that the label policy.kruise.io/delete-protection
+// protects. It exists only while that is asked for, and goes with the installation: docs/adr/0017-deletion-protection.md.
+type Protection struct {
+	// Client reads past the cache and writes.
+	Client client.Client
+	// Manifests are the policy for all kinds, and its binding.
+	Manifests []byte
+	// On says whether anything is protected.
+	On bool
+}
+
+// Apply applies the policy for the kinds that are not disabled, or deletes it when there is nothing to protect.
+func (p *Protection) Apply(ctx context.Context, disabled sets.Set[string]) error {
+	objects, err := documents(p.Manifests)
+	if err != nil {
+		return fmt.Errorf("reading the manifests of deletion protection: %w", err)
+	}
+	on := p.On
+	for _, object := range objects {
+		if rules, found, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules"); found {
+			rules = without(rules, disabled)
+			on = on && len(rules) > 0
+			if err := unstructured.SetNestedSlice(object.Object, rules, "spec", "matchConstraints", "resourceRules"); err != nil {
+				return fmt.Errorf("writing the rules of %s: %w", object.GetName(), err)
+			}
+		}
+	}
+	if !on {
+		return p.remove(ctx, objects)
+	}
+	owner, err := anchor.Find(ctx, p.Client)
+	if err != nil {
+		return fmt.Errorf("protecting objects from deletion: %w", err)
+	}
+	for _, object := range objects {
+		object.SetOwnerReferences([]metav1.OwnerReference{owner})
+		if err := p.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership); err != nil {
+			return fmt.Errorf("protecting objects from deletion: applying %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// remove deletes what is there from another time: the binding first, since without it the policy does nothing.
+func (p *Protection) remove(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, object := range slices.Backward(objects) {
+		// Mostly there is none: asking is no write.
+		err := p.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if err == nil {
+			err = p.Client.Delete(ctx, object)
+		}
+		if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
+			return fmt.Errorf("ending the protection from deletion: deleting %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// without returns rules without the resources of the disabled kinds, and without those rules that have none left.
+func without(rules []any, disabled sets.Set[string]) []any {
+	off := resourcesOf(disabled)
+	return slices.DeleteFunc(rules, func(one any) bool {
+		rule, _ := one.(map[string]any)
+		left, _ := rule["resources"].([]any)
+		left = slices.DeleteFunc(left, func(resource any) bool {
+			name, _ := resource.(string)
+			return off.Has(name)
+		})
+		rule["resources"] = left
+		return len(left) == 0
+	})
+}

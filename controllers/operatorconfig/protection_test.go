@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operatorconfig
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kruise-operator/kruise-operator/config"
+	"github.com/kruise-operator/kruise-operator/internal/kube/anchor"
+)
+
+func TestProtectionIsThereWhileItIsAskedFor(t *testing.T) {
+	policy, err := config.Files.ReadFile("protection/manifests.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-manager", UID: "installed"}}
+	for name, tc := range map[string]struct {
+		on        bool
+		before    bool
+		disabled  []string
+		installed bool
+		// want are the resources that are protected; nil: there is no policy.
+		want    []string
+		wantErr error
+	}{
+		"off":                         {installed: true},
+		"it was on":                   {before: true, installed: true},
+		"on":                          {on: true, installed: true, want: []string{"clonesets", "statefulsets"}},
+		"one kind is disabled":        {on: true, installed: true, disabled: []string{"CloneSet"}, want: []string{"statefulsets"}},
+		"all kinds are disabled":      {on: true, installed: true, before: true, disabled: []string{"CloneSet", "StatefulSet"}},
+		"nothing that it can go with": {on: true, wantErr: anchor.ErrNone},
+		"off, and nothing to go with": {before: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := documents(policy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored := fake.NewClientBuilder()
+			if tc.installed {
+				stored = stored.WithObjects(installed)
+			}
+			if tc.before {
+				stored = stored.WithObjects(objects[0], objects[1])
+			}
+			applied := map[string]*unstructured.Unstructured{}
+			c := interceptor.NewClient(stored.Build(), interceptor.Funcs{
+				Apply: func(_ context.Context, _ client.WithWatch, given runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+					content, err := json.Marshal(given)
+					if err != nil {
+						return err
+					}
+					object := &unstructured.Unstructured{}
+					if err := object.UnmarshalJSON(content); err != nil {
+						return err
+					}
+					applied[object.GetKind()] = object
+					return nil
+				},
+			})
+			p := &Protection{Client: c, Manifests: policy, On: tc.on}
+			if err := p.Apply(t.Context(), sets.New(tc.disabled...)); !errors.Is(err, tc.wantErr) {
+				t.Fatalf("error %v, want %v", err, tc.wantErr)
+			}
+			if tc.want == nil {
+				if len(applied) > 0 {
+					t.Errorf("applied %v", applied)
+				}
+				for _, object := range objects {
+					if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil || err == nil {
+						t.Errorf("%s is still there: %v", object.GetKind(), err)
+					}
+				}
+				return
+			}
+			if len(applied) != 2 {
+				t.Fatalf("applied %v", applied)
+			}
+			for kind, object := range applied {
+				if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != "installed" {
+					t.Errorf("%s belongs to %v", kind, owners)
+				}
+			}
+			rules, _, _ := unstructured.NestedSlice(applied["ValidatingAdmissionPolicy"].Object, "spec", "matchConstraints", "resourceRules")
+			rule, _ := rules[0].(map[string]any)
+			if got, _, _ := unstructured.NestedStringSlice(rule, "resources"); len(rules) != 1 || !slices.Equal(got, tc.want) {
+				t.Errorf("protects %v, want %v", rules, tc.want)
+			}
+		})
+	}
+}
