@@ -82,6 +82,22 @@ func TestManagerSettingsAreTakenBack(t *testing.T) {
 	}
 }
 
+// applying hands every object that is applied to see instead.
+func applying(see func(*unstructured.Unstructured)) func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+	return func(_ context.Context, _ client.WithWatch, given runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+		content, err := json.Marshal(given)
+		if err != nil {
+			return err
+		}
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(content); err != nil {
+			return err
+		}
+		see(object)
+		return nil
+	}
+}
+
 func TestOperandsAreAppliedWhereTheirKindsAre(t *testing.T) {
 	mapper := func(monitoring bool) meta.RESTMapper {
 		m := meta.NewDefaultRESTMapper(nil)
@@ -107,21 +123,12 @@ func TestOperandsAreAppliedWhereTheirKindsAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			found, deleted := 0, 0
 			c := interceptor.NewClient(fake.NewClientBuilder().WithRESTMapper(mapper(tc.monitoring)).Build(), interceptor.Funcs{
-				Apply: func(_ context.Context, _ client.WithWatch, given runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
-					content, err := json.Marshal(given)
-					if err != nil {
-						return err
-					}
-					object := &unstructured.Unstructured{}
-					if err := object.UnmarshalJSON(content); err != nil {
-						return err
-					}
+				Apply: applying(func(object *unstructured.Unstructured) {
 					found++
 					if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != "uid" || owners[0].BlockOwnerDeletion != nil || owners[0].Controller != nil {
 						t.Errorf("%s has owners %v", object.GetKind(), owners)
 					}
-					return nil
-				},
+				}),
 				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
 					deleted++
 					return nil

@@ -4,8 +4,6 @@
 package operatorconfig
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -13,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -60,18 +57,7 @@ func TestProtectionIsThereWhileItIsAskedFor(t *testing.T) {
 			}
 			applied := map[string]*unstructured.Unstructured{}
 			c := interceptor.NewClient(stored.Build(), interceptor.Funcs{
-				Apply: func(_ context.Context, _ client.WithWatch, given runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
-					content, err := json.Marshal(given)
-					if err != nil {
-						return err
-					}
-					object := &unstructured.Unstructured{}
-					if err := object.UnmarshalJSON(content); err != nil {
-						return err
-					}
-					applied[object.GetKind()] = object
-					return nil
-				},
+				Apply: applying(func(object *unstructured.Unstructured) { applied[object.GetKind()] = object }),
 			})
 			p := &Protection{Client: c, Manifests: policy, On: tc.on}
 			if err := p.Apply(t.Context(), sets.New(tc.disabled...)); !errors.Is(err, tc.wantErr) {
