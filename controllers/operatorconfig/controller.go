@@ -109,7 +109,7 @@ type Dependencies struct {
 	Operands *Operands
 	// Webhooks are the entries of the operator's webhook configurations; nil when others own these.
 	Webhooks *Webhooks
-	// Protection is what refuses to delete protected objects; nil when others see to it.
+	// Protection is what refuses to delete protected objects; nil: it is left as it is.
 	Protection *Protection
 	// Work says what an upgrade should not cut off. It may be nil.
 	Work func() Work

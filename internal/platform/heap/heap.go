@@ -38,10 +38,10 @@ func Tune(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for p := (pace{}); ; {
-		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 		metrics.Read(sample)
 		changed, release := p.next(sample[0].Value.Uint64(), sample[1].Value.Uint64())
 		if release {

@@ -24,8 +24,9 @@ type Kind struct {
 	schema.GroupKind
 	// Named renames the fields of errors for a client of another version than the one that the rules are about. Nil: no field has
 	// another name there.
-	Named    func(req admission.Request, errs field.ErrorList) field.ErrorList
-	protects bool
+	Named func(req admission.Request, errs field.ErrorList) field.ErrorList
+
+	protects bool // see Protecting
 }
 
 // Verdict is what a kind's rules say about an object.

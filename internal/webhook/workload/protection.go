@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -22,7 +23,10 @@ func (k Kind) Protecting(yes bool) Kind {
 // unprotected warns of a label that asks for protection from deletion, and gets none. It is told once, to whoever sets the label.
 func (k Kind) unprotected(req admission.Request) []string {
 	value, found := protection(req.Object.Raw)
-	if before, had := protection(req.OldObject.Raw); !found || had && value == before {
+	if !found {
+		return nil
+	}
+	if before, had := protection(req.OldObject.Raw); had && value == before {
 		return nil
 	}
 	switch known := value == shared.DeleteProtectionAlways || value == shared.DeleteProtectionCascading; {
@@ -35,10 +39,10 @@ func (k Kind) unprotected(req admission.Request) []string {
 	return nil
 }
 
-// protection is the value of the label, and whether there is one.
+// protection is the value of the label, and whether there is one. Objects that do not name it, nearly all, are not decoded for it.
 func protection(raw []byte) (value string, found bool) {
 	object := &metav1.PartialObjectMetadata{}
-	if len(raw) == 0 || json.Unmarshal(raw, object) != nil {
+	if !bytes.Contains(raw, []byte(shared.LabelDeleteProtection)) || json.Unmarshal(raw, object) != nil {
 		return "", false // the rules say what is wrong with it
 	}
 	value, found = object.Labels[shared.LabelDeleteProtection]

@@ -603,12 +603,16 @@ func TestDeletionProtection(t *testing.T) {
 	n := env.Namespace(t)
 	o := start(t, operator.Options{Name: "protection"})
 	mustConfigure(t, n, "{"+gate+"}")
-	protected := func(apiVersion, kind, name, label string, replicas int) *unstructured.Unstructured {
+	protectedIn := func(namespace, apiVersion, kind, name, label string, replicas int) *unstructured.Unstructured {
 		t.Helper()
 		return create(t, fmt.Sprintf(`{apiVersion: %s, kind: %s, metadata: {namespace: %s, name: %s, labels: {policy.kruise.io/delete-protection: %q}},
 			spec: {replicas: %d, selector: {matchLabels: {app: %[4]s}}, serviceName: web,
 			template: {metadata: {labels: {app: %[4]s}}, spec: {containers: [{name: main, image: example/main}]}}}}`,
-			apiVersion, kind, n.Name, name, label, replicas))
+			apiVersion, kind, namespace, name, label, replicas))
+	}
+	protected := func(apiVersion, kind, name, label string, replicas int) *unstructured.Unstructured {
+		t.Helper()
+		return protectedIn(n.Name, apiVersion, kind, name, label, replicas)
 	}
 	exists := func(object *unstructured.Unstructured) bool {
 		t.Helper()
@@ -664,8 +668,7 @@ func TestDeletionProtection(t *testing.T) {
 			kept = append(kept, always, cascading)
 		}
 	}
-	mustDelete(create(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: StatefulSet, metadata: {namespace: %s, name: native, labels: {policy.kruise.io/delete-protection: Always}},
-		spec: {replicas: 0, selector: {matchLabels: {app: native}}, template: {metadata: {labels: {app: native}}, spec: {containers: [{name: main, image: example/main}]}}}}`, n.Name)))
+	mustDelete(protected("apps/v1", "StatefulSet", "native", "Always", 0))
 
 	// Deleting all deletes those that are not protected.
 	bystander := protected("apps.kruise.io/v1beta1", "CloneSet", "bystander", "Cascading", 0)
@@ -704,8 +707,7 @@ func TestDeletionProtection(t *testing.T) {
 
 	// The namespace controller asks, too: a protected set holds its namespace until somebody takes the label away.
 	namespace := create(t, fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s-inner}}", n.Name))
-	inner := create(t, fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, metadata: {namespace: %s, name: db, labels: {policy.kruise.io/delete-protection: Always}},
-		spec: {replicas: 0, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: main, image: example/main}]}}}}`, namespace.GetName()))
+	inner := protectedIn(namespace.GetName(), "apps.kruise.io/v1beta1", "CloneSet", "db", "Always", 0)
 	mustDelete(namespace)
 	n.Eventually("the namespace waits for the set", func(ctx context.Context) error {
 		var stored corev1.Namespace
