@@ -17,6 +17,11 @@ BUNDLE_REPO = $(or $(IMAGE_REPO),registry.example.com/kruise-operator)
 CONTROLLER_GEN := go tool -modfile=tools/sdk/go.mod controller-gen
 KUSTOMIZE      := go tool -modfile=tools/sdk/go.mod kustomize
 GOLANGCI_LINT  := go tool -modfile=tools/lint/go.mod golangci-lint
+# The same for the tests' module, from its folder.
+GOLANGCI_LINT_TESTS := go tool -modfile=../tools/lint/go.mod golangci-lint
+
+# Commands of the tests' module. They change to the top of the repository, so paths that they are given are relative to it.
+RUN := go -C tests run
 
 export CGO_ENABLED ?= 0
 
@@ -33,46 +38,53 @@ help: ## List the targets, one line each.
 
 .PHONY: demo
 demo: ## Bring up a local control plane and the operator, and roll 300 guestbook pods in place. DEMO=once exits when done.
-	go run ./tests/cmd/demo
+	$(RUN) ./cmd/demo
+
+.PHONY: recording
+recording: ## Record `make demo` and render it as docs/images/demo.svg; needs asciinema and npm.
+	@mkdir -p dist docs/images
+	asciinema rec --overwrite --quiet --cols 110 --rows 24 --idle-time-limit 1 --command "$(MAKE) demo DEMO=once" dist/demo.cast
+	npx --yes svg-term-cli@2.1.1 --in dist/demo.cast --out docs/images/demo.svg --window --no-cursor
 
 .PHONY: test
-test: ## Pass all tests and print a summary of what ran, what was skipped and why.
-	@go run ./tests/cmd/suites $(SUITES)
+test: ## Pass all tests, two suites at a time, and print what ran, how long it took, what was skipped and why, and what was not run.
+	@$(RUN) ./cmd/suites $(SUITES)
 
 ##@ Suites
 
 .PHONY: test-unit
 test-unit: ## Tables, stories and the exhaustive exploration of planners; needs no cluster.
-	@go run ./tests/cmd/suites unit exploration
+	@$(RUN) ./cmd/suites unit exploration
 
 .PHONY: explore-full
 explore-full: ## Explore the large cases of planners too: some minutes on one core, 1 GB, and what is cut says so.
-	@EXPLORE=full go test -count=1 -p=1 -timeout=2h -v -run='^TestExplore$$' ./controllers/statefulset ./controllers/cloneset
+	@EXPLORE=full go test -count=1 -p=1 -timeout=2h -v -run='^TestExplore$$' ./controllers/statefulset/plan ./controllers/cloneset/plan
 
 .PHONY: test-integration
 test-integration: ## Admission, status, ownership, watches and the public typed client against a real API server.
-	@go run ./tests/cmd/suites framework integration
+	@$(RUN) ./cmd/suites framework integration
 
 .PHONY: test-e2e
 test-e2e: ## Whole flows on a real control plane with simulated nodes.
-	@go run ./tests/cmd/suites e2e
+	@$(RUN) ./cmd/suites e2e
 
 .PHONY: test-node
 test-node: ## What only a kubelet shows; needs root on Linux with containerd.
-	@go run ./tests/cmd/suites node
+	@$(RUN) ./cmd/suites node
 
 .PHONY: test-olm
 test-olm: ## The operator's life under OLM: on a control plane, then on a real node with its images (needs what test-node needs).
-	@go run ./tests/cmd/suites olm olm-node
+	@$(RUN) ./cmd/suites olm olm-node
 
 .PHONY: bench
 bench: ## Measure starts, updates in place, restart and rest beside the raw limit of this machine; table and JSON.
-	go run ./tests/bench $(BENCH)
+	$(RUN) ./bench $(BENCH)
 
 ##@ Generated files and checks
 
 .PHONY: generate
-generate: ## Write the generated Go code.
+generate: ## Write what follows from the table of kinds, and the generated Go code.
+	go run ./internal/kinds/generate
 	$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
 
 .PHONY: manifests
@@ -83,45 +95,53 @@ manifests: ## Write CRDs, roles and webhook configurations from the markers in t
 
 .PHONY: bundle
 bundle: ## Write the bundle for the Operator Lifecycle Manager from the manifests and types; images are named by tag.
-	@go run ./tests/cmd/packaging bundle --version=$(VERSION) --image=$(BUNDLE_REPO):$(VERSION) --scorecard-image=$(BUNDLE_REPO)-scorecard:$(VERSION)
+	@$(RUN) ./cmd/packaging bundle --version=$(VERSION) --image=$(BUNDLE_REPO):$(VERSION) --scorecard-image=$(BUNDLE_REPO)-scorecard:$(VERSION)
 
 .PHONY: bundle-validate
 bundle-validate: ## Check bundle/ with every validator of operator-sdk that applies; a warning is an error.
-	@go run ./tests/cmd/packaging validate bundle
+	@$(RUN) ./cmd/packaging validate bundle
 
 .PHONY: scorecard
 scorecard: ## Run the scorecard of bundle/: operator-sdk with a pod for each test, and the operator, on a real node (needs what test-node needs).
-	@go run ./tests/cmd/packaging scorecard bundle
+	@$(RUN) ./cmd/packaging scorecard bundle
 
 .PHONY: release
 release: ## Build VERSION from COMMIT, images and bundle, and add it to the catalog. RELEASE adds flags, such as --replaces=v0.1.0.
-	@go run ./tests/cmd/packaging release --version=$(VERSION) --commit=$(COMMIT) --repository=$(BUNDLE_REPO) $(RELEASE)
+	@$(RUN) ./cmd/packaging release --version=$(VERSION) --commit=$(COMMIT) --repository=$(BUNDLE_REPO) $(RELEASE)
 
 .PHONY: catalog
 catalog: ## Render the catalog of all released versions into dist/catalog, check it, and draw its upgrade graph for the docs.
-	@go run ./tests/cmd/packaging catalog --drawing=docs/operations/versions.md
+	@$(RUN) ./cmd/packaging catalog --drawing=docs/operations/versions.md
 
 .PHONY: operatorhub
 operatorhub: ## Write the tree for a pull request to a community catalog into dist/operatorhub and check it.
-	@go run ./tests/cmd/packaging operatorhub
+	@$(RUN) ./cmd/packaging operatorhub
 
 .PHONY: verify
 verify: ## Fail when a generated file is not current, in a scratch copy of the tree; changes nothing here.
-	@go run ./tests/cmd/verify
+	@$(RUN) ./cmd/verify
 
 .PHONY: lint
 lint: ## Run the linters, import rules and formatting included.
 	$(GOLANGCI_LINT) run ./...
+	cd tests && $(GOLANGCI_LINT_TESTS) run ./...
 
 .PHONY: fmt
 fmt: ## Format the code.
 	$(GOLANGCI_LINT) fmt ./...
+	cd tests && $(GOLANGCI_LINT_TESTS) fmt ./...
+
+.PHONY: tidy
+tidy: ## Bring go.mod and go.sum of all modules up to date; needed where the product's dependencies have changed.
+	go mod tidy
+	go -C tests mod tidy
+	go -C tests/conformance mod tidy
 
 ##@ Packaging
 
 .PHONY: images
 images: ## Build the container images of VERSION into dist/images, and push them to IMAGE_REPO when that is set.
-	IMAGE_REPO=$(IMAGE_REPO) go run ./tests/cmd/images --version=$(VERSION)
+	IMAGE_REPO=$(IMAGE_REPO) $(RUN) ./cmd/images --version=$(VERSION)
 
 .PHONY: deploy
 deploy: ## Install the operator into the cluster that KUBECONFIG names, with the image of VERSION in IMAGE_REPO.
@@ -133,7 +153,8 @@ deploy: ## Install the operator into the cluster that KUBECONFIG names, with the
 
 .PHONY: undeploy
 undeploy: ## Remove the operator that `make deploy` installed. Our kinds, their objects and their pods stay.
-	kubectl patch crd clonesets.apps.kruise.io --type=merge --patch='{"spec":{"conversion":{"strategy":"None","webhook":null}}}'
+	kubectl get crd --selector=operator.kruise.io/conversion=webhook --output=name | \
+		xargs -I{} kubectl patch {} --type=merge --patch='{"spec":{"conversion":{"strategy":"None","webhook":null}}}'
 	kubectl delete -k config/operator
 
 ##@ The operator as a local process
@@ -144,15 +165,15 @@ build: ## Build the manager into bin/.
 
 .PHONY: install
 install: ## Install CRDs, RBAC and webhooks (by WEBHOOK_URL) into the cluster that KUBECONFIG names.
-	go run . install --webhook-url=$(WEBHOOK_URL)
+	$(RUN) ./cmd/dev install --webhook-url=$(WEBHOOK_URL)
 
 .PHONY: uninstall
 uninstall: ## Remove what `make install` installed; refuses while objects of ours exist.
-	go run . uninstall
+	$(RUN) ./cmd/dev uninstall
 
 .PHONY: run
 run: ## Run the operator as a local process against the cluster that KUBECONFIG names. ARGS adds flags.
-	go run . run --service-account=kruise-system/kruise-operator-manager --webhook-url=$(WEBHOOK_URL) $(ARGS)
+	$(RUN) ./cmd/dev run --webhook-url=$(WEBHOOK_URL) -- $(ARGS)
 
 .PHONY: preflight
 preflight: ## Say what a takeover from OpenKruise meets in the cluster that KUBECONFIG names. ARGS adds flags.
@@ -160,4 +181,4 @@ preflight: ## Say what a takeover from OpenKruise meets in the cluster that KUBE
 
 .PHONY: cluster
 cluster: ## Start a local control plane with simulated nodes and keep it until Ctrl-C.
-	go run ./tests/cmd/cluster up
+	$(RUN) ./cmd/cluster up

@@ -4,23 +4,14 @@
 package main
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
-	"github.com/kruise-operator/kruise-operator/internal/platform/handover"
-	"github.com/kruise-operator/kruise-operator/internal/platform/install"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
@@ -86,22 +77,4 @@ type collectors struct {
 func (c *collectors) Register(collector prometheus.Collector) error {
 	c.all = append(c.all, collector)
 	return nil
-}
-
-func TestRunBeforeInstallSaysSo(t *testing.T) {
-	empty := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
-		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-			return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, install.Namespace)
-		},
-	})
-	c := &config.Config{Kinds: config.KnownKinds(), WebhookPort: 9443, WebhookURL: "https://127.0.0.1:9443"}
-	_, _, err := webhookServer(t.Context(), c, empty, &handover.Sockets{})
-	if err == nil {
-		t.Fatal("a cluster without the operator's namespace is taken")
-	}
-	for _, part := range []string{`namespaces "kruise-system" not found`, "run `install` first"} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("the error does not say %q: %v", part, err)
-		}
-	}
 }

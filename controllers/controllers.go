@@ -12,26 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
-	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
-	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/recorder"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
-	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
 )
 
 // Deps are what reconcilers are made from, beside what the manager offers.
@@ -42,71 +41,82 @@ type Deps struct {
 	Accepted *templatecheck.Accepted
 	Clock    clock.WithTicker
 	Log      logr.Logger
-	// Guard holds reconcilers back while OpenKruise is in charge. Nil never does.
-	Guard *takeover.Guard
+	// Guard wraps a reconciler so that its passes wait while another manager acts on the same objects. Nil: none ever waits.
+	Guard func(reconcile.Reconciler) reconcile.Reconciler
 	// Operator is for the reconciler of the operator's own configuration; what follows from the other fields is filled in.
 	Operator operatorconfig.Dependencies
 }
 
-// Kinds are the enabled workloads that control pods. The cache keeps their pods whole.
-func Kinds(c *config.Config) index.Kinds {
-	kinds := sets.New[schema.GroupKind]()
-	for _, kind := range []schema.GroupVersionKind{cloneset.Kind(), statefulset.Kind()} {
-		if c.Enabled(kind.Kind) {
-			kinds.Insert(kind.GroupKind())
-		}
+// reconciler is how the reconciler of one kind is made and run.
+type reconciler struct {
+	// name is the controller's, and the reportingController of its events.
+	name  string
+	setup func(context.Context, ctrl.Manager, workload.Dependencies, *config.Config) error
+}
+
+// reconcilers are the reconcilers by kind: one line for every kind of the table that can be switched off.
+func reconcilers() map[string]reconciler {
+	return map[string]reconciler{
+		"CloneSet":    {cloneset.Name, cloneset.Setup},
+		"StatefulSet": {statefulset.Name, statefulset.Setup},
 	}
-	return kinds
+}
+
+// CacheContents is what the enabled kinds need the cache to keep.
+func CacheContents(c *config.Config) kubecache.Contents {
+	return kubecache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) })...)
 }
 
 // Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: for a CRD that is
-// installed later the process begins anew.
+// installed later the operator restarts.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
-	all := shared{pool: executor.NewPool(deps.Config.Writes, deps.Clock)}
+	all := shared{pool: writer.NewPool(deps.Config.Writes, deps.Clock)}
 	if deps.Config.Features.Enabled(features.PreDownloadImageForInPlaceUpdate) {
 		all.pullJobs = predownload.NewWatch(mgr.GetCache())
 	}
-	reconcilers := []struct {
-		kind  schema.GroupVersionKind
-		name  string
-		setup func(context.Context) error
-	}{
-		{cloneset.Kind(), cloneset.Name, func(ctx context.Context) error { return setupCloneSet(ctx, mgr, deps, all) }},
-		{statefulset.Kind(), statefulset.Name, func(ctx context.Context) error { return setupStatefulSet(ctx, mgr, deps, all) }},
-	}
-	kinds := make([]operatorconfig.Kind, len(reconcilers))
+	table := kinds.Switchable()
+	configured := make([]operatorconfig.Kind, len(table))
 	var missing []schema.GroupVersionKind
 	if !deps.Operator.Watch {
 		missing = append(missing, operatorv1alpha1.GroupVersion().WithKind("Kruise"))
 	}
 	indexed := false
-	for i, r := range reconcilers {
-		kinds[i] = operatorconfig.Kind{Name: r.kind.Kind, Controller: r.name, Enabled: deps.Config.Enabled(r.kind.Kind)}
-		if !kinds[i].Enabled {
-			deps.Log.Info("Kind is off", "kind", r.kind.Kind)
+	for i, kind := range table {
+		reconciler, wired := reconcilers()[kind.Name]
+		if !wired {
+			return fmt.Errorf("setting up %s: the list of reconcilers lacks it", kind.Name)
+		}
+		configured[i] = operatorconfig.Kind{Name: kind.Name, Controller: reconciler.name, Enabled: deps.Config.Enabled(kind.Name)}
+		if !configured[i].Enabled {
+			deps.Log.Info("Kind is off", "kind", kind.Name)
 			continue
 		}
-		_, err := mgr.GetRESTMapper().RESTMapping(r.kind.GroupKind(), r.kind.Version)
+		stored := kind.Stored()
+		_, err := mgr.GetRESTMapper().RESTMapping(stored.GroupKind(), stored.Version)
 		if meta.IsNoMatchError(err) {
-			deps.Log.Info("Kind is not served; its CRD is missing", "kind", r.kind.String())
-			missing = append(missing, r.kind)
+			deps.Log.Info("Kind is not served; its CRD is missing", "kind", stored.String())
+			missing = append(missing, stored)
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("asking whether %s is served: %w", r.kind.Kind, err)
+			return fmt.Errorf("asking whether %s is served: %w", kind.Name, err)
 		}
 		if !indexed {
-			if err := index.Add(ctx, mgr.GetFieldIndexer(), Kinds(deps.Config)); err != nil {
+			if err := CacheContents(deps.Config).Index(ctx, mgr.GetFieldIndexer()); err != nil {
 				return err
 			}
 			indexed = true
 		}
-		if err := r.setup(ctx); err != nil {
-			return fmt.Errorf("setting up %s: %w", r.kind.Kind, err)
+		given, err := dependencies(mgr, deps, all, reconciler.name, deps.Config.WorkersOf(kind.Name))
+		if err != nil {
+			return err
 		}
-		kinds[i].Served, kinds[i].Synced = true, synced(ctx, mgr.GetCache(), r.kind)
+		if err := reconciler.setup(ctx, mgr, given, deps.Config); err != nil {
+			return fmt.Errorf("setting up %s: %w", kind.Name, err)
+		}
+		configured[i].Served, configured[i].Synced = true, synced(ctx, mgr.GetCache(), stored)
 	}
-	return setupOperatorConfig(mgr, deps, kinds, missing)
+	return setupOperatorConfig(mgr, deps, configured, missing)
 }
 
 // appeared returns what names a kind, of those given, that the API server serves by now.
@@ -125,10 +135,15 @@ func appeared(mapper meta.RESTMapper, missing []schema.GroupVersionKind) func(co
 	}
 }
 
+// NameOf is the name of the controller of a kind, as metrics and logs have it; empty when there is none.
+func NameOf(kind string) string {
+	return map[string]string{cloneset.Kind().Kind: cloneset.Name, statefulset.Kind().Kind: statefulset.Name}[kind]
+}
+
 // shared is what all kinds have together.
 type shared struct {
 	// pool keeps the writes of all kinds together within the limit.
-	pool *executor.Pool
+	pool *writer.Pool
 	// pullJobs is where they see their ImagePullJobs; nil when no images are pulled ahead.
 	pullJobs *predownload.Watch
 }
@@ -156,55 +171,7 @@ func setupOperatorConfig(mgr ctrl.Manager, deps Deps, kinds []operatorconfig.Kin
 	return operatorconfig.New(d).SetupWithManager(mgr)
 }
 
-func setupCloneSet(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared) error {
-	given, err := dependencies(mgr, deps, all, cloneset.Name, deps.Config.WorkersOf(cloneset.Kind().Kind))
-	if err != nil {
-		return err
-	}
-	return cloneset.New(given, cloneSetOptions(deps.Config)).SetupWithManager(ctx, mgr)
-}
-
-// cloneSetOptions are the gates and flags as far as they concern CloneSets.
-func cloneSetOptions(c *config.Config) cloneset.Options {
-	gates := c.Features
-	options := cloneset.Options{
-		PartitionRollback:       gates.Enabled(features.CloneSetPartitionRollback),
-		PreparingUpdateAsUpdate: gates.Enabled(features.PreparingUpdateAsUpdate),
-		ExcludePreparingDelete:  c.CloneSetExcludePreparingDelete,
-		PreDownloadImages:       gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
-		InPlace:                 inPlace(gates),
-	}
-	options.InPlace.ShortHash = gates.Enabled(features.CloneSetShortHash)
-	options.InPlace.ClaimTemplates = gates.Enabled(features.RecreatePodWhenChangeVCTInCloneSet)
-	return options
-}
-
-func setupStatefulSet(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared) error {
-	given, err := dependencies(mgr, deps, all, statefulset.Name, deps.Config.WorkersOf(statefulset.Kind().Kind))
-	if err != nil {
-		return err
-	}
-	gates := deps.Config.Features
-	return statefulset.New(given, statefulset.Options{
-		StartOrdinal:      gates.Enabled(features.StatefulSetStartOrdinal),
-		AutoDeletePVC:     gates.Enabled(features.StatefulSetAutoDeletePVC),
-		AutoResizePVC:     gates.Enabled(features.StatefulSetAutoResizePVC),
-		PodIndexLabel:     gates.Enabled(features.PodIndexLabel),
-		PreDownloadImages: gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
-		InPlace:           inPlace(gates),
-	}).SetupWithManager(ctx, mgr)
-}
-
-// inPlace says what may change in place, whatever the kind.
-func inPlace(gates features.Set) inplace.Options {
-	return inplace.Options{
-		Resources: gates.Enabled(features.InPlaceWorkloadVerticalScaling),
-		// EnvFromMetadata needs a node daemon that restarts containers; there is none.
-		EnvFromMetadata: false,
-	}
-}
-
-// dependencies are what the reconciler of one kind of workload is made from. Its events carry the controller's name.
+// dependencies are what the reconciler of one kind is made from. Its events carry the controller's name.
 func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers int) (workload.Dependencies, error) {
 	events := recorder.New(mgr.GetEventRecorder(name), deps.Metrics)
 	if err := mgr.Add(events); err != nil {

@@ -4,42 +4,17 @@
 package controllers
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
-	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
-	"github.com/kruise-operator/kruise-operator/internal/platform/config"
-	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
-// Each gate and flag reaches the CloneSets, as itself and alone.
-func TestCloneSetOptions(t *testing.T) {
-	cases := map[string]struct {
-		gates   string
-		exclude bool
-		want    cloneset.Options
-	}{
-		"the defaults":                           {},
-		"CloneSetPartitionRollback":              {gates: "CloneSetPartitionRollback=true", want: cloneset.Options{PartitionRollback: true}},
-		"PreparingUpdateAsUpdate":                {gates: "PreparingUpdateAsUpdate=true", want: cloneset.Options{PreparingUpdateAsUpdate: true}},
-		"PreDownloadImageForInPlaceUpdate":       {gates: "PreDownloadImageForInPlaceUpdate=true", want: cloneset.Options{PreDownloadImages: true}},
-		"CloneSetShortHash":                      {gates: "CloneSetShortHash=true", want: cloneset.Options{InPlace: inplace.Options{ShortHash: true}}},
-		"RecreatePodWhenChangeVCTInCloneSetGate": {gates: "RecreatePodWhenChangeVCTInCloneSetGate=true", want: cloneset.Options{InPlace: inplace.Options{ClaimTemplates: true}}},
-		"InPlaceWorkloadVerticalScaling":         {gates: "InPlaceWorkloadVerticalScaling=true", want: cloneset.Options{InPlace: inplace.Options{Resources: true}}},
-		"the flag about pods at their hook":      {exclude: true, want: cloneset.Options{ExcludePreparingDelete: true}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			gates, _, err := features.Parse(tc.gates)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := cloneSetOptions(&config.Config{Features: gates, CloneSetExcludePreparingDelete: tc.exclude})
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("options (-want +got):\n%s", diff)
-			}
-		})
+func TestEveryKindOfTheTableHasItsReconciler(t *testing.T) {
+	if diff := cmp.Diff(kinds.Names(kinds.Switchable()), slices.Sorted(maps.Keys(reconcilers()))); diff != "" {
+		t.Errorf("reconcilers (-the table +the list in controllers.go):\n%s", diff)
 	}
 }

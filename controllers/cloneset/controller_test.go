@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -31,10 +30,14 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/cloneset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
-	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
@@ -77,7 +80,7 @@ func newShell(t *testing.T, set *appsv1beta1.CloneSet, objects ...client.Object)
 		t.Fatal(err)
 	}
 	server, err := testutil.NewIndexedClient(known, []client.Object{&corev1.Pod{}, &appsv1beta1.CloneSet{}}, func(i client.FieldIndexer) error {
-		return index.Add(t.Context(), i, sets.New(Kind().GroupKind()))
+		return cache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return k.Name == Kind().Kind })...).Index(t.Context(), i)
 	}, append(objects, set)...)
 	if err != nil {
 		t.Fatal(err)
@@ -87,9 +90,9 @@ func newShell(t *testing.T, set *appsv1beta1.CloneSet, objects ...client.Object)
 		t: t, server: server, events: recorder, set: set,
 		Reconciler: New(workload.Dependencies{
 			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
-			Metrics: m, Pool: executor.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
+			Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
 			WriteTimeout: limit, ReconcileTimeout: 2 * limit,
-		}, Options{}),
+		}, plan.Options{}),
 	}
 }
 
@@ -123,7 +126,7 @@ func ownPod(set *appsv1beta1.CloneSet, id string, labels map[string]string) *cor
 func (s *shell) pass() ctrl.Result {
 	s.t.Helper()
 	key := client.ObjectKeyFromObject(s.set)
-	s.Pacer.Forget(key)
+	s.Remembered(s.set).Pace = pacing.Pace{}
 	result, err := s.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: key})
 	if err != nil {
 		s.t.Fatalf("reconciling: %v", err)
@@ -209,8 +212,8 @@ func TestRefusedCreationKeepsItsName(t *testing.T) {
 
 func TestFreshSlotsAreOfferedUntilTheyAreUsed(t *testing.T) {
 	m := &memory{}
-	draw := func(n int, pods ...podset.Pod) []podset.Slot {
-		var slots []podset.Slot
+	draw := func(n int, pods ...podset.Pod) []planning.Slot {
+		var slots []planning.Slot
 		for slot := range m.freshSlots(pods) {
 			if slots = append(slots, slot); len(slots) == n {
 				break
@@ -283,7 +286,7 @@ func TestPodsToDeleteIsShortened(t *testing.T) {
 				}
 			}
 			pods := []podset.Pod{{Object: ownPod(set, "aaaaa", nil)}}
-			if err := s.prune(t.Context(), set, pods); err != nil && tc.meanwhile == nil {
+			if err := s.prune(t.Context(), plan.Parse(set, plan.Options{}), pods); err != nil && tc.meanwhile == nil {
 				t.Error(err)
 			}
 			if diff := cmp.Diff(tc.want, s.stored().Spec.ScaleStrategy.PodsToDelete); diff != "" {
@@ -300,8 +303,8 @@ func TestReconcileForgetsASetThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.pass()
-	if len(s.memory) > 0 {
-		t.Errorf("it is remembered: %v", s.memory)
+	if own := s.Remembered(s.set).Own; own != nil {
+		t.Errorf("it is remembered: %v", own)
 	}
 }
 
@@ -348,10 +351,19 @@ func TestOfClaim(t *testing.T) {
 		"of a pod that is gone":          {claim(metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "gone", UID: "gone"}), ""},
 		"nobody's":                       {claim(), ""},
 	} {
-		if got, _ := s.ofClaim(t.Context(), tc.claim); got.Name != tc.want {
-			t.Errorf("%s wakes %q, want %q", name, got.Name, tc.want)
+		if got := names(s.ownersOfClaim(t.Context(), tc.claim)); got != tc.want {
+			t.Errorf("%s wakes %q, want %q", name, got, tc.want)
 		}
 	}
+}
+
+// names joins the names of the sets that are woken.
+func names(sets []types.NamespacedName) string {
+	var all []string
+	for _, set := range sets {
+		all = append(all, set.Name)
+	}
+	return strings.Join(all, ",")
 }
 
 func TestPodsThatWaitToBeCreatedAreAnnouncedOnce(t *testing.T) {

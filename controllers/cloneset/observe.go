@@ -21,42 +21,46 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/cloneset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
 	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
 // observation is what was read of a set.
 type observation struct {
 	snapshot  podset.Snapshot
 	revisions workload.Revisions
-	// options are those of the reconciler, with the nodes as they are now.
-	options Options
 	// failed is what went wrong without making the observation useless.
 	failed error
 }
 
+// claimsByName are volume claims of one namespace.
+type claimsByName = map[string]*corev1.PersistentVolumeClaim
+
 // observe reads the pods, revisions and claims of a set. It lets go of pods that the selector no longer matches and makes sure that the
 // template has a revision, unless the set is being deleted: then it changes nothing.
-func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.CloneSet, remembered *memory) (observation, error) {
-	// Without a selector nothing changes hands. What cannot be read of the spec is the planner's to report.
-	selector, unreadable := podset.Selector(set.Spec.Selector)
+func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, remembered *memory) (observation, error) {
+	set := spec.Set
 	owner := freshness.OwnerOf(set)
-	seen := observation{options: r.Options}
+	var seen observation
 
-	pods, strangers, err := r.ControlledPods(ctx, owner, selector)
+	pods, strangers, err := r.ControlledPods(ctx, owner, spec.Selector)
 	if err != nil {
 		return observation{}, err
 	}
-	claims, err := r.readClaims(ctx, set, pods, strangers)
+	found, err := r.readClaims(ctx, set, pods, strangers)
 	if err != nil {
 		return observation{}, err
 	}
-	if len(strangers) > 0 && set.DeletionTimestamp == nil && unreadable == nil {
-		changed, err := r.release(ctx, set, strangers, claims)
+	if len(strangers) > 0 && !spec.Deleting && spec.Selector != nil {
+		changed, err := r.release(ctx, set, strangers, found)
 		if changed {
 			return observation{}, workload.ErrViewChanged
 		}
@@ -66,78 +70,81 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.CloneSet, rem
 	if err != nil {
 		return observation{}, err
 	}
-	if seen.revisions, err = r.Revise(ctx, set, annotations, &set.Spec.Template, set.Status.CollisionCount); err != nil {
+	recorded := workload.Recorded{Template: &set.Spec.Template, Annotations: annotations, CollisionCount: set.Status.CollisionCount}
+	if seen.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
 		return observation{}, err
 	}
-	if seen.options.NodeLabel, err = r.nodeLabels(ctx, set, pods); err != nil {
+	labels, err := r.nodeLabels(ctx, set, pods)
+	if err != nil {
 		return observation{}, err
 	}
 
 	now := r.Clock.Now()
 	seen.snapshot = podset.Snapshot{
 		Now:       now,
-		Pods:      Pods(set, pods, now, r.Options),
-		Claims:    claims,
+		Pods:      plan.Pods(spec, pods, now),
+		Claims:    found,
 		Update:    seen.revisions.Update,
 		Current:   revision.Current(set.Status.CurrentRevision, seen.revisions.Update, seen.revisions.ByName),
 		Revisions: seen.revisions.ByName,
+		NodeLabel: labels,
 	}
-	r.Departed(owner, seen.snapshot.Pods)
+	r.MarkDeleted(owner, seen.snapshot.Pods)
 	seen.snapshot.FreshSlots = remembered.freshSlots(seen.snapshot.Pods)
 	return seen, nil
 }
 
 // release lets go of pods, their claims first: a claim of the set without a pod of the set would be deleted. What becomes of those claims
-// is not for this pass to decide, so they are taken out of claims. It reports whether anything changed hands, or may have.
-func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, strangers []client.Object, claims map[string]*corev1.PersistentVolumeClaim) (bool, error) {
+// is not for this pass to decide, so they are taken out of those that were found. It reports whether anything changed hands, or may have.
+func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, strangers []client.Object, found claimsByName) (bool, error) {
 	owner, reference := freshness.OwnerOf(set), *metav1.NewControllerRef(set, Kind())
 	slots := map[string]bool{}
 	for _, stranger := range strangers {
 		if pod, ok := stranger.(*corev1.Pod); ok {
-			slots[string(slotOf(set, pod))] = true
+			slots[string(plan.SlotOf(set.Name, pod))] = true
 		}
 	}
 	theirs := ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")}
-	for name, claim := range claims {
+	for name, claim := range found {
 		if !slots[claim.Labels[shared.LabelInstanceID]] {
 			continue
 		}
-		if ownedBy(claim, set.UID) {
+		if claims.OwnedBy(claim, set.UID) {
 			theirs.Release = append(theirs.Release, claim)
 		}
-		delete(claims, name)
+		delete(found, name)
 	}
-	changed, err := r.Claimer.Apply(ctx, owner, reference, theirs)
+	changed, err := r.Adopter.Apply(ctx, owner, reference, theirs)
 	if changed < len(theirs.Release) {
 		return changed > 0 || err == nil, err // Without an error it was a conflict.
 	}
-	released, err := r.Claimer.Apply(ctx, owner, reference, ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Release: strangers})
+	released, err := r.Adopter.Apply(ctx, owner, reference, ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Release: strangers})
 	return changed+released > 0, err
 }
 
 // readClaims reads the claims that the set or its pods own. A set without claim templates, whose pods have no such claims either, costs
 // nothing: the claims of the cluster are watched only from the first set that has some.
-func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, pods []*corev1.Pod, strangers []client.Object) (map[string]*corev1.PersistentVolumeClaim, error) {
+func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, pods []*corev1.Pod, strangers []client.Object) (claimsByName, error) {
 	if len(set.Spec.VolumeClaimTemplates) == 0 && !slices.ContainsFunc(pods, hasOwnClaim) {
 		return nil, nil
 	}
-	if err := r.WatchLate(ctx, &corev1.PersistentVolumeClaim{}, r.ofClaim, index.AddInstanceClaims); err != nil {
+	if err := r.WatchLate(ctx, &corev1.PersistentVolumeClaim{}, r.ownersOfClaim, cache.IndexInstanceClaims); err != nil {
 		return nil, err
 	}
-	own, err := index.InstanceClaims(ctx, r.Client, set.Namespace, set.UID)
+	own, err := cache.InstanceClaims(ctx, r.Client, set.Namespace, set.UID)
 	if err != nil {
 		return nil, err
 	}
-	leaving, err := index.ClaimsOfPods(ctx, r.Client, set.Namespace)
+	leaving, err := cache.ClaimsOfPods(ctx, r.Client, set.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	claims := make(map[string]*corev1.PersistentVolumeClaim, len(own))
+	found := make(claimsByName, len(own))
 	for i := range own {
-		claims[own[i].Name] = &own[i]
+		found[own[i].Name] = &own[i]
 	}
 	if len(leaving) == 0 {
-		return claims, nil
+		return found, nil
 	}
 	members := make(map[types.UID]bool, len(pods))
 	for _, pod := range pods {
@@ -148,10 +155,10 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, 
 	}
 	for i := range leaving {
 		if slices.ContainsFunc(leaving[i].OwnerReferences, func(o metav1.OwnerReference) bool { return members[o.UID] }) {
-			claims[leaving[i].Name] = &leaving[i]
+			found[leaving[i].Name] = &leaving[i]
 		}
 	}
-	return claims, nil
+	return found, nil
 }
 
 // hasOwnClaim says that the pod mounts a claim that was made for it.
@@ -167,12 +174,7 @@ func (r *Reconciler) nodeLabels(ctx context.Context, set *appsv1beta1.CloneSet, 
 	if len(set.Spec.Template.Spec.TopologySpreadConstraints) == 0 {
 		return nil, nil
 	}
-	node := func() *metav1.PartialObjectMetadata {
-		meta := &metav1.PartialObjectMetadata{}
-		meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-		return meta
-	}
-	if err := r.WatchLate(ctx, node(), nil); err != nil {
+	if err := r.WatchLate(ctx, &corev1.Node{}, nil); err != nil {
 		return nil, err
 	}
 	labels := map[string]map[string]string{}
@@ -181,28 +183,28 @@ func (r *Reconciler) nodeLabels(ctx context.Context, set *appsv1beta1.CloneSet, 
 		if _, known := labels[name]; known || name == "" {
 			continue
 		}
-		found := node()
-		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, found, client.UnsafeDisableDeepCopy)
+		node := &corev1.Node{}
+		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, node, client.UnsafeDisableDeepCopy)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading node %s: %w", name, err)
 		}
-		labels[name] = found.Labels
+		labels[name] = node.Labels
 	}
 	return func(node, key string) string { return labels[node][key] }, nil
 }
 
 // freshSlots are instance IDs for new pods. One that was offered and not used is offered again, so that a creation that was refused is
 // tried again under its name. One that a pod was seen with is never offered again: it could be meant by what was said about that pod.
-func (m *memory) freshSlots(pods []podset.Pod) iter.Seq[podset.Slot] {
-	used := make(map[podset.Slot]bool, len(pods))
+func (m *memory) freshSlots(pods []podset.Pod) iter.Seq[planning.Slot] {
+	used := make(map[planning.Slot]bool, len(pods))
 	for i := range pods {
 		used[pods[i].Slot] = true
 	}
-	m.candidates = slices.DeleteFunc(m.candidates, func(slot podset.Slot) bool { return used[slot] })
-	return func(yield func(podset.Slot) bool) {
+	m.candidates = slices.DeleteFunc(m.candidates, func(slot planning.Slot) bool { return used[slot] })
+	return func(yield func(planning.Slot) bool) {
 		for i := 0; ; i++ {
 			if i == len(m.candidates) {
-				m.candidates = append(m.candidates, podset.Slot(rand.String(lengthOfID)))
+				m.candidates = append(m.candidates, planning.Slot(rand.String(lengthOfID)))
 			}
 			if !yield(m.candidates[i]) {
 				return
@@ -215,8 +217,9 @@ func (m *memory) freshSlots(pods []podset.Pod) iter.Seq[podset.Slot] {
 const lengthOfID = 5
 
 // prune takes the names of pods that are gone off scaleStrategy.podsToDelete. A list that has changed meanwhile is left alone.
-func (r *Reconciler) prune(ctx context.Context, set *appsv1beta1.CloneSet, pods []podset.Pod) error {
-	remaining, changed := RemainingPodsToDelete(set, pods)
+func (r *Reconciler) prune(ctx context.Context, spec *plan.Spec, pods []podset.Pod) error {
+	set := spec.Set
+	remaining, changed := plan.RemainingPodsToDelete(spec, pods)
 	if !changed || set.DeletionTimestamp != nil {
 		return nil
 	}
@@ -234,13 +237,7 @@ func (r *Reconciler) prune(ctx context.Context, set *appsv1beta1.CloneSet, pods 
 	if err != nil {
 		return fmt.Errorf("shortening podsToDelete: %w", err)
 	}
-	answer := &metav1.PartialObjectMetadata{}
-	answer.SetGroupVersionKind(Kind())
-	answer.Namespace, answer.Name = set.Namespace, set.Name
-	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
-	defer cancel()
-	err = r.Client.Patch(ctx, answer, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(shared.FieldManager))
-	r.Tracker.Answered(freshness.OwnerOf(set), freshness.RefOf(Kind(), set), freshness.Patch, answer.ResourceVersion, err)
+	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(Kind(), set), writer.Patch{Type: types.JSONPatchType, Body: body})
 	if refused := testFailed(err); refused || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

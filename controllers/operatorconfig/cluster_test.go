@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -170,6 +171,29 @@ func (c *condition) Set(_ context.Context, status metav1.ConditionStatus, option
 	return nil
 }
 
+func TestSettingsOfTheDeploymentAreNamedAsIgnoredUnderTheLifecycleManager(t *testing.T) {
+	set, unset := &operatorv1alpha1.Kruise{}, &operatorv1alpha1.Kruise{}
+	set.Spec.Manager = &operatorv1alpha1.ManagerSettings{PriorityClassName: "high"}
+	for name, tc := range map[string]struct {
+		underOLM bool
+		object   *operatorv1alpha1.Kruise
+		want     string
+	}{
+		"under it, set":    {true, set, operatorv1alpha1.ReasonManagedByOLM},
+		"under it, unset":  {true, unset, ""},
+		"without it, set":  {false, set, ""},
+		"neither of these": {false, unset, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fields, reason := New(Dependencies{UnderOLM: tc.underOLM}).ignored(tc.object)
+			named := len(fields) == 1 && strings.HasPrefix(fields[0], "spec.manager: ")
+			if reason != tc.want || named != (tc.want != "") {
+				t.Errorf("ignored %q because of %q, want the reason %q", fields, reason, tc.want)
+			}
+		})
+	}
+}
+
 func TestTheLifecycleManagerIsToldOnce(t *testing.T) {
 	olm := &condition{}
 	r := New(Dependencies{OLM: olm})
@@ -189,14 +213,14 @@ func TestTheLifecycleManagerIsToldOnce(t *testing.T) {
 		{migrating, time.Hour, metav1.ConditionTrue, 3},
 		{Work{}, time.Hour, metav1.ConditionTrue, 4},
 	} {
-		if err := r.tell(t.Context(), UpgradeDuring(tc.work, began.Add(tc.after))); err != nil {
+		if err := r.reportUpgradeable(t.Context(), UpgradeDuring(tc.work, began.Add(tc.after))); err != nil {
 			t.Fatal(err)
 		}
 		if olm.present.Status != tc.want || olm.writes != tc.wantWrites || olm.present.Reason == "" {
 			t.Errorf("%d: %d writes, %+v", i, olm.writes, olm.present)
 		}
 	}
-	if err := New(Dependencies{}).tell(t.Context(), Upgrade{}); err != nil {
+	if err := New(Dependencies{}).reportUpgradeable(t.Context(), Upgrade{}); err != nil {
 		t.Errorf("without the lifecycle manager: %v", err)
 	}
 }

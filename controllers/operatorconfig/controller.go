@@ -44,13 +44,11 @@ const working = 5 * time.Second
 
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises,verbs=get;list;watch
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises/status,verbs=patch
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,verbs=get;update,resourceNames=kruise-operator-mutating
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;update,resourceNames=kruise-operator-validating
 
 // missing is when to look again for a CRD that was not there.
 const missing = 5 * time.Second
 
-// Kind is what is known of a kind of workload that the operator can look after.
+// Kind is what is known of a kind of workload that the operator can manage.
 type Kind struct {
 	// Name is the kind.
 	Name string
@@ -72,19 +70,19 @@ type Dependencies struct {
 	// Cache is where the object is watched, if Watch says that its CRD was installed when the operator started.
 	Cache cache.Cache
 	Watch bool
-	// Appeared names a kind, this one among them, whose CRD was missing when the operator started and is served now; empty while there
+	// Appeared names a kind, this one among them, whose CRD was missing when the manager was built and is served now; empty while there
 	// is none. It is nil when none was missing.
 	Appeared func(ctx context.Context) (kind string, err error)
 	// Clock is the time.
 	Clock clock.PassiveClock
 
-	// Flags and Given are what the command line says, Running the hash of what the process runs with.
+	// Flags and Given are what the command line says, Running the hash of what the manager runs with.
 	Flags   config.Config
 	Given   sets.Set[string]
 	Running string
 	// Gates are those that are on.
 	Gates []string
-	// Faults are what showed only when the process started.
+	// Faults are what showed only when the manager was built.
 	Faults []string
 	// Levels are changed when the object's are.
 	Levels *logging.Levels
@@ -99,16 +97,17 @@ type Dependencies struct {
 	Elected <-chan struct{}
 	// Exists says whether the replica of that name still exists. It is nil where nobody knows.
 	Exists func(ctx context.Context, replica string) (bool, error)
-	// Restart makes the process begin anew, once all that runs has ended.
+	// Restart ends the manager; another one is built with the new configuration once all that runs has ended.
 	Restart func()
 	// UnderOLM says that the Operator Lifecycle Manager installed the operator: its Deployment is not ours to change.
 	UnderOLM bool
-	// OLM is how it is told whether the operator may be upgraded; nil where it cannot be told.
+	// OLM is the condition that says to it whether the operator may be upgraded; nil where there is none.
 	OLM conditions.Condition
 	// Operands are what the operator deploys for itself; nil outside of a cluster.
 	Operands *Operands
-	// Webhooks are the entries of the operator's webhook configurations; nil when others own these.
-	Webhooks *Webhooks
+	// KeepWebhooks takes the entries about these resources out of the operator's webhook configurations and puts all others back; nil when
+	// others own these.
+	KeepWebhooks func(ctx context.Context, without sets.Set[string]) error
 	// Protection is what refuses to delete protected objects; nil: it is left as it is.
 	Protection *Protection
 	// Work says what an upgrade should not cut off. It may be nil.
@@ -134,7 +133,7 @@ type Reconciler struct {
 	deployedFor int64
 	// protected is when Protection was last applied.
 	protected time.Time
-	// restarting is set once the process ends.
+	// restarting is set once Restart has been called.
 	restarting bool
 }
 
@@ -266,11 +265,11 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 			failures = append(failures, err.Error())
 		}
 	}
-	if r.Webhooks != nil {
-		failed(r.Webhooks.Apply(ctx, r.disabled()))
+	if r.KeepWebhooks != nil {
+		failed(r.KeepWebhooks(ctx, resourcesOf(r.disabled())))
 	}
 	failed(r.protect(ctx))
-	failed(r.tell(ctx, upgrade))
+	failed(r.reportUpgradeable(ctx, upgrade))
 	failed(r.deploy(ctx, object))
 	return failures
 }
@@ -384,7 +383,7 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	return v, nil
 }
 
-// restart makes the process begin anew, unless the API server itself says that the cache was behind.
+// restart ends the manager, unless the API server itself says that the cache was behind.
 func (r *Reconciler) restart(ctx context.Context, view View, exists bool) (again time.Duration, err error) {
 	if view.Appeared != "" {
 		ctrl.LoggerFrom(ctx).Info("Restarting to take up a kind whose CRD was missing", "kind", view.Appeared, "leader", view.Leads)
@@ -464,7 +463,7 @@ func ready(k Kind) operatorv1alpha1.KindStatus {
 		status.State, status.Reason = operatorv1alpha1.Disabled, operatorv1alpha1.KindDisabled
 		status.Message = "its objects and their pods stay as they are"
 	case !k.Served:
-		status.Reason, status.Message = operatorv1alpha1.KindNotServed, "its CRD is missing; it is looked after soon after the CRD is there"
+		status.Reason, status.Message = operatorv1alpha1.KindNotServed, "its CRD is missing; it is managed soon after the CRD is there"
 	case k.Synced == nil || !k.Synced():
 		status.Reason, status.Message = operatorv1alpha1.KindStarting, "its objects are being read"
 	default:
@@ -474,7 +473,7 @@ func ready(k Kind) operatorv1alpha1.KindStatus {
 	return status
 }
 
-// disabled are the kinds that are not looked after.
+// disabled are the kinds that are not managed.
 func (r *Reconciler) disabled() sets.Set[string] {
 	names := sets.New[string]()
 	for _, kind := range r.Kinds {
@@ -501,9 +500,14 @@ func (r *Reconciler) work() Work {
 	return now
 }
 
-// ignored are the fields that others decide.
-func (r *Reconciler) ignored(*operatorv1alpha1.Kruise) (fields []string, reason string) {
-	return nil, ""
+// ignored are the fields that others decide: what is asked of the operator's Deployment where it is not the operator's to change.
+func (r *Reconciler) ignored(object *operatorv1alpha1.Kruise) (fields []string, reason string) {
+	if !r.UnderOLM || object.Spec.Manager == nil {
+		return nil, ""
+	}
+	return []string{
+		"spec.manager: the Operator Lifecycle Manager owns the operator's Deployment; set config in the Subscription",
+	}, operatorv1alpha1.ReasonManagedByOLM
 }
 
 // Levels are the log levels of controllers by their names.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Upgradeable returns the condition by which the Operator Lifecycle Manager is told whether the operator may be replaced. Its client
+// Upgradeable returns the condition that says to the Operator Lifecycle Manager whether the operator may be replaced. Its client
 // reads past any cache: the right to it does not include listing and watching.
 func Upgradeable(server *rest.Config) (conditions.Condition, error) {
 	types := runtime.NewScheme()
@@ -33,8 +33,8 @@ func Upgradeable(server *rest.Config) (conditions.Condition, error) {
 	return condition, nil
 }
 
-// tell tells the Operator Lifecycle Manager whether it may replace the operator, when that has changed.
-func (r *Reconciler) tell(ctx context.Context, upgrade Upgrade) error {
+// reportUpgradeable reports to the Operator Lifecycle Manager whether it may replace the operator, when that has changed.
+func (r *Reconciler) reportUpgradeable(ctx context.Context, upgrade Upgrade) error {
 	if r.OLM == nil {
 		return nil
 	}

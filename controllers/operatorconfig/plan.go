@@ -17,11 +17,11 @@ const (
 	patience = 30 * time.Second
 	// blind is how long a leader waits when nobody can report, because the object is gone.
 	blind = 5 * time.Second
-	// glance is how often a leader looks for replicas that have followed, beside being told.
+	// glance is how often a leader looks for replicas that have followed, beside the events of the object.
 	glance = 500 * time.Millisecond
 )
 
-// View is what decides whether a replica begins anew.
+// View is what decides whether a replica restarts.
 type View struct {
 	// Now is the time; Since is when this replica first saw the wanted configuration, or its generation.
 	Now, Since time.Time
@@ -34,7 +34,7 @@ type View struct {
 	// Running and Wanted are the hashes of configurations; Generation is that of the spec that is wanted.
 	Running, Wanted string
 	Generation      int64
-	// Appeared is a kind whose CRD was missing when the process started and is served now. A process that begins anew takes it up.
+	// Appeared is a kind whose CRD was missing when the manager was built and is served now. A restart takes it up.
 	Appeared string
 	// Replicas are what replicas have reported, this one possibly among them.
 	Replicas []operatorv1alpha1.ReplicaStatus
@@ -44,7 +44,7 @@ type View struct {
 
 // Step is what a replica does about its configuration.
 type Step struct {
-	// Restart: begin anew, now.
+	// Restart: now.
 	Restart bool
 	// WaitsFor are the other replicas that do not run with it yet, sorted.
 	WaitsFor []string
@@ -54,7 +54,7 @@ type Step struct {
 	Forget []string
 }
 
-// Plan decides whether the replica begins anew. Standbys go first: when the leader gives its lease back, whoever takes it has the new
+// Plan decides whether the replica restarts. Standbys go first: when the leader releases its lease, whoever takes it has the new
 // configuration already and its caches full.
 func Plan(v View) Step {
 	var step Step

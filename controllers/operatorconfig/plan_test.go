@@ -33,7 +33,7 @@ func TestPlan(t *testing.T) {
 		want Step
 	}{
 		"nothing changed": {leader(func(v *View) { v.Wanted = "old" }), Step{}},
-		"a standby begins anew at once": {
+		"a standby restarts at once": {
 			leader(func(v *View) {
 				v.Leads, v.Now = false, at(0)
 				v.Replicas = []operatorv1alpha1.ReplicaStatus{report("b", 1)}
@@ -128,14 +128,14 @@ func TestStatus(t *testing.T) {
 		want []string
 	}{
 		"all is well": {leader(func(*Facts) {}), []string{
-			"Available True AsExpected looked after: StatefulSet", "Progressing False AsExpected ", "Reconciling False AsExpected ", "Degraded False AsExpected ",
+			"Available True AsExpected managed: StatefulSet", "Progressing False AsExpected ", "Reconciling False AsExpected ", "Degraded False AsExpected ",
 			"Stalled False AsExpected ", "Upgradeable True AsExpected ",
 		}},
 		"no kind is enabled": {leader(func(f *Facts) { f.Kinds = kind(operatorv1alpha1.Disabled, "False", operatorv1alpha1.KindDisabled) }), []string{
 			"Available True AsExpected no kind is enabled",
 		}},
 		"a kind is not served": {leader(func(f *Facts) { f.Kinds = kind(operatorv1alpha1.Enabled, "False", operatorv1alpha1.KindNotServed) }), []string{
-			"Available False KindsNotReady not looked after: StatefulSet: NotServed",
+			"Available False KindsNotReady not managed: StatefulSet: NotServed",
 		}},
 		"a restart is near": {leader(func(f *Facts) { f.Step = Step{Restart: true} }), []string{
 			"Progressing True Restarting the operator restarts", "Reconciling True Restarting ", "Stalled False AsExpected ",

@@ -4,18 +4,23 @@
 package operatorconfig
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	"github.com/kruise-operator/kruise-operator/internal/kube/anchor"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 )
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,verbs=get;create;patch;delete,resourceNames=kruise-operator-deletion-protection
@@ -27,7 +32,7 @@ import (
 type Protection struct {
 	// Client reads past the cache and writes.
 	Client client.Client
-	// Manifests are the policy for all kinds, and its binding.
+	// Manifests are the policy, whose rules are filled in from the table of kinds, and its binding.
 	Manifests []byte
 	// On says whether anything is protected.
 	On bool
@@ -37,12 +42,12 @@ type Protection struct {
 func (p *Protection) Apply(ctx context.Context, disabled sets.Set[string]) error {
 	objects, err := documents(p.Manifests)
 	if err != nil {
-		return fmt.Errorf("reading the manifests of deletion protection: %w", err)
+		return fmt.Errorf("decoding the manifests of deletion protection: %w", err)
 	}
 	on := p.On
 	for _, object := range objects {
-		if rules, found, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules"); found {
-			rules = without(rules, disabled)
+		if _, found, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules"); found {
+			rules := protectedRules(disabled)
 			on = on && len(rules) > 0
 			if err := unstructured.SetNestedSlice(object.Object, rules, "spec", "matchConstraints", "resourceRules"); err != nil {
 				return fmt.Errorf("writing the rules of %s: %w", object.GetName(), err)
@@ -52,7 +57,7 @@ func (p *Protection) Apply(ctx context.Context, disabled sets.Set[string]) error
 	if !on {
 		return p.remove(ctx, objects)
 	}
-	owner, err := anchor.Find(ctx, p.Client)
+	owner, err := installowner.Find(ctx, p.Client)
 	if err != nil {
 		return fmt.Errorf("protecting objects from deletion: %w", err)
 	}
@@ -80,17 +85,50 @@ func (p *Protection) remove(ctx context.Context, objects []*unstructured.Unstruc
 	return nil
 }
 
-// without returns rules without the resources of the disabled kinds, and without those rules that have none left.
-func without(rules []any, disabled sets.Set[string]) []any {
-	off := resourcesOf(disabled)
-	return slices.DeleteFunc(rules, func(one any) bool {
-		rule, _ := one.(map[string]any)
-		left, _ := rule["resources"].([]any)
-		left = slices.DeleteFunc(left, func(resource any) bool {
-			name, _ := resource.(string)
-			return off.Has(name)
-		})
-		rule["resources"] = left
-		return len(left) == 0
-	})
+// protectedRules match the deletion of objects of the protected kinds that are not disabled: one rule for each group and scope.
+func protectedRules(disabled sets.Set[string]) []any {
+	type place struct {
+		group string
+		scope kinds.Scope
+	}
+	var order []place
+	resources := map[place][]any{}
+	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Protected && !disabled.Has(k.Name) }) {
+		at := place{kind.Group, kind.Scope}
+		if resources[at] == nil {
+			order = append(order, at)
+		}
+		resources[at] = append(resources[at], kind.Plural)
+	}
+	rules := make([]any, len(order))
+	for i, at := range order {
+		rules[i] = map[string]any{
+			"apiGroups": []any{at.group}, "apiVersions": []any{"*"}, "operations": []any{"DELETE"}, "resources": resources[at], "scope": string(at.scope),
+		}
+	}
+	return rules
+}
+
+// documents are the objects of manifests.
+func documents(manifests []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+}
+
+// resourcesOf are the resources that the kinds are served as.
+func resourcesOf(names sets.Set[string]) sets.Set[string] {
+	resources := sets.New[string]()
+	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return names.Has(k.Name) }) {
+		resources.Insert(kind.Plural)
+	}
+	return resources
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kruise-operator/kruise-operator/config"
-	"github.com/kruise-operator/kruise-operator/internal/kube/anchor"
+	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 )
 
 func TestProtectionIsThereWhileItIsAskedFor(t *testing.T) {
@@ -40,7 +40,7 @@ func TestProtectionIsThereWhileItIsAskedFor(t *testing.T) {
 		"on":                          {on: true, installed: true, want: []string{"clonesets", "statefulsets"}},
 		"one kind is disabled":        {on: true, installed: true, disabled: []string{"CloneSet"}, want: []string{"statefulsets"}},
 		"all kinds are disabled":      {on: true, installed: true, before: true, disabled: []string{"CloneSet", "StatefulSet"}},
-		"nothing that it can go with": {on: true, wantErr: anchor.ErrNone},
+		"nothing that it can go with": {on: true, wantErr: installowner.ErrNone},
 		"off, and nothing to go with": {before: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,11 +85,11 @@ func Status(old operatorv1alpha1.KruiseStatus, f Facts) operatorv1alpha1.KruiseS
 	}
 	switch {
 	case len(waiting) > 0:
-		set(operatorv1alpha1.KruiseAvailable, false, operatorv1alpha1.ReasonKindsNotReady, "not looked after: "+strings.Join(waiting, ", "))
+		set(operatorv1alpha1.KruiseAvailable, false, operatorv1alpha1.ReasonKindsNotReady, "not managed: "+strings.Join(waiting, ", "))
 	case len(ready) == 0:
 		set(operatorv1alpha1.KruiseAvailable, true, operatorv1alpha1.ReasonAsExpected, "no kind is enabled")
 	default:
-		set(operatorv1alpha1.KruiseAvailable, true, operatorv1alpha1.ReasonAsExpected, "looked after: "+strings.Join(ready, ", "))
+		set(operatorv1alpha1.KruiseAvailable, true, operatorv1alpha1.ReasonAsExpected, "managed: "+strings.Join(ready, ", "))
 	}
 
 	moving := f.Step.Restart || f.Step.Recheck > 0 || len(f.Step.WaitsFor) > 0

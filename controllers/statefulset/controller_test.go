@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,9 +28,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
@@ -72,7 +74,7 @@ func newShell(t *testing.T, objects ...client.Object) *shell {
 		t.Fatal(err)
 	}
 	server, err := testutil.NewIndexedClient(known, []client.Object{&corev1.Pod{}, &appsv1beta1.StatefulSet{}}, func(i client.FieldIndexer) error {
-		return index.Add(t.Context(), i, sets.New(Kind().GroupKind()))
+		return cache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return k.Name == Kind().Kind })...).Index(t.Context(), i)
 	}, objects...)
 	if err != nil {
 		t.Fatal(err)
@@ -82,9 +84,9 @@ func newShell(t *testing.T, objects ...client.Object) *shell {
 		server: server, events: recorder,
 		Reconciler: New(workload.Dependencies{
 			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
-			Metrics: m, Pool: executor.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
+			Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
 			WriteTimeout: limit, ReconcileTimeout: 2 * limit,
-		}, Options{}),
+		}, plan.Options{}),
 	}
 }
 
@@ -163,7 +165,7 @@ func TestReconcileCreatesPodsAndReports(t *testing.T) {
 	// At rest nothing is written.
 	writes := len(s.server.Writes())
 	for range 3 {
-		s.Pacer.Forget(key(set).NamespacedName)
+		s.Remembered(set).Pace = pacing.Pace{}
 		if _, err := s.Reconcile(t.Context(), key(set)); err != nil {
 			t.Fatal(err)
 		}
@@ -298,7 +300,7 @@ func TestReconcileForgetsASetThatIsGone(t *testing.T) {
 	if result, err := s.Reconcile(t.Context(), key(set)); err != nil || result.RequeueAfter != 0 {
 		t.Errorf("result %+v, error %v", result, err)
 	}
-	if wait := s.Pacer.Wait(key(set).NamespacedName); wait != 0 {
+	if wait := s.Remembered(set).Pace.Wait(time.Now()); wait != 0 {
 		t.Errorf("its pace is remembered: %v", wait)
 	}
 }
@@ -375,7 +377,7 @@ func TestHangingSetsDoNotDelayAnotherNamespace(t *testing.T) {
 	}
 }
 
-func TestSetOfPod(t *testing.T) {
+func TestOwnersOfPod(t *testing.T) {
 	set := testutil.StatefulSet("web").UID("set").Obj()
 	older := testutil.Pod("any").ControlledBy(set).Obj()
 	older.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1"
@@ -395,18 +397,23 @@ func TestSetOfPod(t *testing.T) {
 	s := newShell(t, testutil.StatefulSet("my-web").UID("my").Obj())
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, ok := s.setOfPod(t.Context(), tc.pod)
-			if !ok {
-				got.Name = ""
-			}
-			if got.Name != tc.want {
-				t.Errorf("wakes %q, want %q", got.Name, tc.want)
+			if got := names(s.ownersOfPod(t.Context(), tc.pod)); got != tc.want {
+				t.Errorf("wakes %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestSetOfClaim(t *testing.T) {
+// names joins the names of the sets that are woken.
+func names(sets []types.NamespacedName) string {
+	var all []string
+	for _, set := range sets {
+		all = append(all, set.Name)
+	}
+	return strings.Join(all, ",")
+}
+
+func TestOwnersOfClaim(t *testing.T) {
 	withClaims := func(name string, templates ...string) *appsv1beta1.StatefulSet {
 		set := testutil.StatefulSet(name).UID(types.UID(name)).Obj()
 		for _, template := range templates {
@@ -419,8 +426,8 @@ func TestSetOfClaim(t *testing.T) {
 	got := map[string]string{}
 	for _, name := range []string{"data-web-0", "web-logs-web-3", "data-my-web-1", "data-plain-0", "data-web", "logs-web-0"} {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: name}}
-		if set, ok := s.setOfClaim(t.Context(), claim); ok {
-			got[name] = set.Name
+		if set := names(s.ownersOfClaim(t.Context(), claim)); set != "" {
+			got[name] = set
 		}
 	}
 	want := map[string]string{"data-web-0": "web", "web-logs-web-3": "web", "data-my-web-1": "my-web"}

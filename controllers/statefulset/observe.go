@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,13 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
 	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -41,32 +41,31 @@ type observation struct {
 
 // observe reads the pods, revisions and claims of a set. It makes sure that the set controls those that are its own and that its
 // template has a revision, unless the set is being deleted: then it changes nothing.
-func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) (observation, error) {
-	// Without a selector nothing changes hands. What cannot be read of the spec is the planner's to report.
-	selector, unreadable := podset.Selector(set.Spec.Selector)
+func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec) (observation, error) {
+	set := spec.Set
 	owner := freshness.OwnerOf(set)
 	var seen observation
 
-	pods, strangers, err := r.ControlledPods(ctx, owner, selector)
+	pods, strangers, err := r.ControlledPods(ctx, owner, spec.Selector)
 	if err != nil {
 		return observation{}, err
 	}
-	orphans, err := r.orphanPods(ctx, set, selector)
+	orphans, err := r.orphanPods(ctx, set, spec.Selector)
 	if err != nil {
 		return observation{}, err
 	}
 	podChanges := ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Adopt: orphans, Release: strangers}
-	revisionChanges, err := r.orphanRevisions(ctx, set, selector)
+	revisionChanges, err := r.orphanRevisions(ctx, set, spec.Selector)
 	if err != nil {
 		return observation{}, err
 	}
-	if set.DeletionTimestamp == nil && unreadable == nil {
+	if !spec.Deleting && spec.Selector != nil {
 		changed := 0
 		for _, changes := range []ownership.Changes{podChanges, revisionChanges} {
 			if changes.IsZero() {
 				continue
 			}
-			n, err := r.Claimer.Apply(ctx, owner, *metav1.NewControllerRef(set, Kind()), changes)
+			n, err := r.Adopter.Apply(ctx, owner, *metav1.NewControllerRef(set, Kind()), changes)
 			changed += n
 			seen.failed = errors.Join(seen.failed, err)
 		}
@@ -75,24 +74,24 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.StatefulSet) 
 		}
 	}
 
-	if seen.revisions, err = r.Revise(ctx, set, set.Annotations, &set.Spec.Template, set.Status.CollisionCount); err != nil {
+	recorded := workload.Recorded{Template: &set.Spec.Template, Annotations: set.Annotations, CollisionCount: set.Status.CollisionCount}
+	if seen.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
 		return observation{}, err
 	}
 	now := r.Clock.Now()
 	seen.snapshot = podset.Snapshot{
 		Now:       now,
-		Pods:      Pods(set, pods, now, r.Options),
+		Pods:      plan.Pods(spec, pods, now),
 		Update:    seen.revisions.Update,
 		Current:   revision.Current(set.Status.CurrentRevision, seen.revisions.Update, seen.revisions.ByName),
 		Revisions: seen.revisions.ByName,
 	}
-	r.Departed(owner, seen.snapshot.Pods)
-	// Of a spec that cannot be read, the claims of the pods there are are found all the same.
-	w, _ := read(set, r.Options)
-	if seen.snapshot.Claims, err = r.readClaims(ctx, set, w, pods); err != nil {
+	r.MarkDeleted(owner, seen.snapshot.Pods)
+	// The claims of existing pods are found even if the spec cannot be parsed.
+	if seen.snapshot.Claims, err = r.readClaims(ctx, spec, pods); err != nil {
 		return observation{}, err
 	}
-	if w.resize {
+	if spec.Resize {
 		if seen.snapshot.Expandable, err = r.readStorageClasses(ctx); err != nil {
 			return observation{}, err
 		}
@@ -107,7 +106,7 @@ func (r *Reconciler) orphanPods(ctx context.Context, set *appsv1beta1.StatefulSe
 		return nil, nil
 	}
 	var orphans corev1.PodList
-	if err := index.Orphans(ctx, r.Client, &orphans, set.Namespace); err != nil {
+	if err := cache.Orphans(ctx, r.Client, &orphans, set.Namespace); err != nil {
 		return nil, fmt.Errorf("listing pods without a controller: %w", err)
 	}
 	var own []client.Object
@@ -127,7 +126,7 @@ func (r *Reconciler) orphanRevisions(ctx context.Context, set *appsv1beta1.State
 		return changes, nil
 	}
 	var orphans appsv1.ControllerRevisionList
-	if err := index.Orphans(ctx, r.Client, &orphans, set.Namespace); err != nil {
+	if err := cache.Orphans(ctx, r.Client, &orphans, set.Namespace); err != nil {
 		return changes, fmt.Errorf("listing revisions without a controller: %w", err)
 	}
 	for i := range orphans.Items {
@@ -141,22 +140,22 @@ func (r *Reconciler) orphanRevisions(ctx context.Context, set *appsv1beta1.State
 
 // readClaims reads the claims of the pods there are and of those there should be. A set without claim templates has none, and
 // costs nothing: the claims of the cluster are watched only from the first set that has some.
-func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.StatefulSet, w wanted, pods []*corev1.Pod) (map[string]*corev1.PersistentVolumeClaim, error) {
-	if len(w.claims.Claims) == 0 {
+func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, pods []*corev1.Pod) (map[string]*corev1.PersistentVolumeClaim, error) {
+	if len(spec.Claims.Claims) == 0 {
 		return nil, nil
 	}
-	if err := r.WatchLate(ctx, &corev1.PersistentVolumeClaim{}, r.setOfClaim); err != nil {
+	if err := r.WatchLate(ctx, &corev1.PersistentVolumeClaim{}, r.ownersOfClaim); err != nil {
 		return nil, err
 	}
 	found := map[string]*corev1.PersistentVolumeClaim{}
 	read := func(pod string) error {
-		for i := range w.claims.Claims {
-			name := claims.Name(w.claims.Claims[i].Name, pod)
+		for i := range spec.Claims.Claims {
+			name := claims.Name(spec.Claims.Claims[i].Name, pod)
 			if _, ok := found[name]; ok {
 				continue
 			}
 			claim := &corev1.PersistentVolumeClaim{}
-			err := r.Client.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, claim, client.UnsafeDisableDeepCopy)
+			err := r.Client.Get(ctx, types.NamespacedName{Namespace: spec.Namespace, Name: name}, claim, client.UnsafeDisableDeepCopy)
 			if apierrors.IsNotFound(err) {
 				continue
 			}
@@ -172,33 +171,12 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.StatefulSe
 			return nil, err
 		}
 	}
-	for name := range missingPods(set.Name, w, pods) {
+	for name := range plan.MissingPods(spec, pods) {
 		if err := read(name); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
-}
-
-// missingPods yields the names of the pods that a plan may create: those of the lowest ordinals that lack one.
-func missingPods(set string, w wanted, pods []*corev1.Pod) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		exist := make(map[string]bool, len(pods))
-		for _, pod := range pods {
-			exist[pod.Name] = true
-		}
-		yielded := 0
-		for o := range w.ordinals.Iterate() {
-			name := ordinal.PodName(set, o)
-			if exist[name] {
-				continue
-			}
-			if yielded == creationsAtOnce || !yield(name) {
-				return
-			}
-			yielded++
-		}
-	}
 }
 
 // readStorageClasses says which storage classes let claims grow. They are watched only from the first set whose claims grow.

@@ -6,6 +6,7 @@ package statefulset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -22,10 +23,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
+
+// began is what the clock of these tests says.
+func began() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
 // newReconciler is one whose server has the objects, and which is called by its parts.
 func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *testutil.Client, *events.FakeRecorder) {
@@ -38,7 +44,7 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *testut
 	recorder := events.NewFakeRecorder(100)
 	return New(workload.Dependencies{
 		Client: server, Live: server, Recorder: recorder, Clock: clocktesting.NewFakePassiveClock(began()), WriteTimeout: time.Minute,
-	}, Options{}), server, recorder
+	}, plan.Options{}), server, recorder
 }
 
 func stored(t *testing.T, server client.Client, set *appsv1beta1.StatefulSet) (*unstructured.Unstructured, *appsv1beta1.StatefulSet) {
@@ -114,6 +120,7 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 	set := testutil.StatefulSet("web").UID("set").Obj()
 	set.Generation = 1
 	r, server, _ := newReconciler(t, set)
+	pass := &workload.Pass{Base: r.Base, Memory: &workload.Memory{}}
 	asked := 0
 	var answer error
 	server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error {
@@ -126,7 +133,11 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 	check := func(step string, wantAsked int, want string) {
 		t.Helper()
 		asked = 0
-		if got := r.templateFault(t.Context(), set, "web-1"); got != want {
+		got := pass.TemplateFault(t.Context(), set, workload.Template{
+			Revision: "web-1", Pod: &set.Spec.Template,
+			Passed: podset.TemplatePassed(set.Status.UpdateRevision, plan.Conditions(&set.Status), "web-1"),
+		})
+		if got != want {
 			t.Errorf("%s: fault %q, want %q", step, got, want)
 		}
 		if asked != wantAsked {
@@ -147,7 +158,7 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 
 	set.Status.UpdateRevision = "web-1"
 	set.Status.Conditions = []appsv1.StatefulSetCondition{{Type: appsv1beta1.StatefulSetTemplateInvalid, Status: corev1.ConditionTrue}}
-	r.Templates.Forget(client.ObjectKeyFromObject(set))
+	pass.Memory = &workload.Memory{}
 	check("after a restart", 1, fault)
 	answer = nil
 	check("nothing has changed", 0, fault)
@@ -155,6 +166,15 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 	check("a claim template repairs it", 1, "")
 	set.Status.Conditions = nil
 	check("at rest", 0, "")
-	r.Templates.Forget(client.ObjectKeyFromObject(set))
+	pass.Memory = &workload.Memory{}
 	check("a restart at rest", 0, "")
+}
+
+// brief is the conditions as type=status/reason.
+func brief(conditions []appsv1.StatefulSetCondition) []string {
+	out := make([]string, len(conditions))
+	for i, c := range conditions {
+		out[i] = fmt.Sprintf("%s=%s/%s", c.Type, c.Status, c.Reason)
+	}
+	return out
 }

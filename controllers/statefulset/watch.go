@@ -15,50 +15,48 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
-	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // slotName splits the name of a slot's pod.
 var slotName = regexp.MustCompile(`^(.+)-[0-9]+$`)
 
-// setOfPod is the set that controls a pod or, for one that nothing controls, the set whose slot it is named after, if there is one: a
+// ownersOfPod is the set that controls a pod or, for one that nothing controls, the set whose slot it is named after, if there is one: a
 // cluster may have any number of such pods.
-func (r *Reconciler) setOfPod(ctx context.Context, pod client.Object) (types.NamespacedName, bool) {
-	if name, ok := workload.ControllerOf(pod, Kind()); ok {
-		return name, true
-	}
+func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types.NamespacedName {
 	if metav1.GetControllerOfNoCopy(pod) != nil {
-		return types.NamespacedName{}, false
+		return r.Controller(ctx, pod)
 	}
 	parts := slotName.FindStringSubmatch(pod.GetName())
 	if parts == nil {
-		return types.NamespacedName{}, false
+		return nil
 	}
 	name := types.NamespacedName{Namespace: pod.GetNamespace(), Name: parts[1]}
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(Kind())
-	err := r.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
-	return name, !apierrors.IsNotFound(err)
+	if err := r.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
+		return nil
+	}
+	return []types.NamespacedName{name}
 }
 
-// setOfClaim is the set whose claim template and slot a claim is named after.
-func (r *Reconciler) setOfClaim(ctx context.Context, claim client.Object) (types.NamespacedName, bool) {
+// ownersOfClaim is the set whose claim template and slot a claim is named after.
+func (r *Reconciler) ownersOfClaim(ctx context.Context, claim client.Object) []types.NamespacedName {
 	parts := slotName.FindStringSubmatch(claim.GetName())
 	if parts == nil {
-		return types.NamespacedName{}, false
+		return nil
 	}
 	stored := &unstructured.UnstructuredList{}
 	stored.SetGroupVersionKind(Kind())
 	if err := r.Cache.List(ctx, stored, client.InNamespace(claim.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		return types.NamespacedName{}, false
+		return nil
 	}
 	for i := range stored.Items {
 		name := stored.Items[i].GetName()
 		if strings.HasSuffix(parts[1], "-"+name) && hasClaimTemplate(stored.Items[i].Object, parts[1], name) {
-			return types.NamespacedName{Namespace: claim.GetNamespace(), Name: name}, true
+			return []types.NamespacedName{{Namespace: claim.GetNamespace(), Name: name}}
 		}
 	}
-	return types.NamespacedName{}, false
+	return nil
 }
 
 // hasClaimTemplate says whether claims of the set, without their ordinal, are called name. It reads the set as it is stored.

@@ -54,8 +54,11 @@ func put[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion, f
 	return nil
 }
 
+// maxStash is the longest annotation that is decoded, in bytes. The API server stores no longer ones.
+const maxStash = 256 << 10
+
 // take removes the annotation from an object and returns the fields of another version in it, or nil. An annotation that cannot be
-// read, or is about a version that it should not be about, comes from somebody else: there are no fields then.
+// decoded, or is about a version that it should not be about, comes from somebody else: there are no fields then.
 func take[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion) *stash[F, Shown] {
 	text, found := object.Annotations[shared.AnnotationConversionData]
 	if !found {
@@ -68,6 +71,9 @@ func take[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion) 
 	}
 	object.Annotations = annotations
 
+	if len(text) > maxStash {
+		return nil
+	}
 	kept := &stash[F, Shown]{}
 	if err := json.Unmarshal([]byte(text), kept); err != nil || kept.APIVersion != version.String() {
 		return nil

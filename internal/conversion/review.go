@@ -12,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -47,19 +48,34 @@ func (Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// converters are the kinds whose versions differ in shape: one line for every kind of the table that is converted.
+func converters() map[schema.GroupKind]func(ctx context.Context, object []byte, version string) ([]byte, error) {
+	return map[schema.GroupKind]func(context.Context, []byte, string) ([]byte, error){
+		{Group: v1beta1.GroupVersion().Group, Kind: "CloneSet"}: CloneSet,
+	}
+}
+
 // convertAll returns the converted objects in their order; all or none.
 func convertAll(ctx context.Context, request *apiextensionsv1.ConversionRequest) ([]runtime.RawExtension, error) {
 	converted := make([]runtime.RawExtension, 0, len(request.Objects))
 	for _, object := range request.Objects {
-		var about metav1.PartialObjectMetadata
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("nobody waits for the converted objects: %w", err)
+		}
+		about := struct {
+			metav1.TypeMeta `json:",inline"`
+			Metadata        struct{ Name, Namespace string } `json:"metadata"`
+		}{}
 		if err := json.Unmarshal(object.Raw, &about); err != nil {
-			return nil, fmt.Errorf("reading an object to convert: %w", err)
+			return nil, fmt.Errorf("decoding an object to convert: %w", err)
 		}
-		name := about.Namespace + "/" + about.Name
-		if group := about.GroupVersionKind().GroupKind(); group.Group != v1beta1.GroupVersion().Group || group.Kind != "CloneSet" {
-			return nil, fmt.Errorf("%s: there is no conversion for %s", name, group)
+		name := about.Metadata.Namespace + "/" + about.Metadata.Name
+		kind := about.GroupVersionKind().GroupKind()
+		convert, ok := converters()[kind]
+		if !ok {
+			return nil, fmt.Errorf("%s: there is no conversion for %s", name, kind)
 		}
-		raw, err := CloneSet(ctx, object.Raw, request.DesiredAPIVersion)
+		raw, err := convert(ctx, object.Raw, request.DesiredAPIVersion)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -5,6 +5,7 @@ package testutil
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -16,7 +17,7 @@ import (
 
 // Write is one write on its way to the server.
 type Write struct {
-	// Verb is create, patch or delete.
+	// Verb is create, patch, apply or delete.
 	Verb        string
 	Object      client.Object
 	Subresource string
@@ -24,6 +25,8 @@ type Write struct {
 	Patch string
 	// DeleteOptions are those of a delete.
 	DeleteOptions client.DeleteOptions
+	// ApplyOptions are those of an apply.
+	ApplyOptions client.ApplyOptions
 }
 
 // Fault decides what becomes of a write: forward sends it. A fault that fails after forward loses the answer; one that fails
@@ -89,6 +92,17 @@ func newClient(builder *fake.ClientBuilder) *Client {
 			}
 			return c.send(ctx, Write{Verb: "patch", Object: object, Subresource: sub, Patch: string(body)}, func() error {
 				return to.SubResource(sub).Patch(ctx, object, patch, opts...)
+			})
+		},
+		Apply: func(ctx context.Context, to client.WithWatch, applied runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			object, ok := applied.(client.Object)
+			if !ok {
+				return fmt.Errorf("a %T is applied: only unstructured objects are", applied)
+			}
+			options := client.ApplyOptions{}
+			options.ApplyOptions(opts)
+			return c.send(ctx, Write{Verb: "apply", Object: object, ApplyOptions: options}, func() error {
+				return to.Apply(ctx, applied, opts...)
 			})
 		},
 		Delete: func(ctx context.Context, to client.WithWatch, object client.Object, opts ...client.DeleteOption) error {

@@ -27,16 +27,17 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 type options struct {
-	kinds, scenarios                     []string
-	pods, clones, recreated, sets, large int
-	runs                                 int
-	idle                                 time.Duration
-	unavailable, surge                   int      // percent
-	args                                 []string // of the operator
-	json                                 string
+	kinds, scenarios                              []string
+	pods, clones, recreated, sets, large, foreign int
+	runs                                          int
+	idle                                          time.Duration
+	unavailable, surge                            int      // percent
+	args                                          []string // of the operator
+	json                                          string
 }
 
 func main() {
@@ -58,6 +59,7 @@ func main() {
 	cmd.Flags().IntVar(&o.recreated, "recreated", 500, "how many pods the CloneSet has whose pods are replaced")
 	cmd.Flags().IntVar(&o.sets, "sets", 200, "how many small CloneSets there are")
 	cmd.Flags().IntVar(&o.large, "large", 5000, "to how many pods the CloneSet grows before restart and rest are measured")
+	cmd.Flags().IntVar(&o.foreign, "foreign", 5000, "how many pods of others there are while the memory beside them is measured")
 	cmd.Flags().IntVar(&o.runs, "runs", 3, "how often start and update are measured; medians are reported")
 	cmd.Flags().DurationVar(&o.idle, "idle", 60*time.Second, "how long the operator is watched at rest")
 	cmd.Flags().IntVar(&o.unavailable, "max-unavailable", 20, "percentage of pods updated in place at a time")
@@ -99,6 +101,9 @@ type figure struct {
 }
 
 func bench(ctx context.Context, o options) error {
+	if err := repository.EnterRoot(); err != nil {
+		return err
+	}
 	fmt.Fprintln(os.Stderr, "starting the control plane")
 	c, err := cluster.Start(ctx, cluster.Options{Audit: &cluster.Audit{}, Progress: os.Stderr})
 	if err != nil {

@@ -67,10 +67,11 @@ const (
 	replaceScenario = "replace"
 	manyScenario    = "many"
 	largeScenario   = "large"
+	foreignScenario = "foreign pods"
 )
 
 // scenarioNames are the scenarios in the order in which they are measured.
-var scenarioNames = []string{inPlaceScenario, replaceScenario, manyScenario, largeScenario}
+var scenarioNames = []string{inPlaceScenario, replaceScenario, manyScenario, largeScenario, foreignScenario}
 
 // all measures the scenarios that were asked for of every kind that was asked for.
 func (b *run) all(ctx context.Context) ([]figure, error) {
@@ -85,6 +86,7 @@ func (b *run) all(ctx context.Context) ([]figure, error) {
 		{cloneSet, replaceScenario, b.replaced},
 		{cloneSet, manyScenario, b.manySets},
 		{cloneSet, largeScenario, b.large},
+		{cloneSet, foreignScenario, b.foreign},
 	} {
 		if !slices.Contains(b.options.kinds, of.kind) || !slices.Contains(b.options.scenarios, of.scenario) {
 			continue

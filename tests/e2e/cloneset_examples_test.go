@@ -35,8 +35,8 @@ func TestCloneSetExamples(t *testing.T) {
 		"specified one by one":     specifiedOneByOne,
 		"specified with surge":     specifiedWithSurge,
 		"growing slowly":           growingSlowly,
-		"parked pods are excluded": parkedPodsAreExcluded,
-		"parked pods are counted":  parkedPodsAreCounted,
+		"parked pods are excluded": preparingDeleteIsExcluded,
+		"parked pods are counted":  preparingDeleteIsCounted,
 		"on delete":                cloneSetOnDelete,
 		"shrinking by name":        shrinkingByName,
 	} {
@@ -229,7 +229,7 @@ func eventOf(ctx context.Context, s *scenario.Clones, reason string) error {
 }
 
 // 6. A pod that waits for its preDelete hook.
-func parked(t *testing.T, exclude bool, check func(s *scenario.Clones, before map[string]scenario.Identity)) {
+func preparingDelete(t *testing.T, exclude bool, check func(s *scenario.Clones, before map[string]scenario.Identity)) {
 	t.Helper()
 	s := scenario.StartClones(t, env, 3, limits.Rules{}, scenario.CloneTemplate(finalizer().template), func(set *v1beta1.CloneSet) {
 		set.Spec.ScaleStrategy.ExcludePreparingDelete = exclude
@@ -246,14 +246,14 @@ func parked(t *testing.T, exclude bool, check func(s *scenario.Clones, before ma
 	letGo(t, s)
 }
 
-func parkedPodsAreCounted(t *testing.T) {
-	parked(t, false, func(s *scenario.Clones, before map[string]scenario.Identity) {
+func preparingDeleteIsCounted(t *testing.T) {
+	preparingDelete(t, false, func(s *scenario.Clones, before map[string]scenario.Identity) {
 		s.Rests("nobody takes its place yet", scenario.Number(0, "new", newComers(before)))
 	})
 }
 
-func parkedPodsAreExcluded(t *testing.T) {
-	parked(t, true, func(s *scenario.Clones, before map[string]scenario.Identity) {
+func preparingDeleteIsExcluded(t *testing.T) {
+	preparingDelete(t, true, func(s *scenario.Clones, before map[string]scenario.Identity) {
 		s.Rests("one takes its place", scenario.Number(1, "new", newComers(before)), scenario.Number(4, "there", scenario.Staying))
 		s.Observed("there are four", func(is v1beta1.CloneSetStatus) error {
 			if is.Replicas != 4 {

@@ -15,13 +15,11 @@ import (
 	"testing"
 	"time"
 
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
-	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
@@ -86,7 +84,7 @@ func applied(t *testing.T, file ...string) {
 		}
 		found += len(sets.Items)
 		if !slices.Contains(config.KnownKinds(), kind) {
-			t.Logf("%d objects of %s were applied, and are not waited for: nothing looks after them", len(sets.Items), kind)
+			t.Logf("%d objects of %s were applied, and are not waited for: no controller manages them", len(sets.Items), kind)
 			continue
 		}
 		for _, set := range sets.Items {
@@ -142,14 +140,4 @@ func available(set *unstructured.Unstructured) error {
 		return fmt.Errorf("the status is %v", set.Object["status"])
 	}
 	return nil
-}
-
-// defaultStorageClass makes the class for claims that name none, as clusters have one.
-func defaultStorageClass(t *testing.T) {
-	t.Helper()
-	class := simnode.StorageClass("standard", storagev1.VolumeBindingWaitForFirstConsumer, true)
-	class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
-	if err := client.IgnoreAlreadyExists(env.Client.Create(t.Context(), class)); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -9,6 +9,9 @@ package e2e_test
 import (
 	"testing"
 
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -22,4 +25,23 @@ func TestMain(m *testing.M) {
 		Nodes:   &simnode.Options{Nodes: 6, Provisioner: true},
 		After:   rightsAreNeeded,
 	}, func(e *environment.Environment) { env = e })
+}
+
+// storageClass makes the class of this suite.
+func storageClass(t *testing.T) string {
+	t.Helper()
+	if err := env.Nodes.CreateStorageClass(t.Context(), "fast", storagev1.VolumeBindingWaitForFirstConsumer, true); err != nil {
+		t.Fatal(err)
+	}
+	return "fast"
+}
+
+// defaultStorageClass makes the class for claims that name none, as clusters have one.
+func defaultStorageClass(t *testing.T) {
+	t.Helper()
+	class := simnode.StorageClass("standard", storagev1.VolumeBindingWaitForFirstConsumer, true)
+	class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
+	if err := client.IgnoreAlreadyExists(env.Client.Create(t.Context(), class)); err != nil {
+		t.Fatal(err)
+	}
 }

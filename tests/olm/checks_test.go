@@ -26,7 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/kube/anchor"
+	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 	"github.com/kruise-operator/kruise-operator/tests/framework/olm"
 	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
 )
@@ -271,16 +271,16 @@ func (w *world) setUpgradeable(version string, status metav1.ConditionStatus) {
 }
 
 const (
-	// binding is the cluster-scoped object that comes and goes with the installation; see docs/adr/0008-anchor.md.
+	// binding is the cluster-scoped object that comes and goes with the installation; see docs/adr/0008-installation-owner.md.
 	binding = service + "-system:auth-delegator"
 	sample  = "pods.sample.operator.kruise.io"
 )
 
 // sampleConfiguration makes a webhook configuration on pods as later kinds will: it would refuse every pod of its namespace once
-// nobody answers. Its only owner is the anchor.
+// nobody answers. Its only owner is the installation owner.
 func (w *world) sampleConfiguration() {
 	w.t.Helper()
-	owner, err := anchor.Find(w.t.Context(), w.Client)
+	owner, err := installowner.Find(w.t.Context(), w.Client)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ spec:
     rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 1, partition: 0}
 `
 
-// TestLifecycle is the life of the operator in a cluster that OLM looks after: installed over kinds and objects that exist,
+// TestLifecycle is the life of the operator in a cluster that OLM manages: installed over kinds and objects that exist,
 // configured, upgraded along the channel, and removed while it is dead.
 func TestLifecycle(t *testing.T) {
 	w := start(t)
@@ -205,7 +205,7 @@ func (w *world) configurations() map[string]types.UID {
 }
 
 // checkOtherOwners shows that nothing else OLM makes for a version, and deletes with it, survives an upgrade: see the ADR about the
-// anchor. Should that change, there is a better anchor.
+// installation owner. Should that change, there is a better owner.
 func (w *world) checkOtherOwners(first string, webhooksBefore map[string]types.UID) {
 	w.t.Helper()
 	labels := client.MatchingLabels{"olm.owner": packaging.CSVName(first)}

@@ -29,14 +29,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
+	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
-	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/olm"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 const (
@@ -66,13 +66,13 @@ type world struct {
 	bundles string
 	// port is where the manager beside the cluster serves webhooks, served what it serves them with.
 	port   int
-	served certs.Bundle
+	served webhookserving.Bundle
 }
 
 // start brings up the control plane, OLM and a catalog with three versions of this tree.
 func start(t *testing.T) *world {
 	t.Helper()
-	root, err := binaries.RepositoryRoot()
+	root, err := repository.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func (w *world) runManager() *cluster.Process {
 	if w.port, err = w.cluster.FreePort(); err != nil {
 		w.t.Fatal(err)
 	}
-	if w.served, err = certs.Issue(certs.Bundle{}, []string{"127.0.0.1"}, time.Now()); err != nil {
+	if w.served, err = webhookserving.Issue(webhookserving.Bundle{}, []string{"127.0.0.1"}, time.Now()); err != nil {
 		w.t.Fatal(err)
 	}
 	mounted := w.t.TempDir()

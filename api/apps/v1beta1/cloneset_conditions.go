@@ -21,7 +21,7 @@ const (
 	// CloneSetReconciling is True while pods are being created, updated or deleted or become available. Otherwise its reason says
 	// why nothing moves. Tools that wait for an object look at it and at Stalled.
 	CloneSetReconciling CloneSetConditionType = "Reconciling"
-	// CloneSetStalled is True when nothing can move until the user changes something.
+	// CloneSetStalled is True when nothing can move until the user changes something, or a pod will hardly become ready by itself.
 	CloneSetStalled CloneSetConditionType = "Stalled"
 	// CloneSetTemplateInvalid is present and True while the server finds faults in the pod template; the message lists them.
 	CloneSetTemplateInvalid CloneSetConditionType = "TemplateInvalid"

@@ -20,7 +20,7 @@ const (
 	StatefulSetProgressing appsv1.StatefulSetConditionType = "Progressing"
 	// StatefulSetReconciling is True while Progressing is. Tools that wait for an object look at it and at Stalled.
 	StatefulSetReconciling appsv1.StatefulSetConditionType = "Reconciling"
-	// StatefulSetStalled is True when nothing can move until the user changes something.
+	// StatefulSetStalled is True when nothing can move until the user changes something, or a pod will hardly become ready by itself.
 	StatefulSetStalled appsv1.StatefulSetConditionType = "Stalled"
 	// StatefulSetTemplateInvalid is present and True while the server finds faults in the pod template; the message lists them. It is
 	// asked when the template changes. Pods can be created all the same only if something corrects them at admission.
@@ -66,6 +66,15 @@ const (
 	ReasonReconciliationPaused = "ReconciliationPaused"
 	// ReasonClaimsCannotFollow: volume claims differ from their template in a way that no update can change.
 	ReasonClaimsCannotFollow = "ClaimsCannotFollow"
+	// ReasonImagePullFailed: the image of a container could not be pulled for 30 seconds; the message names pod, container and image.
+	ReasonImagePullFailed = "ImagePullFailed"
+	// ReasonContainerConfigError: a container could not be created for 30 seconds, for example because it reads a ConfigMap that does not
+	// exist.
+	ReasonContainerConfigError = "ContainerConfigError"
+	// ReasonCrashLoop: a container has crashed three times.
+	ReasonCrashLoop = "CrashLoop"
+	// ReasonUnschedulable: no node fitted a pod for five minutes.
+	ReasonUnschedulable = "Unschedulable"
 	// ReasonNotStalled: nothing needs the user.
 	ReasonNotStalled = "NotStalled"
 	// ReasonEnoughAvailable: no more pods are unavailable than an update may take away.

@@ -1,15 +1,17 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire works on objects as clients sent them: JSON that may hold fields our types do not know, and values our types
-// cannot read. Admission and conversion read and edit them here so that nothing a client wrote is lost, and so that a value that cannot be
-// read is refused with its path instead of reaching a cache that could not read it either.
+// Package wire works on objects as clients sent them: JSON that may hold fields our types do not know, and values that our types cannot
+// hold. Admission and conversion decode and edit them here so that nothing a client wrote is lost, and so that a value that cannot be
+// decoded is refused with its path instead of reaching a cache that could not decode it either.
 package wire
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,8 +24,8 @@ import (
 // Decode reads raw into a pointer to one of our types, by the rules of the API server (field names are case-sensitive).
 //
 // unknown are the paths of fields that the type does not have, and of fields that occur twice; they are left out of the result.
-// Values of the wrong type are returned as errors that carry their path, their value and what is expected; they are left out of
-// the result too.
+// Values of the wrong type are returned as errors that carry their path, their value and what is expected, the first MaxErrors of them;
+// all of them are left out of the result.
 func Decode(raw []byte, into any) (unknown []string, errs field.ErrorList) {
 	strict, err := kjson.UnmarshalStrict(raw, into)
 	for _, e := range strict {
@@ -35,25 +37,30 @@ func Decode(raw []byte, into any) (unknown []string, errs field.ErrorList) {
 		return unknown, nil
 	}
 
-	// The decoder stops at the first value it cannot read and names its field without indexes. The walk below finds all of them.
+	// The decoder stops at the first value of a wrong type and names its field without indexes. The walk below finds all of them.
 	var value any
 	if syntax := kjson.UnmarshalCaseSensitivePreserveInts(raw, &value); syntax != nil {
 		return nil, field.ErrorList{field.Invalid(nil, "", fmt.Sprintf("is not JSON: %v", syntax))}
 	}
-	errs, readable := mistyped(value, reflect.TypeOf(into), nil)
-	if len(errs) == 0 {
+	w := walk{}
+	decodable := w.mistyped(value, reflect.TypeOf(into), nil)
+	if len(w.errs) == 0 {
 		return unknown, field.ErrorList{field.Invalid(nil, "", err.Error())}
 	}
-	if readable {
-		if err := reread(value, into); err != nil {
-			return unknown, append(errs, field.Invalid(nil, "", err.Error()))
+	if decodable {
+		if err := decodeAgain(value, into); err != nil {
+			return unknown, append(w.errs, field.Invalid(nil, "", err.Error()))
 		}
 	}
-	return unknown, errs
+	sortByField(w.errs)
+	return unknown, w.errs
 }
 
-// reread fills into with what is left of an object without its unreadable values.
-func reread(value, into any) error {
+// MaxErrors is how many errors are returned about one object. More would not help anybody, and a client could ask for any number.
+const MaxErrors = 50
+
+// decodeAgain fills into with what is left of an object without its values of wrong types.
+func decodeAgain(value, into any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -62,58 +69,81 @@ func reread(value, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 }
 
-// mistyped returns every value that cannot be read as the Go type at its place, and takes it out of the object that holds it; in a
-// list, null takes its place. It says whether the value itself can be read then.
-func mistyped(value any, t reflect.Type, path *field.Path) (errs field.ErrorList, readable bool) {
+// walk goes through an object and looks for values of wrong types.
+type walk struct{ errs field.ErrorList }
+
+// mistyped takes every value that does not fit the Go type at its place out of the object that holds it; in a list, null takes its place.
+// It says whether the value itself can be decoded then.
+func (w *walk) mistyped(value any, t reflect.Type, path *field.Path) bool {
 	if value == nil {
-		return nil, true // null leaves a field as it is
+		return true // null leaves a field as it is
 	}
 	if t.Kind() == reflect.Pointer {
-		return mistyped(value, t.Elem(), path)
+		return w.mistyped(value, t.Elem(), path)
 	}
 	if decodesItself(t) || !composite(t) {
-		if readsAs(value, t) {
-			return nil, true
-		}
-		return field.ErrorList{wrong(value, t, path)}, false
+		return readsAs(value, t) || w.wrong(value, t, path)
 	}
 
 	members, isObject := value.(map[string]any)
 	items, isList := value.([]any)
 	if wantsList := t.Kind() == reflect.Slice; wantsList && !isList || !wantsList && !isObject {
-		return field.ErrorList{wrong(value, t, path)}, false
-	}
-	look := func(v any, t reflect.Type, path *field.Path) bool {
-		found, ok := mistyped(v, t, path)
-		errs = append(errs, found...)
-		return ok
+		return w.wrong(value, t, path)
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		for name, member := range fieldsOf(t) {
-			if v, found := members[name]; found && !look(v, member, child(path, name)) {
+		fields := fieldsOf(t)
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if v, found := members[name]; found && !w.mistyped(v, fields[name], child(path, name)) {
 				delete(members, name)
 			}
 		}
 	case reflect.Map:
-		for key, v := range members {
-			if !look(v, t.Elem(), path.Key(key)) {
+		for _, key := range slices.Sorted(maps.Keys(members)) {
+			if !w.mistyped(members[key], t.Elem(), path.Key(key)) {
 				delete(members, key)
 			}
 		}
 	case reflect.Slice:
 		for i, v := range items {
-			if !look(v, t.Elem(), path.Index(i)) {
+			if !w.mistyped(v, t.Elem(), path.Index(i)) {
 				items[i] = nil
 			}
 		}
 	}
-	sortByField(errs)
-	return errs, true
+	return true
 }
 
-// readsAs says whether a value that has no parts can be read as a type.
+// wrong notes a value of a wrong type. It returns false.
+func (w *walk) wrong(value any, t reflect.Type, path *field.Path) bool {
+	if len(w.errs) < MaxErrors {
+		w.errs = append(w.errs, field.TypeInvalid(path, brief(value), "must be "+expected(t)))
+	}
+	return false
+}
+
+// brief is a value for a message: cut off where it is long.
+func brief(value any) any {
+	const most = 256
+	text, isText := value.(string)
+	if !isText {
+		raw, err := json.Marshal(value)
+		if err != nil || len(raw) <= most {
+			return value
+		}
+		text = string(raw)
+	}
+	if len(text) <= most {
+		return value
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// readsAs says whether a value that has no parts can be decoded as a type.
 func readsAs(value any, t reflect.Type) bool {
+	if _, isText := value.(string); isText && t.Kind() == reflect.String && !decodesItself(t) {
+		return true
+	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		return false
@@ -121,7 +151,7 @@ func readsAs(value any, t reflect.Type) bool {
 	return kjson.UnmarshalCaseSensitivePreserveInts(text, reflect.New(t).Interface()) == nil
 }
 
-// composite tells types that are walked into from types that are read whole. A []byte is text in JSON.
+// composite tells types that are walked into from types that are decoded whole. A []byte is text in JSON.
 func composite(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct, reflect.Map:
@@ -159,10 +189,6 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		}
 	}
 	return fields
-}
-
-func wrong(value any, t reflect.Type, path *field.Path) *field.Error {
-	return field.TypeInvalid(path, value, "must be "+expected(t))
 }
 
 // expected says in words what a type accepts.

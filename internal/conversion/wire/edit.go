@@ -4,9 +4,11 @@
 package wire
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -37,52 +39,74 @@ func Merge(raw []byte, before, after any) ([]byte, error) {
 	return merged, nil
 }
 
-// Restore copies the named fields of the spec from old to raw where raw leaves them out or has null. Fields that raw names,
-// empty ones too, stay.
-func Restore(raw, old []byte, names ...string) ([]byte, error) {
-	kept, now, err := specs(old, raw)
-	if err != nil {
-		return nil, err
+// Part is an object without most of its metadata, its status and some fields of its spec: what defaults are about.
+type Part struct {
+	Metadata struct {
+		Labels json.RawMessage `json:"labels,omitempty"`
+	} `json:"metadata"`
+	// Spec is nil when the object has none.
+	Spec map[string]json.RawMessage `json:"spec,omitzero"`
+}
+
+// PartOf returns the part of raw that has the labels, and the spec without the named fields.
+func PartOf(raw []byte, without ...string) (*Part, error) {
+	part := &Part{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, part); err != nil {
+		return nil, fmt.Errorf("decoding the spec: %w", err)
 	}
-	missing := map[string]any{}
+	for _, name := range without {
+		delete(part.Spec, name)
+	}
+	return part, nil
+}
+
+// With returns the part with the named fields of the spec of old where it leaves them out or has null. Fields that it names, empty ones
+// too, stay.
+func (p *Part) With(old *Part, names ...string) *Part {
+	result := &Part{Metadata: p.Metadata, Spec: maps.Clone(p.Spec)}
 	for _, name := range names {
-		if now[name] == nil && kept[name] != nil {
-			missing[name] = kept[name]
+		if absent(p.Spec[name]) && !absent(old.Spec[name]) {
+			if result.Spec == nil {
+				result.Spec = map[string]json.RawMessage{}
+			}
+			result.Spec[name] = old.Spec[name]
 		}
 	}
-	if len(missing) == 0 {
-		return raw, nil
-	}
-	change, err := json.Marshal(map[string]any{"spec": missing})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the fields to restore: %w", err)
-	}
-	restored, err := jsonpatch.MergePatch(raw, change)
-	if err != nil {
-		return nil, fmt.Errorf("restoring fields: %w", err)
-	}
-	return restored, nil
+	return result
 }
+
+// Size is how many bytes of JSON the part has.
+func (p *Part) Size() int {
+	size := len(p.Metadata.Labels)
+	for _, value := range p.Spec {
+		size += len(value)
+	}
+	return size
+}
+
+func absent(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
 
 // SameSpec says whether two objects have the same spec, byte order and white space aside.
 func SameSpec(a, b []byte) bool {
-	one, other, err := specs(a, b)
-	return err == nil && reflect.DeepEqual(one, other)
-}
-
-func specs(a, b []byte) (one, other map[string]any, err error) {
 	type object struct {
-		Spec map[string]any `json:"spec"`
+		Spec json.RawMessage `json:"spec"`
 	}
 	var x, y object
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(a, &x); err != nil {
-		return nil, nil, fmt.Errorf("reading the spec: %w", err)
+	if kjson.UnmarshalCaseSensitivePreserveInts(a, &x) != nil || kjson.UnmarshalCaseSensitivePreserveInts(b, &y) != nil {
+		return false
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(b, &y); err != nil {
-		return nil, nil, fmt.Errorf("reading the spec: %w", err)
+	if bytes.Equal(x.Spec, y.Spec) {
+		return true
 	}
-	return x.Spec, y.Spec, nil
+	var one, other any
+	if absent(x.Spec) != absent(y.Spec) || absent(x.Spec) {
+		return absent(x.Spec) == absent(y.Spec)
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(x.Spec, &one) == nil &&
+		kjson.UnmarshalCaseSensitivePreserveInts(y.Spec, &other) == nil && reflect.DeepEqual(one, other)
 }
+
+const specField = "spec"
 
 func sortByField(errs field.ErrorList) {
 	slices.SortStableFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })

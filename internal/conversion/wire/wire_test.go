@@ -121,29 +121,37 @@ func TestMergeTouchesOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-func TestRestore(t *testing.T) {
+func TestPartWithFieldsOfTheStoredObject(t *testing.T) {
 	const old = `{"spec":{"reserveOrdinals":[1,"3-4"],"ordinals":{"start":0},"lifecycle":{"preDelete":{"labelsHandler":{"a":"b"}}},"replicas":3}}`
 	cases := map[string]struct{ raw, want string }{
 		"what is left out comes back": {
 			raw:  `{"spec":{"replicas":5}}`,
-			want: `{"spec":{"replicas":5,"reserveOrdinals":[1,"3-4"],"lifecycle":{"preDelete":{"labelsHandler":{"a":"b"}}}}}`,
+			want: `{"metadata":{},"spec":{"replicas":5,"reserveOrdinals":[1,"3-4"],"lifecycle":{"preDelete":{"labelsHandler":{"a":"b"}}}}}`,
 		},
 		"null comes back": {
 			raw:  `{"spec":{"reserveOrdinals":null,"lifecycle":{}}}`,
-			want: `{"spec":{"reserveOrdinals":[1,"3-4"],"lifecycle":{}}}`,
+			want: `{"metadata":{},"spec":{"reserveOrdinals":[1,"3-4"],"lifecycle":{}}}`,
 		},
 		"what is named stays, an empty list too": {
 			raw:  `{"spec":{"reserveOrdinals":[],"lifecycle":{"preNormal":{}}}}`,
-			want: `{"spec":{"reserveOrdinals":[],"lifecycle":{"preNormal":{}}}}`,
+			want: `{"metadata":{},"spec":{"reserveOrdinals":[],"lifecycle":{"preNormal":{}}}}`,
 		},
 		"an object without a spec gets one": {
 			raw:  `{"metadata":{"name":"a"}}`,
-			want: `{"metadata":{"name":"a"},"spec":{"reserveOrdinals":[1,"3-4"],"lifecycle":{"preDelete":{"labelsHandler":{"a":"b"}}}}}`,
+			want: `{"metadata":{},"spec":{"reserveOrdinals":[1,"3-4"],"lifecycle":{"preDelete":{"labelsHandler":{"a":"b"}}}}}`,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := wire.Restore([]byte(tc.raw), []byte(old), "reserveOrdinals", "lifecycle", "absent")
+			is, err := wire.PartOf([]byte(tc.raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			was, err := wire.PartOf([]byte(old))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.Marshal(is.With(was, "reserveOrdinals", "lifecycle", "absent"))
 			if err != nil {
 				t.Fatal(err)
 			}

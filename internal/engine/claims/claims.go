@@ -87,7 +87,7 @@ func Mounts(spec *corev1.PodSpec, claim string) bool {
 
 // Retention says when claims are deleted; a false field keeps them.
 type Retention struct {
-	// WhenScaled deletes a claim once its slot is not wanted any more and its pod is gone.
+	// WhenScaled deletes a claim once the workload does not ask for its slot any more and its pod is gone.
 	WhenScaled bool
 	// WhenDeleted deletes a claim with its workload.
 	WhenDeleted bool
@@ -116,11 +116,11 @@ func PodReference(pod *corev1.Pod) metav1.OwnerReference {
 // Owners returns the references that a claim should have, and whether it has something else now. References to the workload
 // and to the pod are as the policy says, all others stay:
 //
-//	whenScaled  whenDeleted  while the slot is wanted  when it is not (condemned)
-//	Retain      Retain       none                      none
-//	Retain      Delete       the workload              the workload
-//	Delete      Retain       none                      the pod
-//	Delete      Delete       the workload              the pod
+//	whenScaled  whenDeleted  while the slot is asked for  when it is not (condemned)
+//	Retain      Retain       none                         none
+//	Retain      Delete       the workload                 the workload
+//	Delete      Retain       none                         the pod
+//	Delete      Delete       the workload                 the pod
 func (r Retention) Owners(claim *corev1.PersistentVolumeClaim, who Owned, condemned bool) (owners []metav1.OwnerReference, changed bool) {
 	byPod := r.WhenScaled && condemned
 	bySet := r.WhenDeleted && !byPod
@@ -146,6 +146,22 @@ func (r Retention) Owners(claim *corev1.PersistentVolumeClaim, who Owned, condem
 		owners, changed = append(owners, who.Pod), true
 	}
 	return owners, changed
+}
+
+// Reown is the merge patch that gives a claim the references that Owners asks for. Changed is false when it has them, and for a claim that
+// is terminating: what becomes of that one is decided.
+func (r Retention) Reown(claim *corev1.PersistentVolumeClaim, who Owned, condemned bool) (patch []byte, changed bool, err error) {
+	owners, changed := r.Owners(claim, who, condemned)
+	if !changed || claim.DeletionTimestamp != nil {
+		return nil, false, nil
+	}
+	patch, err = OwnersPatch(claim, owners)
+	return patch, true, err
+}
+
+// OwnedBy says that the object with the UID is one of the claim's owners.
+func OwnedBy(claim *corev1.PersistentVolumeClaim, uid types.UID) bool {
+	return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
 // Stale says that the claim is about to be deleted together with an earlier pod of the same name, so that a pod must not
@@ -226,7 +242,7 @@ func patch(claim *corev1.PersistentVolumeClaim, metadata, spec map[string]any) (
 }
 
 // Status counts the claims of pods against the templates, one entry for each template in that order. pods are the names of the
-// existing pods whose slot is wanted.
+// existing pods whose slot the workload asks for.
 func (t Template) Status(pods []string, claims map[string]*corev1.PersistentVolumeClaim) []appsv1beta1.VolumeClaimStatus {
 	statuses := make([]appsv1beta1.VolumeClaimStatus, len(t.Claims))
 	for i := range t.Claims {

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 // Subresources of a pod that requests go to.
@@ -18,28 +20,23 @@ const (
 	SubresourceResize = "resize"
 )
 
-// Request is one patch of a pod.
-type Request struct {
-	// Subresource is "" for the pod itself, "status" or "resize".
-	Subresource string
-	// Type is the media type of the patch.
-	Type types.PatchType
-	// Body renders the patch. The server refuses it with a conflict unless the pod still has the same UID and the given
-	// resourceVersion. An empty resourceVersion ties it to the UID alone, and so does Fresh.
-	Body func(resourceVersion string) ([]byte, error)
-}
-
 // Requests renders the Edit as patches of the pod it was made for, in the order in which they have to be sent. Each later one
 // takes the resourceVersion that the one before returned.
 //
 // The patches are strategic merges: conditions are keyed by type and containers by name, so what others wrote stays. Lists
 // keep the order the pod has, because the server takes a changed order of containers for a forbidden change.
-func (e Edit) Requests(pod *corev1.Pod) []Request {
+//
+// An Edit is of pods: for any other object the requests fail.
+func (e Edit) Requests(object planning.Object) []planning.Request {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return []planning.Request{{Body: func(string) ([]byte, error) { return nil, fmt.Errorf("an edit of a pod is asked of a %T", object) }}}
+	}
 	metadata := func(p *patch) { e.addMetadata(p, pod) }
 	conditions := func(p *patch) { e.addConditions(p, pod) }
-	var requests []Request
+	var requests []planning.Request
 	add := func(subresource string, parts ...func(*patch)) {
-		requests = append(requests, Request{
+		requests = append(requests, planning.Request{
 			Subresource: subresource,
 			Type:        types.StrategicMergePatchType,
 			Body: func(resourceVersion string) ([]byte, error) {

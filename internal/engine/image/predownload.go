@@ -6,7 +6,6 @@ package image
 import (
 	"fmt"
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
@@ -48,6 +48,16 @@ type Workload struct {
 	UpdatedReady int32
 	// Current and Update are the revisions between which the rollout goes; the same when there is none.
 	Current, Update revision.Revision
+}
+
+// WorkloadOf describes a workload by its parsed spec, its settings and what was observed of it. counts are those of its status.
+func WorkloadOf(spec *podset.Spec, settings Settings, s *podset.Snapshot, counts podset.Counts) *Workload {
+	return &Workload{
+		Namespace: spec.Namespace, Owner: spec.Owner, Selector: spec.LabelSelector,
+		Replicas: int32(spec.Replicas), Partition: int32(spec.Partition), MaxUnavailable: int32(spec.MaxUnavailable),
+		OnDelete: spec.OnDelete, Policy: spec.PodUpdatePolicy, InPlace: spec.InPlace, Settings: settings,
+		UpdatedReady: counts.UpdatedReady, Current: s.Current, Update: s.Update,
+	}
 }
 
 // State says what pulling ahead is at.
@@ -91,11 +101,11 @@ func (d Decision) Writes() bool { return len(d.Delete)+len(d.Create) > 0 || d.Re
 //  4. there is a job for each container whose image changes.
 //
 // Jobs of other revisions go in any case. That a revision is labeled as not being worth it binds nobody: a workload that has grown since is
-// decided about anew.
+// decided about again.
 func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 	var d Decision
 	rollout := w.Current.Name != w.Update.Name
-	hash := hashOf(w.Update)
+	hash := w.Update.Hash()
 	exist := map[string]bool{}
 	for _, job := range jobs {
 		exist[job.Name] = true
@@ -210,16 +220,6 @@ func sandbox(template *corev1.PodTemplateSpec) *v1beta1.SandboxConfig {
 		return nil
 	}
 	return &v1beta1.SandboxConfig{Labels: maps.Clone(template.Labels), Annotations: maps.Clone(template.Annotations)}
-}
-
-// hashOf is the hash of a revision, as the revision itself says it or as its name ends.
-func hashOf(r revision.Revision) string {
-	if r.Object != nil {
-		if hash := r.Object.Labels[shared.LabelRevisionHash]; hash != "" {
-			return hash
-		}
-	}
-	return r.Name[strings.LastIndexByte(r.Name, '-')+1:]
 }
 
 // recorded says whether the revision remembers a decision. Only the value that is documented counts.

@@ -272,11 +272,3 @@ func TestNewJob(t *testing.T) {
 		t.Errorf("the workload was changed:\n%s", diff)
 	}
 }
-
-// A revision whose object is not known yet is called by its name.
-func TestHashOf(t *testing.T) {
-	r := revision.Revision{Name: "my-web-5875b4cdfb"}
-	if got := hashOf(r); got != "5875b4cdfb" {
-		t.Errorf("the hash is %q", got)
-	}
-}

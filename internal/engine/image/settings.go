@@ -11,6 +11,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
 // Settings are what a workload says about pulling images ahead of its updates.
@@ -24,8 +25,8 @@ type Settings struct {
 }
 
 // ReadSettings reads the fields of strategy, which may be nil, and where one is not set the annotation of the workload that stands for it.
-// Without either a job runs on one node at a time for at most 300 seconds, and begins at once. What cannot be read counts as not set; faults say so, one
-// sentence each.
+// Without either a job runs on one node at a time for at most 300 seconds, and begins at once. What cannot be parsed counts as not set;
+// faults say so, one sentence each.
 func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int32) (s Settings, faults []string) {
 	if strategy == nil {
 		strategy = &shared.InPlaceUpdateStrategy{}
@@ -64,6 +65,19 @@ func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string
 			return n, err == nil
 		})
 	return s, faults
+}
+
+// Parse is ReadSettings for a workload whose feature gate may be off. What has no effect is added to ignored.
+func Parse(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int, gateOn bool, ignored *conditions.Ignored) Settings {
+	if !gateOn {
+		for _, field := range Said(strategy, annotations) {
+			ignored.ByGate(field, "PreDownloadImageForInPlaceUpdate")
+		}
+		return Settings{}
+	}
+	settings, faults := ReadSettings(strategy, annotations, int32(max(replicas, 0)))
+	ignored.Unparsable = append(ignored.Unparsable, faults...)
+	return settings
 }
 
 // Said names the fields and annotations by which a workload says something about pulling images ahead.

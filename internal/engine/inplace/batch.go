@@ -230,6 +230,21 @@ func filter[V any](m map[string]V, keep func(string) bool) map[string]V {
 	return out
 }
 
+// copyUnproven copies what is known of containers whose restart is not proven yet: they stay part of the next update.
+func (r *run) copyUnproven(
+	pod *corev1.Pod, report report, now time.Time, statuses *map[string]shared.InPlaceContainerStatus, evidence *shared.InPlaceEvidence,
+) {
+	for name, status := range r.LastContainerStatuses {
+		if r.effectOn(pod, name, report, now).proven {
+			continue
+		}
+		put(statuses, name, status)
+		if known, ok := r.evidence.Containers[name]; ok {
+			put(&evidence.Containers, name, known)
+		}
+	}
+}
+
 func put[V any](m *map[string]V, key string, value V) {
 	if *m == nil {
 		*m = map[string]V{}

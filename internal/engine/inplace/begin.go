@@ -188,15 +188,7 @@ func readLeftover(pod *corev1.Pod, now time.Time) leftover {
 
 	l.evidence.Generation = earlier.evidence.Generation
 	report := readReport(pod)
-	for name, status := range earlier.LastContainerStatuses {
-		if earlier.effectOn(pod, name, report, now).proven {
-			continue
-		}
-		put(&l.statuses, name, status)
-		if evidence, ok := earlier.evidence.Containers[name]; ok {
-			put(&l.evidence.Containers, name, evidence)
-		}
-	}
+	earlier.copyUnproven(pod, report, now, &l.statuses, &l.evidence)
 	l.env = earlier.UpdateEnvFromMetadata && len(earlier.staleEnvironment(pod, report, now)) > 0
 	l.resources = earlier.UpdateResources && (!earlier.observed(pod) || !resized(pod))
 	return l

@@ -107,6 +107,15 @@ func Finish(pod *corev1.Pod, now time.Time) edit.Edit {
 	return e
 }
 
+// Began is when the last update of the pod in place began; zero if there was none, or if its annotation cannot be decoded.
+func Began(pod *corev1.Pod) time.Time {
+	update, found, err := readRun(pod)
+	if err != nil || !found {
+		return time.Time{}
+	}
+	return update.UpdateTimestamp.Time
+}
+
 func malformed(err error) Status {
 	return Status{Progress: Blocked, Reason: ReasonMalformed, Message: err.Error()}
 }

@@ -54,32 +54,10 @@ func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 		return refuse("the revision of the pod is no longer recorded, so it cannot be compared with the new one")
 	}
 	a, b := podtemplate.Defaulted(old), podtemplate.Defaulted(target)
-	if !sameNames(a.Spec.Containers, b.Spec.Containers) {
-		return refuse("spec.template.spec.containers changed: containers cannot be added, removed, renamed or moved in place")
-	}
-	d := Difference{
-		InPlace:   true,
-		Images:    map[string]string{},
-		Resources: map[string]corev1.ResourceRequirements{},
-	}
 	qosBefore, qosAfter := qosClass(&a.Spec), qosClass(&b.Spec)
-	for i := range b.Spec.Containers {
-		before, after := &a.Spec.Containers[i], &b.Spec.Containers[i]
-		path := fmt.Sprintf("spec.template.spec.containers[%d]", i)
-		if before.Image != after.Image {
-			d.Images[after.Name] = after.Image
-			before.Image = after.Image
-		}
-		if !equality.Semantic.DeepEqual(before.Resources, after.Resources) {
-			if why := notResizable(path, before.Resources, after.Resources, o); why != "" {
-				return refuse(why)
-			}
-			d.Resources[after.Name] = *after.Resources.DeepCopy()
-			before.Resources = after.Resources
-		}
-		if field := changedField(before, after); field != "" {
-			return refuse(path + "." + field + " changed: only image, resources and metadata can change in place")
-		}
+	d := CompareContainers("spec.template.spec.containers", a.Spec.Containers, b.Spec.Containers, o)
+	if !d.InPlace {
+		return d
 	}
 	if len(d.Resources) > 0 && qosBefore != qosAfter {
 		return refuse(fmt.Sprintf("the QoS class would change from %s to %s: it is fixed for the life of a pod", qosBefore, qosAfter))
@@ -98,6 +76,40 @@ func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 		}
 	}
 	d.MetadataOnly = len(d.Images)+len(d.Resources)+len(reads) == 0
+	return d
+}
+
+// CompareContainers is the part of Compare that is about main containers, for those who have no whole template. The lists have their defaults
+// filled in; path is the field that holds them, for the reason. MetadataOnly says that none of the containers differs. That the QoS class of a
+// pod stays the same where resources differ is for the caller to see to.
+func CompareContainers(path string, old, target []corev1.Container, o Options) Difference {
+	if !sameNames(old, target) {
+		return refuse(path + " changed: containers cannot be added, removed, renamed or moved in place")
+	}
+	d := Difference{
+		InPlace:   true,
+		Images:    map[string]string{},
+		Resources: map[string]corev1.ResourceRequirements{},
+	}
+	for i := range target {
+		before, after := old[i], &target[i]
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if before.Image != after.Image {
+			d.Images[after.Name] = after.Image
+			before.Image = after.Image
+		}
+		if !equality.Semantic.DeepEqual(before.Resources, after.Resources) {
+			if why := notResizable(at, before.Resources, after.Resources, o); why != "" {
+				return refuse(why)
+			}
+			d.Resources[after.Name] = *after.Resources.DeepCopy()
+			before.Resources = after.Resources
+		}
+		if field := changedField(&before, after); field != "" {
+			return refuse(at + "." + field + " changed: only image, resources and metadata can change in place")
+		}
+	}
+	d.MetadataOnly = len(d.Images)+len(d.Resources) == 0
 	return d
 }
 

@@ -34,52 +34,68 @@ func readRun(pod *corev1.Pod) (r run, found bool, err error) {
 	if !found {
 		return run{}, false, nil
 	}
-	if err := json.Unmarshal([]byte(raw), &r.InPlaceUpdateState); err != nil {
-		return run{}, true, fmt.Errorf("reading annotation %s: %w", shared.AnnotationInPlaceState, err)
+	r, err = decodeRun([]byte(raw), []byte(pod.Annotations[shared.AnnotationInPlaceEvidence]))
+	if err != nil {
+		return run{}, true, fmt.Errorf("decoding annotation %s: %w", shared.AnnotationInPlaceState, err)
 	}
-	if err := json.Unmarshal([]byte(raw), &r.unknown); err != nil {
-		return run{}, true, fmt.Errorf("reading annotation %s: %w", shared.AnnotationInPlaceState, err)
+	return r, true, nil
+}
+
+// decodeRun decodes an update from its state and its evidence.
+func decodeRun(state, evidence []byte) (r run, err error) {
+	if err := json.Unmarshal(state, &r.InPlaceUpdateState); err != nil {
+		return run{}, err
+	}
+	if err := json.Unmarshal(state, &r.unknown); err != nil {
+		return run{}, err
 	}
 	fields := reflect.TypeFor[shared.InPlaceUpdateState]()
 	for i := range fields.NumField() {
 		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
 		delete(r.unknown, name)
 	}
-	var evidence shared.InPlaceEvidence
-	if json.Unmarshal([]byte(pod.Annotations[shared.AnnotationInPlaceEvidence]), &evidence) == nil && evidence.Revision == r.Revision {
-		r.evidence = evidence
+	var noted shared.InPlaceEvidence
+	if json.Unmarshal(evidence, &noted) == nil && noted.Revision == r.Revision {
+		r.evidence = noted
 	}
-	return r, true, nil
+	return r, nil
 }
 
 // write adds the annotations to the Edit that begins a batch. The evidence holds the generation that this very Edit makes.
 func (r run) write(e *edit.Edit, pod *corev1.Pod) error {
-	state, err := json.Marshal(r.InPlaceUpdateState)
+	state, evidence, err := r.encode(pod.Generation, e.Generation(pod))
 	if err != nil {
-		return fmt.Errorf("writing annotation %s: %w", shared.AnnotationInPlaceState, err)
+		return fmt.Errorf("encoding annotation %s: %w", shared.AnnotationInPlaceState, err)
+	}
+	e.SetAnnotation(shared.AnnotationInPlaceState, string(state))
+	remove(e, pod, shared.AnnotationInPlaceStateLegacy)
+	if evidence == nil {
+		remove(e, pod, shared.AnnotationInPlaceEvidence)
+		return nil
+	}
+	e.SetAnnotation(shared.AnnotationInPlaceEvidence, string(evidence))
+	return nil
+}
+
+// encode returns the update as its state and its evidence, given the pod's generation before the edit that begins a batch and after it. There
+// is no evidence where there is nothing to prove.
+func (r run) encode(before, after int64) (state, evidence []byte, err error) {
+	if state, err = json.Marshal(r.InPlaceUpdateState); err != nil {
+		return nil, nil, err
 	}
 	if len(r.unknown) > 0 {
 		rest, err := json.Marshal(r.unknown)
 		if err != nil {
-			return fmt.Errorf("writing annotation %s: %w", shared.AnnotationInPlaceState, err)
+			return nil, nil, err
 		}
 		state = append(append(state[:len(state)-1], ','), rest[1:]...)
 	}
-	e.SetAnnotation(shared.AnnotationInPlaceState, string(state))
-	remove(e, pod, shared.AnnotationInPlaceStateLegacy)
-
-	generation := e.Generation(pod)
-	if generation == pod.Generation && len(r.evidence.Containers) == 0 {
-		remove(e, pod, shared.AnnotationInPlaceEvidence)
-		return nil
+	if after == before && len(r.evidence.Containers) == 0 {
+		return state, nil, nil
 	}
-	r.evidence.Revision, r.evidence.Generation = r.Revision, generation
-	evidence, err := json.Marshal(r.evidence)
-	if err != nil {
-		return fmt.Errorf("writing annotation %s: %w", shared.AnnotationInPlaceEvidence, err)
-	}
-	e.SetAnnotation(shared.AnnotationInPlaceEvidence, string(evidence))
-	return nil
+	r.evidence.Revision, r.evidence.Generation = r.Revision, after
+	evidence, err = json.Marshal(r.evidence)
+	return state, evidence, err
 }
 
 // pending is what later batches have to change.

@@ -59,6 +59,17 @@ func AllHooked(h *shared.LifecycleHook, pod *corev1.Pod) bool {
 	return true
 }
 
+// PreNormalDone says that nothing of the preNormal hook is missing on the pod, so that it may become normal. Without such a hook nothing
+// is. Hooks may be nil.
+func PreNormalDone(hooks *shared.Lifecycle, pod *corev1.Pod) bool {
+	return hooks == nil || hooks.PreNormal == nil || AllHooked(hooks.PreNormal, pod)
+}
+
+// MarksNotReady says that a hook at which pods wait before a deletion or an update takes them out of service. Hooks may be nil.
+func MarksNotReady(hooks *shared.Lifecycle) bool {
+	return hooks != nil && (marksNotReady(hooks.PreDelete) || marksNotReady(hooks.InPlaceUpdate))
+}
+
 func has(pod *corev1.Pod, key, value string) bool {
 	actual, ok := pod.Labels[key]
 	return ok && actual == value
@@ -72,6 +83,17 @@ func To(pod *corev1.Pod, to shared.LifecycleState, now time.Time) edit.Edit {
 		e.SetAnnotation(shared.AnnotationLifecycleTimestamp, now.UTC().Format(time.RFC3339))
 	}
 	return e
+}
+
+// Begin gives a pod that is yet to be created its first state: Normal, or PreparingNormal until its preNormal hook is done. Its labels and
+// annotations must not be nil.
+func Begin(pod *corev1.Pod, normal bool, now time.Time) {
+	state := shared.StatePreparingNormal
+	if normal {
+		state = shared.StateNormal
+	}
+	pod.Labels[shared.LabelLifecycleState] = string(state)
+	pod.Annotations[shared.AnnotationLifecycleTimestamp] = now.UTC().Format(time.RFC3339)
 }
 
 // Rehook puts the hook's labels and finalizers back on the pod.

@@ -23,10 +23,8 @@ import (
 // Set is the ordinals that pods should have. The zero Set has none.
 type Set struct {
 	// runs are the valid ordinals: sorted, disjoint and not empty.
-	runs []interval
-	// reserved are the reserved ordinals: sorted and disjoint.
-	reserved []interval
-	length   int
+	runs   []interval
+	length int
 }
 
 // interval is a closed range of ordinals.
@@ -36,7 +34,7 @@ func (i interval) len() int { return i.last - i.first + 1 }
 
 // New returns the ordinals of a set with this first ordinal, number of replicas and reserved ordinals. A reserved element is a
 // number or a closed range such as "3-7"; elements may overlap, repeat and lie outside of what is used. The error names the
-// element that cannot be read, or says that the reserved ones leave too little room.
+// element that cannot be parsed, or says that the reserved ones leave too little room.
 func New(start, replicas int32, reserve []intstr.IntOrString) (Set, error) {
 	if start < 0 {
 		return Set{}, fmt.Errorf("first ordinal %d is negative", start)
@@ -45,7 +43,7 @@ func New(start, replicas int32, reserve []intstr.IntOrString) (Set, error) {
 	if err != nil {
 		return Set{}, err
 	}
-	set := Set{reserved: reserved}
+	var set Set
 	next, missing := int(start), int(max(replicas, 0))
 	take := func(last int) {
 		if run := (interval{next, min(last, next+missing-1)}); run.len() > 0 {
@@ -65,7 +63,7 @@ func New(start, replicas int32, reserve []intstr.IntOrString) (Set, error) {
 	return set, nil
 }
 
-// parseAll reads and merges the reserved elements.
+// parseAll parses and merges the reserved elements.
 func parseAll(reserve []intstr.IntOrString) ([]interval, error) {
 	all := make([]interval, 0, len(reserve))
 	for i, element := range reserve {
@@ -140,23 +138,8 @@ func (s Set) Nth(n int) int {
 	panic(fmt.Sprintf("ordinal %d of a set that has %d", n, s.length))
 }
 
-// Rank is how many valid ordinals are below this one, whether it is valid itself or not.
-func (s Set) Rank(ordinal int) int {
-	rank := 0
-	for _, run := range s.runs {
-		if ordinal <= run.first {
-			break
-		}
-		rank += min(ordinal-run.first, run.len())
-	}
-	return rank
-}
-
 // Contains says whether the ordinal is valid.
 func (s Set) Contains(ordinal int) bool { return within(s.runs, ordinal) }
-
-// Reserved says whether the list of reserved ordinals names this one.
-func (s Set) Reserved(ordinal int) bool { return within(s.reserved, ordinal) }
 
 func within(intervals []interval, ordinal int) bool {
 	_, found := slices.BinarySearchFunc(intervals, ordinal, func(i interval, o int) int {

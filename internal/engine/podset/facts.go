@@ -11,14 +11,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Identity is what a workload alone knows about one of its pods.
 type Identity struct {
-	Slot     Slot
-	Revision string
-	Doom     Doom
+	Slot           planning.Slot
+	Revision       string
+	DeletionReason DeletionReason
 }
 
 // FactRules are the same for all pods of a workload.
@@ -34,15 +35,16 @@ type FactRules struct {
 // update in place holds it out of service.
 func Observe(object *corev1.Pod, id Identity, rules FactRules) Pod {
 	pod := Pod{
-		Object:      object,
-		Slot:        id.Slot,
-		Revision:    id.Revision,
-		Doom:        id.Doom,
-		State:       lifecycle.StateOf(object),
-		Update:      inplace.Check(object, rules.InPlace, rules.Now),
-		Terminating: object.DeletionTimestamp != nil,
-		Ready:       podstate.RunningAndReady(object),
+		Object:         object,
+		Slot:           id.Slot,
+		Revision:       id.Revision,
+		DeletionReason: id.DeletionReason,
+		State:          lifecycle.StateOf(object),
+		Update:         inplace.Check(object, rules.InPlace, rules.Now),
+		Terminating:    object.DeletionTimestamp != nil,
+		Ready:          podstate.RunningAndReady(object),
 	}
+	pod.Trouble = troubleOf(object, pod.Update, rules.Now)
 	if pod.Ready && !pod.Terminating && lifecycle.IsNormal(pod.State) && !underUpdate(&pod) {
 		pod.Available, pod.AvailableIn = podstate.Availability(object, rules.MinReady, rules.Now)
 	}
@@ -63,8 +65,8 @@ func underUpdate(pod *Pod) bool {
 	}
 }
 
-// InService says that the pod is available, or will be as soon as it has been ready long enough. Taking it away costs its
-// users something, unlike a pod that serves nobody.
+// InService says that the pod is available, or only waits until it has been ready for the minimum time. Deleting or updating such a
+// pod takes capacity away; any other pod is unavailable already and may go at once.
 func (p *Pod) InService() bool { return p.Available || p.AvailableIn > 0 }
 
 // Counts are what a workload's status says about its pods.
@@ -111,15 +113,15 @@ func one(yes bool) int32 {
 	return 0
 }
 
-// LeftBehindFirst compares pods so that those come first which serve nobody at a revision between the current one and that of the update:
-// an earlier update broke them, and only this one can repair them. Whatever their user's order, a partition must not keep them: they
-// would use up maxUnavailable for good.
-func (s *Snapshot) LeftBehindFirst(a, b *Pod) int {
-	place := func(pod *Pod) int {
+// FailedUpdatesFirst compares pods for sorting. Pods that an earlier update left unavailable come first: they are at a revision that is
+// neither the current one nor that of the update, and only this update can repair them. Whatever order the user asks for, a partition
+// must not keep such pods, because they would use up maxUnavailable for good.
+func (s *Snapshot) FailedUpdatesFirst(a, b *Pod) int {
+	rank := func(pod *Pod) int {
 		if pod.Revision != s.Current.Name && pod.Revision != s.Update.Name && !pod.InService() {
 			return 0
 		}
 		return 1
 	}
-	return place(a) - place(b)
+	return rank(a) - rank(b)
 }

@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 // Limit is how many pods of a workload may be unavailable at a time, and who uses it up.
@@ -18,36 +22,33 @@ type Limit struct {
 	// Extra is how much of Max the field does not say: it is for pods that exist beyond replicas.
 	Extra int
 
-	names  map[string]struct{}
+	used   map[types.NamespacedName]struct{}
 	others int
 }
 
-// Use counts a pod, or a pod that should exist, as unavailable. Counting it twice changes nothing.
-func (l *Limit) Use(name string) {
-	if l.names == nil {
-		l.names = map[string]struct{}{}
-	}
-	l.names[name] = struct{}{}
-}
+// Use counts a pod as unavailable. Counting it twice changes nothing.
+func (l *Limit) Use(pod *Pod) { mark(&l.used, keyOf(pod.Object)) }
+
+// UseName counts a pod that should exist, and does not, as unavailable. It goes by its name alone.
+func (l *Limit) UseName(name string) { mark(&l.used, types.NamespacedName{Name: name}) }
 
 // UseOthers counts n more pods that have no name yet: they should exist, and do not.
 func (l *Limit) UseOthers(n int) { l.others += n }
 
 // Used is how many pods count as unavailable.
-func (l *Limit) Used() int { return len(l.names) + l.others }
+func (l *Limit) Used() int { return len(l.used) + l.others }
 
 // Room says whether one more pod may become unavailable.
 func (l *Limit) Room() bool { return l.Used() < l.Max }
 
 // Admit says whether the pod may be taken out of service now, and counts it if so.
 //
-//  1. A pod that serves nobody may: it costs nothing, and it may need just this to recover.
+//  1. A pod that is not in service may: it is unavailable already, and this may be what repairs it.
 //  2. An available pod may while there is room.
-//  3. A pod that is ready, but not for long enough, is counted already, yet it serves. It may unless the limit is exceeded:
-//     otherwise a fleet that has just become ready would be taken down as a whole.
+//  3. A pod that is ready, but not for long enough, is counted as unavailable already, and is in service. It may unless the limit is
+//     exceeded: otherwise all pods that have just become ready would be taken out of service together.
 func (l *Limit) Admit(pod *Pod) bool {
-	name := pod.Object.Name
-	_, counted := l.names[name]
+	counted := has(l.used, keyOf(pod.Object))
 	switch {
 	case !pod.InService():
 	case counted && l.Used() > l.Max:
@@ -55,17 +56,17 @@ func (l *Limit) Admit(pod *Pod) bool {
 	case !counted && !l.Room():
 		return false
 	}
-	l.Use(name)
+	l.Use(pod)
 	return true
 }
 
 // Select splits the pods, which come in the order in which they should go, into those that may be taken out of service now
-// and those that wait. Pods that serve nobody are taken first, wherever they stand, so that none of them waits behind a pod
+// and those that wait. Pods that are not in service are taken first, wherever they stand, so that none of them waits behind a pod
 // that has to wait for it.
 func (l *Limit) Select(pods []*Pod) (admitted, waiting []*Pod) {
 	for _, pod := range pods {
 		if !pod.InService() {
-			l.Use(pod.Object.Name)
+			l.Use(pod)
 			admitted = append(admitted, pod)
 		}
 	}
@@ -82,7 +83,7 @@ func (l *Limit) Select(pods []*Pod) (admitted, waiting []*Pod) {
 }
 
 // Note says that n pods wait for room; some of their slots are named.
-func (l *Limit) Note(reason string, n int, waiting []Slot) Note {
+func (l *Limit) Note(reason string, n int, waiting []planning.Slot) planning.Note {
 	message := fmt.Sprintf("%s: %s is %d", Waits(n), l.Name, l.Max-l.Extra)
 	if users := l.users(); users != "" {
 		more := ""
@@ -91,16 +92,12 @@ func (l *Limit) Note(reason string, n int, waiting []Slot) Note {
 		}
 		message = fmt.Sprintf("%s: %s %d%s is used up by %s", Waits(n), l.Name, l.Max-l.Extra, more, users)
 	}
-	return Note{Reason: reason, Message: message, Slots: waiting}
+	return planning.Note{Reason: reason, Message: message, Slots: waiting}
 }
 
 // users says who uses the limit; nothing if nobody does.
 func (l *Limit) users() string {
-	used := make([]string, 0, len(l.names))
-	for name := range l.names {
-		used = append(used, name)
-	}
-	slices.SortFunc(used, compareNames)
+	used := l.names()
 	var users []string
 	if len(used) > 0 {
 		users = append(users, List(used))
@@ -112,6 +109,26 @@ func (l *Limit) users() string {
 		users = append(users, fmt.Sprintf("%d pods that do not exist", l.others))
 	}
 	return strings.Join(users, " and ")
+}
+
+// names are the sorted names of those that use the limit, with their namespaces if these differ.
+func (l *Limit) names() []string {
+	namespaces := map[string]struct{}{}
+	names := make([]string, 0, len(l.used))
+	for key := range l.used {
+		if key.Namespace != "" {
+			mark(&namespaces, key.Namespace)
+		}
+		names = append(names, key.Name)
+	}
+	if len(namespaces) > 1 {
+		names = names[:0]
+		for key := range l.used {
+			names = append(names, strings.TrimPrefix(key.String(), "/"))
+		}
+	}
+	slices.SortFunc(names, compareNames)
+	return names
 }
 
 // Waits begins a message: "3 pods wait".
@@ -151,11 +168,11 @@ func names(pods []*Pod) []string {
 }
 
 // Slots are the slots of the pods, sorted.
-func Slots(pods []*Pod) []Slot {
-	out := make([]Slot, len(pods))
+func Slots(pods []*Pod) []planning.Slot {
+	out := make([]planning.Slot, len(pods))
 	for i, pod := range pods {
 		out[i] = pod.Slot
 	}
-	slices.SortFunc(out, func(a, b Slot) int { return compareNames(string(a), string(b)) })
+	slices.SortFunc(out, func(a, b planning.Slot) int { return compareNames(string(a), string(b)) })
 	return out
 }

@@ -29,37 +29,37 @@ type Rollout struct {
 	Replace func(*Pod)
 }
 
-// Way is how one pod gets to the target.
-type Way string
+// UpdateMethod is how one pod gets to the target revision.
+type UpdateMethod string
 
 const (
-	// WayNone is the way of a pod that is there.
-	WayNone Way = ""
-	// WayInPlace edits it.
-	WayInPlace Way = "InPlace"
-	// WayReplace puts another pod in its place.
-	WayReplace Way = "Replace"
-	// WayRefused is no way: it may only be edited, and the difference does not allow that.
-	WayRefused Way = "Refused"
+	// MethodNone does nothing: the pod is at the target.
+	MethodNone UpdateMethod = ""
+	// MethodInPlace edits the pod.
+	MethodInPlace UpdateMethod = "InPlace"
+	// MethodReplace deletes the pod, and another one takes its place.
+	MethodReplace UpdateMethod = "Replace"
+	// MethodRefused does nothing: the pod may only be edited, and the difference does not allow that.
+	MethodRefused UpdateMethod = "Refused"
 )
 
-// Way says how the pod gets to the target, judged by its own revision, and for WayRefused why. A pod whose revision is no
+// UpdateMethod says how the pod gets to the target, judged by its own revision, and for MethodRefused why. A pod whose revision is no
 // longer stored cannot be edited: nobody knows what differs.
-func (p *Pass) Way(pod *Pod, r Rollout) (Way, string) {
+func (p *Pass) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 	if pod.Revision == r.Target.Name {
-		return WayNone, ""
+		return MethodNone, ""
 	}
 	if r.Policy != shared.InPlaceIfPossible && r.Policy != shared.InPlaceOnly {
-		return WayReplace, ""
+		return MethodReplace, ""
 	}
 	difference := p.difference(pod.Revision, r)
 	switch {
 	case difference.InPlace:
-		return WayInPlace, ""
+		return MethodInPlace, ""
 	case r.Policy == shared.InPlaceOnly:
-		return WayRefused, difference.Reason
+		return MethodRefused, difference.Reason
 	default:
-		return WayReplace, ""
+		return MethodReplace, ""
 	}
 }
 
@@ -80,16 +80,16 @@ func (p *Pass) difference(from string, r Rollout) inplace.Difference {
 	return d
 }
 
-// KeepMoving says for each outdated pod that waits at a hook whether its wait is still wanted. A workload says so for all
+// KeepMoving says for an outdated pod that waits at a hook whether its wait still has its reason. A workload says so for all
 // pods it wants to move, also while it must not touch them just now.
 func (p *Pass) KeepMoving(pod *Pod, r Rollout) {
 	switch pod.State {
 	case shared.StatePreparingUpdate:
-		if way, _ := p.Way(pod, r); way == WayInPlace || way == WayReplace {
+		if method, _ := p.UpdateMethod(pod, r); method == MethodInPlace || method == MethodReplace {
 			p.Keep(pod)
 		}
 	case shared.StatePreparingDelete:
-		if way, _ := p.Way(pod, r); way == WayReplace {
+		if method, _ := p.UpdateMethod(pod, r); method == MethodReplace {
 			p.Keep(pod)
 		}
 	}
@@ -97,14 +97,14 @@ func (p *Pass) KeepMoving(pod *Pod, r Rollout) {
 
 // Move brings a pod closer to the target. The caller has counted it as unavailable.
 func (p *Pass) Move(pod *Pod, r Rollout) {
-	way, why := p.Way(pod, r)
-	switch way {
-	case WayInPlace:
+	method, why := p.UpdateMethod(pod, r)
+	switch method {
+	case MethodInPlace:
 		p.updateInPlace(pod, r)
-	case WayReplace:
+	case MethodReplace:
 		p.Keep(pod)
 		r.Replace(pod)
-	case WayRefused:
+	case MethodRefused:
 		p.Refuse(pod, why)
 	}
 }
@@ -146,7 +146,8 @@ func (p *Pass) updateInPlace(pod *Pod, r Rollout) {
 		}
 	}
 
-	begin, err := inplace.Begin(pod.Object, p.Snapshot.Revisions[pod.Revision], r.Target, p.difference(pod.Revision, r), r.Grace, r.MarkUpdating(pod), p.InPlace, now)
+	begin, err := inplace.Begin(pod.Object, p.Snapshot.Revisions[pod.Revision], r.Target, p.difference(pod.Revision, r),
+		r.Grace, r.MarkUpdating(pod), p.InPlace, now)
 	if err != nil {
 		p.Wait(pod, ReasonInPlaceBlocked, err.Error())
 		return
@@ -157,9 +158,8 @@ func (p *Pass) updateInPlace(pod *Pod, r Rollout) {
 	}
 	e.Merge(begin)
 	p.Recheck(r.Grace)
-	p.Act(Action{
-		Verb: VerbEdit, Slot: pod.Slot, Pod: pod.Object, Edit: e, Reason: ReasonInPlaceUpdate,
-		Success: p.success("SuccessfulUpdatePodInPlace", "update in place", pod.Object.Name),
-		Failure: p.failure("FailedUpdatePodInPlace", "update in place", pod.Object.Name),
-	})
+	action := EditPod(pod.Slot, pod.Object, e, ReasonInPlaceUpdate)
+	action.Success = p.success("SuccessfulUpdatePodInPlace", "update in place", pod.Object.Name)
+	action.Failure = p.failure("FailedUpdatePodInPlace", "update in place", pod.Object.Name)
+	p.Act(action)
 }

@@ -10,16 +10,28 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Reasons of actions and notes that the shared stages use.
+// Reasons of actions and notes that workloads share.
 const (
+	// ReasonScaleOut creates a pod that is missing.
+	ReasonScaleOut = "ScaleOut"
+	// ReasonScaleIn removes a pod that is too many.
+	ReasonScaleIn = "ScaleIn"
+	// ReasonSpecifiedDelete replaces a pod because its user asked for it.
+	ReasonSpecifiedDelete = "SpecifiedDelete"
+	// ReasonOutdated replaces a pod that is at another revision.
+	ReasonOutdated = "Outdated"
+	// ReasonMaxUnavailable is a note: pods wait because as many are unavailable as may be.
+	ReasonMaxUnavailable = "MaxUnavailable"
 	// ReasonFinished deletes a pod that has failed or succeeded, so that another one takes its place. The executor slows this down where
 	// it happens again and again.
 	ReasonFinished = "Finished"
@@ -43,11 +55,13 @@ const (
 	ReasonInPlaceImpossible = "InPlaceImpossible"
 	// ReasonTemplateInvalid is a note: the server finds the template of the update revision faulty, so no pod is moved to it.
 	ReasonTemplateInvalid = "TemplateInvalid"
-	// ReasonInvalidSpec is a note: a field of the spec cannot be read, so nothing is planned but settling.
+	// ReasonInvalidSpec is a note: a field of the spec cannot be parsed, so nothing is planned but settling.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonPaused, ReasonOnDelete and ReasonPartition are notes: outdated pods stay as they are because their user wants it so.
-	ReasonPaused    = "Paused"
-	ReasonOnDelete  = "OnDelete"
+	// ReasonPaused is a note: outdated pods stay as they are while updates are paused.
+	ReasonPaused = "Paused"
+	// ReasonOnDelete is a note: outdated pods stay as they are until their user deletes them.
+	ReasonOnDelete = "OnDelete"
+	// ReasonPartition is a note: outdated pods stay as they are because the partition keeps them.
 	ReasonPartition = "Partition"
 )
 
@@ -64,12 +78,12 @@ type Pass struct {
 	InPlace inplace.Options
 
 	// settled come before the other actions of the plan: they put pods back in service.
-	settled []Action
-	plan    Plan
+	settled []planning.Action
+	plan    planning.Plan
 	// taken are the pods that have an action.
-	taken map[string]struct{}
-	// kept are the pods whose wait for a deletion or an update is still wanted, so that settling does not end it.
-	kept        map[string]struct{}
+	taken map[types.NamespacedName]struct{}
+	// kept are the pods whose wait for a deletion or an update still has its reason, so that settling does not end it.
+	kept        map[types.NamespacedName]struct{}
 	waits       []*wait
 	waiting     map[[2]string]*wait
 	differences map[[2]string]inplace.Difference
@@ -83,7 +97,7 @@ type wait struct {
 
 // Plan is the result of the pass: first the actions that settle pods, then the others as they were planned; notes about single
 // pods come last.
-func (p *Pass) Plan() Plan {
+func (p *Pass) Plan() planning.Plan {
 	plan := p.plan
 	plan.Actions = slices.Concat(p.settled, p.plan.Actions)
 	for _, w := range p.waits {
@@ -91,7 +105,7 @@ func (p *Pass) Plan() Plan {
 		if len(w.pods) == 1 {
 			verb = "waits"
 		}
-		plan.Held = append(plan.Held, Note{
+		plan.Held = append(plan.Held, planning.Note{
 			Reason:  w.reason,
 			Message: fmt.Sprintf("%s %s: %s", List(names(w.pods)), verb, w.what),
 			Slots:   Slots(w.pods),
@@ -101,15 +115,15 @@ func (p *Pass) Plan() Plan {
 }
 
 // Act plans an action.
-func (p *Pass) Act(action Action) {
+func (p *Pass) Act(action planning.Action) {
 	p.plan.Actions = append(p.plan.Actions, action)
-	if action.Pod != nil && action.Verb != VerbCreateClaim {
-		mark(&p.taken, action.Pod.Name)
+	if pod := PodOf(action); pod != nil {
+		mark(&p.taken, keyOf(pod))
 	}
 }
 
 // Hold notes something that was held back.
-func (p *Pass) Hold(note Note) { p.plan.Held = append(p.plan.Held, note) }
+func (p *Pass) Hold(note planning.Note) { p.plan.Held = append(p.plan.Held, note) }
 
 // Wait notes that a pod waits for something; pods that wait for the same share a note.
 func (p *Pass) Wait(pod *Pod, reason, what string) {
@@ -129,10 +143,10 @@ func (p *Pass) Wait(pod *Pod, reason, what string) {
 // Recheck asks for planning again after d at the latest.
 func (p *Pass) Recheck(d time.Duration) { p.plan.Recheck(d) }
 
-// Unreadable is the plan for a workload whose spec cannot be read: what is under way on its pods goes on, their waits at hooks last, and
-// nothing else happens.
-func (p *Pass) Unreadable(cause error, rules SettleRules) Plan {
-	p.Hold(Note{Reason: ReasonInvalidSpec, Message: cause.Error()})
+// InvalidSpec is the plan for a workload whose spec cannot be parsed: what is under way on its pods goes on, their waits at hooks last,
+// and nothing else happens.
+func (p *Pass) InvalidSpec(cause error, rules SettleRules) planning.Plan {
+	p.Hold(planning.Note{Reason: ReasonInvalidSpec, Message: cause.Error()})
 	for i := range p.Snapshot.Pods {
 		p.Keep(&p.Snapshot.Pods[i])
 	}
@@ -140,30 +154,23 @@ func (p *Pass) Unreadable(cause error, rules SettleRules) Plan {
 	return p.Plan()
 }
 
-// HoldForTemplate notes that outdated pods stay as they are because the server finds the template of the update revision faulty.
-func (p *Pass) HoldForTemplate(outdated []*Pod) {
-	if len(outdated) == 0 {
-		return
-	}
-	p.Hold(Note{
-		Reason:  ReasonTemplateInvalid,
-		Message: fmt.Sprintf("%s: the server would refuse the template: %s", Waits(len(outdated)), p.Snapshot.UpdateFault),
-		Slots:   Slots(outdated),
-	})
-}
-
-// Keep says that the pod's wait at a hook is still wanted, although nothing is planned for it now.
-func (p *Pass) Keep(pod *Pod) { mark(&p.kept, pod.Object.Name) }
+// Keep says that the pod's wait at a hook still has its reason, although nothing is planned for it now.
+func (p *Pass) Keep(pod *Pod) { mark(&p.kept, keyOf(pod.Object)) }
 
 // Taken says whether an action is planned for the pod.
-func (p *Pass) Taken(pod *Pod) bool { return has(p.taken, pod.Object.Name) }
+func (p *Pass) Taken(pod *Pod) bool { return has(p.taken, keyOf(pod.Object)) }
 
-// Equip turns a pod as its template describes it into one of the workload: named, owned, and with both readiness gates of
-// ours, appended where the template does not list them.
-func Equip(pod *corev1.Pod, namespace, name string, owner metav1.OwnerReference) {
+// UpdateGates are the readiness gates of pods that are updated in place: one for the update, one for whoever else takes pods out of service.
+func UpdateGates() []corev1.PodConditionType {
+	return []corev1.PodConditionType{shared.GateInPlaceUpdateReady, shared.GateKruisePodReady}
+}
+
+// Equip turns a pod as its template describes it into one of the workload: named, owned, and with the readiness gates, appended where the
+// template does not list them.
+func Equip(pod *corev1.Pod, namespace, name string, owner metav1.OwnerReference, gates ...corev1.PodConditionType) {
 	pod.Namespace, pod.Name = namespace, name
 	pod.OwnerReferences = []metav1.OwnerReference{owner}
-	for _, gate := range []corev1.PodConditionType{shared.GateInPlaceUpdateReady, shared.GateKruisePodReady} {
+	for _, gate := range gates {
 		if !podstate.HasGate(pod, gate) {
 			pod.Spec.ReadinessGates = append(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: gate})
 		}
@@ -171,16 +178,23 @@ func Equip(pod *corev1.Pod, namespace, name string, owner metav1.OwnerReference)
 }
 
 // Create plans to create a pod, after its claims, and to give it the conditions of its gates at once.
-func (p *Pass) Create(slot Slot, pod *corev1.Pod, claims []*corev1.PersistentVolumeClaim, reason string) {
-	p.Act(Action{
-		Verb: VerbCreate, Slot: slot, Pod: pod, Claims: claims, Reason: reason,
-		Edit:    edit.Edit{Conditions: podstate.InitialConditions(pod, p.Snapshot.Now), Fresh: true},
-		Success: p.success("SuccessfulCreate", "create", pod.Name),
-		Failure: p.failure("FailedCreate", "create", pod.Name),
-	})
+func (p *Pass) Create(slot planning.Slot, pod *corev1.Pod, claims []*corev1.PersistentVolumeClaim, reason string) {
+	var first []planning.Action
+	for _, claim := range claims {
+		create := CreateClaim(slot, claim, reason)
+		what := fmt.Sprintf("create Claim %s Pod %s in %s %s", claim.Name, pod.Name, p.Workload.Kind, p.Workload.Name)
+		create.Success = planning.Event{Reason: "SuccessfulCreate", Message: what + " success"}
+		create.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: what + " failed error"}
+		first = append(first, create)
+	}
+	conditions := edit.Edit{Conditions: podstate.InitialConditions(pod, p.Snapshot.Now), Fresh: true}
+	action := CreatePod(slot, pod, first, conditions, reason)
+	action.Success = p.success("SuccessfulCreate", "create", pod.Name)
+	action.Failure = p.failure("FailedCreate", "create", pod.Name)
+	p.Act(action)
 }
 
-// Remove brings a pod closer to its deletion: it deletes it, parks it at its preDelete hook, or lets it wait there. A
+// Remove brings a pod closer to its deletion: it deletes it, makes it wait at its preDelete hook, or lets it wait there. A
 // terminating pod is left alone.
 //
 // Deleting a pod that was counted as available is tied to its exact version: a newer one could have changed the decision.
@@ -202,7 +216,7 @@ func (p *Pass) HeldFromDeletion(pod *Pod) bool {
 	return p.Hooks != nil && lifecycle.Hooked(p.Hooks.PreDelete, pod.Object)
 }
 
-func (p *Pass) remove(pod *Pod, reason string, success, failure Event) {
+func (p *Pass) remove(pod *Pod, reason string, success, failure planning.Event) {
 	if pod.Terminating {
 		return
 	}
@@ -214,39 +228,42 @@ func (p *Pass) remove(pod *Pod, reason string, success, failure Event) {
 	case hooked:
 		p.Edit(pod, lifecycle.Transition(p.Hooks, pod.Object, shared.StatePreparingDelete, p.Snapshot.Now), ReasonHook)
 	default:
-		p.Act(Action{
-			Verb: VerbDelete, Slot: pod.Slot, Pod: pod.Object, ExactVersion: pod.Available, Reason: reason,
-			Success: success, Failure: failure,
-		})
+		action := DeletePod(pod.Slot, pod.Object, reason)
+		action.ExactVersion, action.Success, action.Failure = pod.Available, success, failure
+		p.Act(action)
 	}
 }
 
 // Edit plans to write an edit. Success is silent: it is part of a larger step that has its own event.
 func (p *Pass) Edit(pod *Pod, e edit.Edit, reason string) { p.Act(p.write(pod, e, reason)) }
 
-func (p *Pass) write(pod *Pod, e edit.Edit, reason string) Action {
-	return Action{
-		Verb: VerbEdit, Slot: pod.Slot, Pod: pod.Object, Edit: e, Reason: reason,
-		Failure: p.failure("FailedUpdate", "update", pod.Object.Name),
-	}
+func (p *Pass) write(pod *Pod, e edit.Edit, reason string) planning.Action {
+	action := EditPod(pod.Slot, pod.Object, e, reason)
+	action.Failure = p.failure("FailedUpdate", "update", pod.Object.Name)
+	return action
 }
 
-func (p *Pass) success(reason, verb, pod string) Event {
-	return Event{Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s successful", verb, pod, p.Workload.Kind, p.Workload.Name)}
+func (p *Pass) success(reason, verb, pod string) planning.Event {
+	return planning.Event{Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s successful", verb, pod, p.Workload.Kind, p.Workload.Name)}
 }
 
-func (p *Pass) failure(reason, verb, pod string) Event {
-	return Event{Warning: true, Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s failed error", verb, pod, p.Workload.Kind, p.Workload.Name)}
+func (p *Pass) failure(reason, verb, pod string) planning.Event {
+	return planning.Event{Warning: true, Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s failed error", verb, pod, p.Workload.Kind, p.Workload.Name)}
 }
 
-func mark(set *map[string]struct{}, name string) {
+// keyOf tells pods apart that a workload may have in several namespaces.
+func keyOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
+func mark[K comparable](set *map[K]struct{}, key K) {
 	if *set == nil {
-		*set = map[string]struct{}{}
+		*set = map[K]struct{}{}
 	}
-	(*set)[name] = struct{}{}
+	(*set)[key] = struct{}{}
 }
 
-func has(set map[string]struct{}, name string) bool {
-	_, ok := set[name]
+func has[K comparable](set map[K]struct{}, key K) bool {
+	_, ok := set[key]
 	return ok
 }

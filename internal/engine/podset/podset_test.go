@@ -14,6 +14,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
@@ -112,7 +113,7 @@ func TestTally(t *testing.T) {
 
 func TestLimitSelect(t *testing.T) {
 	pod := func(name string, available bool, in time.Duration) *Pod {
-		return &Pod{Object: object(name), Slot: Slot(name), Available: available, AvailableIn: in}
+		return &Pod{Object: object(name), Slot: planning.Slot(name), Available: available, AvailableIn: in}
 	}
 	up := func(name string) *Pod { return pod(name, true, 0) }
 	down := func(name string) *Pod { return pod(name, false, 0) }
@@ -138,7 +139,7 @@ func TestLimitSelect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limit := Limit{Name: "maxUnavailable", Max: tc.max}
 			for _, used := range tc.used {
-				limit.Use(used)
+				limit.UseName(used)
 			}
 			admitted, waiting := limit.Select(tc.pods)
 			if diff := cmp.Diff(tc.admitted, names(admitted), cmpopts.EquateEmpty()); diff != "" {
@@ -175,7 +176,7 @@ func TestLimitNote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limit := Limit{Name: "maxUnavailable", Max: tc.max, Extra: tc.extra}
 			for _, used := range tc.used {
-				limit.Use(used)
+				limit.UseName(used)
 			}
 			limit.UseOthers(tc.others)
 			if got := limit.Note("MaxUnavailable", 3, nil).Message; got != tc.want {
@@ -185,9 +186,37 @@ func TestLimitNote(t *testing.T) {
 	}
 }
 
+// A workload over all namespaces may have pods of one name in several of them.
+func TestPodsOfOneNameInTwoNamespaces(t *testing.T) {
+	in := func(namespace string) func(*corev1.Pod) { return func(pod *corev1.Pod) { pod.Namespace = namespace } }
+	pods := []Pod{
+		Observe(object("web-0", in("a"), state(shared.StateUpdating)), Identity{}, FactRules{Now: now()}),
+		Observe(object("web-0", in("b"), state(shared.StateUpdating)), Identity{}, FactRules{Now: now()}),
+	}
+	pass := Pass{Snapshot: &Snapshot{Now: now(), Pods: pods}}
+	pass.Remove(&pods[0], "Outdated")
+	pass.Settle(SettleRules{})
+	if plan := pass.Plan(); len(plan.Actions) != 2 || plan.Actions[0].Object.GetNamespace() != "b" || plan.Actions[1].Step != StepDelete {
+		t.Errorf("planned %+v, want one deleted and the other one settled", plan.Actions)
+	}
+
+	limit := Limit{Name: "maxUnavailable", Max: 2}
+	limit.Use(&pods[0])
+	if !limit.Room() {
+		t.Error("one pod uses up a limit of two")
+	}
+	limit.Use(&pods[1])
+	if limit.Room() {
+		t.Error("two pods of one name count as one")
+	}
+	if got, want := limit.Note("MaxUnavailable", 1, nil).Message, "1 pod waits: maxUnavailable 2 is used up by a/web-0, b/web-0"; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+}
+
 func TestEquipKeepsTheOrderOfGates(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: shared.GateKruisePodReady}, {ConditionType: "own"}}}}
-	Equip(pod, "shop", "web-0", metav1.OwnerReference{Name: "web"})
+	Equip(pod, "shop", "web-0", metav1.OwnerReference{Name: "web"}, UpdateGates()...)
 	want := []corev1.PodReadinessGate{{ConditionType: shared.GateKruisePodReady}, {ConditionType: "own"}, {ConditionType: shared.GateInPlaceUpdateReady}}
 	if diff := cmp.Diff(want, pod.Spec.ReadinessGates); diff != "" {
 		t.Errorf("gates (-want +got):\n%s", diff)
@@ -251,11 +280,11 @@ func TestSettle(t *testing.T) {
 			} else {
 				action := plan.Actions[0]
 				var written string
-				if value := action.Edit.Labels[shared.LabelLifecycleState]; value != nil {
+				if value := EditOf(action).Labels[shared.LabelLifecycleState]; value != nil {
 					written = *value
 				}
-				if written != tc.state || action.Reason != tc.why || action.Edit.Fresh != tc.fresh {
-					t.Errorf("state %q, reason %s, fresh %v; want %q, %s, %v", written, action.Reason, action.Edit.Fresh, tc.state, tc.why, tc.fresh)
+				if written != tc.state || action.Reason != tc.why || EditOf(action).Fresh != tc.fresh {
+					t.Errorf("state %q, reason %s, fresh %v; want %q, %s, %v", written, action.Reason, EditOf(action).Fresh, tc.state, tc.why, tc.fresh)
 				}
 			}
 			var held string
@@ -275,7 +304,7 @@ func TestSettleLeavesTakenPodsAlone(t *testing.T) {
 	pass := Pass{Snapshot: &Snapshot{Now: now(), Pods: pods}}
 	pass.Remove(&pods[0], "Outdated")
 	pass.Settle(SettleRules{})
-	if plan := pass.Plan(); len(plan.Actions) != 1 || plan.Actions[0].Verb != VerbDelete {
+	if plan := pass.Plan(); len(plan.Actions) != 1 || plan.Actions[0].Step != StepDelete {
 		t.Errorf("planned %+v, want the deletion alone", plan.Actions)
 	}
 }
@@ -311,24 +340,24 @@ func TestWay(t *testing.T) {
 	cases := map[string]struct {
 		from   string
 		policy shared.PodUpdatePolicy
-		want   Way
+		want   UpdateMethod
 	}{
-		"a pod at the target":                          {"new", shared.InPlaceIfPossible, WayNone},
-		"an image, if possible":                        {"image", shared.InPlaceIfPossible, WayInPlace},
-		"an image, recreate":                           {"image", shared.RecreatePods, WayReplace},
-		"an image, by default":                         {"image", "", WayReplace},
-		"a variable, if possible":                      {"env", shared.InPlaceIfPossible, WayReplace},
-		"a variable, only in place":                    {"env", shared.InPlaceOnly, WayRefused},
-		"a revision that is gone, if possible":         {"gone", shared.InPlaceIfPossible, WayReplace},
-		"a revision that is gone, only in place":       {"gone", shared.InPlaceOnly, WayRefused},
-		"a pod without a revision, if possible":        {"", shared.InPlaceIfPossible, WayReplace},
-		"a pod at the target that may not be replaced": {"new", shared.InPlaceOnly, WayNone},
+		"a pod at the target":                          {"new", shared.InPlaceIfPossible, MethodNone},
+		"an image, if possible":                        {"image", shared.InPlaceIfPossible, MethodInPlace},
+		"an image, recreate":                           {"image", shared.RecreatePods, MethodReplace},
+		"an image, by default":                         {"image", "", MethodReplace},
+		"a variable, if possible":                      {"env", shared.InPlaceIfPossible, MethodReplace},
+		"a variable, only in place":                    {"env", shared.InPlaceOnly, MethodRefused},
+		"a revision that is gone, if possible":         {"gone", shared.InPlaceIfPossible, MethodReplace},
+		"a revision that is gone, only in place":       {"gone", shared.InPlaceOnly, MethodRefused},
+		"a pod without a revision, if possible":        {"", shared.InPlaceIfPossible, MethodReplace},
+		"a pod at the target that may not be replaced": {"new", shared.InPlaceOnly, MethodNone},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, why := pass.Way(&Pod{Revision: tc.from}, Rollout{Target: target, Policy: tc.policy})
-			if got != tc.want || (got == WayRefused) != (why != "") {
-				t.Errorf("way %q (%s), want %q", got, why, tc.want)
+			got, why := pass.UpdateMethod(&Pod{Revision: tc.from}, Rollout{Target: target, Policy: tc.policy})
+			if got != tc.want || (got == MethodRefused) != (why != "") {
+				t.Errorf("method %q (%s), want %q", got, why, tc.want)
 			}
 		})
 	}

@@ -7,40 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
-
-// HeldFor returns the first note with one of the reasons.
-func (p *Plan) HeldFor(reasons ...string) (Note, bool) {
-	for _, note := range p.Held {
-		if slices.Contains(reasons, note.Reason) {
-			return note, true
-		}
-	}
-	return Note{}, false
-}
-
-// HeldMessages are the first few reasons why something waits, for a condition; otherwise if nothing does.
-func (p *Plan) HeldMessages(otherwise string) string {
-	const most = 3
-	var messages []string
-	for _, note := range p.Held[:min(len(p.Held), most)] {
-		messages = append(messages, note.Message)
-	}
-	if len(messages) == 0 {
-		return otherwise
-	}
-	return strings.Join(messages, "; ")
-}
 
 // Moves says that pods are on their way to another revision, or the plan sends them there: an update in place is under way or goes
 // on by itself, or there is an action of an update in place, at a hook or with one of the reasons.
-func (p *Plan) Moves(pods []Pod, reasons ...string) bool {
+func Moves(plan *planning.Plan, pods []Pod, reasons ...string) bool {
 	for i := range pods {
 		switch update := &pods[i].Update; update.Progress {
 		case inplace.Grace, inplace.Running:
@@ -53,7 +30,7 @@ func (p *Plan) Moves(pods []Pod, reasons ...string) bool {
 		case inplace.None, inplace.Done:
 		}
 	}
-	return slices.ContainsFunc(p.Actions, func(a Action) bool {
+	return slices.ContainsFunc(plan.Actions, func(a planning.Action) bool {
 		switch a.Reason {
 		case ReasonInPlaceUpdate, ReasonInPlaceContinue, ReasonInPlaceFinished, ReasonHook:
 			return true

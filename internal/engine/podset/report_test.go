@@ -9,23 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
-
-func TestHeld(t *testing.T) {
-	plan := Plan{Held: []Note{{Reason: "A", Message: "a"}, {Reason: "B", Message: "b"}, {Reason: "C", Message: "c"}, {Reason: "D", Message: "d"}}}
-	if note, ok := plan.HeldFor("D", "B"); !ok || note.Message != "b" {
-		t.Errorf("held for B or D: %+v, %v", note, ok)
-	}
-	if _, ok := plan.HeldFor("E"); ok {
-		t.Error("held for a reason that is not there")
-	}
-	if got := plan.HeldMessages("nothing"); got != "a; b; c" {
-		t.Errorf("messages %q", got)
-	}
-	if got := (&Plan{}).HeldMessages("nothing"); got != "nothing" {
-		t.Errorf("messages of an empty plan %q", got)
-	}
-}
 
 func TestMoves(t *testing.T) {
 	cases := map[string]struct {
@@ -46,8 +31,8 @@ func TestMoves(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			plan := Plan{Actions: []Action{{Reason: tc.reason}}}
-			if got := plan.Moves([]Pod{{Update: tc.update}}, "Outdated"); got != tc.want {
+			plan := planning.Plan{Actions: []planning.Action{{Reason: tc.reason}}}
+			if got := Moves(&plan, []Pod{{Update: tc.update}}, "Outdated"); got != tc.want {
 				t.Errorf("moves: %v, want %v", got, tc.want)
 			}
 		})

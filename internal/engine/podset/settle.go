@@ -23,7 +23,7 @@ type SettleRules struct {
 
 // Settle advances what is under way on each pod that the pass has not planned anything for, in one Edit per pod: conditions of
 // new gates, running updates in place, and lifecycle states whose time is over. It does so whether or not the workload may
-// move pods now, because a pod that is left in the middle serves nobody.
+// move pods now, because a pod that is left in the middle stays unavailable.
 func (p *Pass) Settle(rules SettleRules) {
 	for i := range p.Snapshot.Pods {
 		pod := &p.Snapshot.Pods[i]
@@ -32,6 +32,7 @@ func (p *Pass) Settle(rules SettleRules) {
 			continue
 		}
 		p.Recheck(pod.Update.RecheckAfter)
+		p.Recheck(pod.Trouble.RecheckAfter)
 		if !p.Taken(pod) {
 			p.settle(pod, rules)
 		}
@@ -103,12 +104,12 @@ func (p *Pass) next(pod *Pod, rules SettleRules) (shared.LifecycleState, bool) {
 		}
 		p.Wait(pod, ReasonHook, "the inPlaceUpdate hook is not put back yet")
 	case shared.StatePreparingUpdate:
-		if !has(p.kept, pod.Object.Name) {
+		if !has(p.kept, keyOf(pod.Object)) {
 			return p.afterUpdate(pod), true
 		}
 	case shared.StatePreparingDelete:
 		switch {
-		case has(p.kept, pod.Object.Name):
+		case has(p.kept, keyOf(pod.Object)):
 		case running:
 			return shared.StateUpdating, true
 		case rules.Admit(pod):

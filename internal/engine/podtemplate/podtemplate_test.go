@@ -258,3 +258,15 @@ spec: {initContainers: [{name: i, image: i}], containers: [{name: a, image: "i:1
 		t.Errorf("the template was changed:\n%s", diff)
 	}
 }
+
+// A template that says "delete this pod" was stored while nobody refused it: its pods were deleted and made again without end.
+func TestPodsDoNotGetLabelsThatAreAboutSinglePods(t *testing.T) {
+	template := parse(t, `
+metadata: {labels: {app: web, apps.kruise.io/specified-delete: "true", lifecycle.apps.kruise.io/state: PreparingDelete,
+  apps.kruise.io/cloneset-instance-id: abcde, controller-revision-hash: web-1, pod-template-hash: keep}}
+`)
+	want := map[string]string{"app": "web", "pod-template-hash": "keep"}
+	if diff := cmp.Diff(want, ForPod(template).Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}

@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package revision decides about recorded pod templates: what is stored, whether two are the same, what they are called,
+// Package revision decides about recorded templates: what is stored, whether two are the same, what they are called,
 // which number they get and which old ones go.
 //
-// Equality is semantic: both templates are decoded and filled with the server's defaults first. Bytes that another
+// Most kinds record a pod template: Revision, Decide, Encode and Decode are for those. Of and Codec are the same for any other payload, such as
+// the spec of a SidecarSet or the template of a subset.
+//
+// Equality is semantic: both pod templates are decoded and filled with the server's defaults first. Bytes that another
 // manager wrote, or that an older library printed differently, therefore never make a new revision. Stored data is never
 // rewritten, so a field this program does not know survives in it and counts as no difference.
 package revision
@@ -35,16 +38,54 @@ import (
 // maxOwnerPart is how much of the owner's name fits before the dash and the hash.
 const maxOwnerPart = 223
 
-// Revision is one recorded template, decoded.
-type Revision struct {
+// Revision is one recorded pod template, decoded.
+type Revision = Of[corev1.PodTemplateSpec]
+
+// Of is one recorded payload, decoded.
+type Of[T any] struct {
 	// Name is the name of the ControllerRevision, and what pods carry as their label.
 	Name string
 	// Number is its place in history.
 	Number int64
-	// Template is the recorded template. Read-only; nil for the zero Revision.
-	Template *corev1.PodTemplateSpec
+	// Template is the recorded payload: what the objects of this revision are made from. Read-only; nil for the zero revision.
+	Template *T
 	// Object is the stored object; nil while the revision has yet to be created. Read-only.
 	Object *appsv1.ControllerRevision
+}
+
+// Codec says how payloads of a type are recorded.
+type Codec[T any] struct {
+	// Encode returns the data of a ControllerRevision. The name of a new revision follows from it, so it must not change between releases.
+	Encode func(*T) ([]byte, error)
+	// Decode is the reverse.
+	Decode func(data []byte) (*T, error)
+	// Same says whether two payloads that are not nil make the same objects.
+	Same func(a, b *T) bool
+	// Labels are those that a new revision copies from the payload. May be nil.
+	Labels func(*T) map[string]string
+}
+
+// PodTemplates is the Codec of pod templates.
+func PodTemplates() Codec[corev1.PodTemplateSpec] {
+	return Codec[corev1.PodTemplateSpec]{
+		Encode: Encode, Decode: decodeTemplate, Same: Same,
+		Labels: func(t *corev1.PodTemplateSpec) map[string]string { return t.Labels },
+	}
+}
+
+// Replacement is the data of a ControllerRevision whose payload replaces the field of the owner at this path, as JSON with sorted keys: a patch
+// that says so. The payload is a JSON object.
+func Replacement(payload map[string]any, path ...string) ([]byte, error) {
+	var patch any = payload
+	payload["$patch"] = "replace"
+	for _, field := range slices.Backward(path) {
+		patch = map[string]any{field: patch}
+	}
+	var data bytes.Buffer
+	if err := json.NewEncoder(&data).Encode(patch); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(data.Bytes(), "\n"), nil
 }
 
 // Encode returns the data of a ControllerRevision for the template: a patch that replaces spec.template, as JSON with sorted
@@ -63,29 +104,38 @@ func Encode(t *corev1.PodTemplateSpec) ([]byte, error) {
 	if t.CreationTimestamp.IsZero() {
 		metadata["creationTimestamp"] = nil
 	}
-	template["$patch"] = "replace"
-	var data bytes.Buffer
-	encoder := json.NewEncoder(&data)
-	if err := encoder.Encode(map[string]any{"spec": map[string]any{"template": template}}); err != nil {
+	data, err := Replacement(template, "spec", "template")
+	if err != nil {
 		return nil, fmt.Errorf("encoding the pod template: %w", err)
 	}
-	return bytes.TrimRight(data.Bytes(), "\n"), nil
+	return data, nil
 }
 
-// Decode reads a stored revision. Fields of the template that this program does not know are left in Object alone.
-func Decode(cr *appsv1.ControllerRevision) (Revision, error) {
+// Decode decodes a stored revision of a pod template.
+func Decode(cr *appsv1.ControllerRevision) (Revision, error) { return DecodeOf(PodTemplates(), cr) }
+
+// DecodeOf decodes a stored revision. Fields of the payload that this program does not know are left in Object alone.
+func DecodeOf[T any](codec Codec[T], cr *appsv1.ControllerRevision) (Of[T], error) {
+	payload, err := codec.Decode(cr.Data.Raw)
+	if err != nil {
+		return Of[T]{}, fmt.Errorf("decoding revision %s: %w", cr.Name, err)
+	}
+	return Of[T]{Name: cr.Name, Number: cr.Revision, Template: payload, Object: cr}, nil
+}
+
+func decodeTemplate(raw []byte) (*corev1.PodTemplateSpec, error) {
 	var data struct {
 		Spec struct {
 			Template *corev1.PodTemplateSpec `json:"template"`
 		} `json:"spec"`
 	}
-	if err := json.Unmarshal(cr.Data.Raw, &data); err != nil {
-		return Revision{}, fmt.Errorf("decoding revision %s: %w", cr.Name, err)
+	if err := json.Unmarshal(raw, &data); err != nil {
+		return nil, err
 	}
 	if data.Spec.Template == nil {
-		return Revision{}, fmt.Errorf("decoding revision %s: %w", cr.Name, errNoTemplate)
+		return nil, errNoTemplate
 	}
-	return Revision{Name: cr.Name, Number: cr.Revision, Template: data.Spec.Template, Object: cr}, nil
+	return data.Spec.Template, nil
 }
 
 var errNoTemplate = errors.New("its data has no spec.template")
@@ -124,22 +174,32 @@ func same(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// Owner is the workload whose revisions are decided about.
+// Owner is the object whose revisions are decided about.
 type Owner struct {
-	Namespace, Name string
-	// Annotations are those of the workload; a new revision copies them.
+	// Namespace is where the revisions are: that of the owner, or for an owner that is cluster-scoped any other.
+	Namespace string
+	// Name is the owner's name. The names of its revisions begin with it, so owners of one kind whose revisions share a namespace need
+	// different names.
+	Name string
+	// Labels are given to a new revision beside those that it copies from the payload. May be nil.
+	Labels map[string]string
+	// Annotations are those of the owner; a new revision copies them.
 	Annotations map[string]string
-	// Reference is the controller reference that a new revision gets.
+	// Reference is the controller reference that a new revision gets. When its UID is empty, the revision gets none: an owner in a namespace
+	// cannot own what is in another one.
 	Reference metav1.OwnerReference
 	// HashLabel is the key of the label that holds a revision's hash. When empty, it is controller.kubernetes.io/hash; DaemonSet
 	// uses controller-revision-hash.
 	HashLabel string
 }
 
-// Decision is what becomes of the present template. At most one of Create and Bump is set.
-type Decision struct {
-	// Update is the revision of the present template, with its number after the decision was carried out.
-	Update Revision
+// Decision is what becomes of the present pod template.
+type Decision = DecisionOf[corev1.PodTemplateSpec]
+
+// DecisionOf is what becomes of the present payload. At most one of Create and Bump is set.
+type DecisionOf[T any] struct {
+	// Update is the revision of the present payload, with its number after the decision was carried out.
+	Update Of[T]
 	// Create is the revision to create. When the server says that the name is taken by a different object, decide again with
 	// CollisionCount plus one.
 	Create *appsv1.ControllerRevision
@@ -149,24 +209,32 @@ type Decision struct {
 	CollisionCount *int32
 }
 
-// Decide finds the revision of the template among the stored ones:
+// Decide is DecideOf for a pod template.
+func Decide(owner Owner, template *corev1.PodTemplateSpec, stored []Revision, collisionCount *int32) (Decision, error) {
+	codec := PodTemplates()
+	// The template is compared with each of the history: its defaults are filled in once.
+	wanted := podtemplate.Defaulted(template)
+	codec.Same = func(_, candidate *corev1.PodTemplateSpec) bool { return same(wanted, podtemplate.Defaulted(candidate)) }
+	return DecideOf(codec, owner, template, stored, collisionCount)
+}
+
+// DecideOf finds the revision of the payload among the stored ones:
 //
 //  1. the newest one is the same: it is used as it is;
 //  2. an older one is the same: the template was rolled back, and that revision becomes the newest;
 //  3. otherwise a new one is created, with a name that no stored one has.
 //
 // A new or renumbered revision gets the highest number plus one.
-func Decide(owner Owner, template *corev1.PodTemplateSpec, stored []Revision, collisionCount *int32) (Decision, error) {
-	history := slices.SortedFunc(slices.Values(stored), ByAge)
+func DecideOf[T any](codec Codec[T], owner Owner, payload *T, stored []Of[T], collisionCount *int32) (DecisionOf[T], error) {
+	history := slices.SortedFunc(slices.Values(stored), ByAge[T])
 	var next int64 = 1
 	if len(history) > 0 {
 		next = history[len(history)-1].Number + 1
 	}
-	decision := Decision{CollisionCount: collisionCount}
+	decision := DecisionOf[T]{CollisionCount: collisionCount}
 
-	wanted := podtemplate.Defaulted(template)
 	for i, candidate := range slices.Backward(history) {
-		if candidate.Template == nil || !same(wanted, podtemplate.Defaulted(candidate.Template)) {
+		if candidate.Template == nil || !codec.Same(payload, candidate.Template) {
 			continue
 		}
 		decision.Update = candidate
@@ -179,9 +247,9 @@ func Decide(owner Owner, template *corev1.PodTemplateSpec, stored []Revision, co
 		return decision, nil
 	}
 
-	data, err := Encode(template)
+	data, err := codec.Encode(payload)
 	if err != nil {
-		return Decision{}, err
+		return DecisionOf[T]{}, err
 	}
 	names := sets.New[string]()
 	for _, r := range history {
@@ -196,34 +264,35 @@ func Decide(owner Owner, template *corev1.PodTemplateSpec, stored []Revision, co
 		decision.CollisionCount = &bumped
 		hash = Hash(data, &bumped)
 	}
-	decision.Update = Revision{Name: Name(owner.Name, hash), Number: next, Template: template}
-	decision.Create = create(owner, template, decision.Update, hash, data)
+	decision.Update = Of[T]{Name: Name(owner.Name, hash), Number: next, Template: payload}
+	labels := map[string]string{}
+	if codec.Labels != nil {
+		maps.Copy(labels, codec.Labels(payload))
+	}
+	decision.Create = create(owner, labels, decision.Update.Name, next, hash, data)
 	return decision, nil
 }
 
-func create(owner Owner, template *corev1.PodTemplateSpec, r Revision, hash string, data []byte) *appsv1.ControllerRevision {
-	labels := map[string]string{}
-	maps.Copy(labels, template.Labels)
+func create(owner Owner, labels map[string]string, name string, number int64, hash string, data []byte) *appsv1.ControllerRevision {
+	maps.Copy(labels, owner.Labels)
 	labels[cmp.Or(owner.HashLabel, shared.LabelRevisionHash)] = hash
-	return &appsv1.ControllerRevision{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:            r.Name,
-			Namespace:       owner.Namespace,
-			Labels:          labels,
-			Annotations:     maps.Clone(owner.Annotations),
-			OwnerReferences: []metav1.OwnerReference{owner.Reference},
-		},
-		Data:     runtime.RawExtension{Raw: data},
-		Revision: r.Number,
+	created := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: owner.Namespace, Labels: labels, Annotations: maps.Clone(owner.Annotations)},
+		Data:       runtime.RawExtension{Raw: data},
+		Revision:   number,
 	}
+	if owner.Reference.UID != "" {
+		created.OwnerReferences = []metav1.OwnerReference{owner.Reference}
+	}
+	return created
 }
 
 // ByAge orders revisions from old to new: by number; equal numbers by creation time, then by name.
-func ByAge(a, b Revision) int {
+func ByAge[T any](a, b Of[T]) int {
 	return cmp.Or(cmp.Compare(a.Number, b.Number), created(a).Compare(created(b).Time), cmp.Compare(a.Name, b.Name))
 }
 
-func created(r Revision) metav1.Time {
+func created[T any](r Of[T]) metav1.Time {
 	if r.Object == nil {
 		return metav1.Time{}
 	}
@@ -232,13 +301,13 @@ func created(r Revision) metav1.Time {
 
 // Surplus returns the revisions to delete, oldest first: of those whose name is not in live, all but the newest limit. live names
 // the current and the update revision and every revision that a pod carries.
-func Surplus(stored []Revision, live sets.Set[string], limit int) []Revision {
-	unused := slices.DeleteFunc(slices.SortedFunc(slices.Values(stored), ByAge), func(r Revision) bool { return live.Has(r.Name) })
+func Surplus[T any](stored []Of[T], live sets.Set[string], limit int) []Of[T] {
+	unused := slices.DeleteFunc(slices.SortedFunc(slices.Values(stored), ByAge[T]), func(r Of[T]) bool { return live.Has(r.Name) })
 	return unused[:max(len(unused)-max(limit, 0), 0)]
 }
 
 // Current is the revision a fleet was last completely on: the named one if it is still stored, else update.
-func Current(name string, update Revision, stored map[string]Revision) Revision {
+func Current[T any](name string, update Of[T], stored map[string]Of[T]) Of[T] {
 	if current, ok := stored[name]; ok {
 		return current
 	}

@@ -17,9 +17,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -30,8 +33,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
@@ -51,11 +56,12 @@ type fixture struct {
 	clock   *clocktesting.FakePassiveClock
 	tracker *freshness.Tracker
 	set     *appsv1beta1.StatefulSet
+	state   State
 }
 
 func newFixture(t *testing.T, change func(*Options), objects ...client.Object) *fixture {
 	t.Helper()
-	types, err := scheme.New()
+	kinds, err := scheme.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,15 +72,16 @@ func newFixture(t *testing.T, change func(*Options), objects ...client.Object) *
 	}
 	f := &fixture{
 		metrics: registry,
-		server:  testutil.NewClient(types, []client.Object{&corev1.Pod{}}, objects...),
+		server:  testutil.NewClient(kinds, []client.Object{&corev1.Pod{}}, objects...),
 		events:  events.NewFakeRecorder(10000),
 		clock:   clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)),
 		set:     testutil.StatefulSet("web").UID("set").Obj(),
 	}
 	f.tracker = freshness.New(freshness.Options{Live: f.server, Clock: f.clock})
 	options := Options{
-		Kind: "StatefulSet", Client: f.server, Live: f.server, Tracker: f.tracker, Pool: NewPool(defaultWrites, clock.RealClock{}),
-		Recorder: f.events, Metrics: m, Clock: f.clock, Slice: time.Minute,
+		Kind:   appsv1beta1.GroupVersion().WithKind("StatefulSet").GroupKind(),
+		Writer: &writer.Writer{Client: f.server, Live: f.server, Tracker: f.tracker},
+		Pool:   writer.NewPool(defaultWrites, clock.RealClock{}), Recorder: f.events, Metrics: m, Clock: f.clock, Slice: time.Minute,
 	}
 	if change != nil {
 		change(&options)
@@ -83,9 +90,9 @@ func newFixture(t *testing.T, change func(*Options), objects ...client.Object) *
 	return f
 }
 
-func (f *fixture) apply(t *testing.T, actions ...podset.Action) podset.Outcome {
+func (f *fixture) apply(t *testing.T, actions ...planning.Action) planning.Outcome {
 	t.Helper()
-	return f.Apply(t.Context(), f.set, podset.Plan{Actions: actions})
+	return f.Apply(t.Context(), &f.state, f.set, planning.Plan{Actions: actions})
 }
 
 func (f *fixture) names(t *testing.T) []string {
@@ -113,10 +120,15 @@ func (f *fixture) emitted() []string {
 	}
 }
 
+// going says that the pod counts as deleted.
+func (f *fixture) going(pod *corev1.Pod) bool {
+	return f.tracker.Going(f.owner(), podset.KindPod(), slices.Values([]metav1.Object{pod})).Has(pod.UID)
+}
+
 func (f *fixture) owner() freshness.Owner { return freshness.OwnerOf(f.set) }
 
 // count is the value of the metric for these actions.
-func (f *fixture) count(t *testing.T, verb podset.Verb, v verdict) float64 {
+func (f *fixture) count(t *testing.T, step planning.Step, v verdict) float64 {
 	t.Helper()
 	families, err := f.metrics.Gather()
 	if err != nil {
@@ -128,7 +140,7 @@ func (f *fixture) count(t *testing.T, verb podset.Verb, v verdict) float64 {
 			for _, pair := range metric.GetLabel() {
 				labels[pair.GetName()] = pair.GetValue()
 			}
-			if family.GetName() == "kruise_podset_actions_total" && labels["verb"] == string(verb) && labels["result"] == string(v) {
+			if family.GetName() == "kruise_podset_actions_total" && labels["verb"] == string(step) && labels["result"] == string(v) {
 				return metric.GetCounter().GetValue()
 			}
 		}
@@ -136,45 +148,49 @@ func (f *fixture) count(t *testing.T, verb podset.Verb, v verdict) float64 {
 	return 0
 }
 
-func create(set *appsv1beta1.StatefulSet, ordinal int) podset.Action {
+func create(set *appsv1beta1.StatefulSet, ordinal int, claims ...planning.Action) planning.Action {
 	name := fmt.Sprintf("%s-%d", set.Name, ordinal)
-	return podset.Action{
-		Verb: podset.VerbCreate, Slot: podset.Slot(fmt.Sprint(ordinal)),
-		Pod: testutil.Pod(name).Namespace(set.Namespace).ControlledBy(set).Gate(shared.GateInPlaceUpdateReady).Obj(),
-		Edit: edit.Edit{Fresh: true, Conditions: []corev1.PodCondition{
-			{Type: shared.GateInPlaceUpdateReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(1e9, 0)},
-		}},
-		Success: podset.Event{Reason: "SuccessfulCreate", Message: "create Pod " + name + " in StatefulSet web successful"},
-		Failure: podset.Event{Warning: true, Reason: "FailedCreate", Message: "create Pod " + name + " in StatefulSet web failed error:"},
-	}
+	pod := testutil.Pod(name).Namespace(set.Namespace).ControlledBy(set).Gate(shared.GateInPlaceUpdateReady).Obj()
+	action := podset.CreatePod(planning.Slot(fmt.Sprint(ordinal)), pod, claims, edit.Edit{Fresh: true, Conditions: []corev1.PodCondition{
+		{Type: shared.GateInPlaceUpdateReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(1e9, 0)},
+	}}, "ScaleOut")
+	action.Success = planning.Event{Reason: "SuccessfulCreate", Message: "create Pod " + name + " in StatefulSet web successful"}
+	action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: "create Pod " + name + " in StatefulSet web failed error:"}
+	return action
 }
 
-func creates(set *appsv1beta1.StatefulSet, n int) []podset.Action {
-	var all []podset.Action
+// createClaim creates a claim before a pod.
+func createClaim(name, pod string) planning.Action {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: name}}
+	action := podset.CreateClaim("", claim, "ScaleOut")
+	action.Success = planning.Event{Reason: "SuccessfulCreate", Message: "create Claim " + name + " Pod " + pod + " in StatefulSet web success"}
+	action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: "create Claim " + name + " Pod " + pod + " in StatefulSet web failed error"}
+	return action
+}
+
+func creates(set *appsv1beta1.StatefulSet, n int) []planning.Action {
+	var all []planning.Action
 	for i := range n {
 		all = append(all, create(set, i))
 	}
 	return all
 }
 
-func remove(pod *corev1.Pod) podset.Action {
-	return podset.Action{
-		Verb: podset.VerbDelete, Slot: podset.Slot(pod.Name), Pod: pod,
-		Success: podset.Event{Reason: "SuccessfulDelete", Message: "delete Pod " + pod.Name},
-		Failure: podset.Event{Warning: true, Reason: "FailedDelete", Message: "delete Pod " + pod.Name},
-	}
+func remove(pod *corev1.Pod) planning.Action {
+	action := podset.DeletePod(planning.Slot(pod.Name), pod, "ScaleIn")
+	action.Success = planning.Event{Reason: "SuccessfulDelete", Message: "delete Pod " + pod.Name}
+	action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: "delete Pod " + pod.Name}
+	return action
 }
 
-func relabel(pod *corev1.Pod, value string) podset.Action {
-	return podset.Action{
-		Verb: podset.VerbEdit, Slot: podset.Slot(pod.Name), Pod: pod,
-		Edit: edit.Edit{
-			Labels: map[string]*string{"revision": &value}, Images: map[string]string{"main": "registry.example/main:2"},
-			Conditions: []corev1.PodCondition{{Type: shared.GateInPlaceUpdateReady, Status: corev1.ConditionFalse}},
-		},
-		Success: podset.Event{Reason: "SuccessfulUpdatePodInPlace", Message: "update"},
-		Failure: podset.Event{Warning: true, Reason: "FailedUpdatePodInPlace", Message: "update"},
-	}
+func relabel(pod *corev1.Pod, value string) planning.Action {
+	action := podset.EditPod(planning.Slot(pod.Name), pod, edit.Edit{
+		Labels: map[string]*string{"revision": &value}, Images: map[string]string{"main": "registry.example/main:2"},
+		Conditions: []corev1.PodCondition{{Type: shared.GateInPlaceUpdateReady, Status: corev1.ConditionFalse}},
+	}, "InPlaceUpdate")
+	action.Success = planning.Event{Reason: "SuccessfulUpdatePodInPlace", Message: "update"}
+	action.Failure = planning.Event{Warning: true, Reason: "FailedUpdatePodInPlace", Message: "update"}
+	return action
 }
 
 func quotaError(write testutil.Write) error {
@@ -241,7 +257,7 @@ func TestApplyStartsSmallAndInOrder(t *testing.T) {
 
 func TestApplyStartsSmallOncePerRollout(t *testing.T) {
 	f := newFixture(t, nil)
-	window := func() int { return f.ramps.resume(f.owner().NamespacedName) }
+	window := func() int { return f.windowFor(&f.state, f.set.Namespace) }
 	actions := creates(f.set, 60)
 	f.apply(t, actions[:7]...)
 	if got := window(); got != 8 {
@@ -260,18 +276,16 @@ func TestApplyStartsSmallOncePerRollout(t *testing.T) {
 	f.server.SetFault(nil)
 	f.clock.SetTime(f.clock.Now().Add(cooling + time.Second))
 	f.apply(t)
-	if len(f.ramps.owners) != 0 {
-		t.Errorf("at rest it still remembers %v", f.ramps.owners)
+	if len(f.state.windows)+len(f.namespaces) != 0 {
+		t.Errorf("at rest it still remembers %v and %v", f.state, f.namespaces)
 	}
 }
 
 func TestApplyTrustsANamespaceThatHasJustTakenWrites(t *testing.T) {
 	f := newFixture(t, nil)
-	another := types.NamespacedName{Namespace: f.set.Namespace, Name: "another"}
-	elsewhere := types.NamespacedName{Namespace: "elsewhere", Name: "web"}
 	begins := func(when string, here, there int) {
 		t.Helper()
-		if got := []int{f.ramps.resume(another), f.ramps.resume(elsewhere)}; got[0] != here || got[1] != there {
+		if got := []int{f.windowFor(&State{}, f.set.Namespace), f.windowFor(&State{}, "elsewhere")}; got[0] != here || got[1] != there {
 			t.Errorf("%s: another workload of the namespace begins with %d, one elsewhere with %d, want %d and %d", when, got[0], got[1], here, there)
 		}
 	}
@@ -301,8 +315,8 @@ func TestApplyTreatsSlotsIndependently(t *testing.T) {
 	if outcome.Done != 18 || outcome.Left != 0 {
 		t.Errorf("outcome %+v, want 18 done", outcome)
 	}
-	want := []podset.Failure{{Verb: podset.VerbCreate, Slot: "0"}, {Verb: podset.VerbCreate, Slot: "7"}}
-	if diff := cmp.Diff(want, outcome.Failures, cmpopts.IgnoreFields(podset.Failure{}, "Message")); diff != "" {
+	want := []planning.Failure{{Step: podset.StepCreate, Slot: "0"}, {Step: podset.StepCreate, Slot: "7"}}
+	if diff := cmp.Diff(want, outcome.Failures, cmpopts.IgnoreFields(planning.Failure{}, "Message")); diff != "" {
 		t.Errorf("failures (-want +got):\n%s", diff)
 	}
 	if outcome.RecheckAfter != firstDelay {
@@ -354,8 +368,8 @@ func TestApplyBacksOffPerSlot(t *testing.T) {
 	if outcome := f.apply(t, create(f.set, 0)); outcome.Done != 1 {
 		t.Errorf("outcome %+v after the delay, want it done", outcome)
 	}
-	if len(f.backoff.owners) != 0 {
-		t.Errorf("still remembers %v", f.backoff.owners)
+	if len(f.state.refused) != 0 {
+		t.Errorf("still remembers %v", f.state.refused)
 	}
 }
 
@@ -405,7 +419,7 @@ func TestApplyStopsAVerbThatIsAlwaysRefused(t *testing.T) {
 	})
 	actions := append(creates(f.set, 60), remove(victim))
 	outcome := f.apply(t, actions...)
-	if got := f.count(t, podset.VerbCreate, verdictRefused); got != enough {
+	if got := f.count(t, podset.StepCreate, verdictRefused); got != enough {
 		t.Errorf("%v creations tried, want %d", got, enough)
 	}
 	if outcome.Done != 1 || outcome.Left != 57 {
@@ -435,18 +449,35 @@ func TestApplyTakesAPodThatIsItsOwnForASuccess(t *testing.T) {
 	if outcome.RecheckAfter > ordinary {
 		t.Errorf("looks again after %v, want %v at most: the pods in the way are about to go", outcome.RecheckAfter, ordinary)
 	}
-	if emitted := f.emitted(); len(emitted) != 0 {
-		t.Errorf("events %q", emitted)
+	if emitted := f.emitted(); len(emitted) != 1 || !strings.Contains(emitted[0], "controlled by StatefulSet other") {
+		t.Errorf("events %q, want one, of web-2, which says who has it", emitted)
 	}
-	if got := f.count(t, podset.VerbCreate, verdictConflict); got != 3 {
+	if got := f.count(t, podset.StepCreate, verdictConflict); got != 3 {
 		t.Errorf("%v conflicts counted, want 3", got)
+	}
+}
+
+// A user moves from the native StatefulSet to ours under the same name and leaves the pods with the native one.
+func TestApplySaysThatANativeStatefulSetOfTheSameNameHasThePods(t *testing.T) {
+	pod := testutil.Pod("web-0").UID("a").ControlledBy(testutil.StatefulSet("web").UID("native").Obj()).Obj()
+	pod.OwnerReferences[0].APIVersion = "apps/v1"
+	earlier := testutil.Pod("web-1").UID("b").ControlledBy(testutil.StatefulSet("web").UID("earlier").Obj()).Obj()
+	earlier.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1"
+	f := newFixture(t, nil, pod, earlier)
+	outcome := f.apply(t, creates(f.set, 2)...)
+	if len(outcome.Failures) != 1 || outcome.Failures[0].Slot != "0" {
+		t.Errorf("outcome %+v, want web-0 refused, and web-1, which goes with an earlier set of ours, ordinary", outcome)
+	}
+	const want = "a pod with this name exists and is controlled by StatefulSet web of apps/v1"
+	if emitted := f.emitted(); len(emitted) != 1 || !strings.HasPrefix(emitted[0], "Warning FailedCreate ") || !strings.Contains(emitted[0], want) {
+		t.Errorf("events %q, want %q", emitted, want)
 	}
 }
 
 func TestApplySurvivesLostAnswers(t *testing.T) {
 	f := newFixture(t, nil)
 	seen := &laggingStore{}
-	f.tracker.WatchStore(kindPod(), seen)
+	f.tracker.WatchStore(podset.KindPod(), seen)
 	lost := map[string]bool{}
 	var mu sync.Mutex
 	f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
@@ -524,7 +555,7 @@ func TestApplyTakesConflictsForOrdinary(t *testing.T) {
 	if got := f.emitted(); len(got) != 0 {
 		t.Errorf("events %q, want none", got)
 	}
-	if c, g := f.count(t, podset.VerbEdit, verdictConflict), f.count(t, podset.VerbEdit, verdictGone); c != 1 || g != 1 {
+	if c, g := f.count(t, podset.StepEdit, verdictConflict), f.count(t, podset.StepEdit, verdictGone); c != 1 || g != 1 {
 		t.Errorf("counted %v conflicts and %v gone, want one of each", c, g)
 	}
 }
@@ -547,8 +578,9 @@ func TestApplyStopsAVerbThatMeetsOnlyConflicts(t *testing.T) {
 
 func TestApplyDeletesOnlyWhatWasSeen(t *testing.T) {
 	f := newFixture(t, nil, testutil.Pod("web-0").UID("a").Obj(), testutil.Pod("web-1").UID("b").Obj())
-	exact := remove(testutil.Pod("web-0").UID("a").Obj())
-	exact.Pod.ResourceVersion = "7"
+	observed := testutil.Pod("web-0").UID("a").Obj()
+	observed.ResourceVersion = "7"
+	exact := remove(observed)
 	exact.ExactVersion = true
 	absent := remove(testutil.Pod("web-9").UID("z").Obj())
 	outcome := f.apply(t, exact, remove(testutil.Pod("web-1").UID("b").Obj()), absent)
@@ -567,7 +599,7 @@ func TestApplyDeletesAClaimOnlyAsItWasSeen(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data-web-a", UID: "c"}}
 	f := newFixture(t, nil, claim)
 	claim.ResourceVersion = "7"
-	outcome := f.apply(t, podset.Action{Verb: podset.VerbDeleteClaim, Slot: "a", Claim: claim})
+	outcome := f.apply(t, podset.DeleteClaim("a", claim, "ClaimUnused"))
 	if len(outcome.Failures) != 0 {
 		t.Errorf("outcome %+v", outcome)
 	}
@@ -596,14 +628,14 @@ func TestApplyTracksDeletions(t *testing.T) {
 			f := newFixture(t, nil, pod.DeepCopy())
 			duringRequest := false
 			f.server.SetFault(func(context.Context, testutil.Write, func() error) error {
-				duringRequest = f.tracker.Going(f.owner(), []*corev1.Pod{pod}).Has("a")
+				duringRequest = f.going(pod)
 				return tc.err
 			})
 			f.apply(t, remove(pod))
 			if !duringRequest {
 				t.Error("the pod does not count as going while the request is under way")
 			}
-			if got := f.tracker.Going(f.owner(), []*corev1.Pod{pod}).Has("a"); got != tc.wantGoing {
+			if got := f.going(pod); got != tc.wantGoing {
 				t.Errorf("going afterwards: %v, want %v", got, tc.wantGoing)
 			}
 		})
@@ -618,9 +650,8 @@ func TestApplyCreatesClaimsFirst(t *testing.T) {
 	dying.Finalizers = []string{"example.io/hold"}
 	dying.DeletionTimestamp = &metav1.Time{Time: time.Unix(1e9, 0)}
 	f := newFixture(t, nil, dying, claim("logs-web-0"))
-	first, second := create(f.set, 0), create(f.set, 1)
-	first.Claims = []*corev1.PersistentVolumeClaim{claim("data-web-0"), claim("logs-web-0")}
-	second.Claims = []*corev1.PersistentVolumeClaim{claim("data-web-1")}
+	first := create(f.set, 0, createClaim("data-web-0", "web-0"), createClaim("logs-web-0", "web-0"))
+	second := create(f.set, 1, createClaim("data-web-1", "web-1"))
 	outcome := f.apply(t, first, second)
 	if outcome.Done != 1 || len(outcome.Failures) != 0 {
 		t.Errorf("outcome %+v, want the first done and the second to wait for its claim", outcome)
@@ -651,7 +682,7 @@ func TestApplyCreatesClaimsFirst(t *testing.T) {
 func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	f := newFixture(t, nil)
 	f.set.Generation = 1
-	fails := func() podset.Outcome {
+	fails := func() planning.Outcome {
 		t.Helper()
 		pod := testutil.Pod("web-0").UID("a").Obj()
 		if err := f.server.Create(t.Context(), pod); client.IgnoreAlreadyExists(err) != nil {
@@ -660,9 +691,7 @@ func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 		if err := f.server.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 			t.Fatal(err)
 		}
-		action := remove(pod)
-		action.Slot, action.Reason = "0", podset.ReasonFinished
-		return f.apply(t, action)
+		return f.apply(t, podset.DeletePod("0", pod, podset.ReasonFinished))
 	}
 	if outcome := fails(); outcome.Done != 1 {
 		t.Fatalf("outcome %+v, want the first one replaced at once", outcome)
@@ -691,17 +720,12 @@ func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	if outcome := fails(); outcome.Done != 1 {
 		t.Errorf("outcome %+v after the spec changed, want it replaced at once", outcome)
 	}
-	f.Forget(f.owner().NamespacedName)
-	if len(f.churn.owners) != 0 {
-		t.Errorf("still remembers %v", f.churn.owners)
-	}
 }
 
 func TestApplyNamesTheRefusedClaim(t *testing.T) {
 	f := newFixture(t, nil)
 	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
-	action := create(f.set, 0)
-	action.Claims = []*corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: "data-web-0"}}}
+	action := create(f.set, 0, createClaim("data-web-0", "web-0"))
 	if outcome := f.apply(t, action); len(outcome.Failures) != 1 {
 		t.Errorf("outcome %+v, want a failure", outcome)
 	}
@@ -712,7 +736,7 @@ func TestApplyNamesTheRefusedClaim(t *testing.T) {
 }
 
 func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Slice = 500 * time.Millisecond; o.Pool = NewPool(2, clock.RealClock{}) })
+	f := newFixture(t, func(o *Options) { o.Slice = 500 * time.Millisecond; o.Pool = writer.NewPool(2, clock.RealClock{}) })
 	f.server.SetFault(func(ctx context.Context, _ testutil.Write, forward func() error) error {
 		timer := time.NewTimer(20 * time.Millisecond)
 		defer timer.Stop()
@@ -735,13 +759,13 @@ func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
 }
 
 func TestApplyEndsARequestAtItsDeadline(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.WriteTimeout = 20 * time.Millisecond })
+	f := newFixture(t, func(o *Options) { o.Writer.Timeout = 20 * time.Millisecond })
 	f.server.SetFault(func(ctx context.Context, _ testutil.Write, _ func() error) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	outcome := f.apply(t, create(f.set, 0))
-	if len(outcome.Failures) != 1 || f.count(t, podset.VerbCreate, verdictDoubt) != 1 {
+	if len(outcome.Failures) != 1 || f.count(t, podset.StepCreate, verdictDoubt) != 1 {
 		t.Errorf("outcome %+v, want the creation in doubt", outcome)
 	}
 }
@@ -750,7 +774,7 @@ func TestHangingNamespaceDoesNotDelayAnother(t *testing.T) {
 	// The pool's clock stands still: nothing that hangs ever counts as slow, so what others get is theirs from the start.
 	still := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	f := newFixture(t, func(o *Options) {
-		o.Pool, o.Slice, o.WriteTimeout = NewPool(32, still), 2*deadline, 2*deadline
+		o.Pool, o.Slice, o.Writer.Timeout = writer.NewPool(32, still), 2*deadline, 2*deadline
 	})
 	hung := make(chan struct{}, 10000)
 	release := make(chan struct{})
@@ -770,8 +794,8 @@ func TestHangingNamespaceDoesNotDelayAnother(t *testing.T) {
 	defer close(release)
 	// Each set begins with one creation at a time: more sets than the pool has room for.
 	for i := range 2 * defaultWrites {
-		set := testutil.StatefulSet(fmt.Sprintf("a%d", i)).Namespace("hanging").Obj()
-		wg.Go(func() { f.Apply(t.Context(), set, podset.Plan{Actions: creates(set, 5)}) })
+		set := testutil.StatefulSet(fmt.Sprintf("a%d", i)).UID(types.UID(fmt.Sprint(i))).Namespace("hanging").Obj()
+		wg.Go(func() { f.Apply(t.Context(), &State{}, set, planning.Plan{Actions: creates(set, 5)}) })
 	}
 	for range defaultWrites * 3 / 4 {
 		select {
@@ -780,9 +804,9 @@ func TestHangingNamespaceDoesNotDelayAnother(t *testing.T) {
 			t.Fatal("the hanging namespace does not get its share")
 		}
 	}
-	done := make(chan podset.Outcome, 1)
+	done := make(chan planning.Outcome, 1)
 	set := testutil.StatefulSet("b").Namespace("healthy").Obj()
-	wg.Go(func() { done <- f.Apply(t.Context(), set, podset.Plan{Actions: creates(set, 10)}) })
+	wg.Go(func() { done <- f.Apply(t.Context(), &State{}, set, planning.Plan{Actions: creates(set, 10)}) })
 	select {
 	case outcome := <-done:
 		if outcome.Done != 10 {
@@ -799,5 +823,156 @@ func TestOneLine(t *testing.T) {
 	}
 	if got := oneLine(strings.Repeat("ä", 100), 20); got != strings.Repeat("ä", 8)+"..." {
 		t.Errorf("got %q", got)
+	}
+}
+
+// clusterOwner is a cluster-scoped owner.
+func clusterOwner() client.Object {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "sidecars", UID: "sidecars"}}
+}
+
+func podsOf(namespace string, n int) []client.Object {
+	var pods []client.Object
+	for i := range n {
+		name := fmt.Sprintf("%s-%d", namespace, i)
+		pods = append(pods, testutil.Pod(name).Namespace(namespace).UID(types.UID(name)).Gate(shared.GateInPlaceUpdateReady).Obj())
+	}
+	return pods
+}
+
+// relabelAll are the edits of pods that are read from the server.
+func (f *fixture) relabelAll(t *testing.T, pods []client.Object, value string) []planning.Action {
+	t.Helper()
+	var actions []planning.Action
+	for _, pod := range pods {
+		live := &corev1.Pod{}
+		if err := f.server.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
+			t.Fatal(err)
+		}
+		actions = append(actions, relabel(live, value))
+	}
+	return actions
+}
+
+// A cluster-scoped owner writes in two namespaces; in one of them the API server does not answer.
+func TestHangingNamespaceDoesNotStopAClusterScopedOwner(t *testing.T) {
+	hanging, healthy := podsOf("hanging", 20), podsOf("healthy", 60)
+	f := newFixture(t, func(o *Options) {
+		o.Slice, o.Writer.Timeout = 200*time.Millisecond, 2*deadline
+	}, append(slices.Clone(hanging), healthy...)...)
+	f.server.SetFault(func(ctx context.Context, w testutil.Write, forward func() error) error {
+		if w.Object.GetNamespace() != "hanging" {
+			return forward()
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	owner := clusterOwner()
+	moved := func() int {
+		var list corev1.PodList
+		if err := f.server.List(t.Context(), &list, client.InNamespace("healthy"), client.MatchingLabels{"revision": "new"}); err != nil {
+			t.Fatal(err)
+		}
+		return len(list.Items)
+	}
+	began := time.Now()
+	for range 10 {
+		// What hangs comes first in the plan.
+		actions := slices.Concat(f.relabelAll(t, hanging, "new"), f.relabelAll(t, healthy[moved():], "new"))
+		outcome := f.Apply(t.Context(), &f.state, owner, planning.Plan{Actions: actions})
+		if outcome.RecheckAfter == 0 {
+			t.Errorf("outcome %+v: nobody looks again at what hangs", outcome)
+		}
+		if moved() == len(healthy) {
+			break
+		}
+	}
+	if got := moved(); got != len(healthy) {
+		t.Errorf("%d of %d pods of the healthy namespace are changed", got, len(healthy))
+	}
+	if spent := time.Since(began); spent > deadline {
+		t.Errorf("it took %v: the healthy namespace waited for the deadlines of the other one", spent)
+	}
+	// While the namespace that hangs is left alone, nothing of it keeps the owner.
+	outcome := f.Apply(t.Context(), &f.state, owner, planning.Plan{Actions: slices.Concat(f.relabelAll(t, hanging, "newer"), f.relabelAll(t, healthy, "newer"))})
+	if outcome.Done == 0 || outcome.Left+len(outcome.Failures) < len(hanging) {
+		t.Errorf("outcome %+v, want the healthy pods begun and the others left", outcome)
+	}
+}
+
+func TestRefusalsOfOneNamespaceDoNotPauseAnother(t *testing.T) {
+	full, room := podsOf("full", 10), podsOf("room", 10)
+	f := newFixture(t, nil, append(slices.Clone(full), room...)...)
+	f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Object.GetNamespace() == "full" {
+			return quotaError(w)
+		}
+		return forward()
+	})
+	outcome := f.Apply(t.Context(), &f.state, clusterOwner(), planning.Plan{Actions: slices.Concat(f.relabelAll(t, full, "new"), f.relabelAll(t, room, "new"))})
+	if outcome.Done != len(room) || len(outcome.Failures) != enough || outcome.Left != len(full)-enough {
+		t.Errorf("outcome %+v, want %d done, %d refused and the others of their namespace left", outcome, len(room), enough)
+	}
+}
+
+// During a surge a node has two pods of a DaemonSet, so two pods of one slot.
+func TestApplyKeepsTwoPodsOfOneSlotApart(t *testing.T) {
+	pods := podsOf(testutil.Namespace, 2)
+	f := newFixture(t, nil, pods...)
+	f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Object.GetName() == pods[0].GetName() {
+			return quotaError(w)
+		}
+		return forward()
+	})
+	actions := f.relabelAll(t, pods, "new")
+	actions[0].Slot, actions[1].Slot = "node", "node"
+	outcome := f.apply(t, actions[0])
+	if len(outcome.Failures) != 1 {
+		t.Fatalf("outcome %+v, want one failure", outcome)
+	}
+	if outcome := f.apply(t, actions...); outcome.Done != 1 || len(outcome.Failures) != 1 {
+		t.Errorf("outcome %+v; want one pod refused, and the other one of its slot done", outcome)
+	}
+	if len(f.state.refused) != 1 {
+		t.Errorf("remembers %v; want the refusal to outlast the success of the other pod", f.state.refused)
+	}
+}
+
+// Children that are no pods are actions like any other.
+func TestApplyWritesObjectsOfAnyKind(t *testing.T) {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "backup-1", UID: "job"}}
+	f := newFixture(t, nil, job)
+	kindJob, kindSecret := batchv1.SchemeGroupVersion.WithKind("Job"), corev1.SchemeGroupVersion.WithKind("Secret")
+	child := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"namespace": "default", "name": "web-a", "labels": map[string]any{"subset": "a"}},
+	}}
+	next := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "backup-2"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "pull"}}
+	outcome := f.apply(t,
+		planning.Action{Verb: planning.VerbApply, Step: "ApplyChild", Kind: child.GroupVersionKind(), Object: child, FieldManager: "subsets", Force: true},
+		planning.Action{Verb: planning.VerbCreate, Step: "CreateJob", Kind: kindJob, Object: next},
+		planning.Action{Verb: planning.VerbCreate, Step: "CopySecret", Kind: kindSecret, Object: secret, KeepExisting: true},
+		planning.Action{Verb: planning.VerbCreate, Step: "CopySecret", Kind: kindSecret, Object: secret.DeepCopy(), KeepExisting: true},
+		planning.Action{Verb: planning.VerbDelete, Step: "DeleteJob", Kind: kindJob, Object: job, Propagation: metav1.DeletePropagationBackground},
+	)
+	if outcome.Done != 5 || len(outcome.Failures) != 0 {
+		t.Fatalf("outcome %+v, want all done", outcome)
+	}
+	applied := &appsv1.Deployment{}
+	if err := f.server.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "web-a"}, applied); err != nil || applied.Labels["subset"] != "a" {
+		t.Errorf("applied %v, error %v", applied.Labels, err)
+	}
+	for _, w := range f.server.Writes() {
+		if p := w.DeleteOptions.PropagationPolicy; w.Verb == "delete" && (p == nil || *p != metav1.DeletePropagationBackground) {
+			t.Errorf("deleted with propagation %v", p)
+		}
+		if o := w.ApplyOptions; w.Verb == "apply" && (o.FieldManager != "subsets" || o.Force == nil || !*o.Force) {
+			t.Errorf("applied with %+v", o)
+		}
+	}
+	if child.GetResourceVersion() != "" || next.ResourceVersion != "" {
+		t.Error("an object of the plan was written to")
 	}
 }

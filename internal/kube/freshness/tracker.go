@@ -9,7 +9,7 @@
 //
 //   - An owner waits for its own writes, never for another owner's.
 //   - A write whose outcome is unknown (timeout, lost connection) is looked up live, once, before the next plan.
-//   - A pod that we deleted or evicted counts as terminating although the cache still shows it whole: those calls return no
+//   - An object that we deleted or evicted counts as terminating although the cache still shows it whole: those calls return no
 //     resourceVersion.
 //   - Nothing recorded blocks for ever: after Options.Patience a record is given up. What keeps a plan on an older view safe then is
 //     that names are chosen before the first try, and that writes carry the UID and resourceVersion they were decided on.
@@ -24,11 +24,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -53,7 +53,8 @@ const (
 	longestWait  = time.Second
 )
 
-// Owner is the workload on whose behalf things are written. A Tracker serves one kind of owner.
+// Owner is the object on whose behalf things are written; its namespace is empty if it is cluster-scoped. A Tracker serves the owners of
+// one controller.
 type Owner struct {
 	types.NamespacedName
 	UID types.UID
@@ -67,10 +68,11 @@ func OwnerOf(object metav1.Object) Owner {
 	}
 }
 
-// Ref names an object in its owner's namespace.
+// Ref names an object, in any namespace.
 type Ref struct {
 	Kind schema.GroupVersionKind
-	Name string
+	// Namespace is empty for a cluster-scoped object.
+	Namespace, Name string
 	// UID and ResourceVersion are what the write was decided on; empty for an object that was to be created.
 	UID             types.UID
 	ResourceVersion string
@@ -78,7 +80,10 @@ type Ref struct {
 
 // RefOf returns the Ref of object, an object of the given kind as it was observed.
 func RefOf(kind schema.GroupVersionKind, object metav1.Object) Ref {
-	return Ref{Kind: kind, Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()}
+	return Ref{
+		Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(),
+		UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+	}
 }
 
 // Op is what a write was meant to do.
@@ -89,6 +94,8 @@ const (
 	Create Op = "Create"
 	// Patch changes one, a subresource included.
 	Patch Op = "Patch"
+	// Apply makes an object or changes it.
+	Apply Op = "Apply"
 	// Delete deletes or evicts one.
 	Delete Op = "Delete"
 )
@@ -102,6 +109,9 @@ type Store interface {
 type Options struct {
 	// Live reads past the cache.
 	Live client.Reader
+	// Records returns the record of an owner: the same one for as long as the owner is remembered. When nil, the Tracker keeps one for every
+	// owner it hears of, for ever.
+	Records func(Owner) *Record
 	// Clock is the time; the real one when nil.
 	Clock clock.PassiveClock
 	// Patience is how long a record may hold its owner back. Zero is DefaultPatience.
@@ -110,23 +120,26 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Tracker remembers what was written and may not have been seen yet. It is safe for concurrent use.
+// Tracker knows what was written and may not have been seen yet. What it knows of an owner is in the owner's Record. It is safe for
+// concurrent use.
 type Tracker struct {
 	options Options
 
-	mu     sync.Mutex
+	mu     sync.RWMutex
 	stores map[schema.GroupVersionKind]Store
-	owners map[types.NamespacedName]*record
+	// asked are the kinds that Going is asked about. Deletions of others need no remembering once their pass is over: they carry
+	// preconditions, so that repeating one does no harm.
+	asked map[schema.GroupVersionKind]bool
 }
 
-// record is what is known of one owner.
-type record struct {
-	uid types.UID
+// Record is what is known of the writes for one owner. The zero value says that there were none.
+type Record struct {
+	mu sync.Mutex
 	// written is, by kind, the highest resourceVersion written and not yet seen.
 	written map[schema.GroupVersionKind]mark
 	// unknown are the writes whose outcome is not known.
 	unknown map[Ref]doubt
-	// going are the pods that we deleted and that may still look whole in the cache.
+	// going are the objects that we deleted and that may still look whole in the cache.
 	going map[types.UID]departure
 	// waits counts how often in a row Ready said no.
 	waits int
@@ -159,10 +172,23 @@ func New(options Options) *Tracker {
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
 	}
+	if options.Records == nil {
+		options.Records = keepAll()
+	}
 	return &Tracker{
 		options: options,
 		stores:  map[schema.GroupVersionKind]Store{},
-		owners:  map[types.NamespacedName]*record{},
+		asked:   map[schema.GroupVersionKind]bool{},
+	}
+}
+
+// keepAll keeps a record of every owner.
+func keepAll() func(Owner) *Record {
+	var records sync.Map
+	return func(o Owner) *Record {
+		kept, _ := records.LoadOrStore(o.UID, &Record{})
+		record, _ := kept.(*Record)
+		return record
 	}
 }
 
@@ -185,24 +211,31 @@ func (t *Tracker) WatchStore(kind schema.GroupVersionKind, store Store) {
 
 // Wrote notes a successful write and the resourceVersion it returned.
 func (t *Tracker) Wrote(o Owner, kind schema.GroupVersionKind, resourceVersion string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.wrote(t.of(o), kind, resourceVersion)
+	r := t.lock(o)
+	defer r.mu.Unlock()
+	t.wrote(r, kind, resourceVersion)
 }
 
-func (t *Tracker) wrote(r *record, kind schema.GroupVersionKind, resourceVersion string) {
+// lock returns the record of an owner, locked.
+func (t *Tracker) lock(o Owner) *Record {
+	r := t.options.Records(o)
+	r.mu.Lock()
+	return r
+}
+
+func (t *Tracker) wrote(r *Record, kind schema.GroupVersionKind, resourceVersion string) {
 	last, ok := r.written[kind]
 	if ok && reached(last.resourceVersion, resourceVersion) {
 		return
 	}
-	r.written[kind] = mark{resourceVersion: resourceVersion, at: t.options.Clock.Now()}
+	put(&r.written, kind, mark{resourceVersion: resourceVersion, at: t.options.Clock.Now()})
 }
 
 // Unknown notes a write that may or may not have happened.
 func (t *Tracker) Unknown(o Owner, ref Ref, op Op) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.of(o).unknown[ref] = doubt{op: op, at: t.options.Clock.Now()}
+	r := t.lock(o)
+	defer r.mu.Unlock()
+	put(&r.unknown, ref, doubt{op: op, at: t.options.Clock.Now()})
 }
 
 // Answered notes what the answer to a write tells: the resourceVersion that it returned (empty for a deletion), or that it is in
@@ -216,47 +249,45 @@ func (t *Tracker) Answered(o Owner, ref Ref, op Op, resourceVersion string, err 
 	case InDoubt:
 		t.Unknown(o, ref, op)
 	case Refused:
+		if op == Delete {
+			t.notDeleted(o, ref.UID)
+		}
 	}
 }
 
-// Deleting notes that a pod is about to be deleted or evicted. Call it before the request: from then on nothing may count on the pod.
+// Deleting notes that an object is about to be deleted or evicted. Call it before the request: from then on nothing may count on the
+// object. Unless Answered hears that the deletion was refused, that holds until the cache shows it.
 func (t *Tracker) Deleting(o Owner, ref Ref) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	r := t.lock(o)
+	defer r.mu.Unlock()
 	now := t.options.Clock.Now()
-	t.of(o).going[ref.UID] = departure{ref: ref, at: now, lookedAt: now}
+	put(&r.going, ref.UID, departure{ref: ref, at: now, lookedAt: now})
 }
 
-// Definite notes that a deletion certainly did not happen.
-func (t *Tracker) Definite(o Owner, uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.of(o).going, uid)
+// notDeleted notes that a deletion certainly did not happen.
+func (t *Tracker) notDeleted(o Owner, uid types.UID) {
+	r := t.lock(o)
+	defer r.mu.Unlock()
+	delete(r.going, uid)
 }
 
-// Forget drops what is recorded of an owner that is gone.
-func (t *Tracker) Forget(name types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.owners, name)
-}
-
-// Going returns those of pods that we deleted and that still look whole. A planner takes them for terminating.
-func (t *Tracker) Going(o Owner, pods []*corev1.Pod) sets.Set[types.UID] {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := t.of(o)
+// Going returns those of the objects, which are all that the view has of a kind, that we deleted and that still look whole. A planner takes
+// them for terminating. It reads none while there is nothing of the kind to look for.
+func (t *Tracker) Going(o Owner, kind schema.GroupVersionKind, objects iter.Seq[metav1.Object]) sets.Set[types.UID] {
+	t.ask(kind)
+	r := t.lock(o)
+	defer r.mu.Unlock()
 	if len(r.going) == 0 {
 		return nil
 	}
 	going := sets.New[types.UID]()
-	for _, pod := range pods {
-		if _, ok := r.going[pod.UID]; ok && pod.DeletionTimestamp == nil {
-			going.Insert(pod.UID)
+	for object := range objects {
+		if _, ok := r.going[object.GetUID()]; ok && object.GetDeletionTimestamp() == nil {
+			going.Insert(object.GetUID())
 		}
 	}
-	for uid := range r.going {
-		if !going.Has(uid) {
+	for uid, d := range r.going {
+		if d.ref.Kind == kind && !going.Has(uid) {
 			delete(r.going, uid)
 		}
 	}
@@ -269,21 +300,17 @@ func (t *Tracker) Going(o Owner, pods []*corev1.Pod) sets.Set[types.UID] {
 func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
 	err := t.resolve(ctx, o)
 
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := t.of(o)
+	r := t.lock(o)
+	defer r.mu.Unlock()
 	now := t.options.Clock.Now()
 	for kind, m := range r.written {
-		store, watched := t.stores[kind]
+		store, watched := t.store(kind)
 		if !watched || reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > t.options.Patience {
 			delete(r.written, kind)
 		}
 	}
 	if len(r.written) == 0 && len(r.unknown) == 0 {
 		r.waits = 0
-		if len(r.going) == 0 {
-			delete(t.owners, o.NamespacedName)
-		}
 		return 0, nil
 	}
 	wait := min(shortestWait<<min(r.waits, 10), longestWait)
@@ -293,11 +320,15 @@ func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
 
 // resolve looks up live every write in doubt, and every deleted pod that has looked whole for too long.
 func (t *Tracker) resolve(ctx context.Context, o Owner) error {
-	t.mu.Lock()
-	r, ok := t.owners[o.NamespacedName]
-	if !ok || r.uid != o.UID {
-		t.mu.Unlock()
+	r := t.lock(o)
+	if len(r.unknown) == 0 && len(r.going) == 0 {
+		r.mu.Unlock()
 		return nil
+	}
+	for uid, d := range r.going {
+		if !t.isAsked(d.ref.Kind) {
+			delete(r.going, uid)
+		}
 	}
 	now := t.options.Clock.Now()
 	doubts := make(map[Ref]doubt, len(r.unknown))
@@ -313,11 +344,11 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 			r.going[uid] = d
 		}
 	}
-	t.mu.Unlock()
+	r.mu.Unlock()
 
 	var failed error
 	for ref, d := range doubts {
-		found, err := t.look(ctx, o, ref)
+		found, err := t.look(ctx, ref)
 		if err != nil && now.Sub(d.at) <= t.options.Patience {
 			failed = fmt.Errorf("looking up %s %s, whose last write is in doubt: %w", ref.Kind.Kind, ref.Name, err)
 			if Judge(err) == InDoubt {
@@ -332,12 +363,12 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 }
 
 // look reads an object's metadata live; nil when there is no such object.
-func (t *Tracker) look(ctx context.Context, o Owner, ref Ref) (*metav1.PartialObjectMetadata, error) {
+func (t *Tracker) look(ctx context.Context, ref Ref) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.options.Timeout)
 	defer cancel()
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(ref.Kind)
-	if err := t.options.Live.Get(ctx, types.NamespacedName{Namespace: o.Namespace, Name: ref.Name}, found); err != nil {
+	if err := t.options.Live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, found); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return found, nil
@@ -345,16 +376,15 @@ func (t *Tracker) look(ctx context.Context, o Owner, ref Ref) (*metav1.PartialOb
 
 // settle ends a doubt with what was found live; nil when there is no such object.
 func (t *Tracker) settle(o Owner, ref Ref, op Op, found *metav1.PartialObjectMetadata) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := t.of(o)
+	r := t.lock(o)
+	defer r.mu.Unlock()
 	delete(r.unknown, ref)
 	if found == nil {
 		return
 	}
 	switch op {
-	case Create:
-		// Ours or not: the next plan has to know that the name is taken.
+	case Create, Apply:
+		// Ours or not: the next plan has to know that the name is taken, and by what.
 		t.wrote(r, ref.Kind, found.ResourceVersion)
 	case Patch:
 		if found.UID == ref.UID && found.ResourceVersion != ref.ResourceVersion {
@@ -363,7 +393,7 @@ func (t *Tracker) settle(o Owner, ref Ref, op Op, found *metav1.PartialObjectMet
 	case Delete:
 		switch {
 		case found.UID != ref.UID:
-			// Gone; the cache will show it. The pod stays among those going until then.
+			// Gone; the cache will show it. The object stays among those going until then.
 		case found.DeletionTimestamp != nil:
 			t.wrote(r, ref.Kind, found.ResourceVersion)
 		default:
@@ -372,19 +402,35 @@ func (t *Tracker) settle(o Owner, ref Ref, op Op, found *metav1.PartialObjectMet
 	}
 }
 
-// of returns the owner's record. An owner that was deleted and created again under its name starts without one.
-func (t *Tracker) of(o Owner) *record {
-	r, ok := t.owners[o.NamespacedName]
-	if !ok || r.uid != o.UID {
-		r = &record{
-			uid:     o.UID,
-			written: map[schema.GroupVersionKind]mark{},
-			unknown: map[Ref]doubt{},
-			going:   map[types.UID]departure{},
-		}
-		t.owners[o.NamespacedName] = r
+// store is where objects of a kind show, if they are watched.
+func (t *Tracker) store(kind schema.GroupVersionKind) (Store, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	store, watched := t.stores[kind]
+	return store, watched
+}
+
+// ask notes that somebody observes the deletions of a kind.
+func (t *Tracker) ask(kind schema.GroupVersionKind) {
+	if t.isAsked(kind) {
+		return
 	}
-	return r
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked[kind] = true
+}
+
+func (t *Tracker) isAsked(kind schema.GroupVersionKind) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.asked[kind]
+}
+
+func put[K comparable, V any](target *map[K]V, key K, value V) {
+	if *target == nil {
+		*target = map[K]V{}
+	}
+	(*target)[key] = value
 }
 
 // reached says whether the version have is not older than want. Versions that cannot be compared never hold anything back,

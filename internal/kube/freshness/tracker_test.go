@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -57,6 +59,7 @@ func newFixture(live ...client.Object) *fixture {
 	})
 	f.Tracker = New(Options{Live: reader, Clock: f.clock, Patience: time.Minute})
 	f.WatchStore(pods(), &f.store)
+	f.Going(web(), pods(), slices.Values([]metav1.Object{})) // as an observer of pods does
 	return f
 }
 
@@ -67,6 +70,11 @@ func (f *fixture) ready(t *testing.T, o Owner) bool {
 		t.Errorf("Ready says to go ahead and fails: %v", err)
 	}
 	return wait == 0
+}
+
+// isGoing says whether the only pod of the view counts as deleted.
+func (f *fixture) isGoing(pod *corev1.Pod) bool {
+	return f.Going(web(), pods(), slices.Values([]metav1.Object{pod})).Has(pod.UID)
 }
 
 func TestReadyWaitsForTheHighestWrite(t *testing.T) {
@@ -178,7 +186,7 @@ func TestReadyResolvesDoubts(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(tc.live...)
-			tc.ref.Kind = pods()
+			tc.ref.Kind, tc.ref.Namespace = pods(), testutil.Namespace
 			if tc.op == Delete {
 				f.Deleting(web(), tc.ref)
 			}
@@ -193,7 +201,7 @@ func TestReadyResolvesDoubts(t *testing.T) {
 				t.Errorf("waits: %v, want %v", got, tc.wantWait)
 			}
 			whole := []*corev1.Pod{pod("a", "9")}
-			if got := f.Going(web(), whole).Has("a"); got != tc.wantGoing {
+			if got := f.isGoing(whole[0]); got != tc.wantGoing {
 				t.Errorf("going: %v, want %v", got, tc.wantGoing)
 			}
 			reads := f.reads
@@ -212,7 +220,7 @@ func TestReadyResolvesDoubts(t *testing.T) {
 func TestReadyGivesUpADoubtThatCannotBeLookedUp(t *testing.T) {
 	f := newFixture()
 	f.liveErr = apierrors.NewForbidden(schema.GroupResource{}, "web-0", nil)
-	f.Unknown(web(), Ref{Kind: pods(), Name: "web-0"}, Create)
+	f.Unknown(web(), Ref{Kind: pods(), Namespace: testutil.Namespace, Name: "web-0"}, Create)
 	if f.ready(t, web()) {
 		t.Fatal("gave up too early")
 	}
@@ -224,24 +232,24 @@ func TestReadyGivesUpADoubtThatCannotBeLookedUp(t *testing.T) {
 
 func TestGoing(t *testing.T) {
 	pod := testutil.Pod("web-0").UID("a").Obj()
-	ref := Ref{Kind: pods(), Name: "web-0", UID: "a"}
+	ref := Ref{Kind: pods(), Namespace: testutil.Namespace, Name: "web-0", UID: "a"}
 
 	t.Run("until the cache shows it", func(t *testing.T) {
 		f := newFixture()
 		f.Deleting(web(), ref)
-		if !f.Going(web(), []*corev1.Pod{pod}).Has("a") {
+		if !f.isGoing(pod) {
 			t.Error("a deleted pod does not count as going")
 		}
-		f.Going(web(), nil)
-		if f.Going(web(), []*corev1.Pod{pod}).Has("a") {
+		f.Going(web(), pods(), slices.Values([]metav1.Object{}))
+		if f.isGoing(pod) {
 			t.Error("remembered although the cache had dropped the pod")
 		}
 	})
 	t.Run("not after the deletion was refused", func(t *testing.T) {
 		f := newFixture()
 		f.Deleting(web(), ref)
-		f.Definite(web(), "a")
-		if f.Going(web(), []*corev1.Pod{pod}).Has("a") {
+		f.Answered(web(), ref, Delete, "", apierrors.NewConflict(schema.GroupResource{}, "web-0", nil))
+		if f.isGoing(pod) {
 			t.Error("a pod whose deletion was refused counts as going")
 		}
 	})
@@ -254,18 +262,64 @@ func TestGoing(t *testing.T) {
 		}
 		f.clock.SetTime(f.clock.Now().Add(lookAgain))
 		f.ready(t, web())
-		if f.Going(web(), []*corev1.Pod{pod}).Has("a") {
+		if f.isGoing(pod) {
 			t.Error("a pod that lives counts as going for ever")
 		}
 	})
 }
 
-func TestForget(t *testing.T) {
+// A deleted object that nobody observes is neither remembered nor looked up.
+func TestDeletionsThatNobodyAsksAboutAreForgotten(t *testing.T) {
 	f := newFixture()
+	f.Deleting(web(), Ref{Kind: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), Namespace: testutil.Namespace, Name: "data-web-0", UID: "c"})
+	f.clock.SetTime(f.clock.Now().Add(lookAgain))
+	if !f.ready(t, web()) || f.reads != 0 || len(f.options.Records(web()).going) != 0 {
+		t.Errorf("%d live reads, or it is remembered", f.reads)
+	}
+}
+
+func TestGoingKeepsKindsApart(t *testing.T) {
+	pod := testutil.Pod("web-0").UID("a").Obj()
+	f := newFixture()
+	f.Deleting(web(), RefOf(pods(), pod))
+	f.Going(web(), corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), slices.Values([]metav1.Object{}))
+	if !f.isGoing(pod) {
+		t.Error("a look at another kind forgot the deleted pod")
+	}
+}
+
+// A cluster-scoped owner writes to objects of one name in several namespaces.
+func TestDoubtsAreLookedUpInTheNamespaceOfTheObject(t *testing.T) {
+	f := newFixture(testutil.Pod("web-0").Namespace("there").UID("b").Obj())
+	cluster := Owner{NamespacedName: types.NamespacedName{Name: "sidecars"}, UID: "sidecars"}
+	f.Unknown(cluster, Ref{Kind: pods(), Namespace: "here", Name: "web-0"}, Create)
+	if !f.ready(t, cluster) {
+		t.Error("waits for a pod that was not created here: one of its name there was taken for it")
+	}
+	f.Unknown(cluster, Ref{Kind: pods(), Namespace: "here", Name: "web-0"}, Create)
+	f.Unknown(cluster, Ref{Kind: pods(), Namespace: "there", Name: "web-0"}, Apply)
+	if f.store = "10"; f.ready(t, cluster) {
+		t.Error("does not wait for the pod that was applied there")
+	}
+	if f.reads != 3 {
+		t.Errorf("%d live reads, want one for each doubt", f.reads)
+	}
+}
+
+func TestRecordsAreTheOwners(t *testing.T) {
+	records := map[types.UID]*Record{"set": {}, "other": {}}
+	f := newFixture()
+	f.options.Records = func(o Owner) *Record { return records[o.UID] }
 	f.Wrote(web(), pods(), "99")
-	f.Forget(web().NamespacedName)
-	if !f.ready(t, web()) || len(f.owners) != 0 {
-		t.Errorf("still knows %v", f.owners)
+	if !f.ready(t, Owner{UID: "other"}) {
+		t.Error("waits for the write of another owner")
+	}
+	if f.ready(t, web()) {
+		t.Error("does not wait for its own write")
+	}
+	records["set"] = &Record{}
+	if !f.ready(t, web()) {
+		t.Error("an owner that was forgotten waits")
 	}
 }
 

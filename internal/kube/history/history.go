@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,10 +20,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
 // attempts bounds how many names are tried for one new revision.
@@ -35,21 +34,18 @@ func Kind() schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind(
 
 // Store reads and writes revisions of workloads of one kind.
 type Store struct {
-	// Client reads the cache and writes.
-	Client client.Client
-	// Live reads past the cache.
-	Live client.Reader
-	// Tracker hears of every write.
-	Tracker *freshness.Tracker
-	// Timeout is the deadline of a request.
-	Timeout time.Duration
+	// Client reads the cache.
+	Client client.Reader
+	// Writer writes.
+	Writer *writer.Writer
 }
 
-// List returns the revisions that the workload controls, decoded. Those that cannot be decoded are left out and left alone; a new
+// List returns the revisions in namespace that the workload with this UID controls, decoded. Those of a namespaced workload lie in its own
+// namespace, those of a cluster-scoped one in the operator's. Those that cannot be decoded are left out and left alone; a new
 // revision that would get the name of one of them gets another.
-func (s *Store) List(ctx context.Context, owner freshness.Owner) ([]revision.Revision, error) {
+func (s *Store) List(ctx context.Context, namespace string, owner types.UID) ([]revision.Revision, error) {
 	var list appsv1.ControllerRevisionList
-	if err := index.Controlled(ctx, s.Client, &list, owner.Namespace, owner.UID); err != nil {
+	if err := cache.Controlled(ctx, s.Client, &list, namespace, owner); err != nil {
 		return nil, fmt.Errorf("listing revisions: %w", err)
 	}
 	var revisions []revision.Revision
@@ -64,15 +60,12 @@ func (s *Store) List(ctx context.Context, owner freshness.Owner) ([]revision.Rev
 	return revisions, nil
 }
 
-// Ensure makes sure that the template has a revision and that it is the newest. It returns the decision that was carried out:
+// Ensure makes sure that the template has a revision and that it is the newest. of is the workload, as which the writes are tracked, and owner
+// says where its revisions lie and what they carry. It returns the decision that was carried out:
 // the revision as it is stored now, and the collision count for the status.
-func (s *Store) Ensure(ctx context.Context, owner revision.Owner, template *corev1.PodTemplateSpec, stored []revision.Revision,
+func (s *Store) Ensure(ctx context.Context, of freshness.Owner, owner revision.Owner, template *corev1.PodTemplateSpec, stored []revision.Revision,
 	collisionCount *int32,
 ) (revision.Decision, error) {
-	of := freshness.Owner{
-		NamespacedName: types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name},
-		UID:            owner.Reference.UID,
-	}
 	for range attempts {
 		decision, err := revision.Decide(owner, template, stored, collisionCount)
 		if err != nil {
@@ -111,22 +104,19 @@ var errTaken = errors.New("the name is taken")
 
 // create stores a revision. One of ours that exists already with the same data, because an earlier answer was lost, is as good.
 func (s *Store) create(ctx context.Context, owner freshness.Owner, wanted *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
-	defer cancel()
 	created := wanted.DeepCopy()
-	err := s.Client.Create(ctx, created, client.FieldOwner(shared.FieldManager))
+	err := s.Writer.Create(ctx, owner, Kind(), created, "")
 	if apierrors.IsAlreadyExists(err) {
 		found := &appsv1.ControllerRevision{}
-		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(wanted), found); err != nil {
+		if err := s.Writer.Read(ctx, client.ObjectKeyFromObject(wanted), found); err != nil {
 			return nil, fmt.Errorf("looking up revision %s: %w", wanted.Name, err)
 		}
 		if !metav1.IsControlledBy(found, &metav1.ObjectMeta{UID: owner.UID}) || !sameData(found, wanted) {
 			return nil, fmt.Errorf("creating revision %s: %w", wanted.Name, errTaken)
 		}
-		s.Tracker.Wrote(owner, Kind(), found.ResourceVersion)
+		s.Writer.Saw(owner, Kind(), found)
 		return found, nil
 	}
-	s.Tracker.Answered(owner, freshness.Ref{Kind: Kind(), Name: wanted.Name}, freshness.Create, created.ResourceVersion, err)
 	if err != nil {
 		return nil, fmt.Errorf("creating revision %s: %w", wanted.Name, err)
 	}
@@ -152,11 +142,8 @@ func (s *Store) bump(ctx context.Context, owner freshness.Owner, wanted *appsv1.
 	if err != nil {
 		return nil, fmt.Errorf("renumbering revision %s: %w", wanted.Name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
-	defer cancel()
 	bumped := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name}}
-	err = s.Client.Patch(ctx, bumped, client.RawPatch(types.MergePatchType, body), client.FieldOwner(shared.FieldManager))
-	s.Tracker.Answered(owner, freshness.RefOf(Kind(), wanted), freshness.Patch, bumped.ResourceVersion, err)
+	err = s.Writer.PatchInto(ctx, owner, freshness.RefOf(Kind(), wanted), writer.Patch{Type: types.MergePatchType, Body: body}, bumped)
 	if err != nil {
 		return nil, fmt.Errorf("renumbering revision %s: %w", wanted.Name, err)
 	}
@@ -169,13 +156,7 @@ func (s *Store) Label(ctx context.Context, owner freshness.Owner, object *appsv1
 	if err != nil {
 		return fmt.Errorf("labeling revision %s: %w", object.Name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
-	defer cancel()
-	answer := &metav1.PartialObjectMetadata{}
-	answer.SetGroupVersionKind(Kind())
-	answer.Namespace, answer.Name = object.Namespace, object.Name
-	err = s.Client.Patch(ctx, answer, client.RawPatch(types.MergePatchType, body), client.FieldOwner(shared.FieldManager))
-	s.Tracker.Answered(owner, freshness.RefOf(Kind(), object), freshness.Patch, answer.ResourceVersion, err)
+	_, err = s.Writer.Patch(ctx, owner, freshness.RefOf(Kind(), object), writer.Patch{Type: types.MergePatchType, Body: body})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("labeling revision %s: %w", object.Name, err)
 	}
@@ -187,23 +168,10 @@ func (s *Store) Label(ctx context.Context, owner freshness.Owner, object *appsv1
 func (s *Store) Trim(ctx context.Context, owner freshness.Owner, stored []revision.Revision, live sets.Set[string], limit int) error {
 	var failed []error
 	for _, surplus := range revision.Surplus(stored, live, limit) {
-		if err := s.delete(ctx, owner, surplus.Object); err != nil {
+		err := s.Writer.Delete(ctx, owner, freshness.RefOf(Kind(), surplus.Object), writer.Delete{ExactVersion: true})
+		if err != nil && !apierrors.IsConflict(err) {
 			failed = append(failed, fmt.Errorf("deleting revision %s: %w", surplus.Name, err))
 		}
 	}
 	return errors.Join(failed...)
-}
-
-func (s *Store) delete(ctx context.Context, owner freshness.Owner, object *appsv1.ControllerRevision) error {
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
-	defer cancel()
-	target := &metav1.PartialObjectMetadata{}
-	target.SetGroupVersionKind(Kind())
-	target.Namespace, target.Name = object.Namespace, object.Name
-	err := s.Client.Delete(ctx, target, client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	s.Tracker.Answered(owner, freshness.RefOf(Kind(), object), freshness.Delete, "", err)
-	return err
 }

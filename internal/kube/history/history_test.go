@@ -8,10 +8,10 @@ import (
 	"errors"
 	"io"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +19,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
@@ -40,7 +41,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		server: server,
 		set:    testutil.StatefulSet("web").UID("set").Obj(),
 		Store: &Store{
-			Client: server, Live: server, Tracker: freshness.New(freshness.Options{Live: server}), Timeout: time.Minute,
+			Client: server, Writer: &writer.Writer{Client: server, Live: server, Tracker: freshness.New(freshness.Options{Live: server})},
 		},
 	}
 }
@@ -72,7 +73,7 @@ func (f *fixture) stored(t *testing.T) []revision.Revision {
 func (f *fixture) ensure(t *testing.T, image string) revision.Decision {
 	t.Helper()
 	f.set.Spec.Template.Spec.Containers[0].Image = image
-	decision, err := f.Ensure(t.Context(), f.owner(), &f.set.Spec.Template, f.stored(t), f.set.Status.CollisionCount)
+	decision, err := f.Ensure(t.Context(), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, f.stored(t), f.set.Status.CollisionCount)
 	if err != nil {
 		t.Fatalf("ensuring the revision of %s: %v", image, err)
 	}
@@ -119,12 +120,12 @@ func TestEnsureSurvivesALostAnswer(t *testing.T) {
 	f.server.SetFault(func(_ context.Context, _ testutil.Write, forward func() error) error {
 		return errors.Join(forward(), io.ErrUnexpectedEOF)
 	})
-	if _, err := f.Ensure(t.Context(), f.owner(), &f.set.Spec.Template, nil, nil); err == nil {
+	if _, err := f.Ensure(t.Context(), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, nil, nil); err == nil {
 		t.Fatal("a lost answer is no error")
 	}
 	f.server.SetFault(nil)
 	// The cache does not show it yet: the same name is tried again and found to be ours.
-	decision, err := f.Ensure(t.Context(), f.owner(), &f.set.Spec.Template, nil, nil)
+	decision, err := f.Ensure(t.Context(), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, nil, nil)
 	if err != nil || decision.CollisionCount != nil {
 		t.Errorf("collision count %v, error %v", decision.CollisionCount, err)
 	}
@@ -184,5 +185,26 @@ func TestLabel(t *testing.T) {
 	}
 	if err := f.Label(t.Context(), owner, object, map[string]*string{"one": &yes}); err != nil {
 		t.Errorf("labeling a revision that is gone: %v", err)
+	}
+}
+
+func TestRevisionsOfAClusterScopedOwnerLieInAnotherNamespace(t *testing.T) {
+	f := newFixture(t)
+	of := freshness.Owner{UID: f.set.UID, NamespacedName: types.NamespacedName{Name: "logs"}}
+	owner := f.owner()
+	owner.Namespace, owner.Name, owner.HashLabel = "operator", "logs", "example.com/hash"
+	decision, err := f.Ensure(t.Context(), of, owner, &f.set.Spec.Template, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := f.stored(t)
+	if len(stored) != 1 || stored[0].Object.Namespace != "operator" || stored[0].Object.Labels["example.com/hash"] == "" {
+		t.Fatalf("stored are %+v", stored)
+	}
+	if err := f.Trim(t.Context(), of, []revision.Revision{decision.Update}, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if stored := f.stored(t); len(stored) != 0 {
+		t.Errorf("left are %+v", stored)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,20 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
-// Claimer adopts and releases on behalf of workloads of one kind.
-type Claimer struct {
-	// Client writes.
-	Client client.Client
-	// Live reads past the cache.
-	Live client.Reader
-	// Tracker hears of every write.
-	Tracker *freshness.Tracker
-	// Timeout is the deadline of a request.
-	Timeout time.Duration
+// Adopter adopts and releases on behalf of workloads of one kind.
+type Adopter struct {
+	// Writer writes, and reads past the cache.
+	Writer *writer.Writer
 }
 
 // Changes says what should become of objects of one kind.
@@ -51,7 +44,7 @@ func (c Changes) IsZero() bool { return len(c.Adopt) == 0 && len(c.Release) == 0
 // Apply carries out changes for the workload whose controller reference is reference. It returns how many objects changed hands;
 // the workload should then be looked at again before it is planned. One object that fails does not hold back the others;
 // conflicts and objects that are gone are no errors.
-func (c *Claimer) Apply(ctx context.Context, owner freshness.Owner, reference metav1.OwnerReference, changes Changes) (int, error) {
+func (a *Adopter) Apply(ctx context.Context, owner freshness.Owner, reference metav1.OwnerReference, changes Changes) (int, error) {
 	var failed []error
 	changed := 0
 	note := func(done bool, err error) {
@@ -63,30 +56,26 @@ func (c *Claimer) Apply(ctx context.Context, owner freshness.Owner, reference me
 		}
 	}
 	for _, object := range changes.Release {
-		note(c.patch(ctx, owner, changes.Kind, object, "releasing", map[string]any{"$patch": "delete", "uid": owner.UID}))
+		note(a.patch(ctx, owner, changes.Kind, object, "releasing", map[string]any{"$patch": "delete", "uid": owner.UID}))
 	}
 	if len(changes.Adopt) == 0 {
 		return changed, errors.Join(failed...)
 	}
-	may, err := c.mayAdopt(ctx, owner, reference)
+	may, err := a.mayAdopt(ctx, owner, reference)
 	if err != nil {
 		return changed, errors.Join(append(failed, err)...)
 	}
 	if may {
 		for _, object := range changes.Adopt {
-			note(c.patch(ctx, owner, changes.Kind, object, "adopting", reference))
+			note(a.patch(ctx, owner, changes.Kind, object, "adopting", reference))
 		}
 	}
 	return changed, errors.Join(failed...)
 }
 
 // mayAdopt looks at the workload live.
-func (c *Claimer) mayAdopt(ctx context.Context, owner freshness.Owner, reference metav1.OwnerReference) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind))
-	err := c.Live.Get(ctx, owner.NamespacedName, live)
+func (a *Adopter) mayAdopt(ctx context.Context, owner freshness.Owner, reference metav1.OwnerReference) (bool, error) {
+	live, err := a.Writer.Look(ctx, schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind), owner.NamespacedName)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -97,7 +86,7 @@ func (c *Claimer) mayAdopt(ctx context.Context, owner freshness.Owner, reference
 }
 
 // patch changes the ownerReferences of object by one entry; they merge by UID.
-func (c *Claimer) patch(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, doing string,
+func (a *Adopter) patch(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, doing string,
 	entry any,
 ) (done bool, err error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -108,13 +97,8 @@ func (c *Claimer) patch(ctx context.Context, owner freshness.Owner, kind schema.
 	if err != nil {
 		return false, fmt.Errorf("%s %s %s: %w", doing, kind.Kind, object.GetName(), err)
 	}
-	answer := &metav1.PartialObjectMetadata{}
-	answer.SetGroupVersionKind(kind)
-	answer.Namespace, answer.Name = object.GetNamespace(), object.GetName()
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	err = c.Client.Patch(ctx, answer, client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(shared.FieldManager))
-	c.Tracker.Answered(owner, freshness.RefOf(kind, object), freshness.Patch, answer.ResourceVersion, err)
+	patch := writer.Patch{Type: types.StrategicMergePatchType, Body: body}
+	_, err = a.Writer.Patch(ctx, owner, freshness.RefOf(kind, object), patch)
 	switch {
 	case err == nil:
 		return true, nil

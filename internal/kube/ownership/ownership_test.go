@@ -17,6 +17,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
@@ -33,8 +34,8 @@ func apply(t *testing.T, set *appsv1beta1.StatefulSet, fault testutil.Fault, obj
 	server := testutil.NewClient(types, nil, objects...)
 	wanted := changes(server)
 	server.SetFault(fault)
-	c := &Claimer{
-		Client: server, Live: server, Tracker: freshness.New(freshness.Options{Live: server}), Timeout: time.Minute,
+	c := &Adopter{
+		Writer: &writer.Writer{Client: server, Live: server, Tracker: freshness.New(freshness.Options{Live: server})},
 	}
 	n, err := c.Apply(t.Context(), freshness.OwnerOf(set), *metav1.NewControllerRef(set, appsv1beta1.GroupVersion().WithKind("StatefulSet")), wanted)
 	return server, n, err

@@ -4,7 +4,7 @@
 // Package pacing keeps the cost of planning in proportion: while the pods of a workload change a thousand times a second, the
 // workload is planned a few times a second, each time with all that happened since.
 //
-// After a pass that spent d on looking and deciding, the next one starts no earlier than max(20 ms, 8d) after its end, so that
+// After a pass that spent d on reading and deciding, the next one starts no earlier than max(20 ms, 8d) after its end, so that
 // one workload takes at most a ninth of a processor. What a pass spent is measured by the clock on the wall, and on a machine that is
 // busy with other things most of it is waiting for a processor. A cost is therefore taken to be at most a quarter higher than that of the
 // pass before: one slow pass changes little, and a workload that has grown is noticed within a few. A workload at rest is planned at the
@@ -12,11 +12,8 @@
 package pacing
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 )
 
 const (
@@ -28,74 +25,50 @@ const (
 	longest = 2 * time.Second
 )
 
-// Pacer remembers when each workload may be planned next. It is safe for concurrent use.
-type Pacer struct {
-	clock clock.PassiveClock
-
-	mu   sync.Mutex
-	next map[types.NamespacedName]turn
-}
-
-type turn struct {
-	// at is the earliest time of the next pass.
-	at time.Time
+// Pace says when one workload may be planned next. The zero value holds nothing back. Wait may be called at any time; everything else is
+// for the one worker that has the workload.
+type Pace struct {
+	// next is the earliest time of the next pass, in nanoseconds since the epoch; zero before the first pass.
+	next atomic.Int64
 	// generation is that of the spec planned last.
 	generation int64
 	// cost is what the last pass is taken to have cost.
 	cost time.Duration
+	// known says that the workload was held back before.
+	known bool
 }
 
-// New returns a Pacer. A nil clock is the real one.
-func New(c clock.PassiveClock) *Pacer {
-	if c == nil {
-		c = clock.RealClock{}
+// Wait is how long the workload may not be planned yet, whatever its spec.
+func (p *Pace) Wait(now time.Time) time.Duration {
+	next := p.next.Load()
+	if next == 0 {
+		return 0
 	}
-	return &Pacer{clock: c, next: map[types.NamespacedName]turn{}}
-}
-
-// Wait is how long the workload has yet to wait for its turn, whatever its spec.
-func (p *Pacer) Wait(name types.NamespacedName) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return max(p.next[name].at.Sub(p.clock.Now()), 0)
+	return max(time.Unix(0, next).Sub(now), 0)
 }
 
 // WaitFor is Wait, but zero for a generation that was not planned yet.
-func (p *Pacer) WaitFor(name types.NamespacedName, generation int64) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t := p.next[name]
-	if t.generation != generation {
+func (p *Pace) WaitFor(now time.Time, generation int64) time.Duration {
+	if p.generation != generation {
 		return 0
 	}
-	return max(t.at.Sub(p.clock.Now()), 0)
+	return p.Wait(now)
 }
 
-// Passed notes the end of a pass over the given generation that spent cost on looking and deciding, waiting for writes not counted.
-func (p *Pacer) Passed(name types.NamespacedName, generation int64, cost time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if last, known := p.next[name]; known {
-		cost = min(cost, max(last.cost+last.cost/4, shortest/share))
+// Passed notes the end of a pass over the given generation that spent cost on reading and deciding, waiting for writes not counted.
+func (p *Pace) Passed(now time.Time, generation int64, cost time.Duration) {
+	if p.known {
+		cost = min(cost, max(p.cost+p.cost/4, shortest/share))
 	}
 	pause := min(max(shortest, share*cost), longest)
-	p.next[name] = turn{at: p.clock.Now().Add(pause), generation: generation, cost: cost}
+	p.generation, p.cost, p.known = generation, cost, true
+	p.next.Store(now.Add(pause).UnixNano())
 }
 
-// Waits notes that a workload could not be planned yet, since its view lacks some write: of the events that bring these, one after the other,
-// not each is worth a look. It returns when the next look is.
-func (p *Pacer) Waits(name types.NamespacedName, generation int64) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t := p.next[name]
-	t.at, t.generation = p.clock.Now().Add(shortest), generation
-	p.next[name] = t
+// Incomplete notes that the workload could not be planned, since its view lacks some write. The events that bring these come one after the
+// other, and the workload is not looked at for each. It returns when to try again.
+func (p *Pace) Incomplete(now time.Time, generation int64) time.Duration {
+	p.generation, p.known = generation, true
+	p.next.Store(now.Add(shortest).UnixNano())
 	return shortest
-}
-
-// Forget drops what is remembered of a workload that is gone.
-func (p *Pacer) Forget(name types.NamespacedName) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.next, name)
 }

@@ -21,14 +21,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -37,18 +35,19 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
 const (
 	// slice is for how long a pass goes on with the next request.
 	slice = time.Second
-	// timeout is the deadline of a request.
-	timeout = 5 * time.Second
+	// Timeout is the deadline that the Writer should have.
+	Timeout = 5 * time.Second
 	// atOnce is how many jobs one pass creates or deletes.
 	atOnce = 10
 	// pause is how long a workload's jobs are left alone after a failure.
@@ -66,21 +65,20 @@ func Kind() schema.GroupVersionKind { return v1beta1.GroupVersion().WithKind("Im
 type Jobs struct {
 	// Watch says whether the cache holds the jobs.
 	Watch *Watch
-	// Client writes, and reads the cache.
-	Client client.Client
+	// Client reads the cache.
+	Client client.Reader
+	// Writer writes. Its deadline is short, since a pass must not wait for jobs; nobody waits to see these writes, so it has no tracker.
+	Writer *writer.Writer
 	// History labels revisions.
 	History *history.Store
 	// Recorder takes events.
 	Recorder events.EventRecorder
 	// Clock is the time.
 	Clock clock.PassiveClock
-
-	mu       sync.Mutex
-	failures map[types.NamespacedName]failure
 }
 
-// failure is the last one of a workload.
-type failure struct {
+// State is what is remembered of the jobs of one workload: the last failure, if the last pass failed. The zero value is none.
+type State struct {
 	generation int64
 	at         time.Time
 	message    string
@@ -92,9 +90,13 @@ const conditionType = string(v1beta1.StatefulSetImagePreDownload)
 // Pass brings the jobs of a workload closer to what they should be. It returns the condition about them, if there is something to say, and when to
 // come back even if nothing happens; zero if only an event can change anything. before are the conditions that the workload has: what they say
 // holds for as long as nothing else is known.
-func (j *Jobs) Pass(ctx context.Context, workload client.Object, w image.Workload, before []podset.Condition) ([]podset.Condition, time.Duration) {
-	name := client.ObjectKeyFromObject(workload)
-	last, failed := j.failure(name)
+//
+// Nothing is done without Jobs (nil), when the feature gate is off, and without a description of the workload (nil).
+func (j *Jobs) Pass(ctx context.Context, last *State, workload client.Object, w *image.Workload, before []conditions.Condition) ([]conditions.Condition, time.Duration) {
+	if j == nil || w == nil {
+		return nil, 0
+	}
+	failed := last.message != ""
 	var wait time.Duration // for how long nothing is asked of the server
 	if failed && last.generation == workload.GetGeneration() {
 		wait = max(pause-j.Clock.Since(last.at), 0)
@@ -104,28 +106,26 @@ func (j *Jobs) Pass(ctx context.Context, workload client.Object, w image.Workloa
 	}
 	jobs, err := j.list(ctx, workload)
 	if errors.Is(err, errNotSynced) {
-		return slices.DeleteFunc(slices.Clone(before), func(c podset.Condition) bool { return c.Type != conditionType }), soon
+		return slices.DeleteFunc(slices.Clone(before), func(c conditions.Condition) bool { return c.Type != conditionType }), soon
 	}
 	var decision image.Decision
 	var left bool
 	if err == nil {
-		decision = image.Decide(w, jobs)
+		decision = image.Decide(*w, jobs)
 		if wait > 0 && decision.Writes() {
 			return condition(v1beta1.ReasonRequestFailed, last.message), wait
 		}
-		left, err = j.carryOut(ctx, workload, w, decision)
+		left, err = j.carryOut(ctx, workload, *w, decision)
 	}
 	if err != nil {
 		message := "Images are not pulled ahead of updates: " + err.Error()
-		j.remember(name, failure{workload.GetGeneration(), j.Clock.Now(), message})
-		if !failed || last.message != message {
+		if last.message != message {
 			ctrl.LoggerFrom(ctx).Info("Images are not pulled ahead", "err", err.Error())
 		}
+		*last = State{workload.GetGeneration(), j.Clock.Now(), message}
 		return condition(v1beta1.ReasonRequestFailed, message), pause
 	}
-	if failed {
-		j.Forget(name)
-	}
+	*last = State{}
 	recheck := time.Duration(0)
 	if left {
 		recheck = soon
@@ -134,7 +134,7 @@ func (j *Jobs) Pass(ctx context.Context, workload client.Object, w image.Workloa
 }
 
 // report is the condition about a decision that is carried out; none without a rollout.
-func report(d image.Decision) []podset.Condition {
+func report(d image.Decision) []conditions.Condition {
 	switch d.State {
 	case image.NotUseful:
 		return condition(v1beta1.ReasonPreDownloadNotUseful, d.Message)
@@ -148,31 +148,8 @@ func report(d image.Decision) []podset.Condition {
 	return nil
 }
 
-func condition(reason, message string) []podset.Condition {
-	return []podset.Condition{podset.NewCondition(conditionType, false, reason, message)}
-}
-
-// Forget drops what is remembered of a workload that is gone.
-func (j *Jobs) Forget(name types.NamespacedName) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.failures, name)
-}
-
-func (j *Jobs) failure(name types.NamespacedName) (failure, bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	f, ok := j.failures[name]
-	return f, ok
-}
-
-func (j *Jobs) remember(name types.NamespacedName, f failure) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.failures == nil {
-		j.failures = map[types.NamespacedName]failure{}
-	}
-	j.failures[name] = f
+func condition(reason, message string) []conditions.Condition {
+	return []conditions.Condition{conditions.New(conditionType, false, reason, message)}
 }
 
 // list returns the jobs that the workload controls.
@@ -182,7 +159,7 @@ func (j *Jobs) list(ctx context.Context, workload client.Object) ([]*metav1.Part
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(Kind())
-	if err := index.Controlled(ctx, j.Client, list, workload.GetNamespace(), workload.GetUID()); err != nil {
+	if err := kubecache.Controlled(ctx, j.Client, list, workload.GetNamespace(), workload.GetUID()); err != nil {
 		return nil, fmt.Errorf("listing ImagePullJobs: %w", err)
 	}
 	jobs := make([]*metav1.PartialObjectMetadata, len(list.Items))
@@ -204,7 +181,7 @@ func (j *Jobs) carryOut(ctx context.Context, workload client.Object, w image.Wor
 		if enough() {
 			return true, nil
 		}
-		if err := j.remove(ctx, job); err != nil {
+		if err := j.remove(ctx, workload, job); err != nil {
 			return false, fmt.Errorf("deleting ImagePullJob %s: %w", job.Name, err)
 		}
 	}
@@ -227,9 +204,7 @@ func (j *Jobs) carryOut(ctx context.Context, workload client.Object, w image.Wor
 }
 
 func (j *Jobs) create(ctx context.Context, workload client.Object, job *v1beta1.ImagePullJob) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err := j.Client.Create(ctx, job, client.FieldOwner(shared.FieldManager))
+	err := j.Writer.Create(ctx, freshness.OwnerOf(workload), Kind(), job, "")
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -242,15 +217,11 @@ func (j *Jobs) create(ctx context.Context, workload client.Object, job *v1beta1.
 	return nil
 }
 
-func (j *Jobs) remove(ctx context.Context, job *metav1.PartialObjectMetadata) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	target := &metav1.PartialObjectMetadata{}
-	target.SetGroupVersionKind(Kind())
-	target.Namespace, target.Name = job.Namespace, job.Name
-	err := j.Client.Delete(ctx, target, client.Preconditions{UID: &job.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+func (j *Jobs) remove(ctx context.Context, workload client.Object, job *metav1.PartialObjectMetadata) error {
+	how := writer.Delete{Propagation: metav1.DeletePropagationBackground}
+	err := j.Writer.Delete(ctx, freshness.OwnerOf(workload), freshness.RefOf(Kind(), job), how)
 	if apierrors.IsConflict(err) {
 		return nil // another one of that name
 	}
-	return client.IgnoreNotFound(err)
+	return err
 }

@@ -24,13 +24,14 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
@@ -62,6 +63,7 @@ func (v *view) IndexField(context.Context, client.Object, string, client.Indexer
 type world struct {
 	t      *testing.T
 	jobs   *predownload.Jobs
+	state  predownload.State
 	view   *view
 	server *testutil.Client
 	events *events.FakeRecorder
@@ -89,7 +91,7 @@ func newWorld(t *testing.T, containers int) *world {
 		Current:  w.revision("old", "v1", containers), Update: w.revision("new", "v2", containers),
 	}
 	w.server, err = testutil.NewIndexedClient(known, nil, func(i client.FieldIndexer) error {
-		return index.AddController(t.Context(), i, &v1beta1.ImagePullJob{})
+		return kubecache.IndexByController(t.Context(), i, &v1beta1.ImagePullJob{})
 	}, w.Current.Object, w.Update.Object)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +99,8 @@ func newWorld(t *testing.T, containers int) *world {
 	tracker := freshness.New(freshness.Options{Live: w.server, Clock: w.clock})
 	w.jobs = &predownload.Jobs{
 		Watch: predownload.NewWatch(w.view), Client: w.server, Recorder: w.events, Clock: w.clock,
-		History: &history.Store{Client: w.server, Live: w.server, Tracker: tracker, Timeout: time.Minute},
+		Writer:  &writer.Writer{Client: w.server, Live: w.server, Timeout: predownload.Timeout},
+		History: &history.Store{Client: w.server, Writer: &writer.Writer{Client: w.server, Live: w.server, Tracker: tracker}},
 	}
 	return w
 }
@@ -124,8 +127,8 @@ func (w *world) pass() report {
 	if err := w.server.Get(w.t.Context(), client.ObjectKeyFromObject(w.Update.Object), w.Update.Object); err != nil {
 		w.t.Fatal(err)
 	}
-	before := []podset.Condition{{Type: "Available"}, {Type: "ImagePreDownload", Reason: "Before"}}
-	conditions, recheck := w.jobs.Pass(w.t.Context(), w.set, w.Workload, before)
+	before := []conditions.Condition{{Type: "Available"}, {Type: "ImagePreDownload", Reason: "Before"}}
+	conditions, recheck := w.jobs.Pass(w.t.Context(), &w.state, w.set, &w.Workload, before)
 	r := report{RecheckAfter: recheck}
 	if len(conditions) > 1 || len(conditions) == 1 && conditions[0].Type != "ImagePreDownload" {
 		w.t.Errorf("the conditions are %+v", conditions)
@@ -320,7 +323,7 @@ func TestAFailureOfARolloutThatIsOverIsForgotten(t *testing.T) {
 func TestKindsShareTheWatch(t *testing.T) {
 	w := newWorld(t, 1)
 	w.pass()
-	other := &predownload.Jobs{Watch: w.jobs.Watch, Client: w.server, History: w.jobs.History, Recorder: w.events, Clock: w.clock}
+	other := &predownload.Jobs{Watch: w.jobs.Watch, Client: w.server, Writer: w.jobs.Writer, History: w.jobs.History, Recorder: w.events, Clock: w.clock}
 	w.jobs = other
 	if said := w.pass(); said.Reason != "NoNodeDaemon" || w.view.watched != 1 {
 		t.Errorf("the report is %+v, and the kind was watched %d times", said, w.view.watched)

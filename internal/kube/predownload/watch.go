@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 )
 
 // Watch is the watch of all ImagePullJobs, their metadata alone. The workloads of all kinds share one. It starts when the first of them
@@ -46,7 +46,7 @@ func (w *Watch) ready(ctx context.Context) error {
 		job.SetGroupVersionKind(Kind())
 		informer, err := w.cache.GetInformer(ctx, job, cache.BlockUntilSynced(false))
 		if err == nil {
-			err = index.AddController(ctx, w.cache, job)
+			err = kubecache.IndexByController(ctx, w.cache, job)
 		}
 		if err != nil {
 			return fmt.Errorf("watching ImagePullJobs: %w", err)

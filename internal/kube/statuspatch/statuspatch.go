@@ -12,19 +12,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
 // DefaultInterval is how far apart writes are that change nothing but counters.
@@ -32,31 +29,23 @@ const DefaultInterval = time.Second
 
 // Writer writes the statuses of one kind of workload. It is safe for concurrent use by different workloads.
 type Writer struct {
-	// Client writes.
-	Client client.Client
-	// Tracker hears of every write.
-	Tracker *freshness.Tracker
+	// Writer writes.
+	Writer *writer.Writer
 	// Clock is the time.
 	Clock clock.PassiveClock
 	// Interval is how far apart writes are that are not urgent.
 	Interval time.Duration
-	// Timeout is the deadline of a write.
-	Timeout time.Duration
-
-	mu   sync.Mutex
-	last map[types.NamespacedName]time.Time
 }
 
-// Forget drops what is remembered of a workload that is gone.
-func (w *Writer) Forget(name types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.last, name)
+// State is what is remembered of the status of one workload. The zero value says that it was not written yet.
+type State struct {
+	// written is when it was written last.
+	written time.Time
 }
 
 // Write makes status the status of stored, if it differs. Unless urgent, a write that follows another one too soon is left, and
 // Write returns how long to wait before trying again; the caller has to come back then, with the status of that time.
-func (w *Writer) Write(ctx context.Context, stored *unstructured.Unstructured, status any, urgent bool) (wait time.Duration, err error) {
+func (w *Writer) Write(ctx context.Context, last *State, stored *unstructured.Unstructured, status any, urgent bool) (wait time.Duration, err error) {
 	patch, err := difference(stored, status)
 	if err != nil {
 		return 0, fmt.Errorf("comparing the status: %w", err)
@@ -64,47 +53,21 @@ func (w *Writer) Write(ctx context.Context, stored *unstructured.Unstructured, s
 	if patch == nil {
 		return 0, nil
 	}
-	owner := freshness.OwnerOf(stored)
-	if wait := w.wait(owner.NamespacedName); wait > 0 && !urgent {
+	if wait := w.Interval - w.Clock.Since(last.written); wait > 0 && !urgent {
 		return wait, nil
 	}
 
-	kind := stored.GroupVersionKind()
-	answer := &metav1.PartialObjectMetadata{}
-	answer.SetGroupVersionKind(kind)
-	answer.Namespace, answer.Name = owner.Namespace, owner.Name
-	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
-	defer cancel()
-	err = w.Client.SubResource("status").Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(shared.FieldManager))
-	w.Tracker.Answered(owner, freshness.RefOf(kind, stored), freshness.Patch, answer.ResourceVersion, err)
+	ref := freshness.RefOf(stored.GroupVersionKind(), stored)
+	_, err = w.Writer.Patch(ctx, freshness.OwnerOf(stored), ref, writer.Patch{Subresource: "status", Type: types.MergePatchType, Body: patch})
 	switch {
 	case err == nil:
-		w.wrote(owner.NamespacedName)
+		last.written = w.Clock.Now()
 		return 0, nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return w.Interval, nil
 	default:
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
-}
-
-func (w *Writer) wait(name types.NamespacedName) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	last, ok := w.last[name]
-	if !ok {
-		return 0
-	}
-	return max(w.Interval-w.Clock.Since(last), 0)
-}
-
-func (w *Writer) wrote(name types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.last == nil {
-		w.last = map[types.NamespacedName]time.Time{}
-	}
-	w.last[name] = w.Clock.Now()
 }
 
 // difference renders the patch that makes status the status of stored; nil when it is that already.

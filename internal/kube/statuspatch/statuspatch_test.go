@@ -18,6 +18,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
@@ -26,6 +27,7 @@ type fixture struct {
 	*Writer
 	server *testutil.Client
 	clock  *clocktesting.FakePassiveClock
+	last   State
 	store  string
 }
 
@@ -44,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	tracker := freshness.New(freshness.Options{Live: f.server, Clock: f.clock})
 	tracker.WatchStore(appsv1beta1.GroupVersion().WithKind("StatefulSet"), f)
-	f.Writer = &Writer{Client: f.server, Tracker: tracker, Clock: f.clock, Interval: time.Second, Timeout: time.Minute}
+	f.Writer = &Writer{Writer: &writer.Writer{Client: f.server, Live: f.server, Tracker: tracker}, Clock: f.clock, Interval: time.Second}
 	return f
 }
 
@@ -74,7 +76,7 @@ func TestWriteOnlyWhatChanged(t *testing.T) {
 		VolumeClaims: []appsv1beta1.VolumeClaimStatus{{VolumeClaimName: "data", CompatibleReplicas: 2}},
 	}
 	for range 2 {
-		if wait, err := f.Write(t.Context(), f.stored(t), want, true); wait != 0 || err != nil {
+		if wait, err := f.Write(t.Context(), &f.last, f.stored(t), want, true); wait != 0 || err != nil {
 			t.Fatalf("wait %v, error %v", wait, err)
 		}
 	}
@@ -87,7 +89,7 @@ func TestWriteOnlyWhatChanged(t *testing.T) {
 
 	// A field that is dropped from the status is dropped from what is stored.
 	want.VolumeClaims, want.CurrentRevision = nil, ""
-	if _, err := f.Write(t.Context(), f.stored(t), want, true); err != nil {
+	if _, err := f.Write(t.Context(), &f.last, f.stored(t), want, true); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, f.status(t)); diff != "" {
@@ -101,7 +103,7 @@ func TestWriteCountersAtMostOnceASecond(t *testing.T) {
 	var waits []time.Duration
 	for i := range 20 {
 		status.ReadyReplicas = int32(i + 1)
-		wait, err := f.Write(t.Context(), f.stored(t), status, false)
+		wait, err := f.Write(t.Context(), &f.last, f.stored(t), status, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +118,7 @@ func TestWriteCountersAtMostOnceASecond(t *testing.T) {
 	}
 	// Whoever comes back after the wait writes the final state.
 	f.clock.SetTime(f.clock.Now().Add(waits[len(waits)-1]))
-	if wait, err := f.Write(t.Context(), f.stored(t), status, false); wait != 0 || err != nil {
+	if wait, err := f.Write(t.Context(), &f.last, f.stored(t), status, false); wait != 0 || err != nil {
 		t.Errorf("wait %v, error %v", wait, err)
 	}
 	if got := f.status(t).ReadyReplicas; got != 20 {
@@ -127,7 +129,7 @@ func TestWriteCountersAtMostOnceASecond(t *testing.T) {
 func TestWriteUrgentChangesAtOnce(t *testing.T) {
 	f := newFixture(t)
 	for i := range 3 {
-		if wait, err := f.Write(t.Context(), f.stored(t), appsv1beta1.StatefulSetStatus{ObservedGeneration: int64(i + 1)}, true); wait != 0 || err != nil {
+		if wait, err := f.Write(t.Context(), &f.last, f.stored(t), appsv1beta1.StatefulSetStatus{ObservedGeneration: int64(i + 1)}, true); wait != 0 || err != nil {
 			t.Fatalf("wait %v, error %v", wait, err)
 		}
 	}
@@ -144,7 +146,7 @@ func TestWriteYieldsToOthers(t *testing.T) {
 	if err := f.server.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	wait, err := f.Write(t.Context(), stale, appsv1beta1.StatefulSetStatus{Replicas: 7}, true)
+	wait, err := f.Write(t.Context(), &f.last, stale, appsv1beta1.StatefulSetStatus{Replicas: 7}, true)
 	if err != nil || wait != time.Second {
 		t.Errorf("wait %v, error %v; want another try and no error", wait, err)
 	}
@@ -168,16 +170,16 @@ func TestWriteTellsTheTracker(t *testing.T) {
 			f.server.SetFault(func(_ context.Context, _ testutil.Write, forward func() error) error {
 				return errors.Join(forward(), tc.after)
 			})
-			_, err := f.Write(t.Context(), f.stored(t), appsv1beta1.StatefulSetStatus{Replicas: 1}, true)
+			_, err := f.Write(t.Context(), &f.last, f.stored(t), appsv1beta1.StatefulSetStatus{Replicas: 1}, true)
 			if (err != nil) != tc.wantError {
 				t.Errorf("error %v", err)
 			}
 			owner := freshness.OwnerOf(f.stored(t))
-			if wait, err := f.Tracker.Ready(t.Context(), owner); wait == 0 || err != nil {
+			if wait, err := f.Writer.Writer.Tracker.Ready(t.Context(), owner); wait == 0 || err != nil {
 				t.Errorf("wait %v, error %v; want to wait for the own status", wait, err)
 			}
 			f.store = f.stored(t).GetResourceVersion()
-			if wait, err := f.Tracker.Ready(t.Context(), owner); wait != 0 || err != nil {
+			if wait, err := f.Writer.Writer.Tracker.Ready(t.Context(), owner); wait != 0 || err != nil {
 				t.Errorf("wait %v, error %v; want to go on", wait, err)
 			}
 		})

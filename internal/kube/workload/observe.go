@@ -6,24 +6,19 @@ package workload
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
 )
 
 // ErrViewChanged says that objects changed hands: the workload has to be looked at again before it is planned.
@@ -35,41 +30,11 @@ var ErrNotSynced = errors.New("the cache is being filled")
 // historyLimit is revisionHistoryLimit when it is omitted.
 const historyLimit = 10
 
-// Stored returns a workload as it is stored; nil, and nothing remembered of it, when it is gone. It is the cache's own: read-only. A copy
-// would be the dearest part of a look at a workload that is not to be planned yet.
-func (t *Tools) Stored(ctx context.Context, name types.NamespacedName) (*unstructured.Unstructured, error) {
-	stored := &unstructured.Unstructured{}
-	stored.SetGroupVersionKind(t.Kind)
-	err := t.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		t.Forget(name)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the object: %w", err)
-	}
-	return stored, nil
-}
-
-// Decode reads a stored object into its type. The error names the field that does not fit.
-func Decode[T any](stored *unstructured.Unstructured) (*T, error) {
-	object := new(T)
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, object)
-	if err == nil {
-		return object, nil
-	}
-	// The converter is the faster one, but only JSON says where.
-	if body, marshalErr := json.Marshal(stored.Object); marshalErr == nil {
-		err = cmp.Or(json.Unmarshal(body, new(T)), err)
-	}
-	return nil, err
-}
-
 // ControlledPods returns the pods that the workload controls, and apart from them those that its selector no longer matches, which it
 // should let go of. Without a selector it keeps all. They are the cache's own: read-only.
-func (t *Tools) ControlledPods(ctx context.Context, owner freshness.Owner, selector labels.Selector) (pods []*corev1.Pod, strangers []client.Object, err error) {
+func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, selector labels.Selector) (pods []*corev1.Pod, strangers []client.Object, err error) {
 	var controlled corev1.PodList
-	if err := index.Controlled(ctx, t.Client, &controlled, owner.Namespace, owner.UID); err != nil {
+	if err := cache.Controlled(ctx, b.Client, &controlled, owner.Namespace, owner.UID); err != nil {
 		return nil, nil, fmt.Errorf("listing pods: %w", err)
 	}
 	pods = make([]*corev1.Pod, 0, len(controlled.Items))
@@ -84,13 +49,18 @@ func (t *Tools) ControlledPods(ctx context.Context, owner freshness.Owner, selec
 	return pods, strangers, nil
 }
 
-// Departed marks the pods that we deleted and that the view still shows whole: nothing may count on them.
-func (t *Tools) Departed(owner freshness.Owner, pods []podset.Pod) {
-	objects := make([]*corev1.Pod, len(pods))
-	for i := range pods {
-		objects[i] = pods[i].Object
+// MarkDeleted marks the pods that we deleted and that the view still shows whole as terminating: nothing may count on them.
+func (b *Base) MarkDeleted(owner freshness.Owner, pods []podset.Pod) {
+	going := b.Tracker.Going(owner, podset.KindPod(), func(yield func(metav1.Object) bool) {
+		for i := range pods {
+			if !yield(pods[i].Object) {
+				return
+			}
+		}
+	})
+	if len(going) == 0 {
+		return
 	}
-	going := t.Tracker.Going(owner, objects)
 	for i := range pods {
 		if pod := &pods[i]; going.Has(pod.Object.UID) {
 			pod.Terminating, pod.Available, pod.AvailableIn = true, false, 0
@@ -109,22 +79,38 @@ type Revisions struct {
 	CollisionCount *int32
 }
 
-// Revise reads the revisions and makes sure that the present template has one, which gets the annotations if it is new. For a workload that
-// is being deleted it only finds it.
-func (t *Tools) Revise(ctx context.Context, object client.Object, annotations map[string]string, template *corev1.PodTemplateSpec, collisionCount *int32) (Revisions, error) {
-	stored, err := t.History.List(ctx, freshness.OwnerOf(object))
+// Recorded is what a revision records of an object, and where.
+type Recorded struct {
+	// Template is the payload.
+	Template *corev1.PodTemplateSpec
+	// Annotations are those of a new revision.
+	Annotations map[string]string
+	// CollisionCount is that of the object's status.
+	CollisionCount *int32
+	// Namespace is where the revisions of a cluster-scoped object lie. Those of a namespaced one lie in its own; leave it empty then.
+	Namespace string
+	// HashLabel is the key of the label with a revision's hash; see revision.Owner.
+	HashLabel string
+}
+
+// EnsureRevision reads the revisions and makes sure that there is one of what is to be recorded. For an object that is being deleted it
+// only finds it.
+func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recorded) (Revisions, error) {
+	of := freshness.OwnerOf(object)
+	namespace := cmp.Or(object.GetNamespace(), r.Namespace)
+	stored, err := b.History.List(ctx, namespace, of.UID)
 	if err != nil {
 		return Revisions{}, err
 	}
 	owner := revision.Owner{
-		Namespace: object.GetNamespace(), Name: object.GetName(), Annotations: annotations,
-		Reference: *metav1.NewControllerRef(object, t.Kind),
+		Namespace: namespace, Name: of.Name, Annotations: r.Annotations, HashLabel: r.HashLabel,
+		Reference: *metav1.NewControllerRef(object, b.Kind),
 	}
 	var decision revision.Decision
 	if object.GetDeletionTimestamp() != nil {
-		decision, err = revision.Decide(owner, template, stored, collisionCount)
+		decision, err = revision.Decide(owner, r.Template, stored, r.CollisionCount)
 	} else {
-		decision, err = t.History.Ensure(ctx, owner, template, stored, collisionCount)
+		decision, err = b.History.Ensure(ctx, of, owner, r.Template, stored, r.CollisionCount)
 	}
 	if err != nil {
 		return Revisions{}, err
@@ -140,9 +126,9 @@ func (t *Tools) Revise(ctx context.Context, object client.Object, annotations ma
 	return revisions, nil
 }
 
-// Trim deletes revisions that neither a pod nor the status needs, beyond the limit. The status must have been written: what it named
+// TrimRevisions deletes revisions that neither a pod nor the status needs, beyond the limit. The status must have been written: what it named
 // before may go. A workload that is being deleted keeps them all.
-func (t *Tools) Trim(ctx context.Context, object client.Object, limit *int32, stored []revision.Revision, pods []podset.Pod, inStatus ...string) error {
+func (b *Base) TrimRevisions(ctx context.Context, object client.Object, limit *int32, stored []revision.Revision, pods []podset.Pod, inStatus ...string) error {
 	most := historyLimit
 	if limit != nil {
 		most = int(*limit)
@@ -154,5 +140,5 @@ func (t *Tools) Trim(ctx context.Context, object client.Object, limit *int32, st
 	for i := range pods {
 		live.Insert(pods[i].Revision)
 	}
-	return t.History.Trim(ctx, freshness.OwnerOf(object), stored, live, most)
+	return b.History.Trim(ctx, freshness.OwnerOf(object), stored, live, most)
 }

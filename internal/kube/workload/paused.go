@@ -28,12 +28,12 @@ func paused(object client.Object) bool {
 }
 
 // reportPaused says, once, that nothing is done. The next pass that is not paused replaces the conditions. It returns when to try again.
-func (t *Tools) reportPaused(ctx context.Context, stored *unstructured.Unstructured) time.Duration {
+func (b *Base) reportPaused(ctx context.Context, stored *unstructured.Unstructured) time.Duration {
 	progress := podset.Progress{
 		Stalled: true, Reason: appsv1beta1.ReasonReconciliationPaused,
 		Message: "Nothing is done for this object while its annotation " + shared.AnnotationPaused + " is true.",
 	}
-	written, wait, err := t.AddConditions(ctx, stored, progress.Conditions()...)
+	written, wait, err := b.AddConditions(ctx, stored, progress.Conditions()...)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Pause not reported", "err", err.Error())
 		return notReported

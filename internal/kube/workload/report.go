@@ -18,81 +18,83 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
 // Announce emits events about a workload, whose messages may be of any length.
-func (t *Tools) Announce(object client.Object, events []podset.Event) {
+func (b *Base) Announce(object client.Object, events []planning.Event) {
 	const longest = 1000 // The server takes 1024 bytes.
 	for _, event := range events {
 		note := strings.ToValidUTF8(event.Message[:min(len(event.Message), longest)], "")
-		t.Recorder.Eventf(object, nil, corev1.EventTypeWarning, event.Reason, "Update", "%s", note)
+		b.Recorder.Eventf(object, nil, corev1.EventTypeWarning, event.Reason, "Update", "%s", note)
 	}
 }
 
 // NotObserved says what follows when a workload could not be observed. Most causes pass by themselves. When the server refuses what has
 // to exist before the workload can be planned, the revision of its template, the user is told by the condition that failed names.
-func (t *Tools) NotObserved(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) (ctrl.Result, error) {
+func (b *Base) NotObserved(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) (ctrl.Result, error) {
 	switch {
 	case errors.Is(cause, ErrViewChanged), errors.Is(cause, ErrNotSynced):
 		return ctrl.Result{RequeueAfter: Busy}, nil
 	case apierrors.HasStatusCause(cause, corev1.NamespaceTerminatingCause):
 		return ctrl.Result{RequeueAfter: time.Second}, nil // It goes with its namespace.
 	}
-	return ctrl.Result{}, errors.Join(fmt.Errorf("observing: %w", cause), t.ReportRefused(ctx, stored, cause, failed))
+	return ctrl.Result{}, errors.Join(fmt.Errorf("observing: %w", cause), b.ReportRefused(ctx, stored, cause, failed))
 }
 
-// ReportUndecodable tells the user, once, that nothing is done for a workload because it cannot be read. Conditions of the types in
+// ReportUndecodable tells the user, once, that nothing is done for an object because it cannot be decoded. Conditions of the types in
 // alsoFalse say the same.
-func (t *Tools) ReportUndecodable(ctx context.Context, stored *unstructured.Unstructured, cause error, alsoFalse ...string) (ctrl.Result, error) {
+func (b *Base) ReportUndecodable(ctx context.Context, stored *unstructured.Unstructured, cause error, alsoFalse ...string) (ctrl.Result, error) {
 	progress := podset.Progress{
 		Stalled: true, Reason: appsv1beta1.ReasonUndecodable,
 		Message: fmt.Sprintf("the stored object cannot be decoded, so nothing is done for it: %v", cause),
 	}
-	var conditions []podset.Condition
+	var all []conditions.Condition
 	for _, kind := range alsoFalse {
-		conditions = append(conditions, podset.NewCondition(kind, false, progress.Reason, progress.Message))
+		all = append(all, conditions.New(kind, false, progress.Reason, progress.Message))
 	}
-	written, wait, err := t.AddConditions(ctx, stored, append(conditions, progress.Conditions()...)...)
+	written, wait, err := b.AddConditions(ctx, stored, append(all, progress.Conditions()...)...)
 	if written {
 		ctrl.LoggerFrom(ctx).Info("Set cannot be decoded", "err", cause.Error())
-		t.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, progress.Reason, "Decode", "%s", progress.Message)
+		b.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, progress.Reason, "Decode", "%s", progress.Message)
 	}
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
 // ReportRefused tells the user, once, that the server refuses something without which the workload cannot be planned, by the condition
 // that failed names. Causes that pass by themselves are not told.
-func (t *Tools) ReportRefused(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) error {
+func (b *Base) ReportRefused(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) error {
 	if freshness.Judge(cause) != freshness.Refused || apierrors.IsConflict(cause) || apierrors.IsNotFound(cause) {
 		return nil
 	}
-	condition := podset.NewCondition(failed, true, appsv1beta1.ReasonRequestFailed, cause.Error())
-	written, _, err := t.AddConditions(ctx, stored, condition)
+	condition := conditions.New(failed, true, appsv1beta1.ReasonRequestFailed, cause.Error())
+	written, _, err := b.AddConditions(ctx, stored, condition)
 	if written {
-		t.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s", condition.Message)
+		b.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s", condition.Message)
 	}
 	return err
 }
 
 // AddConditions writes conditions and leaves the rest of the stored status as it is. Written is false when they were there already and
 // when the write has to be tried again after wait.
-func (t *Tools) AddConditions(ctx context.Context, stored *unstructured.Unstructured, conditions ...podset.Condition) (written bool, wait time.Duration, err error) {
+func (b *Base) AddConditions(ctx context.Context, stored *unstructured.Unstructured, added ...conditions.Condition) (written bool, wait time.Duration, err error) {
 	status, _, _ := unstructured.NestedMap(stored.Object, "status")
 	if status == nil {
 		status = map[string]any{}
 	}
 	list, _ := status["conditions"].([]any)
 	known := 0
-	for _, condition := range conditions {
+	for _, condition := range added {
 		at := slices.IndexFunc(list, func(entry any) bool {
 			old, ok := entry.(map[string]any)
 			return ok && old["type"] == condition.Type
 		})
 		entry := map[string]any{
 			"type": condition.Type, "status": string(condition.Status), "reason": condition.Reason, "message": condition.Message,
-			"lastTransitionTime": t.Clock.Now().UTC().Truncate(time.Second).Format(time.RFC3339),
+			"lastTransitionTime": b.Clock.Now().UTC().Truncate(time.Second).Format(time.RFC3339),
 		}
 		if at < 0 {
 			list = append(list, entry)
@@ -105,10 +107,10 @@ func (t *Tools) AddConditions(ctx context.Context, stored *unstructured.Unstruct
 		}
 		list[at] = entry
 	}
-	if known == len(conditions) {
+	if known == len(added) {
 		return false, 0, nil
 	}
 	status["conditions"] = list
-	wait, err = t.Status.Write(ctx, stored, status, true)
+	wait, err = b.Status.Write(ctx, &b.Remembered(stored).status, stored, status, true)
 	return wait == 0 && err == nil, wait, err
 }

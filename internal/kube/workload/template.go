@@ -6,51 +6,21 @@ package workload
 import (
 	"context"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 )
 
-// Verdicts are what the server said of the templates of workloads, for as long as it has to be known. It is safe for concurrent use.
-type Verdicts struct {
-	mu     sync.Mutex
-	byName map[types.NamespacedName]verdict
-}
-
+// verdict is what the server said of a workload's template, for as long as it has to be known.
 type verdict struct {
-	uid      types.UID
 	revision string
 	// generation is that of the workload when the server was asked. Claim templates are part of the question, but not of a revision.
 	generation int64
 	// fault is the server's, in one line; empty when it would take the template.
 	fault string
-}
-
-func (v *Verdicts) of(name types.NamespacedName) verdict {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.byName[name]
-}
-
-func (v *Verdicts) keep(name types.NamespacedName, found verdict) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.byName == nil {
-		v.byName = map[types.NamespacedName]verdict{}
-	}
-	v.byName[name] = found
-}
-
-// Forget drops what is known of a workload's template.
-func (v *Verdicts) Forget(name types.NamespacedName) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.byName, name)
 }
 
 // Template is a template that the server may have to be asked about.
@@ -69,22 +39,21 @@ type Template struct {
 // The server is asked once for a template: while the status is about another one. About a faulty one it is asked again when anything
 // of the spec has changed, and after a restart. When it does not answer, nothing is known to be wrong, and the next pass asks again, if
 // it still has to. A workload that is being deleted has no fault.
-func (t *Tools) TemplateFault(ctx context.Context, object client.Object, template Template) string {
-	name := client.ObjectKeyFromObject(object)
+func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template Template) string {
 	if object.GetDeletionTimestamp() != nil {
 		return ""
 	}
-	known := t.Templates.of(name)
-	if known.uid == object.GetUID() && known.revision == template.Revision && (known.fault == "" || known.generation == object.GetGeneration()) {
+	known := p.Memory.verdict
+	if known.revision == template.Revision && (known.fault == "" || known.generation == object.GetGeneration()) {
 		return known.fault
 	}
 	if template.Passed {
-		t.Templates.Forget(name)
+		p.Memory.verdict = verdict{}
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.WriteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
 	defer cancel()
-	faults, err := templatecheck.Checker{Client: t.Client, Accepted: t.Accepted}.Check(ctx, object.GetNamespace(), template.Pod, template.Claims)
+	faults, err := templatecheck.Checker{Client: p.Client, Accepted: p.Accepted}.Check(ctx, object.GetNamespace(), template.Pod, template.Claims)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Template not checked", "err", err.Error())
 		return ""
@@ -93,7 +62,6 @@ func (t *Tools) TemplateFault(ctx context.Context, object client.Object, templat
 	for i, fault := range faults {
 		lines[i] = fault.String()
 	}
-	found := verdict{uid: object.GetUID(), revision: template.Revision, generation: object.GetGeneration(), fault: strings.Join(lines, "; ")}
-	t.Templates.keep(name, found)
-	return found.fault
+	p.Memory.verdict = verdict{revision: template.Revision, generation: object.GetGeneration(), fault: strings.Join(lines, "; ")}
+	return p.Memory.verdict.fault
 }

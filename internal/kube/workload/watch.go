@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -24,76 +25,101 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/kruise-operator/kruise-operator/internal/kube/index"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Of names the workload that an object belongs to, if there is one.
-type Of func(ctx context.Context, object client.Object) (types.NamespacedName, bool)
+// Of names the objects of the reconciled kind that another object concerns: none, one or several.
+type Of func(ctx context.Context, object client.Object) []types.NamespacedName
 
-// Watch starts the watches that every workload needs: its own kind, pods and revisions. ofPod names the workload of a pod.
-func (t *Tools) Watch(ctx context.Context, ofPod Of) error {
-	own := &unstructured.Unstructured{}
-	own.SetGroupVersionKind(t.Kind)
-	if err := t.controller.Watch(source.Func(t.keepQueue)); err != nil {
+// Watches are what wakes the objects of a kind, beside their own changes.
+type Watches struct {
+	// Pods names whom a pod concerns. Nil watches no pods.
+	Pods Of
+	// Revisions watches the ControllerRevisions that objects of the kind control.
+	Revisions bool
+	// Nodes names whom a node concerns, of which the heartbeats wake nobody. Nil watches no nodes.
+	Nodes Of
+}
+
+// Watch starts the watches of the kind itself and of what else wakes its objects.
+func (b *Base) Watch(ctx context.Context, watches Watches) error {
+	if err := b.controller.Watch(source.Func(b.keepQueue)); err != nil {
 		return err
 	}
-	for object, events := range map[client.Object]source.Source{
-		own:                          source.Kind(t.Cache, client.Object(own), &handler.EnqueueRequestForObject{}, predicate.Funcs{UpdateFunc: asksForSomething}),
-		&corev1.Pod{}:                source.Kind(t.Cache, client.Object(&corev1.Pod{}), t.mapping(ofPod)),
-		&appsv1.ControllerRevision{}: source.Kind(t.Cache, client.Object(&appsv1.ControllerRevision{}), t.mapping(t.ofController)),
-	} {
-		if _, err := t.follow(ctx, object); err != nil {
+	own := &unstructured.Unstructured{}
+	own.SetGroupVersionKind(b.Kind)
+	if err := b.watch(ctx, own, &handler.EnqueueRequestForObject{}, predicate.Funcs{UpdateFunc: specOrMetadataChanged}); err != nil {
+		return err
+	}
+	if watches.Pods != nil {
+		if err := b.watch(ctx, &corev1.Pod{}, b.waking(watches.Pods)); err != nil {
 			return err
 		}
-		if err := t.controller.Watch(events); err != nil {
-			return fmt.Errorf("watching %T: %w", object, err)
+	}
+	if watches.Revisions {
+		if err := b.watch(ctx, &appsv1.ControllerRevision{}, b.waking(b.Controller)); err != nil {
+			return err
 		}
+	}
+	if watches.Nodes != nil {
+		return b.watch(ctx, &corev1.Node{}, b.waking(watches.Nodes), cache.NodeChanges())
 	}
 	return nil
 }
 
-func (t *Tools) keepQueue(_ context.Context, q queue) error {
-	t.queue.Store(&q)
+func (b *Base) watch(ctx context.Context, object client.Object, events handler.EventHandler, changes ...predicate.Predicate) error {
+	if _, err := b.follow(ctx, object); err != nil {
+		return err
+	}
+	if err := b.controller.Watch(source.Kind(b.Cache, object, events, changes...)); err != nil {
+		return fmt.Errorf("watching %T: %w", object, err)
+	}
 	return nil
 }
 
-// wake has a workload reconciled.
-func (t *Tools) wake(name types.NamespacedName) {
-	if q := t.queue.Load(); q != nil {
+func (b *Base) keepQueue(_ context.Context, q queue) error {
+	b.queue.Store(&q)
+	return nil
+}
+
+// wake has an object reconciled.
+func (b *Base) wake(name types.NamespacedName) {
+	if q := b.queue.Load(); q != nil {
 		(*q).Add(reconcile.Request{NamespacedName: name})
 	}
 }
 
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
 // fails with ErrNotSynced, so that no worker waits. Where of is nil they wake nobody. Indexes are added before.
-func (t *Tools) WatchLate(ctx context.Context, object client.Object, of Of, indexes ...func(context.Context, client.FieldIndexer) error) error {
-	kind, err := t.Client.GroupVersionKindFor(object)
+func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, indexes ...func(context.Context, client.FieldIndexer) error) error {
+	kind, err := b.Client.GroupVersionKindFor(object)
 	if err != nil {
 		return fmt.Errorf("naming the kind of %T: %w", object, err)
 	}
-	t.late.Lock()
-	defer t.late.Unlock()
-	informer, started := t.informers[kind]
+	b.late.Lock()
+	defer b.late.Unlock()
+	informer, started := b.informers[kind]
 	if !started {
-		if informer, err = t.follow(ctx, object); err != nil {
+		if informer, err = b.follow(ctx, object); err != nil {
 			return err
 		}
 		for _, add := range indexes {
-			if err := add(ctx, t.Cache); err != nil {
+			if err := add(ctx, b.Cache); err != nil {
 				return err
 			}
 		}
 		if of != nil {
-			if err := t.controller.Watch(source.Kind(t.Cache, object, t.mapping(of))); err != nil {
+			if err := b.controller.Watch(source.Kind(b.Cache, object, b.waking(of))); err != nil {
 				return fmt.Errorf("watching %T: %w", object, err)
 			}
 		}
-		if t.informers == nil {
-			t.informers = map[schema.GroupVersionKind]cache.Informer{}
+		if b.informers == nil {
+			b.informers = map[schema.GroupVersionKind]ctrlcache.Informer{}
 		}
-		t.informers[kind] = informer
+		b.informers[kind] = informer
 	}
 	if !informer.HasSynced() {
 		return ErrNotSynced
@@ -102,20 +128,20 @@ func (t *Tools) WatchLate(ctx context.Context, object client.Object, of Of, inde
 }
 
 // follow tells the tracker where writes of this kind will show. It does not wait until the cache holds them.
-func (t *Tools) follow(ctx context.Context, object client.Object) (cache.Informer, error) {
-	informer, err := t.Cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+func (b *Base) follow(ctx context.Context, object client.Object) (ctrlcache.Informer, error) {
+	informer, err := b.Cache.GetInformer(ctx, object, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("getting the informer of %T: %w", object, err)
 	}
-	kind, err := t.Client.GroupVersionKindFor(object)
+	kind, err := b.Client.GroupVersionKindFor(object)
 	if err != nil {
 		return nil, fmt.Errorf("naming the kind of %T: %w", object, err)
 	}
-	return informer, t.Tracker.Watch(kind, informer)
+	return informer, b.Tracker.Watch(kind, informer)
 }
 
-// asksForSomething drops updates of a workload that change nothing but its status, which only we write.
-func asksForSomething(e event.UpdateEvent) bool {
+// specOrMetadataChanged drops updates of an object that change nothing but its status, which only we write.
+func specOrMetadataChanged(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
 		e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 		e.ObjectNew.GetDeletionTimestamp() != nil ||
@@ -123,11 +149,11 @@ func asksForSomething(e event.UpdateEvent) bool {
 		!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 }
 
-// mapping wakes the workload that an object belongs to, no earlier than it is its turn, and on a change also the one it belonged to.
-func (t *Tools) mapping(of Of) handler.EventHandler {
+// waking reconciles whom an object concerns, no earlier than they may be planned again, and after a change also whom it concerned before.
+func (b *Base) waking(of Of) handler.EventHandler {
 	wake := func(ctx context.Context, object client.Object, q queue) {
-		if name, ok := of(ctx, object); ok {
-			q.AddAfter(reconcile.Request{NamespacedName: name}, t.Pacer.Wait(name))
+		for _, name := range of(ctx, object) {
+			q.AddAfter(reconcile.Request{NamespacedName: name}, b.pause(name))
 		}
 	}
 	return handler.Funcs{
@@ -137,7 +163,7 @@ func (t *Tools) mapping(of Of) handler.EventHandler {
 				return // A resync.
 			}
 			wake(ctx, e.ObjectNew, q)
-			if !sameController(e.ObjectOld, e.ObjectNew) {
+			if !sameMetadata(e.ObjectOld, e.ObjectNew) {
 				wake(ctx, e.ObjectOld, q)
 			}
 		},
@@ -145,23 +171,21 @@ func (t *Tools) mapping(of Of) handler.EventHandler {
 	}
 }
 
-func sameController(a, b client.Object) bool {
-	before, after := metav1.GetControllerOfNoCopy(a), metav1.GetControllerOfNoCopy(b)
-	if before == nil || after == nil {
-		return before == after
-	}
-	return before.UID == after.UID
+// sameMetadata says that nothing changed by which an object concerns others: its owners, labels and annotations.
+func sameMetadata(a, b client.Object) bool {
+	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
+		slices.EqualFunc(a.GetOwnerReferences(), b.GetOwnerReferences(), func(x, y metav1.OwnerReference) bool { return x.UID == y.UID })
 }
 
-func (t *Tools) ofController(_ context.Context, object client.Object) (types.NamespacedName, bool) {
-	return ControllerOf(object, t.Kind)
-}
-
-// ControllerOf names the workload of the kind that controls object, whatever the version it does so in.
-func ControllerOf(object client.Object, kind schema.GroupVersionKind) (types.NamespacedName, bool) {
-	owner := index.ControllerOf(object, sets.New(kind.GroupKind()))
+// Controller names the object of the reconciled kind that controls another one, if there is one. The version that it does so in does not
+// matter. It is an Of.
+func (b *Base) Controller(_ context.Context, object client.Object) []types.NamespacedName {
+	owner := cache.ControllerOf(object, sets.New(b.Kind.GroupKind()))
 	if owner == nil {
-		return types.NamespacedName{}, false
+		return nil
 	}
-	return types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}, true
+	if b.Scope == kinds.Cluster {
+		return []types.NamespacedName{{Name: owner.Name}}
+	}
+	return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: owner.Name}}
 }

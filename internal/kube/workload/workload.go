@@ -8,16 +8,12 @@
 package workload
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -28,23 +24,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
 	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
-	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/statuspatch"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
-	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
 )
 
 const (
 	// Busy is when to come back when the workload's view has changed.
 	Busy = 100 * time.Millisecond
-	// inLine is when to come back at the latest when the workload's namespace may not have another worker just now. Usually it is woken.
-	inLine = 2 * time.Second
+	// waitForWorker is when to come back at the latest when the workload's namespace may not have another worker just now. Usually it is woken.
+	waitForWorker = 2 * time.Second
 )
 
 // Dependencies are what a reconciler is made from.
@@ -60,15 +56,15 @@ type Dependencies struct {
 	// Metrics are the operator's.
 	Metrics *metrics.Metrics
 	// Pool is shared with the other controllers of the manager.
-	Pool *executor.Pool
+	Pool *writer.Pool
 	// PullJobs is shared with the other controllers, too; nil when no images are pulled ahead of updates.
 	PullJobs *predownload.Watch
 	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
 	Accepted *templatecheck.Accepted
 	// Clock is the time.
 	Clock clock.PassiveClock
-	// Guard holds passes back while OpenKruise is in charge. Nil never does.
-	Guard *takeover.Guard
+	// Guard wraps a reconciler so that its passes wait while another manager acts on the same objects. Nil: none ever waits.
+	Guard func(reconcile.Reconciler) reconcile.Reconciler
 	// Workers is how many workloads of the kind are reconciled at the same time.
 	Workers int
 	// WriteTimeout and ReconcileTimeout are deadlines.
@@ -76,24 +72,25 @@ type Dependencies struct {
 	ReconcileTimeout time.Duration
 }
 
-// Tools are what a reconciler works with, each made for its kind. They are safe for concurrent use by different workloads.
-type Tools struct {
+// Base is what a reconciler works with, each part made for its kind. It is safe for concurrent use by different objects.
+type Base struct {
 	Dependencies
 	// Name is that of the controller, Kind the kind it reconciles, in the version that is stored.
 	Name string
 	Kind schema.GroupVersionKind
+	// Scope says whether its objects lie in namespaces.
+	Scope kinds.Scope
 
 	Tracker  *freshness.Tracker
+	Writer   *writer.Writer
 	Executor *executor.Executor
 	History  *history.Store
-	Claimer  *ownership.Claimer
+	Adopter  *ownership.Adopter
 	Status   *statuspatch.Writer
-	Pacer    *pacing.Pacer
 	// Images pulls images ahead of updates; nil when that is off.
 	Images *predownload.Jobs
-	// Templates remembers what the server said of templates.
-	Templates Verdicts
 
+	memories   memories
 	controller controller.Controller
 	// queue is the controller's, once it has started.
 	queue atomic.Pointer[queue]
@@ -102,36 +99,43 @@ type Tools struct {
 	informers map[schema.GroupVersionKind]cache.Informer
 }
 
-// New returns Tools that watch nothing yet.
-func New(name string, kind schema.GroupVersionKind, d Dependencies) *Tools {
-	tracker := freshness.New(freshness.Options{Live: d.Live, Clock: d.Clock, Timeout: d.WriteTimeout})
-	t := &Tools{
-		Dependencies: d, Name: name, Kind: kind,
-		Tracker: tracker,
-		Executor: executor.New(executor.Options{
-			Kind: kind.Kind, Client: d.Client, Live: d.Live, Tracker: tracker, Pool: d.Pool, Recorder: d.Recorder,
-			Metrics: d.Metrics, Clock: d.Clock, WriteTimeout: d.WriteTimeout,
-		}),
-		History: &history.Store{Client: d.Client, Live: d.Live, Tracker: tracker, Timeout: d.WriteTimeout},
-		Claimer: &ownership.Claimer{Client: d.Client, Live: d.Live, Tracker: tracker, Timeout: d.WriteTimeout},
-		Status: &statuspatch.Writer{
-			Client: d.Client, Tracker: tracker, Clock: d.Clock, Interval: statuspatch.DefaultInterval, Timeout: d.WriteTimeout,
-		},
-		Pacer: pacing.New(d.Clock),
+// New returns a Base that watches nothing yet.
+func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
+	b := &Base{Dependencies: d, Name: name, Kind: kind, Scope: kinds.Namespaced}
+	tracker := freshness.New(freshness.Options{
+		Live: d.Live, Clock: d.Clock, Timeout: d.WriteTimeout,
+		Records: func(owner freshness.Owner) *freshness.Record { return &b.memories.of(owner).writes },
+	})
+	w := &writer.Writer{Client: d.Client, Live: d.Live, Tracker: tracker, Timeout: d.WriteTimeout}
+	b.Tracker, b.Writer = tracker, w
+	b.Executor = executor.New(executor.Options{
+		Kind: kind.GroupKind(), Writer: w, Pool: d.Pool, Recorder: d.Recorder, Metrics: d.Metrics, Clock: d.Clock,
+	})
+	b.History = &history.Store{Client: d.Client, Writer: w}
+	b.Adopter = &ownership.Adopter{Writer: w}
+	b.Status = &statuspatch.Writer{Writer: w, Clock: d.Clock, Interval: statuspatch.DefaultInterval}
+	if entry, ok := kinds.Of(kind.Kind); ok {
+		b.Scope = entry.Scope
 	}
 	if d.PullJobs != nil {
-		t.Images = &predownload.Jobs{Watch: d.PullJobs, Client: d.Client, History: t.History, Recorder: d.Recorder, Clock: d.Clock}
+		b.Images = &predownload.Jobs{
+			Watch: d.PullJobs, Client: d.Client, History: b.History, Recorder: d.Recorder, Clock: d.Clock,
+			Writer: &writer.Writer{Client: d.Client, Live: d.Live, Timeout: predownload.Timeout},
+		}
 	}
-	return t
+	return b
 }
 
 // Run makes the manager run the reconciler, whose passes wait for the guard. It watches nothing yet.
-func (t *Tools) Run(mgr ctrl.Manager, r reconcile.Reconciler) error {
+func (b *Base) Run(mgr ctrl.Manager, r reconcile.Reconciler) error {
+	if b.Guard != nil {
+		r = b.Guard(r)
+	}
 	var err error
-	t.controller, err = controller.New(t.Name, mgr, controller.Options{
-		Reconciler:              t.Guard.Reconciler(r),
-		MaxConcurrentReconciles: t.Workers,
-		ReconciliationTimeout:   t.ReconcileTimeout,
+	b.controller, err = controller.New(b.Name, mgr, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: b.Workers,
+		ReconciliationTimeout:   b.ReconcileTimeout,
 		EnableWarmup:            ptr.To(true),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
 	})
@@ -139,52 +143,4 @@ func (t *Tools) Run(mgr ctrl.Manager, r reconcile.Reconciler) error {
 		return fmt.Errorf("creating the controller: %w", err)
 	}
 	return nil
-}
-
-// Forget drops all that is remembered of a workload that is gone.
-func (t *Tools) Forget(name types.NamespacedName) {
-	t.Tracker.Forget(name)
-	t.Executor.Forget(name)
-	t.Status.Forget(name)
-	t.Pacer.Forget(name)
-	t.Templates.Forget(name)
-	if t.Images != nil {
-		t.Images.Forget(name)
-	}
-}
-
-// Turn says whether a workload may be planned now: it is its turn, its namespace may have a worker, and the view contains everything
-// written for it. If so, leave has to be called when the pass is over. Otherwise leave is nil: come back after wait.
-func (t *Tools) Turn(ctx context.Context, stored *unstructured.Unstructured) (leave func(), wait time.Duration) {
-	if paused(stored) {
-		return nil, t.reportPaused(ctx, stored)
-	}
-	name := client.ObjectKeyFromObject(stored)
-	if wait := t.Pacer.WaitFor(name, stored.GetGeneration()); wait > 0 {
-		return nil, wait
-	}
-	leave, ok := t.Pool.Enter(t.Name, t.Workers, name, func() { t.wake(name) })
-	if !ok {
-		return nil, inLine
-	}
-	wait, err := t.Tracker.Ready(ctx, freshness.OwnerOf(stored))
-	if wait == 0 {
-		return leave, 0
-	}
-	leave()
-	wait = max(wait, t.Pacer.Waits(name, stored.GetGeneration()))
-	t.Metrics.StaleViews.WithLabelValues(t.Kind.Kind).Inc()
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("Waiting: a write is in doubt", "err", err.Error())
-	}
-	return nil, wait
-}
-
-// Earliest returns the shortest of the waits that are above zero.
-func Earliest(waits ...time.Duration) time.Duration {
-	waits = slices.DeleteFunc(waits, func(d time.Duration) bool { return d <= 0 })
-	if len(waits) == 0 {
-		return 0
-	}
-	return slices.Min(waits)
 }

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config is what the manager is told on its command line and by the Kruise object.
+// Package config is the configuration of the manager: its command line and the Kruise object over it.
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,24 +13,25 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 )
 
 // Config is the configuration of the manager.
 type Config struct {
-	// Kinds are the workloads that are looked after. A kind that is not named has no watch, no cache and no reconciler.
+	// Kinds are the kinds whose objects are reconciled. A kind that is not named has no watch, no cache and no reconciler.
 	Kinds []string
 	// FeatureGates is the text of --feature-gates; Features is what it says.
 	FeatureGates string
 	Features     features.Set
-	// Workers is how many objects of one kind are reconciled at the same time; CloneSetWorkers and StatefulSetWorkers override it where
-	// they are above zero.
-	Workers            int
-	CloneSetWorkers    int
-	StatefulSetWorkers int
+	// Workers is how many objects of one kind are reconciled at the same time. flagWorkers are the flags of single kinds, by kind, which
+	// override it where they are above zero.
+	Workers     int
+	flagWorkers map[string]*int
 	// CloneSetExcludePreparingDelete is scaleStrategy.excludePreparingDelete for all CloneSets.
 	CloneSetExcludePreparingDelete bool
 	// KindWorkers are the workers of single kinds as the Kruise object has them, over all of the above.
@@ -51,8 +51,8 @@ type Config struct {
 	// the Operator Lifecycle Manager puts them, and without files there the operator makes a certificate of its own.
 	WebhookPort    int
 	WebhookCertDir string
-	// WebhookURL is where the API server reaches this process when it runs outside of the cluster; the certificate is then the one
-	// that `install` made. ServiceAccount is whose rights it then has; when empty, the user's own.
+	// WebhookURL is where the API server reaches this process when it runs outside of the cluster. ServiceAccount is whose rights it then
+	// has, <namespace>/<name>; when empty, the user's own.
 	WebhookURL     string
 	ServiceAccount string
 
@@ -83,20 +83,23 @@ type Config struct {
 	AdmissionMode string
 }
 
-// KnownKinds are the workloads that --kinds can name.
-func KnownKinds() []string { return []string{"CloneSet", "StatefulSet"} }
+// KnownKinds are the kinds that --kinds can name.
+func KnownKinds() []string { return kinds.Names(kinds.Switchable()) }
 
 // AddFlags adds the flags, whose defaults are those of the operator.
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.Kinds, "kinds", KnownKinds(),
-		"Kinds to look after. A kind that is left out has no watch, no cache and no reconciler.")
+		"Kinds to manage. A kind that is left out has no watch, no cache and no reconciler.")
 	flags.StringVar(&c.FeatureGates, "feature-gates", "",
 		"Feature gates that differ from their defaults, such as A=true,B=false.")
 	flags.IntVar(&c.Workers, "workers", 3, "How many objects of one kind are reconciled at the same time.")
-	flags.IntVar(&c.CloneSetWorkers, "cloneset-workers", 0, "How many CloneSets are reconciled at the same time; 0: as --workers says.")
+	c.flagWorkers = map[string]*int{}
+	for _, kind := range kinds.Switchable() {
+		usage := fmt.Sprintf("How many %ss are reconciled at the same time; 0: as --workers says.", kind.Name)
+		c.flagWorkers[kind.Name] = flags.Int(kind.WorkersFlag, 0, usage)
+	}
 	flags.BoolVar(&c.CloneSetExcludePreparingDelete, "cloneset-scaling-exclude-preparing-delete", false,
 		"Pods that wait at their preDelete hook do not count as replicas of any CloneSet, as scaleStrategy.excludePreparingDelete says for one.")
-	flags.IntVar(&c.StatefulSetWorkers, "statefulset-workers", 0, "How many StatefulSets are reconciled at the same time; 0: as --workers says.")
 	flags.IntVar(&c.Writes, "writes", 32, "How many writes to pods are in flight at the same time, over all workloads.")
 	flags.DurationVar(&c.WriteTimeout, "write-timeout", 15*time.Second, "Deadline of one write.")
 	flags.DurationVar(&c.ReconcileTimeout, "reconcile-timeout", 2*time.Minute, "Deadline of one reconcile.")
@@ -108,11 +111,11 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"Directory of the serving certificate, tls.crt and tls.key. When empty, k8s-webhook-server/serving-certs below the temporary directory; "+
 			"without files there, the operator makes its own certificate.")
 	flags.StringVar(&c.WebhookURL, "webhook-url", "",
-		"Outside of the cluster: where the API server reaches this process, such as https://192.0.2.7:9443, as given to install.")
+		"Outside of the cluster: where the API server reaches this process, such as https://192.0.2.7:9443; the webhook configurations must call that.")
 	flags.StringVar(&c.ServiceAccount, "service-account", "",
 		"Outside of the cluster: the service account to act as, <namespace>/<name>. When empty, the user that KUBECONFIG names.")
 	flags.BoolVar(&c.AcceptUnservedKinds, "accept-unserved-kinds", false,
-		"Take over from OpenKruise although objects exist that nobody would look after. Run preflight first; it lists them.")
+		"Take over from OpenKruise although objects exist that nothing would manage. Run preflight first; it lists them.")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", false, "Reconcile only while holding the lease. Needed when more than one replica runs.")
 	flags.StringVar(&c.Namespace, "namespace", "kruise-system", "Namespace of the operator itself, and of its lease.")
 	flags.StringVar(&c.Deployment, "deployment", "",
@@ -129,7 +132,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.LogFormat, "log-format", "json", "json or console.")
 }
 
-// Complete checks the configuration and fills in what follows from it. Notes are what the user should be told.
+// Complete checks the configuration and fills in what follows from it. Notes are explanations for the user.
 func (c *Config) Complete() (notes []string, err error) {
 	var faults []error
 	for _, kind := range c.Kinds {
@@ -143,11 +146,6 @@ func (c *Config) Complete() (notes []string, err error) {
 	}
 	if c.Workers < 1 {
 		faults = append(faults, fmt.Errorf("--workers: %d is less than 1", c.Workers))
-	}
-	for _, workers := range []*int{&c.CloneSetWorkers, &c.StatefulSetWorkers} {
-		if *workers <= 0 {
-			*workers = c.Workers
-		}
 	}
 	if !slices.Contains(admissionModes(), c.AdmissionMode) {
 		faults = append(faults, fmt.Errorf("--admission-mode: unknown mode %q: know %s", c.AdmissionMode, strings.Join(admissionModes(), ", ")))
@@ -190,8 +188,10 @@ func (c *Config) WorkersOf(kind string) int {
 	if workers := c.KindWorkers[kind]; workers > 0 {
 		return workers
 	}
-	ofFlag := map[string]int{"CloneSet": c.CloneSetWorkers, "StatefulSet": c.StatefulSetWorkers}[kind]
-	return cmp.Or(ofFlag, c.Workers)
+	if workers := ptr.Deref(c.flagWorkers[kind], 0); workers > 0 {
+		return workers
+	}
+	return c.Workers
 }
 
 // admissionModes are what --admission-mode can be.
@@ -199,5 +199,5 @@ func admissionModes() []string {
 	return []string{string(operatorv1alpha1.AdmissionPreferPolicy), string(operatorv1alpha1.AdmissionWebhook)}
 }
 
-// Enabled says whether the kind is looked after.
+// Enabled says whether objects of the kind are reconciled.
 func (c *Config) Enabled(kind string) bool { return slices.Contains(c.Kinds, kind) }

@@ -30,7 +30,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !c.Enabled("StatefulSet") || !c.Enabled("CloneSet") || c.StatefulSetWorkers != 3 || c.CloneSetWorkers != 3 || c.CloneSetExcludePreparingDelete || c.Namespace != "kruise-system" || c.QPS != 0 || c.LeaderElect {
+	if !c.Enabled("StatefulSet") || !c.Enabled("CloneSet") || c.WorkersOf("StatefulSet") != 3 || c.WorkersOf("CloneSet") != 3 || c.CloneSetExcludePreparingDelete || c.Namespace != "kruise-system" || c.QPS != 0 || c.LeaderElect {
 		t.Errorf("defaults %+v", c)
 	}
 	if c.LeaseDuration != 15*time.Second || c.RenewDeadline != 10*time.Second || c.RetryPeriod != time.Second {
@@ -43,11 +43,11 @@ func TestComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Enabled("StatefulSet") || c.StatefulSetWorkers != 5 || c.Burst != 50 || !c.Features.Enabled(features.StatefulSetStartOrdinal) {
+	if c.Enabled("StatefulSet") || c.WorkersOf("StatefulSet") != 5 || c.Burst != 50 || !c.Features.Enabled(features.StatefulSetStartOrdinal) {
 		t.Errorf("config %+v", c)
 	}
-	if c, err = parse(t, "--statefulset-workers=7", "--cloneset-workers=9"); err != nil || c.StatefulSetWorkers != 7 || c.CloneSetWorkers != 9 {
-		t.Errorf("%d and %d workers, error %v", c.StatefulSetWorkers, c.CloneSetWorkers, err)
+	if c, err = parse(t, "--statefulset-workers=7", "--cloneset-workers=9"); err != nil || c.WorkersOf("StatefulSet") != 7 || c.WorkersOf("CloneSet") != 9 {
+		t.Errorf("%d and %d workers, error %v", c.WorkersOf("StatefulSet"), c.WorkersOf("CloneSet"), err)
 	}
 }
 

@@ -35,7 +35,7 @@ type Merged struct {
 	Config Config
 	// Sources says where each setting that the object can make comes from, by its name there.
 	Sources map[string]string
-	// Notes are what the user should be told about what is in force.
+	// Notes are for the log: which gates are ignored or forced, and why.
 	Notes []string
 	// Faults are what the object asks for and cannot have, sorted. They are left out, and the rest of the object is in force.
 	Faults []string
@@ -86,7 +86,7 @@ func (m *Merged) overlay(spec *operatorv1alpha1.KruiseSpec) {
 	if spec.Workers != nil {
 		if m.positive("spec.workers", *spec.Workers) {
 			// All kinds: also those for which a flag says something.
-			m.Config.Workers, m.Config.CloneSetWorkers, m.Config.StatefulSetWorkers = int(*spec.Workers), 0, 0
+			m.Config.Workers, m.Config.flagWorkers = int(*spec.Workers), nil
 			m.Sources["workers"] = FromObject
 		}
 	}

@@ -30,8 +30,10 @@ const (
 	DaemonWatchingPod                         Gate = "DaemonWatchingPod"
 	DefaultHostNetworkHostPortsInPodTemplates Gate = "DefaultHostNetworkHostPortsInPodTemplates"
 	DeletionProtectionForCRDCascading         Gate = "DeletionProtectionForCRDCascadingGate"
+	EnableExternalCerts                       Gate = "EnableExternalCerts"
 	EnablePodProbeMarkerOnServerless          Gate = "EnablePodProbeMarkerOnServerless"
 	EnableSortSidecarContainerByName          Gate = "EnableSortSidecarContainerByName"
+	EnhancedLivenessProbe                     Gate = "EnhancedLivenessProbe"
 	ForceDeleteTimeoutExpectation             Gate = "ForceDeleteTimeoutExpectationGate"
 	ImagePullJob                              Gate = "ImagePullJobGate"
 	InPlacePodVerticalScaling                 Gate = "InPlacePodVerticalScaling"
@@ -75,6 +77,32 @@ type Info struct {
 	Missing string
 	// Needs are gates without which this one is forced off.
 	Needs []Gate
+	// Stage is how mature OpenKruise calls it, for AllAlpha and AllBeta. Empty: alpha when it is off by default, else beta.
+	Stage Stage
+	// Elsewhere says that it is a gate of another program than OpenKruise's manager, so that AllAlpha and AllBeta are not about it.
+	Elsewhere bool
+}
+
+// Stage is how mature a gate is.
+type Stage string
+
+// The stages, and the names by which --feature-gates sets all gates of one that it does not name.
+const (
+	Alpha Stage = "AllAlpha"
+	Beta  Stage = "AllBeta"
+)
+
+func (i Info) stage() Stage {
+	switch {
+	case i.Elsewhere:
+		return ""
+	case i.Stage != "":
+		return i.Stage
+	case i.Default:
+		return Beta
+	default:
+		return Alpha
+	}
 }
 
 const (
@@ -84,43 +112,51 @@ const (
 	// The policy that honors the label is about workloads so far.
 	noProtection = "CRDs are not protected from deletion yet, whatever the label says"
 	internal     = "it tunes the way OpenKruise works inside, which this operator does not share"
+	noDaemon     = "the operator has no node daemon yet, so it has no effect"
+	noKind       = "the operator does not have that kind yet, so it has no effect"
+	noPodWebhook = "the operator has no webhook for pods, so it has no effect; the pods of its own workloads have the readiness gate anyway"
 )
 
 // Known lists all gates, sorted by name.
 func Known() []Info {
 	return []Info{
-		{Name: AdvancedDeployment, Default: true, Effect: "native Deployments are released in batches without a canary Deployment"},
-		{Name: AppendPodSelector, Effect: "labels of patchPodTemplateMetadata are added to the selector of a canary Service"},
+		{Name: AdvancedDeployment, Elsewhere: true, Default: true, Effect: "native Deployments are released in batches without a canary Deployment", Missing: noKind},
+		{Name: AppendPodSelector, Elsewhere: true, Effect: "labels of patchPodTemplateMetadata are added to the selector of a canary Service", Missing: noKind},
 		{Name: CloneSetEventHandlerOptimization, Effect: "fewer pod events wake a CloneSet", Ignored: internal},
 		{Name: CloneSetPartitionRollback, Effect: "raising a CloneSet's partition brings updated pods back"},
 		{Name: CloneSetShortHash, Effect: "a CloneSet's pods carry the hash of their revision instead of its full name"},
-		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits"},
-		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers really run", Needs: []Gate{KruiseDaemon}},
+		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits", Missing: noKind},
+		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers really run", Missing: noDaemon, Needs: []Gate{KruiseDaemon}},
 		{Name: DefaultHostNetworkHostPortsInPodTemplates, Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
 		{
 			Name: DeletionProtectionForCRDCascading, Effect: "a CRD with objects cannot be deleted",
 			Ignored: noProtection, Needs: []Gate{ResourcesDeletionProtection},
 		},
-		{Name: EnablePodProbeMarkerOnServerless, Effect: "probes are handed to providers of virtual nodes", Needs: []Gate{PodProbeMarker}},
-		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
+		{Name: EnableExternalCerts, Effect: "certificates of webhooks are made by somebody else", Ignored: "mounted certificates are always used where there are any"},
+		{Name: EnablePodProbeMarkerOnServerless, Effect: "probes are handed to providers of virtual nodes", Missing: noKind, Needs: []Gate{PodProbeMarker}},
+		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names", Missing: noKind},
+		{
+			Name: EnhancedLivenessProbe, Effect: "liveness probes that an annotation asks for become probes of the node daemon",
+			Missing: noDaemon, Needs: []Gate{KruiseDaemon, PodWebhook},
+		},
 		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
-		{Name: ImagePullJob, Effect: "images are pulled ahead", Needs: []Gate{KruiseDaemon}},
-		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates"},
+		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: noDaemon, Needs: []Gate{KruiseDaemon}},
+		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates", Missing: noKind},
 		{
 			Name: InPlaceUpdateEnvFromMetadata, Default: true, Needs: []Gate{KruiseDaemon, DaemonWatchingPod, PodWebhook},
-			Effect: "containers restart in place when labels or annotations change that their environment refers to",
+			Effect: "containers restart in place when labels or annotations change that their environment refers to", Missing: noDaemon,
 		},
 		{Name: InPlaceWorkloadVerticalScaling, Effect: "changed CPU and memory are applied to pods in place"},
-		{Name: KeepWorkloadPausedOnRolloutDeletion, Effect: "deleting a Rollout leaves its workload paused"},
+		{Name: KeepWorkloadPausedOnRolloutDeletion, Elsewhere: true, Effect: "deleting a Rollout leaves its workload paused", Missing: noKind},
 		{Name: KruiseDaemon, Default: true, Effect: "the node daemon may be used"},
-		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Needs: []Gate{PodWebhook}},
+		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Missing: noPodWebhook, Needs: []Gate{PodWebhook}},
 		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
-		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarker works", Needs: []Gate{KruiseDaemon}},
-		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions"},
+		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarker works", Missing: noKind, Needs: []Gate{KruiseDaemon}},
+		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions", Missing: noKind},
 		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods", Ignored: noBudgets},
 		{Name: PodWebhook, Default: true, Effect: "pods may be changed at admission where an object asks for it"},
 		{
-			Name: PreDownloadImageForDaemonSetUpdate, Effect: "images are pulled ahead of a DaemonSet's update; switches ImagePullJobGate on",
+			Name: PreDownloadImageForDaemonSetUpdate, Effect: "images are pulled ahead of a DaemonSet's update; switches ImagePullJobGate on", Missing: noKind,
 			Needs: []Gate{KruiseDaemon},
 		},
 		{
@@ -129,19 +165,19 @@ func Known() []Info {
 		},
 		{Name: PreparingUpdateAsUpdate, Effect: "pods that wait for their update hook count as updated when a CloneSet scales"},
 		{Name: RecreatePodWhenChangeVCTInCloneSet, Effect: "changed claim templates of a CloneSet forbid updates in place"},
-		{Name: ResourceDistribution, Effect: "ResourceDistribution works"},
+		{Name: ResourceDistribution, Effect: "ResourceDistribution works", Missing: noKind},
 		{
 			Name: ResourcesDeletionProtection, Effect: "the delete-protection label is honored",
-			Missing: "it protects CloneSets and StatefulSets of apps.kruise.io, and no other kind yet",
+			Stage: Beta, Missing: "it protects CloneSets and StatefulSets of apps.kruise.io, and no other kind yet",
 		},
-		{Name: RolloutHistory, Effect: "finished rollouts are recorded"},
-		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata that no rule allows"},
-		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Needs: []Gate{KruiseDaemon}},
+		{Name: RolloutHistory, Elsewhere: true, Effect: "finished rollouts are recorded", Missing: noKind},
+		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata that no rule allows", Missing: noKind},
+		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Missing: noDaemon, Needs: []Gate{KruiseDaemon}},
 		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honored"},
 		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honored"},
 		{Name: StatefulSetStartOrdinal, Effect: "ordinals.start is honored"},
 		{Name: TemplateNoDefaults, Effect: "no defaults are written into pod and claim templates", Ignored: always},
-		{Name: WorkloadSpread, Default: true, Effect: "WorkloadSpread works"},
+		{Name: WorkloadSpread, Default: true, Effect: "WorkloadSpread works", Missing: noKind},
 	}
 }
 
@@ -185,7 +221,8 @@ func (s Set) String() string {
 	return strings.Join(on, ",")
 }
 
-// Parse reads a list such as "A=true,B=false" on top of the defaults. Notes are what its author should be told: what is ignored, and
+// Parse reads a list such as "A=true,B=false" on top of the defaults. AllAlpha and AllBeta set the gates of a stage that the list does not
+// name. Notes are what its author should be told: what is ignored, and
 // what is forced off or on. A name that is not known, or that is given two values, is an error.
 func Parse(text string) (set Set, notes []string, err error) {
 	asked, err := parse(text)
@@ -198,6 +235,9 @@ func Parse(text string) (set Set, notes []string, err error) {
 		on[gate.Name] = gate.Default
 		value, ok := asked[gate.Name]
 		if !ok {
+			if value, all := asked[Gate(gate.stage())]; all && gate.Ignored == "" {
+				on[gate.Name] = value
+			}
 			continue
 		}
 		if gate.Ignored != "" {
@@ -244,6 +284,11 @@ func Override(text string, values map[Gate]bool) string {
 	return strings.Join(parts, ",")
 }
 
+// Accepts says whether Parse takes the name: that of a gate, AllAlpha or AllBeta.
+func Accepts(name Gate) bool {
+	return Stage(name) == Alpha || Stage(name) == Beta || IsKnown(name)
+}
+
 // IsKnown says whether there is a gate of this name.
 func IsKnown(gate Gate) bool {
 	return slices.ContainsFunc(Known(), func(i Info) bool { return i.Name == gate })
@@ -258,7 +303,7 @@ func parse(text string) (map[Gate]bool, error) {
 		}
 		name, word, _ := strings.Cut(part, "=")
 		gate := Gate(strings.TrimSpace(name))
-		if !IsKnown(gate) {
+		if !Accepts(gate) {
 			return nil, fmt.Errorf("unknown feature gate %q: know %s", gate, strings.Join(Names(), ", "))
 		}
 		value, err := strconv.ParseBool(strings.TrimSpace(word))

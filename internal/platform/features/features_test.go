@@ -48,18 +48,18 @@ func TestParse(t *testing.T) {
 				KruiseDaemon, PreDownloadImageForInPlaceUpdate, ImagePullJob, SidecarTerminator, InPlaceUpdateEnvFromMetadata,
 				PodProbeMarker, DaemonWatchingPod,
 			},
-			notes: 7,
+			notes: 8,
 		},
 		"without the pod webhook": {
 			text: "PodWebhook=false,KruisePodReadinessGate=true",
-			off:  []Gate{KruisePodReadinessGate, InPlaceUpdateEnvFromMetadata}, notes: 2,
+			off:  []Gate{KruisePodReadinessGate, InPlaceUpdateEnvFromMetadata}, notes: 3,
 		},
 		"budgets of a kind that does not exist": {
 			text: "PodUnavailableBudgetUpdateGate=true", off: []Gate{PodUnavailableBudgetUpdate}, notes: 1,
 		},
 		"pulling ahead needs pull jobs": {
 			text: "PreDownloadImageForDaemonSetUpdate=true",
-			on:   []Gate{PreDownloadImageForDaemonSetUpdate, ImagePullJob}, notes: 1,
+			on:   []Gate{PreDownloadImageForDaemonSetUpdate, ImagePullJob}, notes: 2,
 		},
 		"protection of some kinds": {
 			text: "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true",
@@ -68,11 +68,26 @@ func TestParse(t *testing.T) {
 		"gates of OpenKruise's inside are ignored": {
 			text: "CloneSetEventHandlerOptimization=true,TemplateNoDefaults=false", off: []Gate{CloneSetEventHandlerOptimization}, notes: 2,
 		},
-		"an unknown name":   {text: "Nonsense=true", wantErr: "WorkloadSpread"},
-		"no value":          {text: "PodWebhook", wantErr: "neither true nor false"},
-		"both values":       {text: "PodWebhook=true,PodWebhook=false", wantErr: "both values"},
-		"twice the same":    {text: "PodWebhook=true,PodWebhook=true", on: []Gate{PodWebhook}},
-		"not a truth value": {text: "PodWebhook=maybe", wantErr: "maybe"},
+		"all alpha gates": {
+			text: "AllAlpha=true,CloneSetShortHash=false",
+			on:   []Gate{StatefulSetStartOrdinal, InPlaceWorkloadVerticalScaling, PodIndexLabel},
+			off:  []Gate{CloneSetShortHash, ResourcesDeletionProtection, CloneSetEventHandlerOptimization, RolloutHistory},
+		},
+		"no beta gates": {
+			text: "AllBeta=false,PodIndexLabel=true", on: []Gate{PodIndexLabel, AdvancedDeployment},
+			off: []Gate{StatefulSetAutoDeletePVC, KruiseDaemon, InPlaceUpdateEnvFromMetadata, WorkloadSpread},
+		},
+		"all beta gates": {text: "AllBeta=true", on: []Gate{ResourcesDeletionProtection}, off: []Gate{StatefulSetStartOrdinal}},
+		"a stage twice":  {text: "AllAlpha=true,AllAlpha=false", wantErr: "both values"},
+		"gates that OpenKruise 1.9 knows": {
+			text: "EnhancedLivenessProbe=true,EnableExternalCerts=true", on: []Gate{EnhancedLivenessProbe}, off: []Gate{EnableExternalCerts}, notes: 2,
+		},
+		"gates without an effect say so": {text: "KruisePodReadinessGate=true,InPlaceUpdateEnvFromMetadata=true", on: []Gate{KruisePodReadinessGate}, notes: 2},
+		"an unknown name":                {text: "Nonsense=true", wantErr: "WorkloadSpread"},
+		"no value":                       {text: "PodWebhook", wantErr: "neither true nor false"},
+		"both values":                    {text: "PodWebhook=true,PodWebhook=false", wantErr: "both values"},
+		"twice the same":                 {text: "PodWebhook=true,PodWebhook=true", on: []Gate{PodWebhook}},
+		"not a truth value":              {text: "PodWebhook=maybe", wantErr: "maybe"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -9,19 +9,16 @@ package operands
 
 import (
 	"fmt"
-	"io/fs"
 	"net"
 	"path"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/kustomize/kyaml/resid"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kruise-operator/kruise-operator/config"
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
 )
 
 // Base is one kustomization below config/operands.
@@ -64,53 +61,13 @@ func PortOf(address string) (int, error) {
 
 // Render returns the objects of a base, in the operator's namespace, with its labels.
 func Render(base Base, v Values) ([]*unstructured.Unstructured, error) {
-	files := filesys.MakeFsInMemory()
-	from := path.Join("operands", string(base))
-	err := fs.WalkDir(config.Files, from, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := fs.ReadFile(config.Files, name)
-		if err != nil {
-			return err
-		}
-		return files.WriteFile(path.Join("/base", path.Base(name)), content)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading the base %s: %w", base, err)
-	}
-	overlay, err := yaml.Marshal(overlayOf(base, v))
-	if err != nil {
-		return nil, fmt.Errorf("writing the overlay of %s: %w", base, err)
-	}
-	if err := files.WriteFile("/overlay/kustomization.yaml", overlay); err != nil {
-		return nil, fmt.Errorf("writing the overlay of %s: %w", base, err)
-	}
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/overlay")
-	if err != nil {
-		return nil, fmt.Errorf("rendering %s: %w", base, err)
-	}
-	var objects []*unstructured.Unstructured
-	for _, resource := range resources.Resources() {
-		content, err := resource.MarshalJSON()
-		if err != nil {
-			return nil, fmt.Errorf("rendering %s: %w", resource.CurId(), err)
-		}
-		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(content); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", resource.CurId(), err)
-		}
-		objects = append(objects, object)
-	}
-	return objects, nil
+	return manifests.RenderOver(path.Join("operands", string(base)), overlayOf(base, v))
 }
 
 // overlayOf puts the values over a base.
 func overlayOf(base Base, v Values) types.Kustomization {
 	k := types.Kustomization{
-		TypeMeta:  types.TypeMeta{APIVersion: types.KustomizationVersion, Kind: types.KustomizationKind},
 		Namespace: v.Namespace,
-		Resources: []string{"../base"},
 		Labels: []types.Label{{Pairs: map[string]string{
 			"app.kubernetes.io/name":       "kruise-operator",
 			"app.kubernetes.io/part-of":    "kruise-operator",

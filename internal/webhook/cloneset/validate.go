@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -19,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
 const (
@@ -29,30 +28,12 @@ const (
 	noDeadline = math.MaxInt32
 )
 
-// Validate returns what is wrong with a CloneSet that Default has filled in. old is the stored object for an update, nil for a
-// creation.
-//
-// A fault that the stored object has too is not held against the update, see workload.Introduced.
-func Validate(set, old *appsv1beta1.CloneSet) field.ErrorList {
-	errs := validate(set)
-	if old == nil {
-		return errs
-	}
-	before := old.DeepCopy()
-	Default(before)
-	return append(workload.Introduced(errs, validate(before)), validateUpdate(set, before)...)
-}
-
-// validate holds the rules for one object. What the API server thinks of the template is another step, see Validator.
-func validate(set *appsv1beta1.CloneSet) field.ErrorList {
+// Validate returns what is wrong with a CloneSet that Default has filled in.
+func Validate(set *appsv1beta1.CloneSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 
 	errs := validateMetadata(&set.ObjectMeta, field.NewPath("metadata"))
-	if r := spec.Replicas; r != nil && *r < 0 {
-		errs = append(errs, field.Invalid(path.Child("replicas"), *r, "must be 0 or more"))
-	}
-	errs = append(errs, workload.Selector(spec.Selector, &spec.Template, path)...)
-	errs = append(errs, workload.Template("CloneSet", &spec.Template, path.Child("template"))...)
+	errs = append(errs, rules.Workload("CloneSet", spec.Replicas, spec.Selector, &spec.Template, path)...)
 	errs = append(errs, validateScaleStrategy(&spec.ScaleStrategy, path.Child("scaleStrategy"))...)
 	errs = append(errs, validateUpdateStrategy(spec, path.Child("updateStrategy"))...)
 	if d := spec.ProgressDeadlineSeconds; d != nil {
@@ -70,6 +51,9 @@ func validate(set *appsv1beta1.CloneSet) field.ErrorList {
 
 // validateMetadata lets a name be missing: it is still to be generated then, or the API server asks for it.
 func validateMetadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
+	if errs := rules.ObjectKeys(object, path); len(errs) > 0 {
+		return errs
+	}
 	errs := apivalidation.ValidateObjectMeta(object, true, apivalidation.NameIsDNSSubdomain, path)
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
 		return object.Name == "" && e.Type == field.ErrorTypeRequired && e.Field == path.Child("name").String()
@@ -78,17 +62,19 @@ func validateMetadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorLi
 
 func validateScaleStrategy(s *appsv1beta1.CloneSetScaleStrategy, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for i, name := range s.PodsToDelete {
-		if slices.Contains(s.PodsToDelete[:i], name) {
+	named := make(map[string]struct{}, len(s.PodsToDelete))
+	for _, name := range s.PodsToDelete {
+		if _, twice := named[name]; twice {
 			errs = append(errs, field.Invalid(path.Child("podsToDelete"), name, "is named twice"))
 		}
+		named[name] = struct{}{}
 	}
 	return append(errs, validateCount(s.MaxUnavailable, path.Child("maxUnavailable"))...)
 }
 
 func validateUpdateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	strategy := &spec.UpdateStrategy
-	errs := workload.OneOf(path.Child("type"), strategy.Type, "",
+	errs := rules.OneOf(path.Child("type"), strategy.Type, "",
 		appsv1beta1.RollingUpdateCloneSetUpdateStrategyType, appsv1beta1.OnDeleteCloneSetUpdateStrategyType)
 	rolling := strategy.RollingUpdate
 	if rolling == nil {
@@ -96,7 +82,7 @@ func validateUpdateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) fi
 	}
 
 	path = path.Child("rollingUpdate")
-	errs = append(errs, workload.OneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy, "",
+	errs = append(errs, rules.OneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy, "",
 		shared.RecreatePods, shared.InPlaceIfPossible, shared.InPlaceOnly)...)
 	if rolling.Partition == nil && strategy.Type != appsv1beta1.OnDeleteCloneSetUpdateStrategyType {
 		errs = append(errs, field.Invalid(path.Child("partition"), nil, aCount))
@@ -104,7 +90,7 @@ func validateUpdateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) fi
 	errs = append(errs, validateCount(rolling.Partition, path.Child("partition"))...)
 	errs = append(errs, validateLimits(rolling, ptr.Deref(spec.Replicas, 1), path)...)
 	if p := rolling.PriorityStrategy; p != nil {
-		errs = append(errs, workload.Priority(p, path.Child("priorityStrategy"))...)
+		errs = append(errs, rules.Priority(p, path.Child("priorityStrategy"))...)
 	}
 	errs = append(errs, validateScatter(rolling.ScatterStrategy, path.Child("scatterStrategy"))...)
 	if p := rolling.InPlaceUpdateStrategy; p != nil {
@@ -122,12 +108,12 @@ func validateLimits(rolling *appsv1beta1.RollingUpdateCloneSetStrategy, replicas
 	}
 	// Replicas may grow later, so for this rule any surge counts.
 	if rolling.PodUpdatePolicy == shared.InPlaceOnly && roundedUp(rolling.MaxSurge, intstr.FromInt32(0), budget.Unlimited) > 0 {
-		errs = append(errs, field.Invalid(path.Child("maxSurge"), workload.Plain(*rolling.MaxSurge),
+		errs = append(errs, field.Invalid(path.Child("maxSurge"), rules.Plain(*rolling.MaxSurge),
 			"must be 0 when podUpdatePolicy is InPlaceOnly: no pod is ever created for an update"))
 	}
 	surge := roundedUp(rolling.MaxSurge, intstr.FromInt32(0), replicas)
 	if unavailable := roundedUp(rolling.MaxUnavailable, intstr.FromString("20%"), replicas); replicas > 0 && unavailable < 1 && surge < 1 {
-		errs = append(errs, field.Invalid(path.Child("maxUnavailable"), workload.Plain(*rolling.MaxUnavailable),
+		errs = append(errs, field.Invalid(path.Child("maxUnavailable"), rules.Plain(*rolling.MaxUnavailable),
 			"must come to at least 1 pod while maxSurge does not, or no pod could be updated"))
 	}
 	return errs
@@ -147,20 +133,23 @@ func validateCount(v *intstr.IntOrString, path *field.Path) field.ErrorList {
 		return nil
 	}
 	if _, err := budget.Count(*v, 0, budget.Up); err != nil {
-		return field.ErrorList{field.Invalid(path, workload.Plain(*v), aCount)}
+		return field.ErrorList{field.Invalid(path, rules.Plain(*v), aCount)}
 	}
 	return nil
 }
 
 func validateScatter(terms []shared.UpdateScatterTerm, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	known := make(map[shared.UpdateScatterTerm]struct{}, len(terms))
 	for i, term := range terms {
+		_, twice := known[term]
 		switch {
 		case term.Key == "":
 			errs = append(errs, field.Required(path.Index(i).Child("key"), "the key of a pod label"))
-		case slices.Contains(terms[:i], term):
+		case twice:
 			errs = append(errs, field.Duplicate(path.Index(i), term.Key+"="+term.Value))
 		}
+		known[term] = struct{}{}
 	}
 	return errs
 }
@@ -170,7 +159,7 @@ func validatePreDownload(p *shared.InPlaceUpdateStrategy, path *field.Path) fiel
 	if v := p.ImagePreDownloadParallelism; v != nil {
 		n, err := strconv.ParseInt(v.String(), 10, 32)
 		if err != nil || n < 0 {
-			errs = append(errs, field.Invalid(path.Child("imagePreDownloadParallelism"), workload.Plain(*v), "must be a whole number of at least 0"))
+			errs = append(errs, field.Invalid(path.Child("imagePreDownloadParallelism"), rules.Plain(*v), "must be a whole number of at least 0"))
 		}
 	}
 	if v := p.ImagePreDownloadTimeoutSeconds; v != nil && *v < 0 {
@@ -182,42 +171,19 @@ func validatePreDownload(p *shared.InPlaceUpdateStrategy, path *field.Path) fiel
 	return errs
 }
 
-// validateUpdate holds the rules for a change. Both objects are filled with defaults.
-func validateUpdate(set, old *appsv1beta1.CloneSet) field.ErrorList {
+// ValidateUpdate returns what may not change. Default has filled in both objects.
+func ValidateUpdate(set, old *appsv1beta1.CloneSet) field.ErrorList {
 	path := field.NewPath("spec")
-	var errs field.ErrorList
-	if !equality.Semantic.DeepEqual(set.Spec.Selector, old.Spec.Selector) {
-		errs = append(errs, workload.Fixed(path.Child("selector"), metav1.FormatLabelSelector(old.Spec.Selector)))
-	}
+	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)
 	strategy := &set.Spec.UpdateStrategy
 	if r := strategy.RollingUpdate; r != nil && r.PodUpdatePolicy == shared.InPlaceOnly &&
 		strategy.Type != appsv1beta1.OnDeleteCloneSetUpdateStrategyType {
-		errs = append(errs, workload.InPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)
+		errs = append(errs, rules.InPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)
 	}
 	return errs
 }
 
-// InV1alpha1 names the fields of errors as a client of v1alpha1 knows them.
-func InV1alpha1(errs field.ErrorList) field.ErrorList {
-	renamed := make(field.ErrorList, 0, len(errs))
-	for _, err := range errs {
-		named := *err
-		named.Field = inV1alpha1(err.Field)
-		renamed = append(renamed, &named)
-	}
-	return renamed
-}
-
-// WarningsInV1alpha1 does so for warnings, which begin with their field.
-func WarningsInV1alpha1(warnings []string) []string {
-	renamed := make([]string, len(warnings))
-	for i, warning := range warnings {
-		path, text, _ := strings.Cut(warning, ": ")
-		renamed[i] = inV1alpha1(path) + ": " + text
-	}
-	return renamed
-}
-
+// inV1alpha1 is the name that a field has for a client of v1alpha1.
 func inV1alpha1(path string) string {
 	const rolling = "spec.updateStrategy.rollingUpdate"
 	for _, rename := range [][2]string{

@@ -62,9 +62,16 @@ func TestValidateCreate(t *testing.T) {
 		},
 		"a bad label in the template":      {change: `{spec: {template: {metadata: {labels: {bad: "no spaces"}}}}}`, want: []string{`spec.template.metadata.labels: Invalid value: "no spaces": a valid label must be`}},
 		"a bad annotation in the template": {change: `{spec: {template: {metadata: {annotations: {"a/b/c": x}}}}}`, want: []string{`spec.template.metadata.annotations: Invalid value: "a/b/c": `}},
-		"restartPolicy Always":             {change: `{spec: {template: {spec: {restartPolicy: Always}}}}`},
-		"restartPolicy Never":              {change: `{spec: {template: {spec: {restartPolicy: Never}}}}`, want: []string{`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
-		"a deadline":                       {change: `{spec: {template: {spec: {activeDeadlineSeconds: 5}}}}`, want: []string{`spec.template.spec.activeDeadlineSeconds: Forbidden: the pods of a CloneSet have no deadline`}},
+		"labels of single pods in the template": {
+			change: `{spec: {template: {metadata: {labels: {apps.kruise.io/specified-delete: "true", lifecycle.apps.kruise.io/state: Normal}}}}}`,
+			want: []string{
+				`spec.template.metadata.labels[apps.kruise.io/specified-delete]: Forbidden: is for single pods, and means nothing in a template`,
+				`spec.template.metadata.labels[lifecycle.apps.kruise.io/state]: Forbidden: is for single pods, and means nothing in a template`,
+			},
+		},
+		"restartPolicy Always": {change: `{spec: {template: {spec: {restartPolicy: Always}}}}`},
+		"restartPolicy Never":  {change: `{spec: {template: {spec: {restartPolicy: Never}}}}`, want: []string{`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
+		"a deadline":           {change: `{spec: {template: {spec: {activeDeadlineSeconds: 5}}}}`, want: []string{`spec.template.spec.activeDeadlineSeconds: Forbidden: the pods of a CloneSet have no deadline`}},
 
 		"pods to delete":               {change: `{spec: {scaleStrategy: {podsToDelete: [a, b]}}}`},
 		"a pod to delete named twice":  {change: `{spec: {scaleStrategy: {podsToDelete: [a, b, a]}}}`, want: []string{`spec.scaleStrategy.podsToDelete: Invalid value: "a": is named twice`}},
@@ -160,14 +167,14 @@ func TestValidateCreate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set := changed(t, base, tc.change)
 			cloneset.Default(set)
-			expect(t, tc.want, cloneset.Validate(set, nil))
+			expect(t, tc.want, cloneset.Validate(set))
 		})
 	}
 }
 
 func TestValidateWantsAPartition(t *testing.T) {
 	set := changed(t, base, rolling(`podUpdatePolicy: ReCreate`))
-	expect(t, []string{rollingPath + `partition: Invalid value: null: must be a whole number of at least 0, or a percentage such as "30%"`}, cloneset.Validate(set, nil))
+	expect(t, []string{rollingPath + `partition: Invalid value: null: must be a whole number of at least 0, or a percentage such as "30%"`}, cloneset.Validate(set))
 }
 
 func TestValidateUpdate(t *testing.T) {
@@ -225,17 +232,18 @@ func TestValidateUpdate(t *testing.T) {
 			}
 			set := changed(t, string(text), tc.change)
 			cloneset.Default(set)
-			expect(t, tc.want, cloneset.Validate(set, old))
+			expect(t, tc.want, cloneset.Kind(cloneset.Options{}, cloneset.Pods{}).Faults(set, old))
 		})
 	}
 }
 
 func TestInV1alpha1(t *testing.T) {
+	older := cloneset.Kind(cloneset.Options{}, cloneset.Pods{}).OlderField
 	set := changed(t, base, `{spec: {replicas: -1, updateStrategy: {rollingUpdate: {podUpdatePolicy: Sideways, partition: many, inPlaceUpdateStrategy: {imagePreDownloadTimeoutSeconds: -1}}}}}`)
 	cloneset.Default(set)
 	var got []string
-	for _, err := range cloneset.InV1alpha1(cloneset.Validate(set, nil)) {
-		got = append(got, err.Field)
+	for _, err := range cloneset.Validate(set) {
+		got = append(got, older(err.Field))
 	}
 	want := []string{"spec.replicas", "spec.updateStrategy.type", "spec.updateStrategy.partition", "metadata.annotations[apps.kruise.io/image-predownload-timeout-seconds]"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -271,6 +279,10 @@ func TestWarnings(t *testing.T) {
 				rollingPath + `inPlaceUpdateStrategy.imagePreDownloadParallelism: ignored, because the feature gate PreDownloadImageForInPlaceUpdate is off`,
 				rollingPath + `inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods: ignored, because the feature gate PreDownloadImageForInPlaceUpdate is off`,
 			},
+		},
+		"a label that deletes pods, stored in the template": {
+			change: `{spec: {template: {metadata: {labels: {apps.kruise.io/specified-delete: "true"}}}}}`,
+			want:   []string{`spec.template.metadata.labels[apps.kruise.io/specified-delete]: is for single pods, and not given to pods from the template`},
 		},
 		"pulling ahead while the gate is on": {
 			change: inPlace(`imagePreDownloadTimeoutSeconds: 5`), options: cloneset.Options{PreDownloadImage: true},

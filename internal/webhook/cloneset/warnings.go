@@ -4,19 +4,18 @@
 package cloneset
 
 import (
-	"fmt"
-
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
 // Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
 func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
 	var warnings []string
-	if old == nil && len(set.Name) > workload.LongestName {
-		warnings = append(warnings, workload.LongName(set.Name))
+	if old == nil {
+		warnings = rules.LongName(set.Name)
 	}
+	warnings = append(warnings, rules.ReservedLabels(&set.Spec.Template)...)
 	spec := &set.Spec
 	if v := spec.ScaleStrategy.MaxUnavailable; v != nil {
 		// 0% of anything and the number 0 are the only counts that come to no pod of very many.
@@ -43,8 +42,8 @@ func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
 			{"imagePreDownloadMinUpdatedReadyPods", p.ImagePreDownloadMinUpdatedReadyPods != nil},
 		} {
 			if f.set {
-				warnings = append(warnings, fmt.Sprintf(
-					"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.%s: ignored, because the feature gate PreDownloadImageForInPlaceUpdate is off", f.name))
+				warnings = append(warnings,
+					rules.Ignored("spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy."+f.name, "PreDownloadImageForInPlaceUpdate"))
 			}
 		}
 	}

@@ -21,11 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
 )
 
@@ -53,7 +54,7 @@ func TestDefaulter(t *testing.T) {
 			object: `{"metadata":{"name":"web"},"spec":{` + client + `}}`,
 			want:   `{"metadata":{"name":"web"},"spec":{` + client + `,` + defaults + `}}`,
 		},
-		"an object that cannot be read is left to the schema": {
+		"an object that cannot be decoded is left to the schema": {
 			version: "v1beta1",
 			object:  `{"spec":{"replicas":"three"}}`,
 			want:    `{"spec":{"replicas":"three"}}`,
@@ -67,7 +68,7 @@ func TestDefaulter(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			response := (&cloneset.Defaulter{}).Handle(t.Context(), request(tc.version, tc.object, tc.old))
+			response := cloneset.Kind(cloneset.Options{}, cloneset.Pods{}).Defaulter().Handle(t.Context(), request(tc.version, tc.object, tc.old))
 			got := admissiontest.Mutated(t, tc.object, response)
 			if diff := cmp.Diff(admissiontest.Parse[any](t, tc.want), admissiontest.Parse[any](t, got)); diff != "" {
 				t.Errorf("object (-want +got):\n%s", diff)
@@ -113,7 +114,7 @@ func TestValidator(t *testing.T) {
 			wantWarnings: []string{`unknown or duplicate field "spec.template.spec.containers[0].madeUp"`},
 		},
 		"a server that does not answer": {object: noImage, templates: map[string]error{"a": errors.New("connection refused")}},
-		"a template that cannot be read": {
+		"a template that cannot be decoded": {
 			object:     edit(`{"spec":{"template":{"spec":{"containers":[{"name":"a","ports":[{"containerPort":"http"}]}]}}}}`),
 			wantDenied: []string{"spec.template.spec.containers[0].ports[0].containerPort"},
 		},
@@ -161,12 +162,10 @@ func TestValidator(t *testing.T) {
 					return c.Get(ctx, key, object, o...)
 				},
 			}).Build()
-			v := &cloneset.Validator{
-				Templates: templatecheck.Checker{Client: &admissiontest.Templates{Answer: func(template *corev1.PodTemplateSpec) error {
-					return tc.templates[template.Spec.Containers[0].Name]
-				}}},
-				Pods: cloneset.Pods{Reader: pods},
-			}
+			checker := templatecheck.Checker{Client: &admissiontest.Templates{Answer: func(template *corev1.PodTemplateSpec) error {
+				return tc.templates[template.Spec.Containers[0].Name]
+			}}}
+			v := cloneset.Kind(cloneset.Options{}, cloneset.Pods{Reader: pods}).Validator(admission.Cluster{Checker: checker})
 			response := v.Handle(t.Context(), request(tc.version, tc.object, tc.old))
 			if diff := cmp.Diff(tc.wantDenied, admissiontest.Denied(response)); diff != "" {
 				t.Errorf("denied fields (-want +got):\n%s\n%v", diff, response.Result)
@@ -198,6 +197,6 @@ func leaving(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-func request(version, object, old string) admission.Request {
+func request(version, object, old string) ctrladmission.Request {
 	return admissiontest.Request(appsv1beta1.GroupVersion().WithKind("CloneSet"), version, object, old)
 }

@@ -6,16 +6,16 @@ package statefulset
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
 
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list
@@ -23,28 +23,42 @@ import (
 // annotationDefaultClass marks the storage class of claims that name none.
 const annotationDefaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// StorageClasses knows which storage classes forbid to expand volumes.
+// StorageClasses says which storage classes forbid to expand volumes.
 type StorageClasses struct {
 	// Reader reads StorageClasses. It should not be cached: it is asked rarely.
 	Reader client.Reader
 }
 
+// maxClasses is how many storage classes are looked up for one request.
+const maxClasses = 20
+
 // check refuses a claim template that grows although its storage class says that its volumes cannot. What cannot be found out is
 // let in; the controller reports what then happens to the claims.
 func (s StorageClasses) check(ctx context.Context, claims, old []corev1.PersistentVolumeClaim) field.ErrorList {
-	ctx, cancel := context.WithTimeout(ctx, workload.LookupTimeout)
+	ctx, cancel := context.WithTimeout(ctx, admission.LookupTimeout)
 	defer cancel()
+	before := byName(old)
+	classes := map[string]*storagev1.StorageClass{}
 	var errs field.ErrorList
 	for i := range claims {
-		at := slices.IndexFunc(old, func(c corev1.PersistentVolumeClaim) bool { return c.Name == claims[i].Name })
-		if at < 0 {
+		stored, found := before[claims[i].Name]
+		if !found {
 			continue
 		}
-		is, was := claims[i].Spec.Resources.Requests[corev1.ResourceStorage], old[at].Spec.Resources.Requests[corev1.ResourceStorage]
+		is, was := claims[i].Spec.Resources.Requests[corev1.ResourceStorage], stored.Spec.Resources.Requests[corev1.ResourceStorage]
 		if is.Cmp(was) <= 0 {
 			continue
 		}
-		class := s.find(ctx, claims[i].Spec.StorageClassName)
+		name := claims[i].Spec.StorageClassName
+		key := "named " + ptr.Deref(name, "")
+		if name == nil {
+			key = "default"
+		}
+		class, known := classes[key]
+		if !known && len(classes) < maxClasses && ctx.Err() == nil {
+			class = s.find(ctx, name)
+			classes[key] = class
+		}
 		if class != nil && (class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion) {
 			errs = append(errs, field.Forbidden(
 				field.NewPath("spec", "volumeClaimTemplates").Index(i).Child("spec", "resources", "requests", "storage"),
@@ -52,6 +66,17 @@ func (s StorageClasses) check(ctx context.Context, claims, old []corev1.Persiste
 		}
 	}
 	return errs
+}
+
+// byName are claim templates by their names.
+func byName(claims []corev1.PersistentVolumeClaim) map[string]*corev1.PersistentVolumeClaim {
+	named := make(map[string]*corev1.PersistentVolumeClaim, len(claims))
+	for i := range claims {
+		if _, found := named[claims[i].Name]; !found {
+			named[claims[i].Name] = &claims[i]
+		}
+	}
+	return named
 }
 
 // find returns the class by its name, the newest default class for a claim that names none, or nil.

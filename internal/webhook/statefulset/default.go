@@ -8,10 +8,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
 // Options are the feature gates that admission of a StatefulSet depends on.
@@ -24,12 +25,21 @@ type Options struct {
 	AutoResizePVC bool
 }
 
+// OptionsOf are the gates as far as they concern admission of StatefulSets.
+func OptionsOf(gates features.Set) Options {
+	return Options{
+		StartOrdinal:  gates.Enabled(features.StatefulSetStartOrdinal),
+		AutoDeletePVC: gates.Enabled(features.StatefulSetAutoDeletePVC),
+		AutoResizePVC: gates.Enabled(features.StatefulSetAutoResizePVC),
+	}
+}
+
 // Default fills in what the user left out. Pod and claim templates stay as written: defaults in them would show up as drift
 // in whatever the manifest is kept in.
 func Default(set *appsv1beta1.StatefulSet, o Options) {
 	spec := &set.Spec
-	orDefault(&spec.Replicas, 1)
-	orDefault(&spec.RevisionHistoryLimit, 10)
+	rules.OrDefault(&spec.Replicas, 1)
+	rules.OrDefault(&spec.RevisionHistoryLimit, 10)
 	spec.PodManagementPolicy = cmp.Or(spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
 
 	spec.UpdateStrategy.Type = cmp.Or(spec.UpdateStrategy.Type, appsv1.RollingUpdateStatefulSetStrategyType)
@@ -38,9 +48,9 @@ func Default(set *appsv1beta1.StatefulSet, o Options) {
 			spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateStatefulSetStrategy{}
 		}
 		rolling := spec.UpdateStrategy.RollingUpdate
-		orDefault(&rolling.Partition, 0)
-		orDefault(&rolling.MaxUnavailable, intstr.FromInt32(1))
-		orDefault(&rolling.MinReadySeconds, 0)
+		rules.OrDefault(&rolling.Partition, 0)
+		rules.OrDefault(&rolling.MaxUnavailable, intstr.FromInt32(1))
+		rules.OrDefault(&rolling.MinReadySeconds, 0)
 		rolling.PodUpdatePolicy = cmp.Or(rolling.PodUpdatePolicy, shared.RecreatePods)
 	}
 
@@ -55,11 +65,5 @@ func Default(set *appsv1beta1.StatefulSet, o Options) {
 	if o.AutoResizePVC {
 		spec.VolumeClaimUpdateStrategy.Type = cmp.Or(spec.VolumeClaimUpdateStrategy.Type,
 			appsv1beta1.OnDeleteVolumeClaimUpdateStrategyType)
-	}
-}
-
-func orDefault[T any](value **T, def T) {
-	if *value == nil {
-		*value = ptr.To(def)
 	}
 }

@@ -5,14 +5,12 @@ package statefulset
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/workload"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
 const (
@@ -31,30 +29,14 @@ const (
 	maxMinReadySeconds = 300
 )
 
-// Validate returns what is wrong with a StatefulSet that Default has filled in. old is the stored object for an update, nil for a
-// creation.
-//
-// A fault that the stored object has too is not held against the update, see workload.Introduced.
-func Validate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorList {
-	errs := validate(set)
-	if old == nil {
-		return errs
-	}
-	before := old.DeepCopy()
-	Default(before, o)
-	return append(workload.Introduced(errs, validate(before)), validateUpdate(set, before, o)...)
-}
-
-// validate holds the rules for one object.
-func validate(set *appsv1beta1.StatefulSet) field.ErrorList {
+// Validate returns what is wrong with a StatefulSet that Default has filled in.
+func Validate(set *appsv1beta1.StatefulSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	parallel := spec.PodManagementPolicy == appsv1.ParallelPodManagement
 
 	errs := validateName(set)
-	if r := spec.Replicas; r != nil && *r < 0 {
-		errs = append(errs, field.Invalid(path.Child("replicas"), *r, "must be 0 or more"))
-	}
-	errs = append(errs, workload.OneOf(path.Child("podManagementPolicy"), spec.PodManagementPolicy,
+	errs = append(errs, rules.Workload("StatefulSet", spec.Replicas, spec.Selector, &spec.Template, path)...)
+	errs = append(errs, rules.OneOf(path.Child("podManagementPolicy"), spec.PodManagementPolicy,
 		appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)...)
 	errs = append(errs, validateReserved(spec.ReserveOrdinals, path.Child("reserveOrdinals"))...)
 	if o := spec.Ordinals; o != nil && o.Start < 0 {
@@ -64,15 +46,13 @@ func validate(set *appsv1beta1.StatefulSet) field.ErrorList {
 		errs = append(errs, validateMaxUnavailable(*s.MaxUnavailable, parallel, path.Child("scaleStrategy", "maxUnavailable"))...)
 	}
 	errs = append(errs, validateUpdateStrategy(spec, parallel, path.Child("updateStrategy"))...)
-	errs = append(errs, workload.Selector(spec.Selector, &spec.Template, path)...)
-	errs = append(errs, workload.Template("StatefulSet", &spec.Template, path.Child("template"))...)
 	if p := spec.PersistentVolumeClaimRetentionPolicy; p != nil {
 		policy := path.Child("persistentVolumeClaimRetentionPolicy")
 		retain, remove := appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-		errs = append(errs, workload.OneOf(policy.Child("whenDeleted"), p.WhenDeleted, retain, remove, "")...)
-		errs = append(errs, workload.OneOf(policy.Child("whenScaled"), p.WhenScaled, retain, remove, "")...)
+		errs = append(errs, rules.OneOf(policy.Child("whenDeleted"), p.WhenDeleted, retain, remove, "")...)
+		errs = append(errs, rules.OneOf(policy.Child("whenScaled"), p.WhenScaled, retain, remove, "")...)
 	}
-	errs = append(errs, workload.OneOf(path.Child("volumeClaimUpdateStrategy", "type"), spec.VolumeClaimUpdateStrategy.Type,
+	errs = append(errs, rules.OneOf(path.Child("volumeClaimUpdateStrategy", "type"), spec.VolumeClaimUpdateStrategy.Type,
 		appsv1beta1.OnDeleteVolumeClaimUpdateStrategyType, appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType, "")...)
 	return errs
 }
@@ -98,7 +78,7 @@ func validateReserved(reserved []intstr.IntOrString, path *field.Path) field.Err
 	var errs field.ErrorList
 	for i, element := range reserved {
 		if _, err := ordinal.New(0, 0, reserved[i:i+1]); err != nil {
-			errs = append(errs, field.Invalid(path.Index(i), workload.Plain(element),
+			errs = append(errs, field.Invalid(path.Index(i), rules.Plain(element),
 				`must be a whole number from 0 to 2147483647, or a range "a-b" of two such numbers with a not above b`))
 			continue
 		}
@@ -106,7 +86,7 @@ func validateReserved(reserved []intstr.IntOrString, path *field.Path) field.Err
 		from, _ := strconv.Atoi(first)
 		to, _ := strconv.Atoi(last)
 		if width := to - from + 1; width > MaxReservedRange {
-			errs = append(errs, field.Invalid(path.Index(i), workload.Plain(element),
+			errs = append(errs, field.Invalid(path.Index(i), rules.Plain(element),
 				fmt.Sprintf("reserves %d ordinals; one range may reserve at most %d", width, MaxReservedRange)))
 		}
 	}
@@ -116,9 +96,9 @@ func validateReserved(reserved []intstr.IntOrString, path *field.Path) field.Err
 func validateMaxUnavailable(v intstr.IntOrString, parallel bool, path *field.Path) field.ErrorList {
 	switch {
 	case !parallel && v != intstr.FromInt32(1):
-		return field.ErrorList{field.Invalid(path, workload.Plain(v), "must be 1 unless podManagementPolicy is Parallel")}
+		return field.ErrorList{field.Invalid(path, rules.Plain(v), "must be 1 unless podManagementPolicy is Parallel")}
 	case v.Type == intstr.Int && v.IntVal < 1:
-		return field.ErrorList{field.Invalid(path, workload.Plain(v), `must be at least 1, or a percentage of at least "1%"`)}
+		return field.ErrorList{field.Invalid(path, rules.Plain(v), `must be at least 1, or a percentage of at least "1%"`)}
 	case v.Type == intstr.String:
 		digits, isPercent := strings.CutSuffix(v.StrVal, "%")
 		if n, err := strconv.ParseInt(digits, 10, 32); !isPercent || err != nil || n < 1 || digits[0] == '+' {
@@ -130,7 +110,7 @@ func validateMaxUnavailable(v intstr.IntOrString, parallel bool, path *field.Pat
 
 func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, path *field.Path) field.ErrorList {
 	strategy := &spec.UpdateStrategy
-	errs := workload.OneOf(path.Child("type"), strategy.Type,
+	errs := rules.OneOf(path.Child("type"), strategy.Type,
 		appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType)
 	rolling := strategy.RollingUpdate
 	if rolling == nil {
@@ -152,12 +132,8 @@ func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, pa
 	if s := rolling.MinReadySeconds; s != nil && (*s < 0 || *s > maxMinReadySeconds) {
 		errs = append(errs, field.Invalid(path.Child("minReadySeconds"), *s, fmt.Sprintf("must be from 0 to %d", maxMinReadySeconds)))
 	}
-	errs = append(errs, workload.OneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy,
+	errs = append(errs, rules.OneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy,
 		shared.RecreatePods, shared.InPlaceIfPossible, shared.InPlaceOnly)...)
-	if updatesInPlace(rolling) && !hasGate(&spec.Template, shared.GateInPlaceUpdateReady) {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "template", "spec", "readinessGates"), gates(&spec.Template),
-			fmt.Sprintf("must contain conditionType %s when podUpdatePolicy is %s", shared.GateInPlaceUpdateReady, rolling.PodUpdatePolicy)))
-	}
 	if u := rolling.UnorderedUpdate; u != nil {
 		path := path.Child("unorderedUpdate")
 		if !parallel {
@@ -165,27 +141,24 @@ func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, pa
 				spec.PodManagementPolicy)))
 		}
 		if u.PriorityStrategy != nil {
-			errs = append(errs, workload.Priority(u.PriorityStrategy, path.Child("priorityStrategy"))...)
+			errs = append(errs, rules.Priority(u.PriorityStrategy, path.Child("priorityStrategy"))...)
 		}
 	}
 	return errs
 }
 
-// validateUpdate holds the rules for a change. Both objects are filled with defaults.
-func validateUpdate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorList {
+// ValidateUpdate returns what may not change. Default has filled in both objects.
+func ValidateUpdate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorList {
 	path := field.NewPath("spec")
-	var errs field.ErrorList
-	if !equality.Semantic.DeepEqual(set.Spec.Selector, old.Spec.Selector) {
-		errs = append(errs, workload.Fixed(path.Child("selector"), metav1.FormatLabelSelector(old.Spec.Selector)))
-	}
+	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)
 	if set.Spec.ServiceName != old.Spec.ServiceName {
-		errs = append(errs, workload.Fixed(path.Child("serviceName"), strconv.Quote(old.Spec.ServiceName)))
+		errs = append(errs, rules.Fixed(path.Child("serviceName"), strconv.Quote(old.Spec.ServiceName)))
 	}
 	if set.Spec.PodManagementPolicy != old.Spec.PodManagementPolicy {
-		errs = append(errs, workload.Fixed(path.Child("podManagementPolicy"), string(old.Spec.PodManagementPolicy)))
+		errs = append(errs, rules.Fixed(path.Child("podManagementPolicy"), string(old.Spec.PodManagementPolicy)))
 	}
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == shared.InPlaceOnly {
-		errs = append(errs, workload.InPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)
+		errs = append(errs, rules.InPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)
 	}
 	if resizes(set, o) {
 		errs = append(errs, validateClaims(set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates, path.Child("volumeClaimTemplates"))...)
@@ -205,15 +178,16 @@ func validateClaims(claims, old []corev1.PersistentVolumeClaim, path *field.Path
 	if len(claims) != len(old) {
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf(rule+"claim templates cannot be added or removed; there are %d", len(old)))}
 	}
+	before := byName(old)
 	var errs field.ErrorList
 	for i := range claims {
-		at := slices.IndexFunc(old, func(c corev1.PersistentVolumeClaim) bool { return c.Name == claims[i].Name })
-		if at < 0 {
+		stored, found := before[claims[i].Name]
+		if !found {
 			errs = append(errs, field.Forbidden(path.Index(i).Child("metadata", "name"),
 				fmt.Sprintf(rule+"claim templates cannot be renamed; there was none named %q", claims[i].Name)))
 			continue
 		}
-		is, was := claims[i].Spec.DeepCopy(), old[at].Spec.DeepCopy()
+		is, was := claims[i].Spec.DeepCopy(), stored.Spec.DeepCopy()
 		for _, spec := range []*corev1.PersistentVolumeClaimSpec{is, was} {
 			delete(spec.Resources.Requests, corev1.ResourceStorage)
 			if spec.VolumeMode != nil && *spec.VolumeMode == corev1.PersistentVolumeFilesystem {
@@ -222,24 +196,8 @@ func validateClaims(claims, old []corev1.PersistentVolumeClaim, path *field.Path
 		}
 		if !equality.Semantic.DeepEqual(is, was) {
 			errs = append(errs, field.Forbidden(path.Index(i).Child("spec"),
-				fmt.Sprintf(rule+"only resources.requests.storage may change; this update also changes %s", strings.Join(workload.Differences(was, is), ", "))))
+				fmt.Sprintf(rule+"only resources.requests.storage may change; this update also changes %s", rules.Differences(was, is))))
 		}
 	}
 	return errs
-}
-
-func updatesInPlace(r *appsv1beta1.RollingUpdateStatefulSetStrategy) bool {
-	return r.PodUpdatePolicy == shared.InPlaceIfPossible || r.PodUpdatePolicy == shared.InPlaceOnly
-}
-
-func hasGate(template *corev1.PodTemplateSpec, gate string) bool {
-	return slices.Contains(gates(template), gate)
-}
-
-func gates(template *corev1.PodTemplateSpec) []string {
-	names := []string{}
-	for _, g := range template.Spec.ReadinessGates {
-		names = append(names, string(g.ConditionType))
-	}
-	return names
 }

@@ -95,13 +95,11 @@ func TestValidateCreate(t *testing.T) {
 		"in place":                     {change: rolling(`podUpdatePolicy: InPlaceIfPossible`)},
 		"only in place":                {change: rolling(`podUpdatePolicy: InPlaceOnly`)},
 		"an unknown podUpdatePolicy":   {change: rolling(`podUpdatePolicy: Inplace`), want: []string{`spec.updateStrategy.rollingUpdate.podUpdatePolicy: Unsupported value: "Inplace": supported values: "InPlaceIfPossible", "InPlaceOnly", "ReCreate"`}},
-		"in place without the gate": {
+		"in place without the gate, which pods get anyway": {
 			change: `{spec: {template: {spec: {readinessGates: [{conditionType: Other}]}}, updateStrategy: {rollingUpdate: {podUpdatePolicy: InPlaceIfPossible}}}}`,
-			want:   []string{`spec.template.spec.readinessGates: Invalid value: ["Other"]: must contain conditionType InPlaceUpdateReady when podUpdatePolicy is InPlaceIfPossible`},
 		},
-		"only in place without any gate": {
+		"only in place without any gate, as native manifests are": {
 			change: `{spec: {template: {spec: {readinessGates: null}}, updateStrategy: {rollingUpdate: {podUpdatePolicy: InPlaceOnly}}}}`,
-			want:   []string{`spec.template.spec.readinessGates: Invalid value: []: must contain conditionType InPlaceUpdateReady when podUpdatePolicy is InPlaceOnly`},
 		},
 
 		"unordered": {change: rolling(`unorderedUpdate: {}`)},
@@ -166,9 +164,10 @@ func TestValidateCreate(t *testing.T) {
 			change: `{spec: {template: {metadata: {annotations: {"a/b/c": x}}}}}`,
 			want:   []string{`spec.template.metadata.annotations: Invalid value: "a/b/c": a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`},
 		},
-		"restartPolicy Always": {change: `{spec: {template: {spec: {restartPolicy: Always}}}}`},
-		"restartPolicy Never":  {change: `{spec: {template: {spec: {restartPolicy: Never}}}}`, want: []string{`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
-		"a deadline":           {change: `{spec: {template: {spec: {activeDeadlineSeconds: 5}}}}`, want: []string{`spec.template.spec.activeDeadlineSeconds: Forbidden: the pods of a StatefulSet have no deadline`}},
+		"restartPolicy Always":           {change: `{spec: {template: {spec: {restartPolicy: Always}}}}`},
+		"a label that deletes every pod": {change: `{spec: {template: {metadata: {labels: {apps.kruise.io/specified-delete: "true"}}}}}`, want: []string{`spec.template.metadata.labels[apps.kruise.io/specified-delete]: Forbidden: is for single pods, and means nothing in a template`}},
+		"restartPolicy Never":            {change: `{spec: {template: {spec: {restartPolicy: Never}}}}`, want: []string{`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
+		"a deadline":                     {change: `{spec: {template: {spec: {activeDeadlineSeconds: 5}}}}`, want: []string{`spec.template.spec.activeDeadlineSeconds: Forbidden: the pods of a StatefulSet have no deadline`}},
 		"a pod spec nobody looks at": {
 			change: `{spec: {template: {spec: {containers: [{name: "Not A Name"}]}}}}`,
 		},
@@ -178,7 +177,7 @@ func TestValidateCreate(t *testing.T) {
 			set := changed(t, base, tc.change)
 			options := statefulset.Options{StartOrdinal: true, AutoDeletePVC: true, AutoResizePVC: true}
 			statefulset.Default(set, options)
-			expect(t, tc.want, statefulset.Validate(set, nil, options).ToAggregate())
+			expect(t, tc.want, statefulset.Validate(set).ToAggregate())
 		})
 	}
 }
@@ -186,7 +185,7 @@ func TestValidateCreate(t *testing.T) {
 func TestValidateWantsDefaults(t *testing.T) {
 	set := changed(t, base, `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: ReCreate}}}}`)
 	expect(t, []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: a number of pods, or a percentage`},
-		statefulset.Validate(set, nil, statefulset.Options{}).ToAggregate())
+		statefulset.Validate(set).ToAggregate())
 }
 
 func TestValidateUpdate(t *testing.T) {
@@ -309,7 +308,7 @@ func TestValidateUpdate(t *testing.T) {
 			}
 			set := changed(t, string(text), tc.change)
 			statefulset.Default(set, tc.options)
-			expect(t, tc.want, statefulset.Validate(set, old, tc.options).ToAggregate())
+			expect(t, tc.want, statefulset.Kind(tc.options, statefulset.StorageClasses{}).Faults(set, old).ToAggregate())
 		})
 	}
 }
@@ -366,5 +365,29 @@ func expect(t *testing.T, want []string, err interface{ Errors() []error }) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+}
+
+// Pods of a set that another manager created may lack the gate that takes them out of service.
+func TestWarnsOfPodsThatAreUpdatedInPlaceWhileTheyServe(t *testing.T) {
+	const without, with = `{spec: {template: {spec: {readinessGates: null}}}}`, `{}`
+	inPlace := rolling(`podUpdatePolicy: InPlaceIfPossible`)
+	cases := map[string]struct {
+		old, change string
+		want        bool
+	}{
+		"switched on for pods without the gate": {old: without, change: inPlace, want: true},
+		"on already":                            {old: rolling(`podUpdatePolicy: InPlaceOnly`), change: inPlace},
+		"their template has the gate":           {old: with, change: inPlace},
+		"not switched on":                       {old: without, change: rolling(`podUpdatePolicy: ReCreate`)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			old := changed(t, base, tc.old)
+			got := statefulset.Warnings(changed(t, base, tc.change), old, statefulset.Options{})
+			if (len(got) == 1) != tc.want {
+				t.Errorf("warnings %q, want one: %t", got, tc.want)
+			}
+		})
 	}
 }

@@ -19,11 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 )
 
@@ -73,7 +74,7 @@ func TestDefaulter(t *testing.T) {
 			object: `{"metadata":{"name":"web"},"spec":{` + client + `}}`,
 			want:   `{"metadata":{"name":"web"},"spec":{` + client + `,` + defaults + `,` + retain + `}}`,
 		},
-		"an object that cannot be read is left to the schema": {
+		"an object that cannot be decoded is left to the schema": {
 			version: "v1beta1",
 			object:  `{"spec":{"replicas":"three"}}`,
 			want:    `{"spec":{"replicas":"three"}}`,
@@ -87,7 +88,7 @@ func TestDefaulter(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := &statefulset.Defaulter{Options: statefulset.Options{AutoDeletePVC: true}}
+			d := statefulset.Kind(statefulset.Options{AutoDeletePVC: true}, statefulset.StorageClasses{}).Defaulter()
 			response := d.Handle(t.Context(), request(tc.version, tc.object, tc.old))
 			got := admissiontest.Mutated(t, tc.object, response)
 			for _, o := range response.Patches {
@@ -127,7 +128,7 @@ func TestValidator(t *testing.T) {
 			object: edit(stored, `{"spec":{"volumeClaimUpdateStrategy":null,"elsewhere":1}}`), asked: true,
 			wantWarnings: []string{`unknown or duplicate field "spec.template.spec.containers[0].madeUp"`},
 		},
-		"a template that cannot be read": {
+		"a template that cannot be decoded": {
 			object:     edit(stored, `{"spec":{"template":{"spec":{"containers":[{"name":"a","ports":[{"containerPort":"http"}]}]}}}}`),
 			wantDenied: []string{"spec.template.spec.containers[0].ports[0].containerPort"},
 		},
@@ -146,14 +147,15 @@ func TestValidator(t *testing.T) {
 		"removing a finalizer of an object that could not be created": {
 			old: edit(stored, `{"spec":{"replicas":-1,"template":7}}`), object: edit(stored, `{"metadata":{"finalizers":null},"spec":{"replicas":-1,"template":7}}`),
 		},
-		"mending an object that cannot be read": {
+		"mending an object that cannot be decoded": {
 			old: edit(stored, `{"spec":{"template":7}}`), object: edit(stored, `{"spec":{"volumeClaimUpdateStrategy":null,"template":{"spec":{"containers":[{"name":"a"}]}}}}`), asked: true,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			answer := &admissiontest.Templates{Answer: func(*corev1.PodTemplateSpec) error { return tc.templates }}
-			v := &statefulset.Validator{Options: statefulset.Options{AutoDeletePVC: true}, Templates: templatecheck.Checker{Client: answer}}
+			v := statefulset.Kind(statefulset.Options{AutoDeletePVC: true}, statefulset.StorageClasses{}).
+				Validator(admission.Cluster{Checker: templatecheck.Checker{Client: answer}})
 			response := v.Handle(t.Context(), request("v1beta1", tc.object, tc.old))
 
 			if diff := cmp.Diff(tc.wantDenied, admissiontest.Denied(response)); diff != "" {
@@ -203,11 +205,8 @@ func TestValidatorLooksAtStorageClasses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			v := &statefulset.Validator{
-				Options:   statefulset.Options{AutoResizePVC: true},
-				Templates: templatecheck.Checker{Client: &admissiontest.Templates{}},
-				Classes:   statefulset.StorageClasses{Reader: reader},
-			}
+			v := statefulset.Kind(statefulset.Options{AutoResizePVC: true}, statefulset.StorageClasses{Reader: reader}).
+				Validator(admission.Cluster{Checker: templatecheck.Checker{Client: &admissiontest.Templates{}}})
 			response := v.Handle(t.Context(), request("v1beta1", set(tc.class, tc.size), set(tc.class, "1Gi")))
 			if response.Allowed != tc.allowed {
 				t.Errorf("allowed: %v, want %v: %v", response.Allowed, tc.allowed, response.Result)
@@ -216,6 +215,6 @@ func TestValidatorLooksAtStorageClasses(t *testing.T) {
 	}
 }
 
-func request(version, object, old string) admission.Request {
+func request(version, object, old string) ctrladmission.Request {
 	return admissiontest.Request(appsv1beta1.GroupVersion().WithKind("StatefulSet"), version, object, old)
 }

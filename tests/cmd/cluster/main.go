@@ -179,7 +179,7 @@ func newCheckNodes() *cobra.Command {
 		Short: "Tell whether real nodes can run on this machine, and what is missing",
 		Long: "Tell whether real nodes can run on this machine, and what is missing.\n\n" +
 			"On Debian and Ubuntu the missing programs are installed by:\n" +
-			"  apt-get install --no-install-recommends $(go run ./tests/cmd/cluster check-nodes --packages)",
+			"  apt-get install --no-install-recommends $(go -C tests run ./cmd/cluster check-nodes --packages)",
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			err := realnode.Check()

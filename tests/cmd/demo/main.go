@@ -25,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 const (
@@ -54,6 +55,9 @@ func main() {
 func once() bool { return os.Getenv("DEMO") == "once" }
 
 func demo(ctx context.Context) error {
+	if err := repository.EnterRoot(); err != nil {
+		return err
+	}
 	fmt.Println("Starting a control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.")
 	fmt.Println("The first time its programs are built from source, which takes some minutes.")
 	began := time.Now()

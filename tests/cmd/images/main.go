@@ -18,11 +18,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := repository.EnterRoot(); err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
 	if err := command().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)

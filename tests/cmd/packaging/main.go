@@ -17,15 +17,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 	scorecards "github.com/kruise-operator/kruise-operator/tests/framework/scorecard"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := repository.EnterRoot(); err != nil {
+		fmt.Fprintln(os.Stderr, "packaging:", err)
+		os.Exit(1)
+	}
 	root := &cobra.Command{Use: "packaging", Short: "Make and check bundle, catalog and community tree", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(bundle(), validate(), release(), catalog(), operatorHub(), scorecard())
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -42,7 +46,7 @@ func bundle() *cobra.Command {
 		Short: "Write bundle/ and bundle.Dockerfile of this tree",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := binaries.RepositoryRoot()
+			root, err := repository.Root()
 			if err != nil {
 				return err
 			}
@@ -69,13 +73,13 @@ const (
 // release makes a version from a commit and adds it to the list, or makes a listed one again.
 func release() *cobra.Command {
 	v := packaging.Version{}
-	repository, layouts, push := "", "", false
+	pullFrom, layouts, push := "", "", false
 	cmd := &cobra.Command{
 		Use:   "release",
 		Short: "Build a version from a commit: its images and its bundle; add it to " + versionsFile,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := binaries.RepositoryRoot()
+			root, err := repository.Root()
 			if err != nil {
 				return err
 			}
@@ -89,7 +93,7 @@ func release() *cobra.Command {
 				v = releases.Versions[listed]
 			}
 			made, err := packaging.Release{
-				Root: root, Version: v, Repository: repository, Bundle: filepath.Join(root, bundlesFolder, v.Version),
+				Root: root, Version: v, Repository: pullFrom, Bundle: filepath.Join(root, bundlesFolder, v.Version),
 				Layouts: filepath.Join(layouts, v.Version), Push: push, Progress: os.Stderr,
 			}.Make(cmd.Context())
 			if err != nil {
@@ -111,7 +115,7 @@ func release() *cobra.Command {
 	cmd.Flags().StringSliceVar(&v.Skips, "skips", nil, "Versions that nobody should be led through any more.")
 	cmd.Flags().StringVar(&v.SkipRange, "skip-range", "", "Which versions may go straight to this one.")
 	cmd.Flags().StringVar(&v.Why, "why", "", "A line on what the version is for.")
-	cmd.Flags().StringVar(&repository, "repository", "registry.example.com/kruise-operator", "Where the manager's image is pulled from.")
+	cmd.Flags().StringVar(&pullFrom, "repository", "registry.example.com/kruise-operator", "Where the manager's image is pulled from.")
 	cmd.Flags().StringVar(&layouts, "layouts", "dist/releases", "Folder for the images as OCI layouts.")
 	cmd.Flags().BoolVar(&push, "push", false, "Push the images to the repository.")
 	return cmd
@@ -119,7 +123,7 @@ func release() *cobra.Command {
 
 // released is the catalog of all released versions.
 func released(output string) (packaging.Catalog, error) {
-	root, err := binaries.RepositoryRoot()
+	root, err := repository.Root()
 	if err != nil {
 		return packaging.Catalog{}, err
 	}
@@ -138,7 +142,7 @@ func released(output string) (packaging.Catalog, error) {
 }
 
 func catalog() *cobra.Command {
-	output, drawing, image, repository := "", "", "", ""
+	output, drawing, image, pushTo := "", "", "", ""
 	cmd := &cobra.Command{
 		Use:   "catalog",
 		Short: "Render the file-based catalog of all released versions, check it, pack it and draw its upgrade graph",
@@ -156,7 +160,7 @@ func catalog() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if _, err := packaging.Deliver(cmd.Context(), packed, image, repository+"-catalog:latest", repository != ""); err != nil {
+				if _, err := packaging.Deliver(cmd.Context(), packed, image, pushTo+"-catalog:latest", pushTo != ""); err != nil {
 					return err
 				}
 			}
@@ -173,7 +177,7 @@ func catalog() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&output, "output", "dist/catalog", "Folder for the catalog.")
 	cmd.Flags().StringVar(&image, "image", "dist/catalog-image", "Folder for the catalog's image as an OCI layout.")
-	cmd.Flags().StringVar(&repository, "repository", os.Getenv("IMAGE_REPO"), "The manager's repository: the catalog is pushed beside it. Empty pushes nothing.")
+	cmd.Flags().StringVar(&pushTo, "repository", os.Getenv("IMAGE_REPO"), "The manager's repository: the catalog is pushed beside it. Empty pushes nothing.")
 	cmd.Flags().StringVar(&drawing, "drawing", "", "File for the page with the upgrade graph.")
 	return cmd
 }

@@ -11,17 +11,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
-// A kind is complete when all that CONTRIBUTING.md asks for is there. Names of the parts, as exceptions use them:
+// A kind is complete when all that CONTRIBUTING.md asks for is there; what only repeats the table of kinds is generated, and not looked
+// at here. Names of the parts, as exceptions use them:
 const (
-	partProject     = "PROJECT"
-	partDefinition  = "config/crd"
+	partDefinition  = "definition in config/crd/bases"
 	partSample      = "minimal sample"
 	partFullSample  = "full sample"
 	partPage        = "docs/kinds page"
@@ -30,59 +33,40 @@ const (
 	partWebhooks    = "webhooks"
 	partController  = "controller"
 	partRights      = "operator's rights"
-	partUserRoles   = "roles for users"
 )
 
-// exceptions say what a kind does without, and why. One that its kind does not need any more is a finding, too.
+// exceptions say what a kind does without although its entry in the table asks for it, and why. One that its kind does not need any more
+// is a finding, too.
 func exceptions() map[string]map[string]string {
 	return map[string]map[string]string{
 		"Kruise": {
-			partController: "the reconciler is controllers/operatorconfig: it follows one object and has no kind to list",
 			partFullSample: "there is one object of the kind, and its sample names most fields",
 			partPage:       "docs/operations/configuration.md describes it",
-			partUserRoles:  "configuring the operator is for administrators of the cluster",
-			partWebhooks:   "all its rules are in the schema",
-		},
-		"ImagePullJob": {
-			partController: "a node daemon that pulls is yet to come; workloads create the jobs and remove them",
-			partRights:     "its status is for that daemon to write",
-			partWebhooks:   "all its rules are in the schema",
 		},
 	}
 }
 
-// definition is what a CRD says that the other parts are compared with.
-type definition struct {
-	group, kind, plural, storage string
-	versions                     []string
-}
-
-func (d definition) name() string { return d.plural + "." + d.group }
-
-// checkKinds finds the kinds of a working copy that lack a part.
-func checkKinds(root fs.FS, without map[string]map[string]string) error {
+// checkKinds finds the kinds of a working copy that lack a part, and definitions that the table does not have.
+func checkKinds(root fs.FS, table []kinds.Kind, without map[string]map[string]string) error {
 	t := tree{root: root}
-	kinds := t.definitions()
 	needed := map[string][]string{}
-	for _, d := range kinds {
-		for part, fault := range t.faults(d) {
-			if without[d.kind][part] != "" {
-				needed[d.kind] = append(needed[d.kind], part)
+	for _, kind := range table {
+		for part, fault := range t.faults(kind) {
+			if without[kind.Name][part] != "" {
+				needed[kind.Name] = append(needed[kind.Name], part)
 				continue
 			}
-			t.errs = append(t.errs, fmt.Errorf("kind %s: %s: %w", d.kind, part, fault))
+			t.errs = append(t.errs, fmt.Errorf("kind %s: %s: %w", kind.Name, part, fault))
 		}
 	}
-	for kind, parts := range without {
-		if !slices.ContainsFunc(kinds, func(d definition) bool { return d.kind == kind }) {
-			continue
-		}
-		for part := range parts {
-			if !slices.Contains(needed[kind], part) {
-				t.errs = append(t.errs, fmt.Errorf("kind %s has an exception for %q and does not need it", kind, part))
+	for _, kind := range table {
+		for part := range without[kind.Name] {
+			if !slices.Contains(needed[kind.Name], part) {
+				t.errs = append(t.errs, fmt.Errorf("kind %s has an exception for %q and does not need it", kind.Name, part))
 			}
 		}
 	}
+	t.checkStrays(table)
 	slices.SortFunc(t.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(t.errs...)
 }
@@ -114,89 +98,76 @@ func (t *tree) exists(name string) error {
 	return nil
 }
 
-// definitions are the kinds that have types: every generated CRD.
-func (t *tree) definitions() []definition {
-	files, err := fs.Glob(t.root, "config/crd/bases/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.errs = append(t.errs, fmt.Errorf("%d definitions in config/crd/bases: %w", len(files), err))
-	}
-	var found []definition
-	for _, file := range files {
-		crd := apiextensionsv1.CustomResourceDefinition{}
-		t.read(file, &crd)
-		d := definition{group: crd.Spec.Group, kind: crd.Spec.Names.Kind, plural: crd.Spec.Names.Plural}
-		for _, version := range crd.Spec.Versions {
-			if version.Served {
-				d.versions = append(d.versions, version.Name)
-			}
-			if version.Storage {
-				d.storage = version.Name
-			}
-		}
-		found = append(found, d)
-	}
-	return found
-}
-
 // faults are the parts that a kind lacks.
-func (t *tree) faults(d definition) map[string]error {
-	lower := strings.ToLower(d.kind)
-	short, _, _ := strings.Cut(d.group, ".")
+func (t *tree) faults(k kinds.Kind) map[string]error {
+	short, _, _ := strings.Cut(k.Group, ".")
 	faults := map[string]error{}
 	note := func(part string, err error) {
 		if err != nil {
 			faults[part] = errors.Join(faults[part], err)
 		}
 	}
-	note(partProject, t.checkProject(d, short))
-	note(partDefinition, t.lists("config/crd/kustomization.yaml", "bases/"+d.group+"_"+d.plural+".yaml"))
-	for _, version := range d.versions {
-		sample := short + "_" + version + "_" + lower + ".yaml"
-		note(partSample, errors.Join(t.exists("config/samples/"+sample), t.lists("config/samples/kustomization.yaml", sample)))
+	note(partDefinition, t.checkDefinition(k))
+	for _, version := range k.Versions {
+		note(partSample, t.exists("config/samples/"+short+"_"+version+"_"+k.Lower()+".yaml"))
 	}
-	full := short + "_" + d.storage + "_" + lower + "_full.yaml"
-	note(partFullSample, errors.Join(t.exists("config/samples/"+full), t.lists("config/samples/kustomization.yaml", full)))
-	note(partPage, t.exists("docs/kinds/"+lower+".md"))
-	t.checkBundle(d, note)
-	note(partWebhooks, t.checkWebhooks(d))
-	if !strings.Contains(t.text("controllers/controllers.go"), lower+".Kind()") {
-		note(partController, fmt.Errorf("controllers/controllers.go does not list %s.Kind()", lower))
+	note(partFullSample, t.exists("config/samples/"+short+"_"+k.Storage+"_"+k.Lower()+"_full.yaml"))
+	note(partPage, t.exists("docs/kinds/"+k.Lower()+".md"))
+	t.checkBundle(k, note)
+	note(partWebhooks, t.checkWebhooks(k))
+	if k.Controller == kinds.Optional && !strings.Contains(t.text("controllers/controllers.go"), k.Lower()+".Setup") {
+		note(partController, fmt.Errorf("controllers/controllers.go does not list %s.Setup", k.Lower()))
 	}
-	note(partRights, t.checkRights(d))
-	note(partUserRoles, t.lists("config/rbac/users/kustomization.yaml", d.plural+".yaml"))
+	if k.Controller != kinds.APIOnly {
+		note(partRights, t.checkRights(k))
+	}
 	return faults
 }
 
-// lists says whether a kustomization names a resource.
-func (t *tree) lists(kustomization, resource string) error {
-	content := struct {
-		Resources []string `json:"resources"`
-	}{}
-	t.read(kustomization, &content)
-	if !slices.Contains(content.Resources, resource) {
-		return fmt.Errorf("%s does not list %s", kustomization, resource)
+// definitionFile is where controller-gen writes the definition of a kind.
+func definitionFile(k kinds.Kind) string {
+	return "config/crd/bases/" + k.Group + "_" + k.Plural + ".yaml"
+}
+
+// checkDefinition compares the definition that was made from the types with the entry in the table.
+func (t *tree) checkDefinition(k kinds.Kind) error {
+	if err := t.exists(definitionFile(k)); err != nil {
+		return err
+	}
+	crd := apiextensionsv1.CustomResourceDefinition{}
+	t.read(definitionFile(k), &crd)
+	made := kinds.Kind{Name: crd.Spec.Names.Kind, Plural: crd.Spec.Names.Plural, Group: crd.Spec.Group, Scope: kinds.Scope(crd.Spec.Scope)}
+	for _, version := range crd.Spec.Versions {
+		if version.Served {
+			made.Versions = append(made.Versions, version.Name)
+		}
+		if version.Storage {
+			made.Storage = version.Name
+			made.Scale = version.Subresources != nil && version.Subresources.Scale != nil
+		}
+	}
+	want := kinds.Kind{Name: k.Name, Plural: k.Plural, Group: k.Group, Scope: k.Scope, Versions: k.Versions, Storage: k.Storage, Scale: k.Scale}
+	if diff := cmp.Diff(want, made); diff != "" {
+		return fmt.Errorf("it is not what internal/kinds says (-table +types):\n%s", diff)
 	}
 	return nil
 }
 
-func (t *tree) checkProject(d definition, short string) error {
-	project := struct {
-		Resources []struct{ Group, Kind, Version string } `json:"resources"`
-	}{}
-	t.read("PROJECT", &project)
-	var errs []error
-	for _, version := range d.versions {
-		if !slices.ContainsFunc(project.Resources, func(r struct{ Group, Kind, Version string }) bool {
-			return r.Group == short && r.Kind == d.kind && r.Version == version
-		}) {
-			errs = append(errs, fmt.Errorf("it has no entry for %s", version))
+// checkStrays finds types that the table does not have.
+func (t *tree) checkStrays(table []kinds.Kind) {
+	files, err := fs.Glob(t.root, "config/crd/bases/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.errs = append(t.errs, fmt.Errorf("%d definitions in config/crd/bases: %w", len(files), err))
+	}
+	for _, file := range files {
+		if !slices.ContainsFunc(table, func(k kinds.Kind) bool { return definitionFile(k) == file }) {
+			t.errs = append(t.errs, fmt.Errorf("%s is of a kind that the table in internal/kinds does not have", file))
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // checkBundle looks at what the ClusterServiceVersion says of every version of the kind.
-func (t *tree) checkBundle(d definition, note func(string, error)) {
+func (t *tree) checkBundle(k kinds.Kind, note func(string, error)) {
 	csv := struct {
 		Metadata struct {
 			Annotations map[string]string `json:"annotations"`
@@ -216,10 +187,10 @@ func (t *tree) checkBundle(d definition, note func(string, error)) {
 	if err := json.Unmarshal([]byte(csv.Metadata.Annotations["alm-examples"]), &examples); err != nil {
 		t.errs = append(t.errs, fmt.Errorf("reading the examples in the bundle: %w", err))
 	}
-	for _, version := range d.versions {
+	for _, version := range k.Versions {
 		owned := false
 		for _, o := range csv.Spec.CustomResourceDefinitions.Owned {
-			if o.Name != d.name() || o.Version != version {
+			if o.Name != k.Definition() || o.Version != version {
 				continue
 			}
 			owned = true
@@ -231,7 +202,7 @@ func (t *tree) checkBundle(d definition, note func(string, error)) {
 			note(partDescriptors, fmt.Errorf("%s is not owned", version))
 		}
 		if !slices.ContainsFunc(examples, func(example unstructured.Unstructured) bool {
-			return example.GetKind() == d.kind && example.GetAPIVersion() == d.group+"/"+version
+			return example.GetKind() == k.Name && example.GetAPIVersion() == k.Group+"/"+version
 		}) {
 			note(partExample, fmt.Errorf("%s has none", version))
 		}
@@ -239,7 +210,7 @@ func (t *tree) checkBundle(d definition, note func(string, error)) {
 }
 
 // checkWebhooks looks for the kind in the configurations, and for its package in the list of what is served.
-func (t *tree) checkWebhooks(d definition) error {
+func (t *tree) checkWebhooks(k kinds.Kind) error {
 	covered := map[string]bool{}
 	t.documents("config/webhook/manifests.yaml", func(document []byte) error {
 		// Both kinds of configuration have these fields.
@@ -249,7 +220,7 @@ func (t *tree) checkWebhooks(d definition) error {
 		}
 		for _, webhook := range configuration.Webhooks {
 			for _, rule := range webhook.Rules {
-				if slices.Contains(rule.APIGroups, d.group) && slices.Contains(rule.Resources, d.plural) {
+				if slices.Contains(rule.APIGroups, k.Group) && slices.Contains(rule.Resources, k.Plural) {
 					covered[configuration.Kind] = true
 				}
 			}
@@ -258,18 +229,21 @@ func (t *tree) checkWebhooks(d definition) error {
 	})
 	var errs []error
 	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
-		if !covered[kind] {
-			errs = append(errs, fmt.Errorf("no %s names %s", kind, d.plural))
+		switch {
+		case k.Admission && !covered[kind]:
+			errs = append(errs, fmt.Errorf("no %s names %s", kind, k.Plural))
+		case !k.Admission && covered[kind]:
+			errs = append(errs, fmt.Errorf("a %s names %s, and the table says that it has no admission", kind, k.Plural))
 		}
 	}
-	if lower := strings.ToLower(d.kind); !strings.Contains(t.text("internal/webhook/webhook.go"), lower+".ValidatePath") {
-		errs = append(errs, fmt.Errorf("internal/webhook/webhook.go does not serve %s.ValidatePath", lower))
+	if k.Admission && !strings.Contains(t.text("internal/webhook/webhook.go"), k.Lower()+".Kind(") {
+		errs = append(errs, fmt.Errorf("internal/webhook/webhook.go does not serve %s.Kind", k.Lower()))
 	}
 	return errors.Join(errs...)
 }
 
 // checkRights looks for the kind, its status and its finalizers in the operator's role.
-func (t *tree) checkRights(d definition) error {
+func (t *tree) checkRights(k kinds.Kind) error {
 	var granted []string
 	t.documents("config/rbac/manager/role.yaml", func(document []byte) error {
 		role := rbacv1.ClusterRole{}
@@ -277,14 +251,14 @@ func (t *tree) checkRights(d definition) error {
 			return err
 		}
 		for _, rule := range role.Rules {
-			if slices.Contains(rule.APIGroups, d.group) {
+			if slices.Contains(rule.APIGroups, k.Group) {
 				granted = append(granted, rule.Resources...)
 			}
 		}
 		return nil
 	})
 	var errs []error
-	for _, resource := range []string{d.plural, d.plural + "/status"} {
+	for _, resource := range []string{k.Plural, k.Plural + "/status"} {
 		if !slices.Contains(granted, resource) {
 			errs = append(errs, fmt.Errorf("%s is not in config/rbac/manager/role.yaml", resource))
 		}

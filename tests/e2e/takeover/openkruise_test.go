@@ -26,10 +26,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
+	"github.com/kruise-operator/kruise-operator/internal/takeover"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 // page is the documentation whose commands are run.
@@ -250,9 +251,14 @@ func shell(t *testing.T, c *cluster.Cluster, o *operator.Operator, commands stri
 	cmd := exec.CommandContext(t.Context(), "bash", "-eu", "-c", commands)
 	path := strings.Join([]string{filepath.Dir(kubectl.Path), filepath.Dir(o.Program()), os.Getenv("PATH")}, string(os.PathListSeparator))
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.AdminKubeconfig(), "WEBHOOK_URL="+o.WebhookURL(), "PATH="+path)
+	root, err := repository.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Dir = root
 	var out, errors bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errors
-	err := cmd.Run()
+	err = cmd.Run()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, errors.String())
 	}

@@ -24,8 +24,7 @@ import (
 
 func TestClustersRunSideBySide(t *testing.T) {
 	t.Parallel()
-	first := cluster.StartForTest(t, cluster.Options{})
-	second := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
+	first, second := controlPlane.ForTest(t), apiServer.ForTest(t)
 	if first.Dir() == second.Dir() || first.APIServerURL() == second.APIServerURL() {
 		t.Fatalf("the clusters share %s or %s", first.Dir(), first.APIServerURL())
 	}
@@ -40,7 +39,7 @@ func TestClustersRunSideBySide(t *testing.T) {
 	// Both accept a pod at once: the full one has the service account, the other does not ask for it.
 	for _, c := range []*cluster.Cluster{first, second} {
 		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			ObjectMeta: metav1.ObjectMeta{Name: "accepted"},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}},
 		}
 		if _, err := clientset(t, c.Config()).CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
@@ -59,7 +58,7 @@ func TestClustersRunSideBySide(t *testing.T) {
 
 func TestRBACAppliesToUnprivilegedUser(t *testing.T) {
 	t.Parallel()
-	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
+	c := apiServer.ForTest(t)
 	config, err := c.ConfigFor("alice", "readers")
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func TestAuditLogCountsRequests(t *testing.T) {
 
 func TestInstalledCRDsAreServed(t *testing.T) {
 	t.Parallel()
-	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
+	c := apiServer.ForTest(t)
 	if err := c.InstallCRDs(t.Context(), "testdata"); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestInstalledCRDsAreServed(t *testing.T) {
 // What simulated and real nodes rely on: a kubelet's certificate gives the rights of that node and of no other.
 func TestNodeCertificateActsForItsNodeOnly(t *testing.T) {
 	t.Parallel()
-	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
+	c := apiServer.ForTest(t)
 	path, err := c.KubeconfigFile("system:node:node-1", "system:nodes")
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestNodeCertificateActsForItsNodeOnly(t *testing.T) {
 
 func TestFullControlPlaneSchedulesAndCollects(t *testing.T) {
 	t.Parallel()
-	c := cluster.StartForTest(t, cluster.Options{})
+	c := controlPlane.ForTest(t)
 	core := clientset(t, c.Config()).CoreV1()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	if _, err := core.Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {

@@ -18,47 +18,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/internal/process"
 )
 
-// endingVariable makes this test binary a process that starts a cluster and then ends in the given way.
-const endingVariable = "KRUISE_TEST_ENDING"
-
-// The ways in which the process ends.
-const (
-	endsBySignal = "signal"
-	endsByPanic  = "panic"
-)
-
-func TestMain(m *testing.M) {
-	ending := os.Getenv(endingVariable)
-	if ending == "" {
-		os.Exit(m.Run())
-	}
-	if err := holdCluster(ending); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-// holdCluster starts a cluster, prints its folder, and ends only when standard input does.
-func holdCluster(ending string) error {
-	c, err := cluster.Start(context.Background(), cluster.Options{ControlPlane: cluster.APIServerOnly})
-	if err != nil {
-		return err
-	}
-	// A program that leaves its process group is out of reach for the kernel's parent-death signal, as the shims of a
-	// container runtime are.
-	if _, err := c.StartProcess("escaping", "/bin/sh", []string{"-c", "setsid sleep 600 & wait"}, nil); err != nil {
-		return err
-	}
-	fmt.Println(c.Dir())
-	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
-		return err
-	}
-	if ending == endsByPanic {
-		panic("a test failed badly")
-	}
-	return errors.New("standard input ended")
-}
-
 func TestStopLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := cluster.StartForTest(t, cluster.Options{})
@@ -102,7 +61,7 @@ func TestStopLeavesNothing(t *testing.T) {
 func TestDeadOwnerLeavesNothing(t *testing.T) {
 	t.Parallel()
 	// It shows that clusters can be started here at all, or skips.
-	cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
+	apiServer.ForTest(t)
 
 	cases := map[string]struct {
 		ending string

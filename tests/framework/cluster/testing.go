@@ -8,14 +8,24 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"strconv"
+	"sync"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 )
 
-// RequireVariable names the environment variable that, when not empty, makes StartForTest fail instead of skip.
+// RequireVariable names the environment variable that, when not empty, makes tests that cannot have their cluster fail instead of skip.
+// The variable CI, which continuous integration sets to true, has the same effect.
 const RequireVariable = "KRUISE_REQUIRE_CLUSTER"
+
+// Required says whether a test that cannot have its cluster, for whatever reason, has to fail: results count here.
+func Required() bool {
+	ci, err := strconv.ParseBool(os.Getenv("CI"))
+	return os.Getenv(RequireVariable) != "" || err == nil && ci
+}
 
 // TB is what StartForTest needs of *testing.T, *testing.B or GinkgoT().
 type TB interface {
@@ -28,28 +38,70 @@ type TB interface {
 }
 
 // StartForTest starts a cluster that is stopped when the test ends. A component that ended by itself fails the test. When
-// the programs cannot be built here, or real nodes cannot run here, the test is skipped and says why, or fails if
-// $KRUISE_REQUIRE_CLUSTER is set, as it should be wherever results count. Progress goes to standard error unless the options say otherwise.
+// the programs cannot be built here, or real nodes cannot run here, the test is skipped and says why, or fails
+// where [Required] says so. Progress goes to standard error unless the options say otherwise.
 func StartForTest(tb TB, options Options) *Cluster {
 	tb.Helper()
+	c, err := startForTests(tb.Context(), options)
+	skipOrFail(tb, err)
+	tb.Cleanup(func() {
+		if err := endForTests(c); err != nil {
+			tb.Errorf("%v", err)
+		}
+	})
+	return c
+}
+
+// Shared is a cluster that several tests of a package use at the same time, each for objects of its own. It starts when the first one
+// asks for it. TestMain stops it.
+type Shared struct {
+	// Options are those of the cluster.
+	Options Options
+
+	once    sync.Once
+	cluster *Cluster
+	err     error
+}
+
+// ForTest returns the cluster. Where it cannot start, the test is skipped or fails, as by StartForTest.
+func (s *Shared) ForTest(tb TB) *Cluster {
+	tb.Helper()
+	s.once.Do(func() { s.cluster, s.err = startForTests(context.WithoutCancel(tb.Context()), s.Options) })
+	skipOrFail(tb, s.err)
+	return s.cluster
+}
+
+// Stop ends the cluster, if a test has asked for it. Its error says which component failed, or what is left.
+func (s *Shared) Stop() error {
+	s.once.Do(func() {})
+	if s.cluster == nil {
+		return nil
+	}
+	return endForTests(s.cluster)
+}
+
+func startForTests(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Progress == nil {
 		options.Progress = os.Stderr
 	}
-	c, err := Start(tb.Context(), options)
+	return Start(ctx, options)
+}
+
+func endForTests(c *Cluster) error {
+	err := c.Exited()
+	if err != nil {
+		err = fmt.Errorf("a component of the cluster failed: %w", err)
+	}
+	return errors.Join(err, c.Stop())
+}
+
+func skipOrFail(tb TB, err error) {
+	tb.Helper()
 	var unavailable *realnode.UnavailableError
-	if (errors.Is(err, binaries.ErrBuild) || errors.As(err, &unavailable)) && os.Getenv(RequireVariable) == "" {
+	if (errors.Is(err, binaries.ErrBuild) || errors.As(err, &unavailable)) && !Required() {
 		tb.Skipf("skipped, no cluster: %v", err)
 	}
 	if err != nil {
 		tb.Fatalf("%v", err)
 	}
-	tb.Cleanup(func() {
-		if err := c.Exited(); err != nil {
-			tb.Errorf("a component of the cluster failed: %v", err)
-		}
-		if err := c.Stop(); err != nil {
-			tb.Errorf("%v", err)
-		}
-	})
-	return c
 }

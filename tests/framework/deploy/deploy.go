@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -21,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
-	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 const (
@@ -35,13 +34,13 @@ const (
 	Repository = "registry.example.com/kruise-operator"
 )
 
-// Need skips a test on a machine that cannot have real nodes, and says why. Where results count, root on Linux has to be able to.
+// Need skips a test on a machine that cannot have real nodes, and says why. It fails the test where [cluster.Required] says so.
 func Need(t cluster.TB, unavailable error) {
 	t.Helper()
 	if unavailable == nil {
 		return
 	}
-	if os.Getenv(cluster.RequireVariable) != "" && runtime.GOOS == "linux" && os.Geteuid() == 0 {
+	if cluster.Required() {
 		t.Fatalf("%v", unavailable)
 	}
 	t.Skipf("skipped, %v", unavailable)
@@ -68,11 +67,9 @@ func Push(ctx context.Context, c *cluster.Cluster, reference string, content ima
 	return name + "@" + digest.String(), nil
 }
 
-// PushManager pushes the manager of this tree. It is the same on this machine only.
+// PushManager pushes the manager of this tree.
 func PushManager(ctx context.Context, c *cluster.Cluster, reference, version string) error {
-	program := images.Manager(version)
-	program.KeepPaths = true
-	_, err := Push(ctx, c, reference, images.Image{Programs: []images.Program{program}, User: images.NonRoot})
+	_, err := Push(ctx, c, reference, images.Image{Programs: []images.Program{images.Manager(version)}, User: images.NonRoot})
 	return err
 }
 
@@ -90,7 +87,7 @@ func PushGuestbook(ctx context.Context, c *cluster.Cluster, versions ...string) 
 // Make runs a target of this tree's Makefile against the cluster, with variables such as IMAGE_REPO=registry.example.com/kruise-operator,
 // and returns what it prints.
 func Make(ctx context.Context, c *cluster.Cluster, args ...string) (string, error) {
-	root, err := binaries.RepositoryRoot()
+	root, err := repository.Root()
 	if err != nil {
 		return "", err
 	}

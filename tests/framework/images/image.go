@@ -76,8 +76,13 @@ func (i *Image) AddFolder(prefix string, folder fs.FS) error {
 	})
 }
 
-// For makes the image for one platform: one layer of files and one for each program.
+// For makes the image for one platform, for use on this machine: its digest differs between machines.
 func (i Image) For(ctx context.Context, platform v1.Platform) (v1.Image, error) {
+	return i.build(ctx, platform, target{arch: platform.Architecture})
+}
+
+// build makes the image: one layer of files and one for each program.
+func (i Image) build(ctx context.Context, platform v1.Platform, to target) (v1.Image, error) {
 	var layers []v1.Layer
 	if len(i.Files) > 0 {
 		layer, err := filesLayer(i.Files)
@@ -89,7 +94,7 @@ func (i Image) For(ctx context.Context, platform v1.Platform) (v1.Image, error) 
 	entrypoint := i.Entrypoint
 	for _, program := range i.Programs {
 		var content []byte
-		err := program.compile(ctx, platform.Architecture, func(path string) (err error) {
+		err := program.compile(ctx, to, func(path string) (err error) {
 			content, err = os.ReadFile(path)
 			return err
 		})
@@ -123,14 +128,14 @@ func (i Image) For(ctx context.Context, platform v1.Platform) (v1.Image, error) 
 	return mutate.ConfigFile(image, config)
 }
 
-// Index makes the image for several platforms.
+// Index makes the image for several platforms. The same sources and version give the same digest on every machine.
 func (i Image) Index(ctx context.Context, platforms ...v1.Platform) (v1.ImageIndex, error) {
 	if len(platforms) == 0 {
 		return nil, errors.New("making an image index: no platform is named")
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range platforms {
-		image, err := i.For(ctx, platform)
+		image, err := i.build(ctx, platform, target{arch: platform.Architecture, release: true})
 		if err != nil {
 			return nil, fmt.Errorf("for %s: %w", platform, err)
 		}

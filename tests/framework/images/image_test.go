@@ -173,7 +173,7 @@ func TestBillOfMaterialsNamesModules(t *testing.T) {
 	if hashes := *bom.Metadata.Component.Hashes; hashes[0].Value != digest.Hex {
 		t.Errorf("it is about %s, want %s", hashes[0].Value, digest)
 	}
-	for _, want := range []string{"std", "github.com/kruise-operator/kruise-operator", "github.com/google/go-containerregistry"} {
+	for _, want := range []string{"std", "github.com/kruise-operator/kruise-operator/tests", "github.com/google/go-containerregistry"} {
 		if !slices.ContainsFunc(*bom.Components, func(c cyclonedx.Component) bool { return c.Name == want && c.Version != "" }) {
 			t.Errorf("it does not name %s", want)
 		}

@@ -5,10 +5,10 @@
 
 // Package images builds every container image of this repository from Go programs, without a network, a container engine or a
 // base image: the manager, what the packaging adds to it, and the small programs in tests/images that the suites run. An image is
-// static programs and files on an empty file system. Building the same sources with the same version gives the same image, down
-// to its digest.
+// static programs and files on an empty file system.
 //
-// [Image] says what an image holds, and makes it for one platform or as an index for several. [WriteLayout] stores an index as an
+// [Image] says what an image holds. [Image.Index] makes it for release: the same sources with the same version give the same digest
+// on every machine. [Image.For] makes it for a test cluster, from packages that the suites have compiled anyway. [WriteLayout] stores an index as an
 // OCI layout, [Publish] pushes it to a registry, [SBOM] says what it was built from, and [Registry] serves images to a test cluster
 // from within the process.
 package images
@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 // Program is a Go program and how it is built.
@@ -43,13 +44,10 @@ type Program struct {
 	// VersionVariable is that variable with its import path. Empty: main.version.
 	VersionVariable string
 	// ModFile is the go.mod, relative to the top of the repository, of a program that is not ours, such as tools/sdk/go.mod. Empty:
-	// the repository's own.
+	// that of the module that Package lies in.
 	ModFile string
 	// Tags are build tags.
 	Tags []string
-	// KeepPaths compiles as tests are compiled, and shares what they left in Go's cache; paths of this machine stay in the program,
-	// so it is the same on this machine only.
-	KeepPaths bool
 }
 
 // Manager is the operator at the given version, such as v0.1.0.
@@ -82,16 +80,31 @@ func (p Program) name() string {
 	return path.Base(p.Package)
 }
 
-// Compile builds the program as a static Linux executable for this machine's architecture and returns its path in the user's
-// cache folder. A program that has not changed since the last call is not linked again. Processes that compile at the same time
-// wait for each other.
+// Compile builds the program as a static Linux executable for this machine and returns its path in the user's cache folder. A program
+// that has not changed since the last call is not linked again. Processes that compile at the same time wait for each other.
 func Compile(ctx context.Context, program Program) (string, error) {
 	file := ""
-	err := program.compile(ctx, runtime.GOARCH, func(path string) error {
+	err := program.compile(ctx, target{arch: runtime.GOARCH}, func(path string) error {
 		file = path
 		return nil
 	})
 	return file, err
+}
+
+// CompileTo compiles the program for this machine's own operating system into a file, which stays as it is when the program is compiled
+// again. The file must not exist.
+func CompileTo(ctx context.Context, program Program, file string) error {
+	return program.compile(ctx, target{os: runtime.GOOS, arch: runtime.GOARCH}, func(path string) error {
+		if os.Link(path, file) == nil {
+			return nil
+		}
+		// Another file system: copy.
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(file, content, 0o755)
+	})
 }
 
 // Build makes an image of the programs for this machine's architecture, each at the top of its file system. The image runs the
@@ -100,9 +113,29 @@ func Build(ctx context.Context, first Program, more ...Program) (v1.Image, error
 	return Image{Programs: append([]Program{first}, more...)}.For(ctx, Host())
 }
 
+// target is what a program is compiled for.
+type target struct {
+	// os is an operating system of Go. Empty: linux, as in every image.
+	os   string
+	arch string
+	// release removes the paths of this machine, so that every machine makes the same program. Without it, packages are shared with
+	// tests, which are compiled with paths.
+	release bool
+}
+
+func (t target) system() string { return cmp.Or(t.os, "linux") }
+
+func (t target) folder() string {
+	folder := t.system() + "-" + t.arch
+	if t.release {
+		folder += "-release"
+	}
+	return folder
+}
+
 // compile builds the program and hands its path to use while no other process can replace it.
-func (p Program) compile(ctx context.Context, arch string, use func(path string) error) error {
-	root, err := binaries.RepositoryRoot()
+func (p Program) compile(ctx context.Context, to target, use func(path string) error) error {
+	root, err := repository.Root()
 	if err != nil {
 		return err
 	}
@@ -112,7 +145,7 @@ func (p Program) compile(ctx context.Context, arch string, use func(path string)
 	}
 	// Working copies do not share: one would run what another one has just compiled from other sources.
 	copyOf := sha256.Sum256([]byte(root))
-	folder := filepath.Join(cache, "images", hex.EncodeToString(copyOf[:8]), arch, p.name(), cmp.Or(p.Version, "none"))
+	folder := filepath.Join(cache, "images", hex.EncodeToString(copyOf[:8]), to.folder(), p.name(), cmp.Or(p.Version, "none"))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -127,8 +160,9 @@ func (p Program) compile(ctx context.Context, arch string, use func(path string)
 	if p.Version != "" {
 		flags += " -X " + cmp.Or(p.VersionVariable, "main.version") + "=" + p.Version
 	}
+	dir := root
 	args := []string{"build", "-buildvcs=false", "-ldflags", flags, "-o", file}
-	if !p.KeepPaths {
+	if to.release {
 		args = append(args, "-trimpath")
 	}
 	if len(p.Tags) > 0 {
@@ -137,12 +171,13 @@ func (p Program) compile(ctx context.Context, arch string, use func(path string)
 	if p.ModFile != "" {
 		args = append(args, "-modfile", p.ModFile, p.Package)
 	} else {
-		args = append(args, "./"+p.Package)
+		module, pkg := repository.SplitPackage(p.Package)
+		dir, args = filepath.Join(root, module), append(args, pkg)
 	}
 	command := exec.CommandContext(ctx, "go", args...)
-	command.Dir = root
+	command.Dir = dir
 	// GOAMD64 and its like are left at their defaults: the program has to run on any machine of its architecture.
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GOAMD64=", "GOARM64=")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+to.system(), "GOARCH="+to.arch, "GOFLAGS=", "GOAMD64=", "GOARM64=")
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling %s: %w: %s", p.Package, err, strings.TrimSpace(string(output)))
 	}

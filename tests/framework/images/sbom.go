@@ -34,7 +34,7 @@ func (i Image) SBOM(ctx context.Context, imageName, version string, index v1.Ima
 	}
 	for _, descriptor := range manifest.Manifests {
 		for _, program := range i.Programs {
-			err := program.compile(ctx, descriptor.Platform.Architecture, func(path string) error {
+			err := program.compile(ctx, target{arch: descriptor.Platform.Architecture, release: true}, func(path string) error {
 				info, err := buildinfo.ReadFile(path)
 				if err != nil {
 					return err
@@ -80,9 +80,13 @@ func collect(modules map[string]cyclonedx.Component, info *debug.BuildInfo, vers
 		add(info.Main.Path, info.Main.Version)
 	}
 	for _, module := range info.Deps {
-		if module.Replace != nil {
-			module = module.Replace
+		switch {
+		case module.Replace == nil:
+			add(module.Path, module.Version)
+		case module.Replace.Version == "": // a folder of this working copy: the module that lies beside the main one
+			add(module.Path, version)
+		default:
+			add(module.Replace.Path, module.Replace.Version)
 		}
-		add(module.Path, module.Version)
 	}
 }

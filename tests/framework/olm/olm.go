@@ -34,6 +34,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 // Namespace is where OLM and catalogs live.
@@ -103,7 +104,7 @@ func Start(ctx context.Context, c *cluster.Cluster, options Options, progress io
 // installKinds applies OLM's own definitions, from the module that its operators are built with, and waits until they are served:
 // the operators end if they are not.
 func (o *OLM) installKinds(ctx context.Context) error {
-	root, err := binaries.RepositoryRoot()
+	root, err := repository.Root()
 	if err != nil {
 		return err
 	}

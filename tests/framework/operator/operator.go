@@ -15,7 +15,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -23,7 +22,16 @@ import (
 	"syscall"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/images"
+	"github.com/kruise-operator/kruise-operator/tests/framework/install"
+	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 // ServiceAccountUser is the user name under which the operator's requests appear in the audit log.
@@ -57,21 +65,14 @@ type Operator struct {
 
 type ports struct{ webhook, metrics, probes int }
 
-// Build compiles the operator from this tree, once for each cluster, and returns the program's path.
+// Build returns the path of the operator in the cluster's folder, compiled from this tree: once for all suites, unless the tree changes.
 func Build(ctx context.Context, c *cluster.Cluster) (string, error) {
-	root, err := moduleRoot()
-	if err != nil {
-		return "", err
-	}
 	program := filepath.Join(c.Dir(), "kruise-operator")
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the operator: %w\n%s", err, out)
+	if err := images.CompileTo(ctx, images.Manager(""), program); err != nil {
+		return "", err
 	}
 	return program, nil
 }
@@ -130,21 +131,40 @@ func (o *Operator) SetArgs(args ...string) { o.options.Args = args }
 // WebhookURL is where the API server reaches this operator.
 func (o *Operator) WebhookURL() string { return "https://127.0.0.1:" + strconv.Itoa(o.ports.webhook) }
 
-// Install runs `install`: CRDs, roles and webhook configurations.
+// Install installs CRDs, roles and webhook configurations.
 func (o *Operator) Install(ctx context.Context) error {
-	return o.command(ctx, "install", "--webhook-url="+o.WebhookURL())
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	return install.Install(ctx, c, install.Options{WebhookURL: o.WebhookURL()})
 }
 
-// Uninstall runs `uninstall`.
-func (o *Operator) Uninstall(ctx context.Context) error { return o.command(ctx, "uninstall") }
-
-func (o *Operator) command(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, o.program, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+o.cluster.AdminKubeconfig())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("kruise-operator %s: %w\n%s", strings.Join(args, " "), err, out)
+// Uninstall removes what Install installed.
+func (o *Operator) Uninstall(ctx context.Context) error {
+	c, err := o.client()
+	if err != nil {
+		return err
 	}
-	return nil
+	return install.Uninstall(ctx, c, install.Options{})
+}
+
+// CheckReached returns an error when the API server does not reach the webhooks of this operator.
+func (o *Operator) CheckReached(ctx context.Context) error {
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	return reach.Check(ctx, c, o.WebhookURL(), reach.Kinds()...)
+}
+
+// client is one with the rights of the cluster's administrator.
+func (o *Operator) client() (client.Client, error) {
+	types, err := scheme.New()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(o.cluster.Config(), client.Options{Scheme: types})
 }
 
 // Run starts the process, again after Stop or Kill, and waits until it is ready.
@@ -159,7 +179,13 @@ func (o *Operator) Run(ctx context.Context) error {
 		"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(o.ports.probes),
 		"--leader-elect=" + strconv.FormatBool(o.options.LeaderElect),
 	}, o.options.Args...)
-	process, err := o.cluster.StartProcess(o.options.Name, o.program, args, []string{"KUBECONFIG=" + cmp.Or(o.options.Kubeconfig, o.cluster.AdminKubeconfig())})
+	collector, err := gogc()
+	if err != nil {
+		return err
+	}
+	process, err := o.cluster.StartProcess(o.options.Name, o.program, args, []string{
+		"KUBECONFIG=" + cmp.Or(o.options.Kubeconfig, o.cluster.AdminKubeconfig()), "GOGC=" + collector,
+	})
 	if err != nil {
 		return err
 	}
@@ -168,6 +194,32 @@ func (o *Operator) Run(ctx context.Context) error {
 		return nil
 	}
 	return o.WaitReady(ctx)
+}
+
+// gogc is how often the heap is collected: as the environment says, or else as the Deployment's manifest does, so that what is measured is
+// what is deployed.
+func gogc() (string, error) {
+	if percent := os.Getenv("GOGC"); percent != "" {
+		return percent, nil
+	}
+	root, err := repository.Root()
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "config", "manager", "manager.yaml"))
+	if err != nil {
+		return "", err
+	}
+	deployment := &appsv1.Deployment{}
+	if err := yaml.Unmarshal(text, deployment); err != nil {
+		return "", fmt.Errorf("decoding the manager's Deployment: %w", err)
+	}
+	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
+		if variable.Name == "GOGC" {
+			return variable.Value, nil
+		}
+	}
+	return "100", nil
 }
 
 // WaitReady returns when the operator answers its readiness probe.
@@ -304,23 +356,4 @@ func get(ctx context.Context, url string) (string, error) {
 		return "", fmt.Errorf("%s: %s", url, response.Status)
 	}
 	return string(body), nil
-}
-
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "main.go")); err == nil {
-			if _, err := os.Stat(filepath.Join(dir, "PROJECT")); err == nil {
-				return dir, nil
-			}
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("not inside the repository")
-		}
-		dir = parent
-	}
 }

@@ -19,10 +19,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 )
 
@@ -134,21 +134,13 @@ func (b Bundle) Write(ctx context.Context) error {
 
 // input renders config/manifests and says which image the manager runs.
 func (b Bundle) input() ([]byte, error) {
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(b.Root, "config", "manifests"))
+	objects, err := manifests.Build(filesys.MakeFsOnDisk(), filepath.Join(b.Root, "config", "manifests"))
 	if err != nil {
-		return nil, fmt.Errorf("rendering config/manifests: %w", err)
+		return nil, err
 	}
 	var input bytes.Buffer
 	found := false
-	for _, resource := range resources.Resources() {
-		content, err := resource.MarshalJSON()
-		if err != nil {
-			return nil, fmt.Errorf("rendering %s: %w", resource.CurId(), err)
-		}
-		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(content); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", resource.CurId(), err)
-		}
+	for _, object := range objects {
 		if object.GetKind() == "Deployment" && object.GetName() == manager {
 			found = true
 			if err := setImage(object, b.Image); err != nil {

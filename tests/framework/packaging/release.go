@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 // Release says how a version is made from a commit.
@@ -134,13 +136,18 @@ func (r Release) images(ctx context.Context, tree string) (map[string]string, er
 	if err != nil {
 		return nil, err
 	}
-	repository := ""
+	target := ""
 	if r.Push {
-		repository = r.Repository
+		target = r.Repository
 	}
-	cmd := exec.CommandContext(ctx, "go", "run", "./tests/cmd/images", "--version="+r.Version.Version, "--output="+layouts, "--repository="+repository)
-	cmd.Dir = tree
-	cmd.Env = append(os.Environ(), "PWD="+tree)
+	// In older versions the tests were part of the product's module.
+	dir, program := filepath.Join(tree, repository.Tests), "./cmd/images"
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); errors.Is(err, fs.ErrNotExist) {
+		dir, program = tree, "./tests/cmd/images"
+	}
+	cmd := exec.CommandContext(ctx, "go", "run", program, "--version="+r.Version.Version, "--output="+layouts, "--repository="+target)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PWD="+dir)
 	var problems strings.Builder
 	cmd.Stderr = &problems
 	output, err := cmd.Output()

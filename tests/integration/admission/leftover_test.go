@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/platform/install"
+	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
 )
 
 // testSchemaAlone shows what holds while there are no webhooks, and that objects from such a time can be lived with afterwards.
@@ -98,10 +98,8 @@ func testSchemaAlone(t *testing.T, e *env) {
 
 	t.Run("CloneSet", func(t *testing.T) { testCloneSetSchema(t, e.about("clonesets"), ns) })
 
-	if err := install.Install(t.Context(), e.client, install.Options{WebhookURL: e.url, Now: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.probe.Check(t.Context(), e.client, e.url); err != nil {
+	e.install(t)
+	if err := reach.Check(t.Context(), e.client, e.url, reach.Kinds()...); err != nil {
 		t.Fatal(err)
 	}
 

@@ -139,7 +139,7 @@ func testCreate(t *testing.T, e *env) {
 		"updating two in order":          {edits: []string{"podManagementPolicy: Parallel", "", rolling, "{maxUnavailable: 2}"}, wantFields: []string{"spec.updateStrategy.rollingUpdate.maxUnavailable"}},
 		"ready for too long":             {edits: []string{rolling, "{minReadySeconds: 301}"}, wantFields: []string{"spec.updateStrategy.rollingUpdate.minReadySeconds"}},
 		"an unknown pod update policy":   {edits: []string{rolling, "{podUpdatePolicy: Inplace}"}, wantFields: []string{"spec.updateStrategy.rollingUpdate.podUpdatePolicy"}},
-		"in place without the gate":      {edits: []string{"conditionType: InPlaceUpdateReady", "conditionType: Other"}, wantFields: []string{"spec.template.spec.readinessGates"}},
+		"a label that deletes every pod": {edits: []string{"labels: {app: web}", "labels: {app: web, apps.kruise.io/specified-delete: \"true\"}"}, wantFields: []string{"spec.template.metadata.labels[apps.kruise.io/specified-delete]"}},
 		"unordered in order":             {edits: []string{"podManagementPolicy: Parallel", "", rolling, "{unorderedUpdate: {}}"}, wantFields: []string{"spec.updateStrategy.rollingUpdate.unorderedUpdate"}},
 		"a priority without a key":       {edits: []string{rolling, `{unorderedUpdate: {priorityStrategy: {orderPriority: [{orderedKey: ""}]}}}`}, wantFields: []string{"spec.updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy.orderPriority[0].orderedKey"}},
 		"a priority that is too heavy":   {edits: []string{rolling, `{unorderedUpdate: {priorityStrategy: {weightPriority: [{weight: 101, matchSelector: {matchLabels: {a: b}}}]}}}`}, wantFields: []string{"spec.updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy.weightPriority[0].weight"}},

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,17 +28,18 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
-	"github.com/kruise-operator/kruise-operator/internal/platform/install"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/reach"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
+	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/install"
+	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
 )
 
 // env is an API server with our kinds installed and our webhooks served by this process.
@@ -47,8 +47,7 @@ type env struct {
 	cluster *cluster.Cluster
 	client  client.Client
 	url     string
-	probe   *reach.Probe
-	certs   *certs.Source
+	serving *webhookserving.Serving
 	// resource is what send is about.
 	resource string
 }
@@ -72,24 +71,21 @@ func start(t *testing.T) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &env{cluster: c, client: direct, url: "https://127.0.0.1:" + strconv.Itoa(port), probe: reach.New(), resource: "statefulsets"}
+	e := &env{cluster: c, client: direct, url: "https://127.0.0.1:" + strconv.Itoa(port), resource: "statefulsets"}
 
-	options := install.Options{WebhookURL: e.url, Now: time.Now(), Report: func(line string) { t.Log(line) }}
+	options := install.Options{WebhookURL: e.url, Report: func(line string) { t.Log(line) }}
 	if err := install.Install(t.Context(), e.client, options); err != nil {
 		t.Fatal(err)
 	}
-	e.certs = &certs.Source{
-		Client: e.client, Secret: install.CertificateSecret(), Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{},
-		Trust: func(ctx context.Context, ca []byte) error {
-			return install.Trust(ctx, e.client, install.Options{WebhookURL: e.url, Now: time.Now()}, ca)
-		},
-	}
-	if _, err := e.certs.Load(t.Context()); err != nil {
+	e.serving, err = webhookserving.Open(t.Context(), webhookserving.Options{
+		Client: e.client, Endpoint: webhookserving.Endpoint{Namespace: install.Namespace, URL: e.url}, Clock: clock.RealClock{},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){e.certs.TLS}})
+	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){e.serving.TLS}})
 	webhook.Register(server, webhook.Deps{
-		Client: e.client, StatefulSet: statefulset.Options{AutoDeletePVC: true}, Reached: e.probe,
+		Client: e.client, Gates: features.Set{}.With(features.StatefulSetAutoDeletePVC, true),
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
@@ -100,10 +96,22 @@ func start(t *testing.T) *env {
 			t.Errorf("the webhook server failed: %v", err)
 		}
 	})
-	if err := e.probe.Check(t.Context(), e.client, e.url); err != nil {
+	if err := reach.Check(t.Context(), e.client, e.url, reach.Kinds()...); err != nil {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// install installs again, as after somebody removed or changed something, and has the webhook certificate trusted, as an operator that runs
+// does when it sees that.
+func (e *env) install(t *testing.T) {
+	t.Helper()
+	if err := install.Install(t.Context(), e.client, install.Options{WebhookURL: e.url}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.serving.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // answer is what the API server says to one request.

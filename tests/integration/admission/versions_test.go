@@ -19,14 +19,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/platform/install"
+	"github.com/kruise-operator/kruise-operator/tests/framework/install"
+	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
 )
 
 // watchTimeout is how long an event, or a change of configuration, may take to arrive.
@@ -367,10 +370,18 @@ func testAway(t *testing.T, e *env, kept keptSets, back func(*testing.T)) {
 
 // testAuthority takes the certificate away, as somebody may who deletes the Secret: the next one has another authority.
 func testAuthority(t *testing.T, e *env) {
-	old, err := e.certs.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	authority := func() []byte {
+		t.Helper()
+		if _, err := e.serving.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		stored := &corev1.Secret{}
+		if err := e.client.Get(t.Context(), install.CertificateSecret(), stored); err != nil {
+			t.Fatal(err)
+		}
+		return stored.Data["ca.crt"]
 	}
+	old := authority()
 	secret := &unstructured.Unstructured{}
 	secret.SetAPIVersion("v1")
 	secret.SetKind("Secret")
@@ -379,17 +390,14 @@ func testAuthority(t *testing.T, e *env) {
 	if err := e.client.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	next, err := e.certs.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Equal(old.CA, next.CA) {
+	next := authority()
+	if bytes.Equal(old, next) {
 		t.Fatal("the authority is the same")
 	}
-	if err := e.probe.Check(t.Context(), e.client, e.url); err != nil {
+	if err := reach.Check(t.Context(), e.client, e.url, reach.Kinds()...); err != nil {
 		t.Errorf("with another authority: %v", err)
 	}
-	bundle := base64.StdEncoding.EncodeToString(append(bytes.Clone(next.CA), old.CA...))
+	bundle := base64.StdEncoding.EncodeToString(append(bytes.Clone(next), old...))
 	for _, kind := range []string{"customresourcedefinition/clonesets.apps.kruise.io", "mutatingwebhookconfiguration/kruise-operator-mutating", "validatingwebhookconfiguration/kruise-operator-validating"} {
 		out, err := e.cluster.Kubectl(t.Context(), "get", kind, "-o", "jsonpath={..caBundle}").CombinedOutput()
 		if err != nil {

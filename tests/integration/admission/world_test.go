@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/platform/install"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/reach"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/install"
+	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
 )
 
 // testFixtures stores what OpenKruise stored, status included, and finds it unchanged.
@@ -202,15 +202,15 @@ func testConformance(t *testing.T, e *env) {
 
 // testReach has the API server call where nobody answers.
 func testReach(t *testing.T, e *env) {
-	if err := e.probe.Check(t.Context(), e.client, e.url); err != nil {
+	if err := reach.Check(t.Context(), e.client, e.url, reach.Kinds()...); err != nil {
 		t.Errorf("the webhooks of this process: %v", err)
 	}
 
-	// The webhooks answer, but to another process than the one that asks.
+	// The API server calls a process, but another one than the one that is asked about.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := reach.New().Check(ctx, e.client, e.url); err == nil {
-		t.Error("a probe that no webhook knows was reached")
+	if err := reach.Check(ctx, e.client, "https://192.0.2.7:9443", reach.Kinds()...); err == nil {
+		t.Error("an address that the configurations do not name was reached")
 	}
 
 	port, err := e.cluster.FreePort()
@@ -219,19 +219,17 @@ func testReach(t *testing.T, e *env) {
 	}
 	back := func(t *testing.T) {
 		t.Helper()
-		if err := install.Install(t.Context(), e.client, install.Options{WebhookURL: e.url, Now: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.probe.Check(t.Context(), e.client, e.url); err != nil {
+		e.install(t)
+		if err := reach.Check(t.Context(), e.client, e.url, reach.Kinds()...); err != nil {
 			t.Errorf("after installing the right address again: %v", err)
 		}
 	}
 	kept := createKept(t, e.about("clonesets"))
-	nowhere := install.Options{WebhookURL: strings.TrimRight(e.url, "0123456789") + strconv.Itoa(port), Now: time.Now()}
+	nowhere := install.Options{WebhookURL: strings.TrimRight(e.url, "0123456789") + strconv.Itoa(port)}
 	if err := install.Install(t.Context(), e.client, nowhere); err != nil {
 		t.Fatal(err)
 	}
-	err = e.probe.Check(t.Context(), e.client, nowhere.WebhookURL)
+	err = reach.Check(t.Context(), e.client, nowhere.WebhookURL, reach.Kinds()...)
 	if err == nil {
 		t.Fatal("an address where nobody listens was reached")
 	}
@@ -277,7 +275,7 @@ func testUninstall(t *testing.T, e *env) {
 	if got := e.about("clonesets").send(t, http.MethodPost, "v1alpha1", ns, "", cloneSet("v1alpha1", "api", ""), nil); got.err != nil {
 		t.Fatal(got.err)
 	}
-	options := install.Options{WebhookURL: e.url, Now: time.Now()}
+	options := install.Options{WebhookURL: e.url}
 	err := install.Uninstall(t.Context(), e.client, options)
 	if err == nil {
 		t.Fatal("uninstalled while sets exist")

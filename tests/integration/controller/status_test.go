@@ -16,8 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -42,20 +45,19 @@ func statusBecomes(n *environment.Namespace, name, what string, want v1beta1.Sta
 	return set
 }
 
-// verdict is what kstatus makes of an object of a kind it does not know: Failed, InProgress or Current.
+// verdict is what kstatus makes of the object: Failed, InProgress, Current or Terminating.
 func verdict(set *v1beta1.StatefulSet) string {
-	switch {
-	case set.DeletionTimestamp != nil:
-		return "Terminating"
-	case set.Status.ObservedGeneration != set.Generation:
-		return "InProgress"
-	case is(set, v1beta1.StatefulSetStalled, corev1.ConditionTrue):
-		return "Failed"
-	case is(set, v1beta1.StatefulSetReconciling, corev1.ConditionTrue):
-		return "InProgress"
-	default:
-		return "Current"
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
+	if err != nil {
+		return err.Error()
 	}
+	u := &unstructured.Unstructured{Object: object}
+	u.SetGroupVersionKind(v1beta1.GroupVersion().WithKind("StatefulSet"))
+	result, err := kstatus.Compute(u)
+	if err != nil {
+		return err.Error()
+	}
+	return result.Status.String()
 }
 
 func TestStatusCountsEveryPod(t *testing.T) {

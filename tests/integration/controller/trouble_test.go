@@ -60,6 +60,8 @@ func TestSetThatCannotBeDecodedIsContained(t *testing.T) {
 	if err := n.Operator.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// The operator has its certificate trusted again as soon as it sees the new configurations.
+	n.Eventually("the API server reaches the operator again", n.Operator.CheckReached)
 	n.Eventually("the set is stalled and says why", func(ctx context.Context) error {
 		set, err := stored(ctx, n, "broken")
 		if err != nil {

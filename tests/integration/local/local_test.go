@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -52,29 +54,44 @@ func start(t *testing.T, options operator.Options) *operator.Operator {
 	return operator.StartForTest(t, env.Cluster, options)
 }
 
-func TestRunRefusesAWebhookURLThatLeadsElsewhere(t *testing.T) {
+func TestAWebhookURLThatLeadsElsewhereIsFound(t *testing.T) {
 	port, err := env.Cluster.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The process listens at another port than it tells the API server to call.
-	o, err := operator.Start(t.Context(), env.Cluster, operator.Options{Name: "elsewhere", Args: []string{"--webhook-port=" + strconv.Itoa(port)}})
-	if err == nil {
-		_ = o.Stop()
-		t.Fatal("the operator runs although the API server cannot call its webhooks")
+	// The process listens at another port than the API server calls.
+	o := start(t, operator.Options{Name: "elsewhere", Args: []string{"--webhook-port=" + strconv.Itoa(port)}})
+	if err = o.CheckReached(t.Context()); err == nil {
+		t.Fatal("the API server is said to reach webhooks that it cannot call")
 	}
-	if o == nil {
-		t.Fatal(err)
-	}
-	for _, part := range []string{"the operator ended", "cannot reach the webhooks of this process", o.WebhookURL(), "WEBHOOK_URL", "run `install` again"} {
+	for _, part := range []string{"cannot reach the webhooks of this process", o.WebhookURL(), "WEBHOOK_URL", "run `make install` again"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error does not say %q: %v", part, err)
 		}
 	}
-	select {
-	case <-o.Done():
-	default:
-		t.Error("the process still runs")
+}
+
+// What `make run` does: the operator is started, and ended when the API server does not reach it.
+func TestMakeRunEndsWhenTheWebhooksAreNotReached(t *testing.T) {
+	right := start(t, operator.Options{Name: "reached"})
+	if err := right.CheckReached(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := right.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	port, err := env.Cluster.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "run", "../../cmd/dev", "run", "--webhook-url="+right.WebhookURL(), "--",
+		"--webhook-port="+strconv.Itoa(port), "--metrics-bind-address=0", "--health-probe-bind-address=0")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Cluster.AdminKubeconfig())
+	out, err := cmd.CombinedOutput()
+	if err == nil || ctx.Err() != nil || !strings.Contains(string(out), "cannot reach the webhooks of this process") {
+		t.Errorf("it ends with %v:\n%s", err, out)
 	}
 }
 
@@ -90,7 +107,7 @@ func TestRunSaysWhatIsMissingBeforeInstall(t *testing.T) {
 	if err == nil {
 		t.Fatal("the operator runs without being installed")
 	}
-	if !strings.Contains(err.Error(), "run `install` first") {
+	if !strings.Contains(err.Error(), "`make install` creates") {
 		t.Errorf("the error does not say to install first: %v", err)
 	}
 	if err := o.Install(t.Context()); err != nil {
@@ -124,7 +141,7 @@ spec:
 		t.Errorf("%v: %s", err, out)
 	}
 	if pods := n.Pods(); len(pods) > 0 || set.Status.ObservedGeneration > 0 {
-		t.Errorf("somebody looks after it: %v, %+v", environment.Names(pods), set.Status)
+		t.Errorf("a controller manages it: %v, %+v", environment.Names(pods), set.Status)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,7 +162,7 @@ func releases(t *testing.T) func() []time.Time {
 	}
 }
 
-// Workers change in the middle of a rollout: the process begins anew under its own ID, and the rollout goes on as if nothing had been.
+// Workers change in the middle of a rollout: the operator restarts within its process, and the rollout goes on as if nothing had been.
 func TestChangeInTheMiddleOfARollout(t *testing.T) {
 	const replicas = 40
 	o := start(t, operator.Options{Name: "rollout"})
@@ -207,7 +208,7 @@ func TestChangeInTheMiddleOfARollout(t *testing.T) {
 	default:
 	}
 	if starts := len(logged(t, o, `"msg":"Starting"`)); o.PID() != pid || starts != began+1 {
-		t.Errorf("process %d was %d, and began %d times, want %d", o.PID(), pid, starts, began+1)
+		t.Errorf("process %d was %d, and started %d times, want %d", o.PID(), pid, starts, began+1)
 	}
 	if lines := logged(t, o, `"msg":"Starting workers"`, `"controller":"statefulset-controller"`); len(lines) == 0 || !strings.Contains(lines[len(lines)-1], `"worker count":7`) {
 		t.Errorf("workers started: %s", lines)
@@ -356,25 +357,64 @@ func webhooks(t *testing.T) (names []string) {
 	return names
 }
 
-// atRest waits until the operator has given back what it holds only while there is work, and returns what it holds in bytes.
+// atRest returns what the operator holds in bytes when it has nothing to do: the least that is seen in ten seconds.
 func atRest(t *testing.T, o *operator.Operator) int64 {
 	t.Helper()
-	percent := ""
-	// Not more often: to serve its metrics is work, too.
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Second, time.Minute, false, func(ctx context.Context) (bool, error) {
-		text, err := o.Metrics(ctx)
-		_, percent, _ = strings.Cut(text, "\ngo_gc_gogc_percent ")
-		percent, _, _ = strings.Cut(percent, "\n")
-		return percent == "75", err
+	least, looks := int64(0), 0
+	err := wait.PollUntilContextTimeout(t.Context(), 500*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		usage, err := o.Usage()
+		if looks++; least == 0 || usage.RSS < least {
+			least = usage.RSS
+		}
+		return looks > 20, err
 	})
-	if err != nil {
-		t.Fatalf("the operator is not at rest, its heap may grow by %s %%: %v", percent, err)
-	}
-	usage, err := o.Usage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return usage.RSS
+	return least
+}
+
+// Managers that were replaced leave nothing behind: no memory, no goroutine.
+func TestRestartsLeaveNothingBehind(t *testing.T) {
+	const restarts = 20
+	o := start(t, operator.Options{Name: "restarts"})
+	s := scenario.Start(t, env, 100, limits.Rules{})
+	s.Done()
+	goroutines := func() (count int) {
+		t.Helper()
+		text, err := o.Metrics(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text) {
+			if text, found := strings.CutPrefix(line, "go_goroutines "); found {
+				if count, err = strconv.Atoi(strings.TrimSpace(text)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return count
+	}
+	var firstBytes int64
+	var firstCount int
+	for i := range restarts {
+		mustConfigure(t, s.Namespace, fmt.Sprintf("{workers: %d}", 4+i%2))
+		if i == 0 {
+			firstBytes, firstCount = atRest(t, o), goroutines()
+		}
+	}
+	lastBytes, lastCount := atRest(t, o), goroutines()
+	if began := len(logged(t, o, `"msg":"Restarting"`)); began < restarts {
+		t.Errorf("it restarted %d times, want %d", began, restarts)
+	}
+	t.Logf("measured: %.1f MiB resident at rest and %d goroutines after one restart, %.1f MiB and %d after %d", mib(firstBytes), firstCount, mib(lastBytes), lastCount, restarts)
+	if lastBytes > firstBytes*13/10 {
+		t.Errorf("%.1f MiB became %.1f MiB", mib(firstBytes), mib(lastBytes))
+	}
+	if lastCount > firstCount*12/10 {
+		t.Errorf("%d goroutines became %d", firstCount, lastCount)
+	}
+	s.Done()
 }
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
@@ -455,7 +495,7 @@ func TestWrongConfiguration(t *testing.T) {
 	}
 }
 
-// Of two replicas the standby begins anew first; the leader waits for it and then gives the lease to it.
+// Of two replicas the standby restarts first; the leader waits for it and then gives the lease to it.
 func TestStandbyFirst(t *testing.T) {
 	first := start(t, operator.Options{Name: "first"})
 	n := env.Namespace(t)
@@ -463,8 +503,8 @@ func TestStandbyFirst(t *testing.T) {
 	second := start(t, operator.Options{Name: "second"})
 	n.Eventually("both report", func(ctx context.Context) error { return reported(ctx, 2) })
 	pids := [2]int{first.PID(), second.PID()}
-	anew := func(o *operator.Operator) int { return len(logged(t, o, `"msg":"Beginning anew"`)) }
-	before := [2]int{anew(first), anew(second)}
+	restarted := func(o *operator.Operator) int { return len(logged(t, o, `"msg":"Restarting"`)) }
+	before := [2]int{restarted(first), restarted(second)}
 
 	changes := map[string]time.Time{} // when a replica was first seen with the new configuration
 	events, err := env.Client.Watch(t.Context(), &operatorv1alpha1.KruiseList{})
@@ -507,13 +547,13 @@ func TestStandbyFirst(t *testing.T) {
 	if order[0] == leader || order[1] != leader {
 		t.Errorf("the order was %v, the leader was %s", order, leader)
 	}
-	// Mostly the former standby. On a busy machine the leader can have begun anew before the standby tried for the lease again.
+	// Mostly the former standby. On a busy machine the leader can have restarted before the standby tried for the lease again.
 	n.Eventually("one of them leads", func(ctx context.Context) error { return reported(ctx, 2) })
 	if pids != [2]int{first.PID(), second.PID()} {
 		t.Errorf("the processes are %d and %d, were %v", first.PID(), second.PID(), pids)
 	}
-	if after := [2]int{anew(first), anew(second)}; after != [2]int{before[0] + 1, before[1] + 1} {
-		t.Errorf("they began anew %v times, before the change %v times", after, before)
+	if after := [2]int{restarted(first), restarted(second)}; after != [2]int{before[0] + 1, before[1] + 1} {
+		t.Errorf("they restarted %v times, before the change %v times", after, before)
 	}
 	t.Logf("measured: the leader had the new configuration %s after the standby", changes[order[1]].Sub(changes[order[0]]).Round(time.Millisecond))
 }
@@ -825,7 +865,7 @@ func TestCRDsThatComeLater(t *testing.T) {
 	t.Logf("measured: CRDs that were missing are taken up %s after they were installed", time.Since(began).Round(time.Millisecond))
 	for _, kind := range kruise.Status.Kinds {
 		if kind.Ready != metav1.ConditionTrue {
-			t.Errorf("%s is not looked after: %+v", kind.Kind, kind)
+			t.Errorf("%s is not managed: %+v", kind.Kind, kind)
 		}
 	}
 	if o.PID() != pid {

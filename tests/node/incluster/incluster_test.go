@@ -38,7 +38,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/platform/certs"
+	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/deploy"
@@ -406,7 +406,7 @@ func appliesAgain(t *testing.T, _ *environment.Namespace) {
 // one authority to another, in replicas that are exchanged one after the other, must not be felt either.
 func mounts(t *testing.T, n *environment.Namespace) {
 	service := "kruise-operator-manager-service." + namespace + ".svc"
-	bundle, err := certs.Issue(certs.Bundle{}, []string{service}, time.Now())
+	bundle, err := webhookserving.Issue(webhookserving.Bundle{}, []string{service}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +450,7 @@ spec:
 	}
 
 	// When it is made anew, nobody waits for a kubelet to bring it to the files, which may take two minutes.
-	if bundle, err = certs.Issue(certs.Bundle{}, []string{service}, time.Now()); err != nil {
+	if bundle, err = webhookserving.Issue(webhookserving.Bundle{}, []string{service}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	is.Data = map[string][]byte{"tls.crt": bundle.Cert, "tls.key": bundle.Key, "olmCAKey": bundle.CA}

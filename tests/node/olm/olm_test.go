@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -37,14 +36,16 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/kube/anchor"
+	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/deploy"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 	"github.com/kruise-operator/kruise-operator/tests/framework/olm"
 	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 const (
@@ -57,8 +58,8 @@ const (
 	// under the next number: an upgrade in which the version before knows what this tree knows.
 	to    = "v99.0.0"
 	again = "v99.0.1"
-	// repository is where the catalog says that the images are. The nodes get them from a registry on loopback.
-	repository = "registry.example.com/kruise-operator"
+	// pullFrom is where the catalog says that the images are. The nodes get them from a registry on loopback.
+	pullFrom = "registry.example.com/kruise-operator"
 	// utilImage and opmImage are what OLM unpacks bundles with.
 	utilImage = "registry.example.com/olm-util:v1"
 	opmImage  = "registry.example.com/opm:v1"
@@ -93,12 +94,7 @@ type story struct {
 
 // TestLifecycle is one story: each step finds what the one before it left.
 func TestLifecycle(t *testing.T) {
-	if unavailable != nil {
-		if os.Getenv(cluster.RequireVariable) != "" && runtime.GOOS == "linux" && os.Geteuid() == 0 {
-			t.Fatal(unavailable)
-		}
-		t.Skipf("skipped, %v", unavailable)
-	}
+	deploy.Need(t, unavailable)
 	t.Cleanup(func() {
 		if t.Failed() {
 			logManagers(t)
@@ -167,7 +163,7 @@ func (s *story) serveCatalog() {
 		return name + "@" + digest.String()
 	}
 	s.pushTools(push)
-	root, err := binaries.RepositoryRoot()
+	root, err := repository.Root()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -176,7 +172,7 @@ func (s *story) serveCatalog() {
 	previous := s.previous(root, bundle, network.PushIndex)
 	s.from = previous.Version
 	releases := packaging.Releases{Versions: []packaging.Version{previous}}
-	manager := push(repository+":"+to, images.Image{Programs: []images.Program{images.Manager(to)}, User: images.NonRoot})
+	manager := push(pullFrom+":"+to, images.Image{Programs: []images.Program{images.Manager(to)}, User: images.NonRoot})
 	for _, version := range []string{to, again} {
 		next := packaging.Version{Version: version, Channels: packaging.Channels(), Replaces: previous.Version, Image: manager}
 		b := packaging.Bundle{
@@ -190,7 +186,7 @@ func (s *story) serveCatalog() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		next.BundleImage = push(repository+"-bundle:"+version, content)
+		next.BundleImage = push(pullFrom+"-bundle:"+version, content)
 		releases.Versions = append(releases.Versions, next)
 		previous = next
 	}
@@ -206,9 +202,9 @@ func (s *story) serveCatalog() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	push(repository+"-catalog:latest", packed)
+	push(pullFrom+"-catalog:latest", packed)
 	began := time.Now()
-	if err := s.ServeCatalogImage(ctx, repository+"-catalog:latest"); err != nil {
+	if err := s.ServeCatalogImage(ctx, pullFrom+"-catalog:latest"); err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Logf("measured: OLM serves the catalog from its image: %.1f s", time.Since(began).Seconds())
@@ -229,7 +225,7 @@ func (s *story) previous(root string, bundle func(string) string, push func(cont
 	layouts := s.t.TempDir()
 	made, err := packaging.Release{
 		Root: root, Version: packaging.Version{Version: last.Version, Commit: last.Commit, Channels: last.Channels},
-		Repository: repository, Bundle: bundle(last.Version), Layouts: layouts, Progress: os.Stderr,
+		Repository: pullFrom, Bundle: bundle(last.Version), Layouts: layouts, Progress: os.Stderr,
 	}.Make(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
@@ -242,7 +238,7 @@ func (s *story) previous(root string, bundle func(string) string, push func(cont
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if err := push(s.t.Context(), repository+suffix+":"+last.Version, index); err != nil {
+		if err := push(s.t.Context(), pullFrom+suffix+":"+last.Version, index); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -600,10 +596,10 @@ func cloneSet(version string) *unstructured.Unstructured {
 }
 
 // sampleConfiguration makes a webhook configuration as later kinds will: on labeled pods, refusing them while nobody answers, owned
-// by the anchor alone.
+// by the installation owner alone.
 func (s *story) sampleConfiguration() {
 	s.t.Helper()
-	owner, err := anchor.Find(s.t.Context(), env.Client)
+	owner, err := installowner.Find(s.t.Context(), env.Client)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/platform/takeover"
+	"github.com/kruise-operator/kruise-operator/internal/takeover"
 	"github.com/kruise-operator/kruise-operator/tests/framework/olm"
 )
 

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 // BringUp lets a set create its pods and the cluster run them, until nothing is left to do. Step plans one pass and returns what the set is
 // after it. A set that is not up after that many passes is an error.
-func BringUp[W any](w *World[W], cluster Cluster, step func(*World[W]) (podset.Plan, W), passes int) error {
+func BringUp[W any](w *State[W], cluster Cluster, step func(*State[W]) (planning.Plan, W), passes int) error {
 	for range passes {
 		plan, after := step(w)
 		for _, action := range plan.Actions {
@@ -23,7 +23,7 @@ func BringUp[W any](w *World[W], cluster Cluster, step func(*World[W]) (podset.P
 		w.Set = after
 		moved := false
 		for _, pod := range slices.Clone(w.Pods) {
-			for _, move := range []Move{Start, BecomeReady, Sync, Rehook, Elapse} {
+			for _, move := range []Move{Start, BecomeReady, SyncReady, RestoreHook, PassTime} {
 				if Do(w, cluster, pod.Name, move) == nil {
 					moved = true
 					break

@@ -15,13 +15,13 @@ func Full() bool { return os.Getenv("EXPLORE") == "full" }
 
 // Size is how large the exploration of a case is.
 type Size struct {
-	// Least is how many worlds there are at least: fewer mean that the case does not explore what it says.
+	// Least is how many states there are at least: fewer mean that the case does not explore what it says.
 	Least int
 	// Large explorations take minutes and are for Full alone.
 	Large bool
 }
 
-// mostOfLarge is how many worlds a large exploration visits at most, so that all of them together end within two hours on one core. What
+// mostOfLarge is how many states a large exploration visits at most, so that all of them together end within two hours on one core. What
 // it cuts is said, and is no failure.
 const mostOfLarge = 500_000
 

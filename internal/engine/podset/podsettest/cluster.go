@@ -23,39 +23,42 @@ type Move string
 const (
 	// Start: the pod is scheduled and its containers run.
 	Start Move = "starts"
-	// Observe: the kubelet sees the present spec; the containers still are the old ones.
-	Observe Move = "is observed"
+	// ObserveSpec: the kubelet sees the present spec; the containers still are the old ones.
+	ObserveSpec Move = "is observed"
 	// Restart: containers whose image changed are replaced.
 	Restart Move = "restarts"
 	// BecomeReady: all containers are ready, and the pod with them if its gates allow it.
 	BecomeReady Move = "becomes ready"
-	// Sync: the kubelet computes the Ready condition from containers and gates.
-	Sync Move = "is synced"
-	// Vanish: a terminating pod without finalizers is gone.
-	Vanish Move = "is gone"
-	// Release: the user lets a pod go on that waits at a hook.
-	Release Move = "is released"
-	// Rehook: the user puts the hook back on a pod that waits for it.
-	Rehook Move = "is hooked"
-	// Elapse: time passes for this pod.
-	Elapse Move = "waits long enough"
-	// Collect: the garbage collector removes claims whose owner is gone.
-	Collect Move = "claims are collected"
+	// SyncReady: the kubelet computes the Ready condition from containers and gates.
+	SyncReady Move = "is synced"
+	// FinishDeletion: a terminating pod without finalizers is gone.
+	FinishDeletion Move = "is gone"
+	// ReleaseHook: the user lets a pod go on that waits at a hook.
+	ReleaseHook Move = "is released"
+	// RestoreHook: the user puts the hook back on a pod that waits for it.
+	RestoreHook Move = "is hooked"
+	// PassTime: time passes for this pod.
+	PassTime Move = "waits long enough"
+	// CollectClaims: the garbage collector removes claims whose owner is gone.
+	CollectClaims Move = "claims are collected"
 )
 
-// Moves that do harm. An exploration has a limited number of them.
+// Faults. An exploration has a limited number of them.
 const (
 	// Crash: all containers fail and run again, not ready.
 	Crash Move = "crashes"
-	// Kill: somebody else deletes the pod.
-	Kill Move = "is deleted by somebody"
+	// DeletePod: somebody else deletes the pod.
+	DeletePod Move = "is deleted by somebody"
 	// Evict: the node ends the pod; its phase is Failed.
 	Evict Move = "is evicted"
-	// Lose: the node does not answer; whether the pod is ready is unknown.
-	Lose Move = "is lost"
-	// Ask: the user asks the workload to delete the pod.
-	Ask Move = "is to be deleted"
+	// LoseContact: the node does not answer; whether the pod is ready is unknown.
+	LoseContact Move = "is lost"
+	// RequestDeletion: the user asks the workload to delete the pod.
+	RequestDeletion Move = "is to be deleted"
 )
+
+// anyNode is where pods run as long as nodes play no role.
+const anyNode = "node"
 
 // Cluster says how the cluster around the workload behaves.
 type Cluster struct {
@@ -67,6 +70,9 @@ type Cluster struct {
 	NeverReady []string
 	// NotPulled are images that no node can get.
 	NotPulled []string
+	// Nodes are the names of the nodes that there can be, sorted; a state says which of them there are. When omitted, nodes play no role: every
+	// pod runs on one that is always ready.
+	Nodes []string
 	// LeavesFailed says that the workload leaves failed pods to their garbage collector: at which revision they are does not matter.
 	LeavesFailed bool
 }
@@ -84,21 +90,21 @@ func (c Cluster) moves(pod *corev1.Pod) map[Move]*corev1.Pod {
 	hook := c.waitsAt(pod)
 	terminating := pod.DeletionTimestamp != nil
 	if terminating && len(pod.Finalizers) == 0 {
-		possible[Vanish] = nil
+		possible[FinishDeletion] = nil
 	}
-	try(Release, hook != nil && pod.Labels[shared.LabelLifecycleState] != string(shared.StateUpdated) && lifecycle.Hooked(hook, pod), func(p *corev1.Pod) { unhook(hook, p) })
-	try(Elapse, c.Clock && hasTime(pod), elapse)
+	try(ReleaseHook, hook != nil && pod.Labels[shared.LabelLifecycleState] != string(shared.StateUpdated) && lifecycle.Hooked(hook, pod), func(p *corev1.Pod) { unhook(hook, p) })
+	try(PassTime, c.Clock && hasTime(pod), elapse)
 	if terminating {
 		// Its finalizers may be those of a hook that nobody waits at any more.
-		try(Release, c.Hooks != nil && len(pod.Finalizers) > 0, func(p *corev1.Pod) { p.Finalizers = nil })
+		try(ReleaseHook, c.Hooks != nil && len(pod.Finalizers) > 0, func(p *corev1.Pod) { p.Finalizers = nil })
 		return possible
 	}
-	try(Rehook, c.rehooks(pod), c.putBack)
+	try(RestoreHook, c.rehooks(pod), c.putBack)
 
 	finished := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	started := len(pod.Status.ContainerStatuses) > 0
-	try(Kill, true, func(p *corev1.Pod) { *p = *deleted(p) })
-	try(Ask, pod.Labels[shared.LabelSpecifiedDelete] == "", func(p *corev1.Pod) { p.Labels[shared.LabelSpecifiedDelete] = "true" })
+	try(DeletePod, true, func(p *corev1.Pod) { *p = *deleted(p) })
+	try(RequestDeletion, pod.Labels[shared.LabelSpecifiedDelete] == "", func(p *corev1.Pod) { p.Labels[shared.LabelSpecifiedDelete] = "true" })
 	if finished {
 		return possible
 	}
@@ -108,23 +114,26 @@ func (c Cluster) moves(pod *corev1.Pod) map[Move]*corev1.Pod {
 		return possible
 	}
 	observed := pod.Status.ObservedGeneration == pod.Generation
-	try(Observe, !observed, func(p *corev1.Pod) { p.Status.ObservedGeneration = p.Generation })
+	try(ObserveSpec, !observed, func(p *corev1.Pod) { p.Status.ObservedGeneration = p.Generation })
 	try(Restart, observed && c.mustRestart(pod), c.restart)
 	try(BecomeReady, c.canBeReady(pod), becomeReady)
-	try(Sync, c.outOfSync(pod), syncReady)
+	try(SyncReady, c.outOfSync(pod), syncReady)
 	running := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
 	try(Crash, running, crash)
-	try(Lose, condition(pod, corev1.PodReady) == corev1.ConditionTrue, func(p *corev1.Pod) { setCondition(p, corev1.PodReady, corev1.ConditionUnknown) })
+	try(LoseContact, condition(pod, corev1.PodReady) == corev1.ConditionTrue, func(p *corev1.Pod) { setCondition(p, corev1.PodReady, corev1.ConditionUnknown) })
 	return possible
 }
 
-// Do makes a move happen to a pod of the world.
-func Do[W any](w *World[W], c Cluster, name string, move Move) error {
+// Do makes a move happen to a pod of the state, or to a node.
+func Do[W any](w *State[W], c Cluster, name string, move Move) error {
+	if move.isNodeFault() || move == RecoverNode {
+		return doNode(w, c, nodeMove{name, move})
+	}
 	pod := w.Pod(name)
 	if pod == nil {
 		return fmt.Errorf("pod %s %s, but there is none", name, move)
 	}
-	changed, can := c.moves(pod)[move]
+	changed, can := podMoves(c, w, pod)[move]
 	if !can {
 		return fmt.Errorf("%s cannot happen to: %s", move, Describe(pod))
 	}
@@ -136,13 +145,15 @@ func Do[W any](w *World[W], c Cluster, name string, move Move) error {
 	return nil
 }
 
-func (m Move) harmful() bool {
-	return m == Crash || m == Kill || m == Evict || m == Lose || m == Ask
+func (m Move) isFault() bool {
+	return m == Crash || m == DeletePod || m == Evict || m == LoseContact || m == RequestDeletion || m.isNodeFault()
 }
 
 func (c Cluster) start(pod *corev1.Pod) {
 	now := metav1.NewTime(Now())
-	pod.Spec.NodeName = "node"
+	if pod.Spec.NodeName == "" {
+		pod.Spec.NodeName = anyNode // the caller names another one where nodes play a role
+	}
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.StartTime = &now
 	pod.Status.ObservedGeneration = pod.Generation

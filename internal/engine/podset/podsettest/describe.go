@@ -13,6 +13,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
@@ -20,34 +21,38 @@ import (
 func UIDOf(pod string) types.UID { return types.UID("uid-" + pod) }
 
 // DescribeAction is an action in one line.
-func DescribeAction(a podset.Action) string {
+func DescribeAction(a planning.Action) string {
 	what := ""
-	switch a.Verb {
-	case podset.VerbCreate:
-		what = a.Pod.Name + " at " + shortRevision(a.Pod.Labels[shared.LabelControllerRevisionHash])
-		if state := a.Pod.Labels[shared.LabelLifecycleState]; state != "" && state != string(shared.StateNormal) {
+	switch a.Step {
+	case podset.StepCreate:
+		what = podset.PodOf(a).Name + " at " + shortRevision(podset.PodOf(a).Labels[shared.LabelControllerRevisionHash])
+		if state := podset.PodOf(a).Labels[shared.LabelLifecycleState]; state != "" && state != string(shared.StateNormal) {
 			what += ", " + state
 		}
-		for _, c := range a.Claims {
+		for _, c := range podset.ClaimsOf(a) {
 			what += ", claim " + c.Name
 		}
-	case podset.VerbEdit:
-		what = a.Pod.Name + ": " + describeEdit(a.Edit)
-	case podset.VerbDelete:
-		what = a.Pod.Name
+	case podset.StepEdit:
+		what = podset.PodOf(a).Name + ": " + describeEdit(podset.EditOf(a))
+	case podset.StepDelete:
+		what = podset.PodOf(a).Name
 		if a.ExactVersion {
 			what += " (as seen)"
 		}
-	case podset.VerbEditClaim:
-		what = a.Claim.Name + ": " + string(a.ClaimPatch)
-	case podset.VerbDeleteClaim:
-		what = a.Claim.Name
-	case podset.VerbCreateClaim:
-		for _, c := range a.Claims {
-			what += c.Name
-		}
+	case podset.StepEditClaim:
+		what = podset.ClaimOf(a).Name + ": " + string(claimPatch(a))
+	case podset.StepDeleteClaim:
+		what = podset.ClaimOf(a).Name
+	case podset.StepCreateClaim:
+		what = podset.ClaimOf(a).Name
 	}
-	return fmt.Sprintf("%s %s [%s]", a.Verb, what, a.Reason)
+	return fmt.Sprintf("%s %s [%s]", a.Step, what, a.Reason)
+}
+
+// claimPatch is the merge patch of an action of StepEditClaim.
+func claimPatch(a planning.Action) []byte {
+	patch, _ := a.Change.(planning.RawPatch)
+	return patch.Body
 }
 
 func shortRevision(name string) string { return name[strings.LastIndex(name, "-")+1:] }
@@ -97,7 +102,7 @@ func describeEdit(e edit.Edit) string {
 }
 
 // describePlan is a plan in one line for each action and note.
-func describePlan(plan podset.Plan) string {
+func describePlan(plan planning.Plan) string {
 	var lines []string
 	for _, a := range plan.Actions {
 		lines = append(lines, DescribeAction(a))

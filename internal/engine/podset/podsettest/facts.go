@@ -14,7 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Facts remembers what is derived of pods, which is most of the time of a step: an exploration meets the same few pods in all its worlds.
+// Facts remembers what is derived of pods, which is most of the time of a step: an exploration meets the same few pods in all its states.
 // The zero value is ready for use.
 type Facts[W comparable] struct {
 	mu    sync.RWMutex
@@ -27,8 +27,8 @@ type factsOf[W comparable] struct {
 	pod *corev1.Pod
 }
 
-// Of are the facts about the pods of the world. observe derives them; it must look at one pod at a time, which is checked now and then.
-func (f *Facts[W]) Of(w *World[W], observe func([]*corev1.Pod) []podset.Pod) []podset.Pod {
+// Of are the facts about the pods of the state. observe derives them; it must look at one pod at a time, which is checked now and then.
+func (f *Facts[W]) Of(w *State[W], observe func([]*corev1.Pod) []podset.Pod) []podset.Pod {
 	const often = 256
 	facts := make([]podset.Pod, 0, len(w.Pods))
 	f.mu.RLock()

@@ -10,24 +10,24 @@ import (
 	"testing"
 )
 
-// CompareWithPlain explores with and without reduction, and fails the test if not the same reduced worlds are reached.
+// CompareWithPlain explores with and without reduction, and fails the test if not the same reduced states are reached.
 func CompareWithPlain[W comparable](t testing.TB, e Exploration[W]) {
 	t.Helper()
-	e.Fingerprints = true
+	e.KeepFingerprints = true
 	reduced := e.Run()
 	e.Plain = true
 	plain := e.Run()
 	compare(t, plain, reduced)
-	if more := missing(reduced.Worlds, plain.Worlds); more > 0 {
-		t.Errorf("reduction makes up %d worlds that do not exist", more)
+	if more := missing(reduced.Fingerprints, plain.Fingerprints); more > 0 {
+		t.Errorf("reduction makes up %d states that do not exist", more)
 	}
 }
 
-// CompareWithNames explores with and without names that mean something, and fails the test if the first reaches worlds that the second does
+// CompareWithNames explores with and without names that mean something, and fails the test if the first reaches states that the second does
 // not. The second reaches more: it plans in every order of names, also in those that the names given to new pods do not come in.
 func CompareWithNames[W comparable](t testing.TB, e Exploration[W]) {
 	t.Helper()
-	e.Fingerprints = true
+	e.KeepFingerprints = true
 	anonymous := e.Run()
 	e.anonymous, e.Rename = e.Rename, nil
 	compare(t, e.Run(), anonymous)
@@ -39,34 +39,34 @@ func compare(t testing.TB, all, reduced Result) {
 	if all.Failure != "" || reduced.Failure != "" || all.Cut+reduced.Cut > 0 {
 		t.Errorf("all: %s\nreduced: %s", all.Failure, reduced.Failure)
 	}
-	if lost := missing(all.Worlds, reduced.Worlds); lost > 0 {
-		t.Errorf("of %d worlds %d are lost by reduction", len(all.Worlds), lost)
+	if lost := missing(all.Fingerprints, reduced.Fingerprints); lost > 0 {
+		t.Errorf("of %d states %d are lost by reduction", len(all.Fingerprints), lost)
 	}
 }
 
 func missing(from, in map[[16]byte]struct{}) int {
 	n := 0
-	for world := range from {
-		if _, found := in[world]; !found {
+	for state := range from {
+		if _, found := in[state]; !found {
 			n++
 		}
 	}
 	return n
 }
 
-// fingerprints are the hashes of all visited worlds once they are reduced, from what is in them: two explorations of one set can be compared.
+// fingerprints are the hashes of all visited states once they are reduced, from what is in them: two explorations of one set can be compared.
 func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {
 	rename := x.Rename
 	if x.anonymous != nil {
 		rename = x.anonymous
 	}
 	all := make(map[[16]byte]struct{}, len(x.nodes))
-	reduced := newAtlas(x.Cluster, true)
+	reduced := newCatalog(x.Cluster, true)
 	known := map[id]string{}
 	textOf := func(number id) string {
 		text, found := known[number]
 		if !found {
-			pod := reduced.settle(x.atlas.pods.get(number).DeepCopy())
+			pod := reduced.settle(x.catalog.pods.get(number).DeepCopy())
 			if rename != nil {
 				rename(pod, 0)
 			}
@@ -93,7 +93,7 @@ func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {
 				continue
 			}
 			text := textOf(number)
-			if marked != "" && marked == x.atlas.pods.get(number).Name {
+			if marked != "" && marked == x.catalog.pods.get(number).Name {
 				text += "marked"
 			}
 			parts = append(parts, text)
@@ -101,7 +101,15 @@ func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {
 		if rename != nil {
 			slices.Sort(parts)
 		}
-		for _, claim := range expand(x.atlas, s).Claims {
+		w := decode(x.catalog, s)
+		for _, node := range slices.Concat(w.Nodes, w.departed) {
+			data, err := node.Marshal()
+			if err != nil {
+				panic(fmt.Sprintf("encoding a node: %v", err))
+			}
+			parts = append(parts, string(data))
+		}
+		for _, claim := range w.Claims {
 			data, err := claim.Marshal()
 			if err != nil {
 				panic(fmt.Sprintf("encoding a claim: %v", err))

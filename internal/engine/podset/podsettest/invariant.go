@@ -14,15 +14,16 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // Event is one step of the controller: the whole plan, one action of it, or a part of an action.
 type Event[W any] struct {
 	// Before is what the planner saw, After what became of it.
-	Before, After *World[W]
+	Before, After *State[W]
 	// Actions are those that were carried out, at least in part.
-	Actions []podset.Action
+	Actions []planning.Action
 }
 
 // Invariant is something that every step of the controller has to respect.
@@ -98,7 +99,7 @@ func AtMostUnavailable[W any](bounds func(W) Bounds) Invariant[W] {
 // pods are all alike, any of them may go as long as enough are left.
 func AtLeastAvailable[W any](need func(W) int, minReady time.Duration) Invariant[W] {
 	return Invariant[W]{Name: "never fewer available than needed", Check: func(e Event[W]) error {
-		count := func(w *World[W]) int {
+		count := func(w *State[W]) int {
 			n := 0
 			for _, pod := range w.Pods {
 				if Available(pod, minReady) {
@@ -119,7 +120,7 @@ func AtLeastAvailable[W any](need func(W) int, minReady time.Duration) Invariant
 // that should go.
 func AtMostPods[W any](allowed func(W) int, stays func(W, *corev1.Pod) bool) Invariant[W] {
 	return Invariant[W]{Name: "never more pods than replicas and surge", Check: func(e Event[W]) error {
-		if !slices.ContainsFunc(e.Actions, func(a podset.Action) bool { return a.Verb == podset.VerbCreate }) {
+		if !slices.ContainsFunc(e.Actions, func(a planning.Action) bool { return a.Step == podset.StepCreate }) {
 			return nil
 		}
 		count := 0
@@ -135,12 +136,64 @@ func AtMostPods[W any](allowed func(W) int, stays func(W, *corev1.Pod) bool) Inv
 	}}
 }
 
+// AtMostOnePodPerSlot holds when no step creates a pod for a slot that has one already, more being allowed beside it during a surge. Pods that
+// are being deleted or have finished do not count. It is for workloads whose pods are not named after their slots.
+func AtMostOnePodPerSlot[W any](slotOf func(*corev1.Pod) planning.Slot, surge func(W) int) Invariant[W] {
+	return Invariant[W]{Name: "one pod for each slot", Check: func(e Event[W]) error {
+		count := map[planning.Slot]int{}
+		for _, pod := range e.After.Pods {
+			if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded {
+				count[slotOf(pod)]++
+			}
+		}
+		for _, a := range e.Actions {
+			if a.Step != podset.StepCreate {
+				continue
+			}
+			if slot := slotOf(podset.PodOf(a)); count[slot] > 1+surge(e.After.Set) {
+				return fmt.Errorf("pod %s is created, and slot %s has %d pods with it", podset.PodOf(a).Name, slot, count[slot])
+			}
+		}
+		return nil
+	}}
+}
+
+// AtMostUnavailableSlots holds when no step takes away the last available pod of a slot so that more than most of the wanted slots are without
+// one. It is AtMostUnavailable for slots that have two pods during a surge.
+func AtMostUnavailableSlots[W any](wanted func(*State[W]) []planning.Slot, slotOf func(*corev1.Pod) planning.Slot, most func(W) int, minReady time.Duration) Invariant[W] {
+	available := func(w *State[W]) map[planning.Slot]bool {
+		slots := map[planning.Slot]bool{}
+		for _, pod := range w.Pods {
+			if Available(pod, minReady) {
+				slots[slotOf(pod)] = true
+			}
+		}
+		return slots
+	}
+	return Invariant[W]{Name: "never more slots unavailable than allowed", Check: func(e Event[W]) error {
+		before, after := available(e.Before), available(e.After)
+		unavailable, taken := 0, 0
+		for _, slot := range wanted(e.Before) {
+			switch {
+			case !before[slot]:
+				unavailable++
+			case !after[slot]:
+				taken++
+			}
+		}
+		if allowed := most(e.Before.Set); taken > 0 && unavailable+taken > allowed {
+			return fmt.Errorf("%d slots taken away while %d were unavailable; %d are allowed", taken, unavailable, allowed)
+		}
+		return nil
+	}}
+}
+
 // OnlyWanted holds when no pod is created that the workload does not want: another ordinal than its own, or a reserved one.
 func OnlyWanted[W any](wanted func(W) []string) Invariant[W] {
 	return Invariant[W]{Name: "no pod is created that nobody wants", Check: func(e Event[W]) error {
 		for _, a := range e.Actions {
-			if a.Verb == podset.VerbCreate && !slices.Contains(wanted(e.Before.Set), a.Pod.Name) {
-				return fmt.Errorf("pod %s is created, wanted are %s", a.Pod.Name, strings.Join(wanted(e.Before.Set), ", "))
+			if a.Step == podset.StepCreate && !slices.Contains(wanted(e.Before.Set), podset.PodOf(a).Name) {
+				return fmt.Errorf("pod %s is created, wanted are %s", podset.PodOf(a).Name, strings.Join(wanted(e.Before.Set), ", "))
 			}
 		}
 		return nil
@@ -149,21 +202,21 @@ func OnlyWanted[W any](wanted func(W) []string) Invariant[W] {
 
 // PartitionHolds holds when pods that should stay at the old revision are neither moved to the new one nor created at it.
 // protected are their names with the revision that they stay at.
-func PartitionHolds[W any](protected func(*World[W]) map[string]string) Invariant[W] {
+func PartitionHolds[W any](protected func(*State[W]) map[string]string) Invariant[W] {
 	return Invariant[W]{Name: "the partition holds", Check: func(e Event[W]) error {
 		keeps := protected(e.Before)
 		for _, a := range e.Actions {
-			if a.Pod == nil || keeps[a.Pod.Name] == "" {
+			if podset.PodOf(a) == nil || keeps[podset.PodOf(a).Name] == "" {
 				continue
 			}
-			after := e.After.Pod(a.Pod.Name)
+			after := e.After.Pod(podset.PodOf(a).Name)
 			if after == nil {
 				continue
 			}
-			is, keep := after.Labels[shared.LabelControllerRevisionHash], keeps[a.Pod.Name]
-			was := a.Pod.Labels[shared.LabelControllerRevisionHash]
-			if a.Verb == podset.VerbCreate && is != keep || a.Verb == podset.VerbEdit && is != keep && is != was {
-				return fmt.Errorf("pod %s is moved to %s, it stays at %s", a.Pod.Name, is, keep)
+			is, keep := after.Labels[shared.LabelControllerRevisionHash], keeps[podset.PodOf(a).Name]
+			was := podset.PodOf(a).Labels[shared.LabelControllerRevisionHash]
+			if a.Step == podset.StepCreate && is != keep || a.Step == podset.StepEdit && is != keep && is != was {
+				return fmt.Errorf("pod %s is moved to %s, it stays at %s", podset.PodOf(a).Name, is, keep)
 			}
 		}
 		return nil
@@ -172,14 +225,14 @@ func PartitionHolds[W any](protected func(*World[W]) map[string]string) Invarian
 
 // NothingNeedless holds when no pod is deleted or gets another image that has no reason for it. needs says whether a pod has one:
 // it is at another revision than it should be, nobody wants it, it has failed, or its user asked for it.
-func NothingNeedless[W any](needs func(*World[W], *corev1.Pod) bool) Invariant[W] {
+func NothingNeedless[W any](needs func(*State[W], *corev1.Pod) bool) Invariant[W] {
 	return Invariant[W]{Name: "no pod is touched that needs no change", Check: func(e Event[W]) error {
 		for _, a := range e.Actions {
-			if a.Verb == podset.VerbDelete && !needs(e.Before, e.Before.Pod(a.Pod.Name)) {
-				return fmt.Errorf("pod %s is deleted (%s) without need", a.Pod.Name, a.Reason)
+			if a.Step == podset.StepDelete && !needs(e.Before, e.Before.Pod(podset.PodOf(a).Name)) {
+				return fmt.Errorf("pod %s is deleted (%s) without need", podset.PodOf(a).Name, a.Reason)
 			}
-			if a.Verb == podset.VerbEdit && a.Edit.Images != nil && serves(a.Pod) && !needs(e.Before, e.Before.Pod(a.Pod.Name)) {
-				return fmt.Errorf("pod %s is changed (%s) without need", a.Pod.Name, a.Reason)
+			if a.Step == podset.StepEdit && podset.EditOf(a).Images != nil && serves(podset.PodOf(a)) && !needs(e.Before, e.Before.Pod(podset.PodOf(a).Name)) {
+				return fmt.Errorf("pod %s is changed (%s) without need", podset.PodOf(a).Name, a.Reason)
 			}
 		}
 		return nil
@@ -189,15 +242,15 @@ func NothingNeedless[W any](needs func(*World[W], *corev1.Pod) bool) Invariant[W
 // OneActionEach holds when a plan has at most one action for each pod.
 func OneActionEach[W any]() Invariant[W] {
 	return Invariant[W]{Name: "one action for each pod", Check: func(e Event[W]) error {
-		seen := map[string]podset.Verb{}
+		seen := map[string]planning.Step{}
 		for _, a := range e.Actions {
-			if a.Verb != podset.VerbCreate && a.Verb != podset.VerbDelete && a.Verb != podset.VerbEdit {
+			if a.Step != podset.StepCreate && a.Step != podset.StepDelete && a.Step != podset.StepEdit {
 				continue
 			}
-			if verb, twice := seen[a.Pod.Name]; twice {
-				return fmt.Errorf("%s and %s for pod %s", verb, a.Verb, a.Pod.Name)
+			if verb, twice := seen[podset.PodOf(a).Name]; twice {
+				return fmt.Errorf("%s and %s for pod %s", verb, a.Step, podset.PodOf(a).Name)
 			}
-			seen[a.Pod.Name] = a.Verb
+			seen[podset.PodOf(a).Name] = a.Step
 		}
 		return nil
 	}}
@@ -211,12 +264,12 @@ func HooksHold[W any](hooks *shared.Lifecycle) Invariant[W] {
 		}
 		for _, a := range e.Actions {
 			switch {
-			case a.Verb == podset.VerbDelete && lifecycle.Hooked(hooks.PreDelete, e.Before.Pod(a.Pod.Name)):
-				return fmt.Errorf("pod %s is deleted, its preDelete hook is not released", a.Pod.Name)
+			case a.Step == podset.StepDelete && lifecycle.Hooked(hooks.PreDelete, e.Before.Pod(podset.PodOf(a).Name)):
+				return fmt.Errorf("pod %s is deleted, its preDelete hook is not released", podset.PodOf(a).Name)
 			// In the midst of an update the hook has been released once; a user who puts it back early does not stop it.
-			case a.Verb == podset.VerbEdit && a.Edit.Images != nil && lifecycle.StateOf(a.Pod) != shared.StateUpdating &&
-				lifecycle.Hooked(hooks.InPlaceUpdate, e.Before.Pod(a.Pod.Name)):
-				return fmt.Errorf("pod %s is changed, its inPlaceUpdate hook is not released", a.Pod.Name)
+			case a.Step == podset.StepEdit && podset.EditOf(a).Images != nil && lifecycle.StateOf(podset.PodOf(a)) != shared.StateUpdating &&
+				lifecycle.Hooked(hooks.InPlaceUpdate, e.Before.Pod(podset.PodOf(a).Name)):
+				return fmt.Errorf("pod %s is changed, its inPlaceUpdate hook is not released", podset.PodOf(a).Name)
 			}
 		}
 		return nil
@@ -224,16 +277,16 @@ func HooksHold[W any](hooks *shared.Lifecycle) Invariant[W] {
 }
 
 // NothingMoves holds when no pod that is to be left alone gets another revision or is deleted to get one. An update that is under way goes on.
-func NothingMoves[W any](alone func(*World[W], *corev1.Pod) bool) Invariant[W] {
+func NothingMoves[W any](alone func(*State[W], *corev1.Pod) bool) Invariant[W] {
 	return Invariant[W]{Name: "nothing moves that is to be left alone", Check: func(e Event[W]) error {
 		for _, a := range e.Actions {
-			if a.Verb != podset.VerbEdit && a.Verb != podset.VerbDelete || !alone(e.Before, a.Pod) {
+			if a.Step != podset.StepEdit && a.Step != podset.StepDelete || !alone(e.Before, podset.PodOf(a)) {
 				continue
 			}
-			after := e.After.Pod(a.Pod.Name)
+			after := e.After.Pod(podset.PodOf(a).Name)
 			const revision = shared.LabelControllerRevisionHash
-			if a.Verb == podset.VerbDelete || after != nil && after.Labels[revision] != a.Pod.Labels[revision] {
-				return fmt.Errorf("%s pod %s (%s)", a.Verb, a.Pod.Name, a.Reason)
+			if a.Step == podset.StepDelete || after != nil && after.Labels[revision] != podset.PodOf(a).Labels[revision] {
+				return fmt.Errorf("%s pod %s (%s)", a.Step, podset.PodOf(a).Name, a.Reason)
 			}
 		}
 		return nil
@@ -245,12 +298,12 @@ func NothingMoves[W any](alone func(*World[W], *corev1.Pod) bool) Invariant[W] {
 func GraceHolds[W any]() Invariant[W] {
 	return Invariant[W]{Name: "the grace period holds", Check: func(e Event[W]) error {
 		for _, a := range e.Actions {
-			if a.Verb != podset.VerbEdit || a.Edit.Images == nil {
+			if a.Step != podset.StepEdit || podset.EditOf(a).Images == nil {
 				continue
 			}
-			record := a.Pod.Annotations[shared.AnnotationInPlaceState]
-			if serves(a.Pod) || strings.Contains(record, Now().Format(time.RFC3339)) && a.Pod.Annotations[shared.AnnotationInPlaceGrace] != "" {
-				return fmt.Errorf("the image of pod %s changes (%s) before its grace period is over", a.Pod.Name, a.Reason)
+			record := podset.PodOf(a).Annotations[shared.AnnotationInPlaceState]
+			if serves(podset.PodOf(a)) || strings.Contains(record, Now().Format(time.RFC3339)) && podset.PodOf(a).Annotations[shared.AnnotationInPlaceGrace] != "" {
+				return fmt.Errorf("the image of pod %s changes (%s) before its grace period is over", podset.PodOf(a).Name, a.Reason)
 			}
 		}
 		return nil
@@ -259,25 +312,25 @@ func GraceHolds[W any]() Invariant[W] {
 
 // ClaimsStay holds when no claim is deleted that has a pod, and none is made to go with a pod that stays. podOf is the name of
 // the pod that a claim is for.
-func ClaimsStay[W any](podOf func(*corev1.PersistentVolumeClaim) string, stays func(*World[W], *corev1.Pod) bool) Invariant[W] {
+func ClaimsStay[W any](podOf func(*corev1.PersistentVolumeClaim) string, stays func(*State[W], *corev1.Pod) bool) Invariant[W] {
 	return Invariant[W]{Name: "claims stay as long as their pods", Check: func(e Event[W]) error {
 		for _, a := range e.Actions {
-			if a.Claim == nil {
+			if podset.ClaimOf(a) == nil {
 				continue
 			}
-			pod := e.Before.Pod(podOf(a.Claim))
-			if a.Verb == podset.VerbDeleteClaim && pod != nil {
-				return fmt.Errorf("claim %s is deleted, and pod %s has it", a.Claim.Name, pod.Name)
+			pod := e.Before.Pod(podOf(podset.ClaimOf(a)))
+			if a.Step == podset.StepDeleteClaim && pod != nil {
+				return fmt.Errorf("claim %s is deleted, and pod %s has it", podset.ClaimOf(a).Name, pod.Name)
 			}
-			after := e.After.Claim(a.Claim.Name)
+			after := e.After.Claim(podset.ClaimOf(a).Name)
 			if after == nil || pod == nil || pod.DeletionTimestamp != nil || !stays(e.Before, pod) {
 				continue
 			}
 			goes := func(claim *corev1.PersistentVolumeClaim) bool {
 				return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID })
 			}
-			if goes(after) && !goes(a.Claim) {
-				return fmt.Errorf("claim %s is to go with pod %s, which stays", a.Claim.Name, pod.Name)
+			if goes(after) && !goes(podset.ClaimOf(a)) {
+				return fmt.Errorf("claim %s is to go with pod %s, which stays", podset.ClaimOf(a).Name, pod.Name)
 			}
 		}
 		return nil

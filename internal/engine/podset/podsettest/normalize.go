@@ -16,7 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// normalize makes worlds that differ only in names that never repeat one world. It changes the pod that it is given.
+// normalize makes states that differ only in names that never repeat one state. It changes the pod that it is given.
 func (c Cluster) normalize(pod *corev1.Pod) *corev1.Pod {
 	if c.Clock {
 		elapseUnused(pod)

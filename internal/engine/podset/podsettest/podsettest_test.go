@@ -16,6 +16,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
@@ -49,10 +50,10 @@ func toyGate() edit.Edit {
 	return e
 }
 
-func (p toyPlanner) step(w *World[toy]) (podset.Plan, toy) {
-	var plan podset.Plan
-	act := func(verb podset.Verb, pod *corev1.Pod, e edit.Edit, reason string) {
-		plan.Actions = append(plan.Actions, podset.Action{Verb: verb, Pod: pod, Edit: e, Reason: reason})
+func (p toyPlanner) step(w *State[toy]) (planning.Plan, toy) {
+	var plan planning.Plan
+	act := func(step planning.Step, pod *corev1.Pod, e edit.Edit, reason string) {
+		plan.Actions = append(plan.Actions, planning.Action{Step: step, Object: pod, Change: e, Reason: reason})
 	}
 	replicas := w.Set.replicas
 	if p.createsTooMany {
@@ -66,7 +67,7 @@ func (p toyPlanner) step(w *World[toy]) (podset.Plan, toy) {
 			if p.forgetsConditions {
 				e = edit.Edit{}
 			}
-			act(podset.VerbCreate, toyPod(i, w.Set.version), e, "Missing")
+			act(podset.StepCreate, toyPod(i, w.Set.version), e, "Missing")
 		}
 		if pod == nil || !Available(pod, p.minReady) {
 			unavailable++
@@ -78,7 +79,7 @@ func (p toyPlanner) step(w *World[toy]) (podset.Plan, toy) {
 			pod.Labels["seen"] = "yes"
 		}
 		if !p.forgetsConditions && condition(pod, "ToyReady") != corev1.ConditionTrue && pod.DeletionTimestamp == nil {
-			act(podset.VerbEdit, pod, toyGate(), "Initialize")
+			act(podset.StepEdit, pod, toyGate(), "Initialize")
 			continue
 		}
 		if p.spins && pod.DeletionTimestamp == nil && serves(pod) {
@@ -88,7 +89,7 @@ func (p toyPlanner) step(w *World[toy]) (podset.Plan, toy) {
 				value = "b"
 			}
 			e.SetLabel("turn", value)
-			act(podset.VerbEdit, pod, e, "Spin")
+			act(podset.StepEdit, pod, e, "Spin")
 			continue
 		}
 		current := pod.Labels[shared.LabelControllerRevisionHash] == fmt.Sprintf("toy-v%d", w.Set.version)
@@ -102,9 +103,9 @@ func (p toyPlanner) step(w *World[toy]) (podset.Plan, toy) {
 			if Available(pod, p.minReady) {
 				unavailable++
 			}
-			act(podset.VerbDelete, pod, edit.Edit{}, "Outdated")
+			act(podset.StepDelete, pod, edit.Edit{}, "Outdated")
 			if p.movesTwice {
-				act(podset.VerbEdit, pod, toyGate(), "Again")
+				act(podset.StepEdit, pod, toyGate(), "Again")
 			}
 		}
 	}
@@ -120,11 +121,11 @@ func toyExploration(p toyPlanner) Exploration[toy] {
 		return names
 	}
 	return Exploration[toy]{
-		Start:   []*World[toy]{{Set: toy{version: 1, replicas: 2}}},
+		Start:   []*State[toy]{{Set: toy{version: 1, replicas: 2}}},
 		Step:    p.step,
 		Cluster: Cluster{Clock: p.minReady > 0, NeverReady: []string{"toy:2"}},
-		Harm:    []Move{Kill}, Budget: Budget{Harm: 1, Edits: 2},
-		Changes: func(w *World[toy]) []Change[toy] {
+		Faults:  []Move{DeletePod}, Budget: Budget{Faults: 1, Edits: 2},
+		Changes: func(w *State[toy]) []Change[toy] {
 			to := w.Set
 			to.version++
 			return []Change[toy]{{Name: "next version", To: to, Edit: true}}
@@ -133,15 +134,17 @@ func toyExploration(p toyPlanner) Exploration[toy] {
 			AtMostUnavailable(func(s toy) Bounds { return Bounds{Wanted: wanted(s), Max: 1, MinReady: p.minReady} }),
 			OnlyWanted(wanted),
 			OneActionEach[toy](),
-			NothingNeedless(func(w *World[toy], pod *corev1.Pod) bool {
+			NothingNeedless(func(w *State[toy], pod *corev1.Pod) bool {
 				return pod.Labels[shared.LabelControllerRevisionHash] != fmt.Sprintf("toy-v%d", w.Set.version)
 			}),
 		},
-		Goal: func(w *World[toy], plan podset.Plan) bool { return w.Set.version == 2 || toyGoal(w, p.minReady) == nil },
+		Goal: func(w *State[toy], plan planning.Plan) bool {
+			return w.Set.version == 2 || toyGoal(w, p.minReady) == nil
+		},
 	}
 }
 
-func toyGoal(w *World[toy], minReady time.Duration) error {
+func toyGoal(w *State[toy], minReady time.Duration) error {
 	if len(w.Pods) != int(w.Set.replicas) {
 		return fmt.Errorf("%d pods", len(w.Pods))
 	}
@@ -195,7 +198,7 @@ func TestExplorationSaysWhatWasCut(t *testing.T) {
 
 func TestExplorationAsksWhatIsLeftUndone(t *testing.T) {
 	e := toyExploration(toyPlanner{})
-	e.Resting = func(*World[toy]) error { return errors.New("something is left") }
+	e.Resting = func(*State[toy]) error { return errors.New("something is left") }
 	if result := e.Run(); !strings.Contains(result.Failure, "nothing is planned, but something is left") {
 		t.Errorf("got %s", result.Failure)
 	}
@@ -212,19 +215,19 @@ func TestExplorationIsTheSameEachTime(t *testing.T) {
 
 func TestNamesThatMeanNothing(t *testing.T) {
 	// A set whose pods mean nothing: any name will do, so the planner creates the first free one.
-	step := func(w *World[toy]) (podset.Plan, toy) {
-		var plan podset.Plan
+	step := func(w *State[toy]) (planning.Plan, toy) {
+		var plan planning.Plan
 		for i := int8(0); len(w.Pods)+len(plan.Actions) < int(w.Set.replicas); i++ {
 			if pod := toyPod(i, 1); w.Pod(pod.Name) == nil {
 				pod.Spec.ReadinessGates = nil
-				plan.Actions = append(plan.Actions, podset.Action{Verb: podset.VerbCreate, Pod: pod})
+				plan.Actions = append(plan.Actions, planning.Action{Step: podset.StepCreate, Object: pod})
 			}
 		}
 		return plan, w.Set
 	}
 	e := Exploration[toy]{
-		Start: []*World[toy]{{Set: toy{version: 1, replicas: 3}}}, Step: step, Harm: []Move{Kill, Crash}, Budget: Budget{Harm: 2},
-		Goal: func(w *World[toy], _ podset.Plan) bool { return toyGoal(w, 0) == nil },
+		Start: []*State[toy]{{Set: toy{version: 1, replicas: 3}}}, Step: step, Faults: []Move{DeletePod, Crash}, Budget: Budget{Faults: 2},
+		Goal: func(w *State[toy], _ planning.Plan) bool { return toyGoal(w, 0) == nil },
 	}
 	all := e.Run()
 	e.Rename = func(pod *corev1.Pod, i int) {
@@ -252,25 +255,25 @@ func TestReductionLosesNothing(t *testing.T) {
 	CompareWithPlain(t, toyExploration(toyPlanner{minReady: time.Minute}))
 }
 
-// TestComparingFindsLosses compares explorations one of which has less harm: worlds are missing.
+// TestComparingFindsLosses compares explorations one of which has fewer faults: states are missing.
 func TestComparingFindsLosses(t *testing.T) {
 	all, fewer := toyExploration(toyPlanner{}), toyExploration(toyPlanner{})
-	fewer.Budget.Harm = 0
-	all.Fingerprints, fewer.Fingerprints = true, true
+	fewer.Budget.Faults = 0
+	all.KeepFingerprints, fewer.KeepFingerprints = true, true
 	a, b := all.Run(), fewer.Run()
-	if lost, more := missing(a.Worlds, b.Worlds), missing(b.Worlds, a.Worlds); lost == 0 || more > 0 {
-		t.Errorf("%d worlds are missing without harm, %d are new", lost, more)
+	if lost, more := missing(a.Fingerprints, b.Fingerprints), missing(b.Fingerprints, a.Fingerprints); lost == 0 || more > 0 {
+		t.Errorf("%d states are missing without faults, %d are new", lost, more)
 	}
 }
 
 func TestBudgetMatters(t *testing.T) {
 	last := 0
-	for harm := range int8(3) {
+	for n := range int8(3) {
 		e := toyExploration(toyPlanner{})
-		e.Budget.Harm = harm
+		e.Budget.Faults = n
 		result := e.Run()
 		if result.Failure != "" || result.States <= last {
-			t.Errorf("harm %d: %s %s", harm, result, result.Failure)
+			t.Errorf("%d faults: %s %s", n, result, result.Failure)
 		}
 		last = result.States
 	}
@@ -310,12 +313,12 @@ func TestNextOrderVisitsEachOnce(t *testing.T) {
 func toyStory(p toyPlanner) Story[toy] {
 	e := toyExploration(p)
 	return Story[toy]{
-		Name: "replaces two pods one by one", Start: &World[toy]{Set: toy{version: 1, replicas: 2}}, Step: p.step, Cluster: e.Cluster, Always: e.Always,
+		Name: "replaces two pods one by one", Start: &State[toy]{Set: toy{version: 1, replicas: 2}}, Step: p.step, Cluster: e.Cluster, Always: e.Always,
 		Acts: []Act[toy]{
-			{Name: "the next version", Do: func(w *World[toy]) error { w.Set.version = 3; return nil }},
-			{Name: "a pod is deleted by hand", Do: func(w *World[toy]) error { return Do(w, e.Cluster, "toy-0", Kill) }},
+			{Name: "the next version", Do: func(w *State[toy]) error { w.Set.version = 3; return nil }},
+			{Name: "a pod is deleted by hand", Do: func(w *State[toy]) error { return Do(w, e.Cluster, "toy-0", DeletePod) }},
 		},
-		End: func(w *World[toy]) error { return toyGoal(w, p.minReady) },
+		End: func(w *State[toy]) error { return toyGoal(w, p.minReady) },
 	}
 }
 
@@ -324,13 +327,13 @@ func TestStory(t *testing.T) {
 }
 
 func TestStoryFindsMistakes(t *testing.T) {
-	if text, err := toyStory(toyPlanner{takesAll: true}).tell(); err == nil || !strings.Contains(err.Error(), "never more unavailable") {
+	if text, err := toyStory(toyPlanner{takesAll: true}).run(); err == nil || !strings.Contains(err.Error(), "never more unavailable") {
 		t.Errorf("got %v\n%s", err, text)
 	}
-	if _, err := toyStory(toyPlanner{spins: true}).tell(); !errors.Is(err, errRestless) {
+	if _, err := toyStory(toyPlanner{spins: true}).run(); !errors.Is(err, errNoRest) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := toyStory(toyPlanner{neverRechecks: true, minReady: time.Minute}).tell(); err == nil {
+	if _, err := toyStory(toyPlanner{neverRechecks: true, minReady: time.Minute}).run(); err == nil {
 		t.Error("nobody looked again, and all is well")
 	}
 }

@@ -18,7 +18,7 @@ import (
 // reduce leaves out of a pod what no decision can depend on, neither now nor after anything that can still happen to the pod. It
 // changes the pod that it is given.
 //
-// It is sound as long as a world and the reduced world lead to the same reduced worlds, by the same steps. For every part there is a
+// It is sound as long as a state and the reduced state lead to the same reduced states, by the same steps. For every part there is a
 // reason below; that they hold for the real planners is shown by exploring small sets with and without reduction, and comparing.
 func (c Cluster) reduce(pod *corev1.Pod) *corev1.Pod {
 	if pod.DeletionTimestamp != nil {
@@ -66,6 +66,12 @@ func (c Cluster) reduceTerminating(pod *corev1.Pod) *corev1.Pod {
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
+	if len(c.Nodes) > 0 { // where it runs says who it is, and whether its deletion comes to an end
+		kept.Spec.NodeName, kept.Spec.Affinity = pod.Spec.NodeName, pod.Spec.Affinity
+		if pod.Status.Phase == corev1.PodFailed {
+			kept.Status.Phase = corev1.PodFailed
+		}
+	}
 	kept.Labels[shared.LabelLifecycleState] = string(shared.StateNormal)
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, shared.GateInPlaceUpdateReady, corev1.PodReady} {
 		kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{
@@ -103,7 +109,11 @@ func (c Cluster) reduceFailed(pod *corev1.Pod) *corev1.Pod {
 	if c.LeavesFailed {
 		delete(pod.Labels, shared.LabelControllerRevisionHash)
 		delete(pod.Labels, shared.LabelPodTemplateHash)
+		node := pod.Spec.NodeName
 		pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{Phase: corev1.PodFailed}
+		if len(c.Nodes) > 0 {
+			pod.Spec.NodeName = node
+		}
 	}
 	pod.Status.ContainerStatuses = nil
 	pod.Status.ObservedGeneration, pod.Generation = 1, 1

@@ -14,69 +14,70 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Apply carries out one action on the world, as executor and API server do. An error is something that a planner that saw this
-// world must not ask for.
-func Apply[W any](w *World[W], action podset.Action) error {
-	switch action.Verb {
-	case podset.VerbCreate:
+// Apply carries out one action on the state, as executor and API server do. An error is something that a planner that saw this
+// state must not ask for.
+func Apply[W any](w *State[W], action planning.Action) error {
+	switch action.Step {
+	case podset.StepCreate:
 		return createPod(w, action)
-	case podset.VerbDelete:
-		pod := w.Pod(action.Pod.Name)
+	case podset.StepDelete:
+		pod := w.Pod(podset.PodOf(action).Name)
 		if pod == nil {
-			return fmt.Errorf("deleting pod %s, which does not exist", action.Pod.Name)
+			return fmt.Errorf("deleting pod %s, which does not exist", podset.PodOf(action).Name)
 		}
 		if pod.DeletionTimestamp != nil {
 			return fmt.Errorf("deleting pod %s, which is being deleted already", pod.Name)
 		}
 		w.put(deleted(pod))
 		return nil
-	case podset.VerbEdit:
-		return editPod(w, action.Pod.Name, action.Edit)
-	case podset.VerbCreateClaim:
-		for _, claim := range action.Claims {
+	case podset.StepEdit:
+		return editPod(w, podset.PodOf(action).Name, podset.EditOf(action))
+	case podset.StepCreateClaim:
+		for _, claim := range podset.ClaimsOf(action) {
 			if w.Claim(claim.Name) != nil {
 				return fmt.Errorf("creating claim %s, which exists", claim.Name)
 			}
 		}
-		createClaims(w, action.Claims)
+		createClaims(w, podset.ClaimsOf(action))
 		return nil
-	case podset.VerbEditClaim:
+	case podset.StepEditClaim:
 		return editClaim(w, action)
-	case podset.VerbDeleteClaim:
-		if w.Claim(action.Claim.Name) == nil {
-			return fmt.Errorf("deleting claim %s, which does not exist", action.Claim.Name)
+	case podset.StepDeleteClaim:
+		if w.Claim(podset.ClaimOf(action).Name) == nil {
+			return fmt.Errorf("deleting claim %s, which does not exist", podset.ClaimOf(action).Name)
 		}
-		w.Claims = slices.DeleteFunc(w.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == action.Claim.Name })
+		w.Claims = slices.DeleteFunc(w.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == podset.ClaimOf(action).Name })
 		return nil
 	default:
-		return fmt.Errorf("unknown verb %q", action.Verb)
+		return fmt.Errorf("unknown step %q", action.Step)
 	}
 }
 
 // Halves are what of an action is carried out when the controller dies between its requests, each as an action of its own.
-func Halves(action podset.Action) []podset.Action {
+func Halves(action planning.Action) []planning.Action {
 	switch {
-	case action.Verb == podset.VerbCreate:
+	case action.Step == podset.StepCreate:
 		bare := action
-		bare.Edit = edit.Edit{}
-		halves := []podset.Action{bare}
-		if len(action.Claims) > 0 {
-			halves = append(halves, podset.Action{Verb: podset.VerbCreateClaim, Slot: action.Slot, Claims: action.Claims[:1], Reason: action.Reason})
+		bare.Change = edit.Edit{}
+		halves := []planning.Action{bare}
+		if len(action.Before) > 0 {
+			halves = append(halves, action.Before[0])
 		}
 		return halves
-	case action.Verb == podset.VerbEdit && len(action.Edit.Requests(action.Pod)) > 1:
-		var halves []podset.Action
-		conditions := edit.Edit{Conditions: action.Edit.Conditions, Fresh: action.Edit.Fresh}
-		resources := edit.Edit{Conditions: action.Edit.Conditions, Resources: action.Edit.Resources, Fresh: action.Edit.Fresh}
+	case action.Step == podset.StepEdit && len(podset.EditOf(action).Requests(podset.PodOf(action))) > 1:
+		var halves []planning.Action
+		conditions := edit.Edit{Conditions: podset.EditOf(action).Conditions, Fresh: podset.EditOf(action).Fresh}
+		resources := edit.Edit{Conditions: podset.EditOf(action).Conditions, Resources: podset.EditOf(action).Resources, Fresh: podset.EditOf(action).Fresh}
 		for _, first := range []edit.Edit{conditions, resources} {
-			if first.IsZero() || len(first.Requests(action.Pod)) == len(action.Edit.Requests(action.Pod)) {
+			if first.IsZero() || len(first.Requests(podset.PodOf(action))) == len(podset.EditOf(action).Requests(podset.PodOf(action))) {
 				continue
 			}
 			half := action
-			half.Edit = first
+			half.Change = first
 			halves = append(halves, half)
 		}
 		return halves
@@ -85,22 +86,22 @@ func Halves(action podset.Action) []podset.Action {
 	}
 }
 
-func createPod[W any](w *World[W], action podset.Action) error {
-	name := action.Pod.Name
+func createPod[W any](w *State[W], action planning.Action) error {
+	name := podset.PodOf(action).Name
 	if w.Pod(name) != nil {
 		return fmt.Errorf("creating pod %s, which exists", name)
 	}
-	createClaims(w, action.Claims)
-	pod := action.Pod.DeepCopy()
+	createClaims(w, podset.ClaimsOf(action))
+	pod := podset.PodOf(action).DeepCopy()
 	pod.UID = UIDOf(name)
 	pod.Generation = 1
 	pod.CreationTimestamp = metav1.NewTime(Now())
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	w.put(action.Edit.Apply(pod))
+	w.put(podset.EditOf(action).Apply(pod))
 	return nil
 }
 
-func createClaims[W any](w *World[W], claims []*corev1.PersistentVolumeClaim) {
+func createClaims[W any](w *State[W], claims []*corev1.PersistentVolumeClaim) {
 	for _, claim := range claims {
 		if w.Claim(claim.Name) != nil {
 			continue
@@ -119,7 +120,7 @@ func deleted(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-func editPod[W any](w *World[W], name string, e edit.Edit) error {
+func editPod[W any](w *State[W], name string, e edit.Edit) error {
 	pod := w.Pod(name)
 	if pod == nil {
 		return fmt.Errorf("editing pod %s, which does not exist", name)
@@ -131,16 +132,16 @@ func editPod[W any](w *World[W], name string, e edit.Edit) error {
 	return nil
 }
 
-func editClaim[W any](w *World[W], action podset.Action) error {
-	claim := w.Claim(action.Claim.Name)
+func editClaim[W any](w *State[W], action planning.Action) error {
+	claim := w.Claim(podset.ClaimOf(action).Name)
 	if claim == nil {
-		return fmt.Errorf("editing claim %s, which does not exist", action.Claim.Name)
+		return fmt.Errorf("editing claim %s, which does not exist", podset.ClaimOf(action).Name)
 	}
 	before, err := json.Marshal(claim)
 	if err != nil {
 		return fmt.Errorf("encoding claim %s: %w", claim.Name, err)
 	}
-	after, err := jsonpatch.MergePatch(before, action.ClaimPatch)
+	after, err := jsonpatch.MergePatch(before, claimPatch(action))
 	if err != nil {
 		return fmt.Errorf("patching claim %s: %w", claim.Name, err)
 	}
@@ -153,7 +154,7 @@ func editClaim[W any](w *World[W], action podset.Action) error {
 }
 
 // orphaned says that the claim has an owner that no longer exists, and none that does: the garbage collector removes it.
-func orphaned[W any](w *World[W], claim *corev1.PersistentVolumeClaim) bool {
+func orphaned[W any](w *State[W], claim *corev1.PersistentVolumeClaim) bool {
 	gone := false
 	for _, owner := range claim.OwnerReferences {
 		exists := owner.Kind != "Pod" || slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool { return p.UID == owner.UID })

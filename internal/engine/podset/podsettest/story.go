@@ -18,45 +18,45 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 // Story is one rollout, or some other course of events, told from beginning to end.
 type Story[W comparable] struct {
 	// Name says what happens, in a few words; the golden file is called after it.
 	Name string
-	// Start is the world at the beginning.
-	Start *World[W]
+	// Start is the state at the beginning.
+	Start *State[W]
 	// Step is the planner under test.
 	Step Step[W]
 	// Cluster is what happens around it.
 	Cluster Cluster
-	// Acts happen one after the other, each when the world has come to rest after the one before.
+	// Acts happen one after the other, each when the state has come to rest after the one before.
 	Acts []Act[W]
 	// Always holds in every step of the controller.
 	Always []Invariant[W]
-	// End says what is wrong with the world when it rests after the last act; nil if it is as it should be.
-	End func(*World[W]) error
+	// End says what is wrong with the state when it rests after the last act; nil if it is as it should be.
+	End func(*State[W]) error
 }
 
 // Act is something that happens from outside.
 type Act[W any] struct {
 	Name string
-	// Do changes the world. Do, SetLabel and the like help.
-	Do func(*World[W]) error
+	// Do changes the state. Do, SetLabel and the like help.
+	Do func(*State[W]) error
 }
 
 // Run tells the story in fixed order and compares it with testdata/<name>.golden (written with the flag -update), and then in
 // seeds random orders, of which only invariants and the end are checked.
 func Run[W comparable](t *testing.T, story Story[W], seeds int) {
 	t.Helper()
-	text, err := story.tell()
+	text, err := story.run()
 	if err != nil {
 		t.Errorf("%s\n%v", text, err)
 	}
-	compareGolden(t, story.Name, text)
+	CompareGolden(t, strings.ReplaceAll(strings.ReplaceAll(story.Name, ",", ""), " ", "-"), text)
 	for seed := range seeds {
-		if err := story.wander(rand.New(rand.NewSource(int64(seed)))); err != nil { //nolint:gosec // an order that can be repeated
+		if err := story.runInRandomOrder(rand.New(rand.NewSource(int64(seed)))); err != nil { //nolint:gosec // an order that can be repeated
 			t.Errorf("in random order, seed %d: %v", seed, err)
 			return
 		}
@@ -66,20 +66,20 @@ func Run[W comparable](t *testing.T, story Story[W], seeds int) {
 //nolint:gochecknoglobals // a flag of a test has to be there before the arguments are read
 var update = flag.Bool("update", false, "write the golden files of stories")
 
-// patience is how many steps a story may take between two acts.
-const patience = 2000
+// maxSteps is how many steps a story may take between two acts.
+const maxSteps = 2000
 
-var errRestless = errors.New("the world does not come to rest")
+var errNoRest = errors.New("the state does not come to rest")
 
 // tell tells the story in fixed order: a pass of the controller, then one move on each pod, and so on. Time passes only when
 // nothing else happens and the controller asked to look again.
-func (s Story[W]) tell() (string, error) {
+func (s Story[W]) run() (string, error) {
 	var text strings.Builder
 	w := s.normalized()
 	fmt.Fprintf(&text, "# %s\n\n%s\n", s.Name, indent(w.String()))
 	last := ""
 	rest := func() error {
-		for range patience {
+		for range maxSteps {
 			plan, err := s.pass(w)
 			if now := describePlan(plan); len(plan.Actions) > 0 || now != last && now != "nothing" {
 				fmt.Fprintf(&text, "plan    %s\n", now)
@@ -90,12 +90,12 @@ func (s Story[W]) tell() (string, error) {
 			}
 			moved := s.tick(w, &text)
 			if !moved && len(plan.Actions) == 0 {
-				if plan.RecheckAfter == 0 || !s.waitAll(w, Elapse, &text) {
+				if plan.RecheckAfter == 0 || !s.waitAll(w, PassTime, &text) {
 					return nil
 				}
 			}
 		}
-		return errRestless
+		return errNoRest
 	}
 	if err := rest(); err != nil {
 		return text.String(), err
@@ -115,7 +115,7 @@ func (s Story[W]) tell() (string, error) {
 }
 
 // normalized is a copy of the start whose pods are as a cluster keeps them.
-func (s Story[W]) normalized() *World[W] {
+func (s Story[W]) normalized() *State[W] {
 	w := s.Start.clone()
 	for i, p := range w.Pods {
 		w.Pods[i] = s.Cluster.normalize(p.DeepCopy())
@@ -124,13 +124,13 @@ func (s Story[W]) normalized() *World[W] {
 }
 
 // pass plans and carries out the whole plan.
-func (s Story[W]) pass(w *World[W]) (podset.Plan, error) {
+func (s Story[W]) pass(w *State[W]) (planning.Plan, error) {
 	plan, after := s.Step(w)
 	return plan, s.apply(w, plan.Actions, &after)
 }
 
 // apply carries out actions and checks the invariants. after is the workload with its new status; nil leaves it.
-func (s Story[W]) apply(w *World[W], actions []podset.Action, after *W) error {
+func (s Story[W]) apply(w *State[W], actions []planning.Action, after *W) error {
 	before := w.clone()
 	for _, action := range actions {
 		if err := Apply(w, action); err != nil {
@@ -157,11 +157,11 @@ func (s Story[W]) apply(w *World[W], actions []podset.Action, after *W) error {
 }
 
 // tick lets one thing happen to every pod.
-func (s Story[W]) tick(w *World[W], text *strings.Builder) bool {
+func (s Story[W]) tick(w *State[W], text *strings.Builder) bool {
 	moved := false
 	for _, pod := range slices.Clone(w.Pods) {
-		for _, move := range slices.Sorted(maps.Keys(s.Cluster.moves(pod))) {
-			if move.harmful() || move == Elapse {
+		for _, move := range slices.Sorted(maps.Keys(podMoves(s.Cluster, w, pod))) {
+			if move.isFault() || move == PassTime {
 				continue
 			}
 			if err := Do(w, s.Cluster, pod.Name, move); err != nil {
@@ -170,6 +170,12 @@ func (s Story[W]) tick(w *World[W], text *strings.Builder) bool {
 			moved = true
 			fmt.Fprintf(text, "        %s %s\n", pod.Name, move)
 			break
+		}
+	}
+	for _, m := range nodeMoves(s.Cluster, w) {
+		if !m.move.isFault() && doNode(w, s.Cluster, m) == nil {
+			moved = true
+			fmt.Fprintf(text, "        node %s %s\n", m.node, m.move)
 		}
 	}
 	for _, claim := range slices.Clone(w.Claims) {
@@ -183,7 +189,7 @@ func (s Story[W]) tick(w *World[W], text *strings.Builder) bool {
 }
 
 // waitAll makes one move happen to all pods.
-func (s Story[W]) waitAll(w *World[W], move Move, text *strings.Builder) bool {
+func (s Story[W]) waitAll(w *State[W], move Move, text *strings.Builder) bool {
 	moved := false
 	for _, pod := range slices.Clone(w.Pods) {
 		moved = Do(w, s.Cluster, pod.Name, move) == nil || moved
@@ -194,11 +200,11 @@ func (s Story[W]) waitAll(w *World[W], move Move, text *strings.Builder) bool {
 	return moved
 }
 
-// wander lets everything happen in random order: passes, single actions of a plan, and moves.
-func (s Story[W]) wander(random *rand.Rand) error {
+// runInRandomOrder lets everything happen in random order: passes, single actions of a plan, and moves.
+func (s Story[W]) runInRandomOrder(random *rand.Rand) error {
 	w := s.normalized()
 	rest := func() error {
-		for range patience {
+		for range maxSteps {
 			plan, after := s.Step(w)
 			type option func() error
 			var options []option
@@ -206,13 +212,18 @@ func (s Story[W]) wander(random *rand.Rand) error {
 				options = append(options, func() error { return s.apply(w, plan.Actions, &after) })
 			}
 			for _, action := range plan.Actions {
-				options = append(options, func() error { return s.apply(w, []podset.Action{action}, nil) })
+				options = append(options, func() error { return s.apply(w, []planning.Action{action}, nil) })
 			}
 			for _, pod := range w.Pods {
-				for _, move := range slices.Sorted(maps.Keys(s.Cluster.moves(pod))) {
-					if !move.harmful() && (move != Elapse || plan.RecheckAfter > 0) {
+				for _, move := range slices.Sorted(maps.Keys(podMoves(s.Cluster, w, pod))) {
+					if !move.isFault() && (move != PassTime || plan.RecheckAfter > 0) {
 						options = append(options, func() error { return Do(w, s.Cluster, pod.Name, move) })
 					}
+				}
+			}
+			for _, m := range nodeMoves(s.Cluster, w) {
+				if !m.move.isFault() {
+					options = append(options, func() error { return doNode(w, s.Cluster, m) })
 				}
 			}
 			for _, claim := range w.Claims {
@@ -230,7 +241,7 @@ func (s Story[W]) wander(random *rand.Rand) error {
 				return fmt.Errorf("%w\nin\n%s", err, indent(w.String()))
 			}
 		}
-		return fmt.Errorf("%w:\n%s", errRestless, indent(w.String()))
+		return fmt.Errorf("%w:\n%s", errNoRest, indent(w.String()))
 	}
 	if err := rest(); err != nil {
 		return err
@@ -249,10 +260,10 @@ func (s Story[W]) wander(random *rand.Rand) error {
 	return nil
 }
 
-// compareGolden compares with the golden file, or writes it when the test runs with -update.
-func compareGolden(t *testing.T, name, got string) {
+// CompareGolden compares with testdata/<name>.golden, or writes that file when the test runs with -update.
+func CompareGolden(t testing.TB, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "-")+".golden")
+	file := filepath.Join("testdata", name+".golden")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil { //nolint:gosec // test data is public
 			t.Fatal(err)

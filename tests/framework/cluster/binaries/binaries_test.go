@@ -18,11 +18,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/semver"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 func TestVersionsComeFromTheToolModules(t *testing.T) {
 	t.Setenv(VersionVariable, "")
-	root, err := RepositoryRoot()
+	root, err := repository.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

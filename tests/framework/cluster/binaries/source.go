@@ -8,9 +8,7 @@ package binaries
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,10 +18,10 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/internal/filelock"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 const (
-	repositoryModule = "github.com/kruise-operator/kruise-operator"
 	kubernetesModule = "k8s.io/kubernetes"
 	etcdModule       = "go.etcd.io/etcd/server/v3"
 	sdkModule        = "github.com/operator-framework/operator-sdk"
@@ -49,7 +47,7 @@ func DefaultVersion() (string, error) {
 	if version := os.Getenv(VersionVariable); version != "" {
 		return version, nil
 	}
-	root, err := RepositoryRoot()
+	root, err := repository.Root()
 	if err != nil {
 		return "", err
 	}
@@ -57,25 +55,37 @@ func DefaultVersion() (string, error) {
 	return pinned.version, err
 }
 
-// RepositoryRoot returns the root folder of this repository: the nearest one at or above the working directory whose
-// go.mod names our module.
-func RepositoryRoot() (string, error) {
-	start, err := os.Getwd()
+// sources are what all programs are built from.
+type sources struct {
+	root             string
+	kubernetes, etcd source
+}
+
+func newSources(ctx context.Context, cache, version string) (sources, error) {
+	root, err := repository.Root()
 	if err != nil {
-		return "", fmt.Errorf("finding the working directory: %w", err)
+		return sources{}, err
 	}
-	for dir := start; ; dir = filepath.Dir(dir) {
-		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("finding the repository: %w", err)
-		}
-		if modfile.ModulePath(content) == repositoryModule {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not in a working copy of %s", start, repositoryModule)
-		}
+	s := sources{root: root}
+	if s.kubernetes, err = kubernetesSource(ctx, root, cache, version); err != nil {
+		return sources{}, err
 	}
+	s.etcd, err = pinnedSource(filepath.Join(root, "tools", "etcd"), etcdModule)
+	return s, err
+}
+
+// of returns what a program is built from, and the package to build.
+func (s sources) of(name Name) (source, string, error) {
+	if target, packaging := packagingTargets()[name]; packaging {
+		from, err := packagingSource(s.root, target)
+		return from, target.pkg, err
+	}
+	from := s.kubernetes
+	if name == Etcd {
+		from = s.etcd
+	}
+	pkg, err := from.target(name)
+	return from, pkg, err
 }
 
 // target returns the package to build for a program.
@@ -251,7 +261,7 @@ func generateModule(download moduleDownload, dir string) error {
 		return err
 	}
 	generated := &modfile.File{}
-	if err := generated.AddModuleStmt(repositoryModule + "/cache/kubernetes"); err != nil {
+	if err := generated.AddModuleStmt(repository.Module + "/cache/kubernetes"); err != nil {
 		return err
 	}
 	if err := generated.AddGoStmt(release.Go.Version); err != nil {

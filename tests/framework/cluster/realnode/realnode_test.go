@@ -354,7 +354,7 @@ func stopwatch(t *testing.T) func(step string) {
 
 func skipOrFail(t *testing.T, reason error) {
 	t.Helper()
-	if os.Getenv(cluster.RequireVariable) != "" {
+	if cluster.Required() {
 		t.Fatal(reason)
 	}
 	t.Skipf("skipped, %v", reason)

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Code generated from the table in internal/kinds by `make generate`. DO NOT EDIT.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// AddToScheme registers the types of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion(),
+		&CloneSet{}, &CloneSetList{},
+		&ImagePullJob{}, &ImagePullJobList{},
+		&StatefulSet{}, &StatefulSetList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion())
+	return nil
+}

@@ -1,0 +1,10 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Code generated from the table in internal/kinds by `make generate`. DO NOT EDIT.
+
+package v1alpha1
+
+// Kind is a kind of object that the operator manages.
+// +kubebuilder:validation:Enum=CloneSet;StatefulSet
+type Kind string

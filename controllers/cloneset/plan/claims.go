@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+const (
+	// reasonClaimOwners makes a claim go with its pod, or stay with the set.
+	reasonClaimOwners = "ClaimOwners"
+	// reasonClaimUnused deletes a claim that has no pod.
+	reasonClaimUnused = "ClaimUnused"
+)
+
+// afterClaims is when to plan again after writing claims that a deletion waits for: no event tells of it.
+const afterClaims = 100 * time.Millisecond
+
+// retention is that of every CloneSet: a claim belongs to the set, and to its pod once that is being deleted.
+func retention() claims.Retention { return claims.Retention{WhenScaled: true, WhenDeleted: true} }
+
+// bySlot sorts the claims of the set under their instance IDs, in the order of their names. Claims that are terminating are left
+// out, but keep their slot from being used.
+func bySlot(set *appsv1beta1.CloneSet, all map[string]*corev1.PersistentVolumeClaim) map[planning.Slot][]*corev1.PersistentVolumeClaim {
+	slots := map[planning.Slot][]*corev1.PersistentVolumeClaim{}
+	for _, claim := range slices.SortedFunc(maps.Values(all), func(a, b *corev1.PersistentVolumeClaim) int { return cmp.Compare(a.Name, b.Name) }) {
+		if id := claim.Labels[shared.LabelInstanceID]; id != "" && claim.Namespace == set.Namespace {
+			slots[planning.Slot(id)] = append(slots[planning.Slot(id)], claim)
+		}
+	}
+	return slots
+}
+
+// missingClaims are the claims of a slot that do not exist.
+func (p *planner) missingClaims(slot planning.Slot, pod string) []*corev1.PersistentVolumeClaim {
+	var missing []*corev1.PersistentVolumeClaim
+	for _, claim := range p.Claims.Wanted(pod) {
+		if p.s.Claims[claim.Name] != nil {
+			continue
+		}
+		claim.Labels[shared.LabelInstanceID] = string(slot)
+		claim.OwnerReferences = []metav1.OwnerReference{p.Owner}
+		missing = append(missing, claim)
+	}
+	return missing
+}
+
+// owned says that the set is an owner of the claim.
+func (p *planner) owned(claim *corev1.PersistentVolumeClaim) bool {
+	return claims.OwnedBy(claim, p.Set.UID)
+}
+
+// reusable are the slots whose claims wait for another pod: no pod object has the slot, not even one that is terminating, and
+// none of its claims is about to be deleted.
+func (p *planner) reusable() []planning.Slot {
+	if !p.EnablePVCReuse {
+		return nil
+	}
+	var slots []planning.Slot
+	for _, slot := range slices.Sorted(maps.Keys(p.claimsOf)) {
+		if !p.existing[slot] && p.usable(slot) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// usable says that all claims of a slot belong to the set, and that none of them is about to be deleted.
+func (p *planner) usable(slot planning.Slot) bool {
+	return !slices.ContainsFunc(p.claimsOf[slot], func(claim *corev1.PersistentVolumeClaim) bool {
+		return !p.owned(claim) || claims.Stale(claim, p.podName(slot), "")
+	})
+}
+
+// overdue is how long after its grace period a pod that somebody deleted is waited for: its node may be gone.
+const overdue = 30 * time.Second
+
+// returning is how many slots will be reusable in a moment: somebody has deleted their pods, and those are about to end. A new pod that
+// does not wait for one of them would get claims without data. after is when the last of them counts as overdue.
+func (p *planner) returning() (n int, after time.Duration) {
+	if !p.EnablePVCReuse {
+		return 0, 0
+	}
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		// A pod whose containers have all ended is there a moment longer.
+		if pod.Object.DeletionTimestamp == nil || len(p.claimsOf[pod.Slot]) == 0 || !p.usable(pod.Slot) {
+			continue
+		}
+		if left := pod.Object.DeletionTimestamp.Add(overdue).Sub(p.s.Now); left > 0 {
+			n++
+			after = max(after, left)
+		}
+	}
+	return n, after
+}
+
+// keepClaims gives claims the owner that says what becomes of them.
+//
+//   - A claim of a pod that stays belongs to the set.
+//   - A claim of a pod that is terminating or has finished goes with that pod, unless claims are reused.
+//   - A claim without a pod is deleted, unless claims are reused.
+//
+// Those of a pod that this pass works at removing are left to remove.
+func (p *planner) keepClaims() {
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		switch {
+		case p.leaving[pod.Object.Name] && !p.pass.HeldFromDeletion(pod):
+		case counts(pod):
+			p.fixOwners(pod, false)
+		case !p.EnablePVCReuse:
+			p.fixOwners(pod, true)
+		}
+	}
+	for _, slot := range p.unusedClaims() {
+		for _, claim := range p.claimsOf[slot] {
+			if p.unused(claim) {
+				action := podset.DeleteClaim(slot, claim, reasonClaimUnused)
+				action.Success = planning.Event{Reason: "SuccessfulDelete", Message: p.claimMessage("delete", claim.Name, "successful")}
+				action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: p.claimMessage("delete", claim.Name, "failed error")}
+				p.pass.Act(action)
+			}
+		}
+	}
+}
+
+// unusedClaims are the slots that have claims to delete, because no pod has the slot and claims are not reused.
+func (p *planner) unusedClaims() []planning.Slot {
+	if p.EnablePVCReuse {
+		return nil
+	}
+	var slots []planning.Slot
+	for _, slot := range slices.Sorted(maps.Keys(p.claimsOf)) {
+		if !p.existing[slot] && slices.ContainsFunc(p.claimsOf[slot], p.unused) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// unused says that a claim without a pod is the set's to delete, and not terminating already.
+func (p *planner) unused(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.DeletionTimestamp == nil && p.owned(claim)
+}
+
+// fixOwners makes the claims of a pod go with it, or stay with the set, and reports whether that has to be written first.
+func (p *planner) fixOwners(pod *podset.Pod, condemned bool) bool {
+	changing := false
+	who := claims.Owned{Set: p.Owner, Pod: claims.PodReference(pod.Object)}
+	for _, claim := range p.claimsOf[pod.Slot] {
+		// A claim that neither the set nor this pod owns is somebody else's, or goes with an earlier pod.
+		if !p.owned(claim) && !claims.OwnedBy(claim, pod.Object.UID) {
+			continue
+		}
+		patch, changed, err := retention().Reown(claim, who, condemned)
+		if !changed {
+			continue
+		}
+		if err != nil {
+			p.pass.Wait(pod, reasonClaimOwners, err.Error())
+			continue
+		}
+		changing = true
+		action := podset.EditClaim(pod.Slot, claim, patch, reasonClaimOwners)
+		action.Failure = planning.Event{Warning: true, Reason: "FailedUpdate", Message: p.claimMessage("update", claim.Name, "failed error")}
+		p.pass.Act(action)
+	}
+	return changing
+}
+
+func (p *planner) claimMessage(verb, claim, result string) string {
+	return fmt.Sprintf("%s Claim %s in CloneSet %s %s", verb, claim, p.Set.Name, result)
+}

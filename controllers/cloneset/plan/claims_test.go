@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+)
+
+func (w *simulation) claimNames() string {
+	var names []string
+	for _, claim := range w.Claims {
+		names = append(names, claim.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestClaimsOfANewPod(t *testing.T) {
+	w := newSimulation(t, 1, claimTemplates("data", "logs"))
+	w.expect("claims", w.claimNames(), "data-web-p01 logs-web-p01")
+	claim := w.Claim("data-web-p01")
+	w.expect("instance ID", claim.Labels[shared.LabelInstanceID], "p01")
+	w.expect("selector label", claim.Labels["app"], "web")
+	owner := claim.OwnerReferences[0]
+	if len(claim.OwnerReferences) != 1 || owner.Kind != "CloneSet" || owner.UID != w.set.UID || !ptr.Deref(owner.Controller, false) {
+		t.Errorf("owners %+v", claim.OwnerReferences)
+	}
+	w.expect("volume", w.Pods[0].Spec.Volumes[0].PersistentVolumeClaim.ClaimName, "data-web-p01")
+}
+
+func TestClaimsGoWithPodsThatTheSetDeletes(t *testing.T) {
+	for name, enable := range map[string]func(*simulation){"without reuse": func(*simulation) {}, "with reuse": reuse} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 3, claimTemplates("data"), enable)
+			w.rest(ask("p01"))
+			w.expect("after a deletion", w.claimNames(), "data-web-p02 data-web-p03 data-web-p04")
+			w.rest(replicas(2))
+			w.expect("after scaling in", len(w.Claims), 2)
+			w.rest(image("2"))
+			w.expect("after an update", len(w.Claims), 2)
+			w.expect("pods", w.at("2"), 2)
+		})
+	}
+}
+
+func TestClaimsGoWithAPodOnlyOnceItIsDeleted(t *testing.T) {
+	w := newSimulation(t, 2, claimTemplates("data"), hooks(shared.Lifecycle{PreDelete: hook("hold")}))
+	w.rest(replicas(1))
+	for _, claim := range w.Claims {
+		if claim.OwnerReferences[0].Kind != "CloneSet" {
+			t.Errorf("claim %s belongs to %s while its pod waits at its preDelete hook", claim.Name, claim.OwnerReferences[0].Kind)
+		}
+	}
+	w.Users = true
+	w.rest()
+	w.expect("claims", len(w.Claims), 1)
+}
+
+func TestClaimsOfPodsThatOthersDelete(t *testing.T) {
+	w := newSimulation(t, 2, claimTemplates("data"))
+	w.move("p01", podsettest.DeletePod)
+	w.rest()
+	w.expect("claims without reuse", w.claimNames(), "data-web-p02 data-web-p03")
+
+	w = newSimulation(t, 2, claimTemplates("data"), reuse)
+	w.move("p01", podsettest.DeletePod)
+	w.move("p01", podsettest.FinishDeletion)
+	w.rest()
+	w.expect("claims with reuse", w.claimNames(), "data-web-p01 data-web-p02")
+	w.expectPods("p01:1, p02:1")
+}
+
+func TestANewPodWaitsForTheClaimsOfATerminatingOne(t *testing.T) {
+	deleted := func(ago time.Duration) func(*simulation) {
+		return change("p01", func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(podsettest.Now().Add(-ago))) })
+	}
+	w := newSimulation(t, 2, claimTemplates("data"), reuse)
+	w.do(deleted(0))
+	w.Pass()
+	w.expect("while it terminates", w.actions(), "")
+	_, held := w.Plan.HeldFor(noteClaimsReturning)
+	w.expect("held", held, true)
+	w.expect("recheck", w.Plan.RecheckAfter > 0, true)
+	w.do(func(w *simulation) { w.set.Spec.Replicas = ptr.To[int32](3) })
+	w.Pass()
+	w.expect("a pod for which nothing comes back", w.actions(), "1 Create ScaleOut 1")
+
+	w = newSimulation(t, 2, claimTemplates("data"), reuse)
+	w.do(deleted(0), change("p01", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }))
+	w.Pass()
+	w.expect("while it is still there with all containers ended", w.actions(), "")
+
+	w = newSimulation(t, 2, claimTemplates("data"), reuse)
+	w.do(deleted(overdue))
+	w.Pass()
+	w.expect("when it is overdue", w.actions(), "1 Create ScaleOut 1")
+}
+
+func TestAnInstanceIDIsReusedOnlyWhenNoPodHasIt(t *testing.T) {
+	w := newSimulation(t, 2, claimTemplates("data"), reuse)
+	w.move("p01", podsettest.Evict)
+	w.rest()
+	w.expect("pods", w.pods(), "p01:1, p02:1, p03:1")
+	w.expect("claims", w.claimNames(), "data-web-p01 data-web-p02 data-web-p03")
+}
+
+func TestAClaimThatIsBeingDeletedIsNotReused(t *testing.T) {
+	w := newSimulation(t, 1, claimTemplates("data"), reuse)
+	w.move("p01", podsettest.DeletePod)
+	w.move("p01", podsettest.FinishDeletion)
+	w.Claims[0] = w.Claims[0].DeepCopy()
+	w.Claims[0].DeletionTimestamp = ptr.To(w.set.CreationTimestamp)
+	w.rest()
+	w.expectPods("p02:1")
+}
+
+func TestClaimsWithoutAPodAreDeletedUnlessReused(t *testing.T) {
+	w := newSimulation(t, 1, claimTemplates("data"))
+	stray := w.Claims[0].DeepCopy()
+	stray.Name, stray.Labels[shared.LabelInstanceID] = "data-web-zzzzz", "zzzzz"
+	foreign := stray.DeepCopy()
+	foreign.Name, foreign.OwnerReferences = "other", nil
+	w.Claims = []*corev1.PersistentVolumeClaim{w.Claims[0], stray, foreign}
+	w.expectActions("1 DeleteClaim ClaimUnused")
+	w.do(reuse)
+	w.expectActions("")
+}
+
+func TestFreshSlotsAvoidPodsAndClaims(t *testing.T) {
+	w := newSimulation(t, 1, claimTemplates("data"))
+	stray := w.Claims[0].DeepCopy()
+	stray.Name, stray.Labels[shared.LabelInstanceID] = "data-web-p02", "p02"
+	stray.OwnerReferences = nil
+	w.Claims = append(w.Claims, stray)
+	w.do(replicas(2))
+	s := w.snapshot()
+	s.FreshSlots = func(yield func(planning.Slot) bool) {
+		for _, slot := range []planning.Slot{"p01", "p02", "p03", "p03"} {
+			if !yield(slot) {
+				return
+			}
+		}
+	}
+	plan := Plan(Parse(w.set, w.o), s)
+	var slots []planning.Slot
+	for _, a := range plan.Actions {
+		if a.Step == podset.StepCreate {
+			slots = append(slots, a.Slot)
+		}
+	}
+	if len(slots) != 1 || slots[0] != "p03" {
+		t.Errorf("created %v", slots)
+	}
+}
+
+func TestClaimsDoNotPileUpWhilePodsAreRefused(t *testing.T) {
+	w := newSimulation(t, 1, claimTemplates("data"))
+	stray := w.Claims[0].DeepCopy()
+	stray.Name, stray.Labels[shared.LabelInstanceID] = "data-web-p02", "p02"
+	w.Claims = append(w.Claims, stray)
+	w.do(replicas(3))
+	w.expectActions("1 Create ScaleOut 1, 1 DeleteClaim ClaimUnused")
+	w.expect("held", w.held(), noteClaimsUnused)
+}
+
+func TestClaimsOfOthersAreLeftAlone(t *testing.T) {
+	w := newSimulation(t, 2, claimTemplates("data"))
+	w.Claims[0] = w.Claims[0].DeepCopy()
+	w.Claims[0].OwnerReferences = nil
+	w.rest(ask("p01"))
+	w.expectPods("p02:1, p03:1")
+	w.expect("claims", w.claimNames(), "data-web-p01 data-web-p02 data-web-p03")
+}

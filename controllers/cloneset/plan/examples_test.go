@@ -1,0 +1,473 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+func TestCanaryByReplacingPods(t *testing.T) {
+	w := newSimulation(t, 10, maxUnavailable("30%"))
+	w.do(partition(4), image("2"))
+	w.Pass()
+	w.expect("first pass", w.actions(), "3 Delete Outdated")
+	for w.Kubelets() && w.at("1") == 10 {
+	}
+	w.expectActions("3 Create ScaleOut 2")
+	w.rest()
+	w.expect("updated", w.at("2"), 6)
+	w.expect("kept", w.at("1"), 4)
+	w.expect("expectedUpdatedReplicas", w.set.Status.ExpectedUpdatedReplicas, int32(6))
+	w.expect("currentRevision", w.set.Status.CurrentRevision, "web-1")
+	w.expect("fewest available", w.fewestAvailable, 7)
+	w.expect("most pods", w.mostPods, 10)
+	w.rest(partition(0))
+	w.expect("currentRevision", w.set.Status.CurrentRevision, "web-2")
+}
+
+func TestSurgeInPlace(t *testing.T) {
+	w := newSimulation(t, 8, inPlace, maxSurge("25%"), maxUnavailable("20%"))
+	w.do(image("2"))
+	w.Pass()
+	w.expect("first pass", w.actions(), "2 Create ScaleOut 2, 1 Edit InPlaceUpdate")
+	w.expectActions("")
+	w.rest()
+	kept := 0
+	for i := 1; i <= 8; i++ {
+		if w.Pod(fmt.Sprintf("web-p%02d", i)) != nil {
+			kept++
+		}
+	}
+	w.expect("updated", w.at("2"), 8)
+	w.expect("pods", len(w.Pods), 8)
+	w.expect("pods that were kept", kept, 6)
+	w.expect("most pods", w.mostPods, 10)
+	w.expect("fewest available", w.fewestAvailable, 7)
+}
+
+func TestDeletionsThatUsersAskFor(t *testing.T) {
+	w := newSimulation(t, 5, maxUnavailable(1))
+	w.do(ask("p01", "p02"))
+	w.Pass()
+	w.expect("first pass", w.actions(), "1 Delete SpecifiedDelete")
+	w.expect("held", w.held(), "MaxUnavailable")
+	w.rest()
+	w.expectPods("p03:1, p04:1, p05:1, p06:1, p07:1")
+	w.expect("fewest available", w.fewestAvailable, 4)
+
+	w = newSimulation(t, 5, maxUnavailable(1), maxSurge(1))
+	w.do(ask("p01", "p02"), crash("p05"))
+	w.Pass()
+	w.expect("first pass with a surge", w.actions(), "1 Create ScaleOut 1")
+	w.Kubelets()
+	w.Pass()
+	w.expect("before it is available", w.at("1"), 6)
+	w.Kubelets()
+	w.Pass()
+	w.expect("when it is available", w.actions(), "1 Delete SpecifiedDelete")
+	w.rest()
+	w.expectPods("p03:1, p04:1, p05:1, p06:1, p07:1")
+}
+
+func TestPartitionInPercent(t *testing.T) {
+	for _, tc := range []struct {
+		replicas  int
+		partition any
+		kept      int
+	}{{7, "50%", 4}, {4, "99%", 3}, {1, "99%", 1}, {5, 9, 5}} {
+		w := newSimulation(t, tc.replicas, inPlace, partition(tc.partition))
+		w.rest(image("2"))
+		w.expect(fmt.Sprintf("kept by %v of %d", tc.partition, tc.replicas), w.at("1"), tc.kept)
+		w.expect("expectedUpdatedReplicas", int(w.set.Status.ExpectedUpdatedReplicas), tc.replicas-tc.kept)
+	}
+}
+
+func TestGrowingIsLimited(t *testing.T) {
+	w := newSimulation(t, 2)
+	w.do(replicas(12), scaleMaxUnavailable("25%"))
+	w.Pass()
+	w.expect("first pass", w.actions(), "3 Create ScaleOut 1")
+	w.expect("held", w.held(), noteScaleUpLimited)
+	for range 100 {
+		w.Kubelets()
+		w.Pass()
+		if missing := len(w.Pods) - w.available(); missing > 3 {
+			t.Fatalf("%d pods are unavailable:\n%s", missing, w)
+		}
+	}
+	w.expect("pods", w.available(), 12)
+}
+
+func TestGrowingThatIsLimitedStopsNoDeletion(t *testing.T) {
+	w := newSimulation(t, 2)
+	w.rest(image("2"), broken("2"), replicas(6), scaleMaxUnavailable(2), partition(2))
+	w.expect("pods", len(w.Pods), 4)
+	w.do(ask("p03"))
+	w.Pass()
+	if w.Pod("web-p03").DeletionTimestamp == nil {
+		t.Errorf("the broken pod is not deleted:\n%s", w)
+	}
+}
+
+func TestParkedPodsAreReplacedAtOnceWhenExcluded(t *testing.T) {
+	w := newSimulation(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}))
+	w.rest(ask("p01"))
+	w.expectPods("p01:1 preparingDelete, p02:1, p03:1")
+	w.set.Spec.ScaleStrategy.ExcludePreparingDelete = true
+	w.rest()
+	w.expectPods("p01:1 preparingDelete, p02:1, p03:1, p04:1")
+	w.expect("status.replicas", w.set.Status.Replicas, int32(4))
+	w.rest(change("p01", func(p *corev1.Pod) { delete(p.Labels, "hold") }))
+	w.expectPods("p02:1, p03:1, p04:1")
+}
+
+func TestParkedPodsThatAreBroughtBackNeedNoReplacement(t *testing.T) {
+	w := newSimulation(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}))
+	w.set.Spec.ScaleStrategy.ExcludePreparingDelete = true
+	w.rest(replicas(2))
+	preparingDelete := slices.IndexFunc(w.Pods, func(p *corev1.Pod) bool {
+		return p.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingDelete)
+	})
+	w.expect("a pod waits at its preDelete hook", preparingDelete >= 0, true)
+	w.do(replicas(3))
+	w.Pass()
+	w.expect("pods", len(w.Pods), 3)
+	w.rest()
+	w.expectPods("p01:1, p02:1, p03:1")
+}
+
+func TestOnDelete(t *testing.T) {
+	w := newSimulation(t, 5, onDelete)
+	w.rest(image("2"))
+	w.expect("updated", w.at("2"), 0)
+	w.expect("held", w.held(), podset.ReasonOnDelete)
+	w.move("p01", podsettest.DeletePod)
+	w.move("p02", podsettest.DeletePod)
+	w.rest()
+	w.expect("updated", w.at("2"), 2)
+	w.rest(replicas(3))
+	w.expectPods("p03:1, p06:2, p07:2")
+	w.rest(replicas(5))
+	w.expect("updated", w.at("2"), 4)
+	w.expect("old", w.at("1"), 1)
+}
+
+func TestOnDeleteOfFewPodsLetsUsersDelete(t *testing.T) {
+	w := newSimulation(t, 2, onDelete)
+	w.rest(image("2"), ask("p01"))
+	w.expectPods("p02:1, p03:2")
+}
+
+// The limit is that of the rolling update where the set has one, beside a type that updates nothing.
+func TestOnDeleteWithALimit(t *testing.T) {
+	for limit, want := range map[string]int{"0": 4, "40%": 3} {
+		w := newSimulation(t, 5, onDelete, func(w *simulation) {
+			w.set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateCloneSetStrategy{
+				Partition: value(4), MaxSurge: value(2), MaxUnavailable: value(limit),
+			}
+		})
+		w.rest(image("2"))
+		w.expectPods("p01:1, p02:1, p03:1, p04:1, p05:1")
+		w.rest(ask("p01"), ask("p02"), ask("p03"))
+		w.expect("fewest available with maxUnavailable "+limit, w.fewestAvailable, want)
+		w.expect("most pods", w.mostPods, 5)
+		w.expectPods("p04:1, p05:1, p06:2, p07:2, p08:2")
+	}
+}
+
+func TestPodsToDeleteSatisfyAScaleIn(t *testing.T) {
+	w := newSimulation(t, 6)
+	w.set.Spec.ScaleStrategy.PodsToDelete = []string{"web-p03"}
+	w.rest(replicas(5))
+	w.expectPods("p01:1, p02:1, p04:1, p05:1, p06:1")
+	w.expect("podsToDelete", len(w.set.Spec.ScaleStrategy.PodsToDelete), 0)
+}
+
+func TestABadImageStopsAtTheLimitAndIsFixed(t *testing.T) {
+	for _, policy := range []func(*simulation){inPlace, func(*simulation) {}} {
+		w := newSimulation(t, 5, policy, maxUnavailable(2), broken("2"))
+		w.rest(image("2"))
+		w.expect("updated to the bad image", w.at("2"), 2)
+		w.expect("available", w.available(), 3)
+		w.rest(image("3"))
+		w.expect("updated", w.at("3"), 5)
+		w.expect("available", w.available(), 5)
+		w.expect("fewest available", w.fewestAvailable, 3)
+	}
+}
+
+func TestABadImageStopsAtTheLimitAlsoWhenAllPodsWereBroken(t *testing.T) {
+	w := newSimulation(t, 5, inPlace, maxUnavailable(2))
+	w.do(broken("1"), broken("2"))
+	for _, pod := range slices.Clone(w.Pods) {
+		w.move(strings.TrimPrefix(pod.Name, "web-"), podsettest.Crash)
+	}
+	w.rest(image("2"))
+	w.expect("updated to the bad image", w.at("2"), 2)
+	w.rest(image("3"))
+	w.expect("updated", w.at("3"), 5)
+}
+
+func TestABrokenPodDoesNotWaitBehindOneThatWaitsForIt(t *testing.T) {
+	w := newSimulation(t, 3, inPlace, maxUnavailable(1))
+	w.do(label("p01", "rank", "1"), label("p02", "rank", "2"), label("p03", "rank", "3"), crash("p01"), image("2"))
+	w.rolling().PriorityStrategy = &shared.UpdatePriorityStrategy{OrderPriority: []shared.UpdatePriorityOrderTerm{{OrderedKey: "rank"}}}
+	w.Pass()
+	w.expect("first pass", w.actions(), "1 Edit InPlaceUpdate")
+	w.expect("moved", revision.HashOf(w.Pod("web-p01").Labels[shared.LabelControllerRevisionHash]), "2")
+	clear(w.Held)
+	w.rest()
+	w.expect("updated", w.at("2"), 3)
+}
+
+func TestPauseStopsUpdatesAlone(t *testing.T) {
+	w := newSimulation(t, 4, maxUnavailable(1), maxSurge(1))
+	w.rest(paused(true), image("2"))
+	w.expectPods("p01:1, p02:1, p03:1, p04:1")
+	w.expect("held", w.held(), podset.ReasonPaused)
+	w.rest(ask("p01"), replicas(5))
+	w.expectPods("p02:1, p03:1, p04:1, p05:2, p06:2")
+	w.rest(paused(false))
+	w.expect("updated", w.at("2"), 5)
+}
+
+func TestPartitionRaisedInTheMiddle(t *testing.T) {
+	w := newSimulation(t, 4, inPlace, maxUnavailable(1))
+	w.rest(image("2"), partition(1))
+	w.rest(partition(3))
+	w.expect("updated", w.at("2"), 3)
+	w.o.PartitionRollback = true
+	w.rest()
+	w.expect("updated with the gate", w.at("2"), 1)
+	w.expect("pods that were created", w.born, 4)
+	w.expect("fewest available", w.fewestAvailable, 3)
+}
+
+// With CloneSetShortHash pods carry the hash alone. Those from before carry the full name, and are at the same revision.
+func TestShortHashesBesideFullNames(t *testing.T) {
+	revisions := func(w *simulation) string {
+		var labels []string
+		for _, pod := range w.Pods {
+			revision, hash := pod.Labels[shared.LabelControllerRevisionHash], pod.Labels[shared.LabelPodTemplateHash]
+			labels = append(labels, strings.TrimPrefix(pod.Name, "web-")+"="+revision+"/"+hash)
+		}
+		return strings.Join(labels, " ")
+	}
+	w := newSimulation(t, 2, inPlace, maxUnavailable(1))
+	w.o.InPlace.ShortHash = true
+	w.rest()
+	w.expect("actions for pods from before", w.actions(), "")
+	w.rest(replicas(3))
+	w.expect("labels of a new pod", revisions(w), "p01=web-1/1 p02=web-1/1 p03=1/1")
+	w.expect("updated pods in the status", w.set.Status.UpdatedReplicas, int32(3))
+	w.rest(image("2"), partition(1))
+	w.expect("labels of updated pods", strings.Count(revisions(w), "=2/2"), 2)
+	w.rest(partition(0))
+	w.expect("labels of all", revisions(w), "p01=2/2 p02=2/2 p03=2/2")
+	w.expect("pods that were created", w.born, 3)
+
+	w.o.InPlace.ShortHash = false
+	w.rest(image("3"))
+	w.expect("labels without the gate", revisions(w), "p01=web-3/3 p02=web-3/3 p03=web-3/3")
+}
+
+func TestDeletionThatIsNotWantedAnyMore(t *testing.T) {
+	w := newSimulation(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}), maxUnavailable(1))
+	w.rest(replicas(2))
+	w.expect("pods", len(w.Pods), 3)
+	w.expect("available", w.available(), 2)
+	w.rest(replicas(3))
+	w.expectPods("p01:1, p02:1, p03:1")
+	w.expect("available", w.available(), 3)
+
+	w.rest(image("2"))
+	w.expect("available while one waits for the update", w.available(), 2)
+	w.rest(image("1"))
+	w.expectPods("p01:1, p02:1, p03:1")
+
+	w.set.Spec.Lifecycle.PreDelete.MarkPodNotReady = true
+	w.rest(replicas(2))
+	w.rest(replicas(3))
+	w.expect("available when the hook took the pod out of service", w.available(), 2)
+}
+
+func TestUpdateThroughHooks(t *testing.T) {
+	w := newSimulation(t, 4, inPlace, maxUnavailable(1), maxSurge(1), hooks(shared.Lifecycle{InPlaceUpdate: hook("hold-update"), PreDelete: hook("hold-delete")}))
+	w.Users = true
+	w.rest(image("2"))
+	w.expect("updated", w.at("2"), 4)
+	w.expect("available", w.available(), 4)
+	w.expect("most pods", w.mostPods, 5)
+	w.expect("fewest available", w.fewestAvailable, 3)
+}
+
+func TestScaleInRightAfterTheStart(t *testing.T) {
+	w := newSimulation(t, 5, minReady(9999))
+	w.expect("available", w.available(), 0)
+	w.rest(replicas(3))
+	w.expect("pods", len(w.Pods), 3)
+}
+
+func TestScaleInKeepsServingPodsWhileOthersStart(t *testing.T) {
+	w := newSimulation(t, 5, maxUnavailable(1))
+	w.do(replicas(3), crash("p01", "p02"))
+	w.rest()
+	w.expectPods("p03:1, p04:1, p05:1")
+}
+
+func TestFinishedPodsAreReplacedAndLeftAlone(t *testing.T) {
+	w := newSimulation(t, 2)
+	w.move("p01", podsettest.Evict)
+	w.rest()
+	w.expect("pods", len(w.Pods), 3)
+	w.expect("available", w.available(), 2)
+	w.expect("status.replicas", w.set.Status.Replicas, int32(2))
+}
+
+func TestFinishedPodsGoWhenTheirUserAsks(t *testing.T) {
+	named := func(w *simulation) { w.set.Spec.ScaleStrategy.PodsToDelete = []string{"web-p01"} }
+	for _, wish := range []func(*simulation){named, ask("p01")} {
+		w := newSimulation(t, 2)
+		w.move("p01", podsettest.Evict)
+		w.rest()
+		w.do(wish)
+		w.expectActions("1 Delete SpecifiedDelete")
+		w.rest()
+		w.expectPods("p02:1, p03:1")
+		w.expect("podsToDelete", len(w.set.Spec.ScaleStrategy.PodsToDelete), 0)
+	}
+}
+
+func TestThePartitionDoesNotKeepWhatAnEarlierUpdateBroke(t *testing.T) {
+	w := newSimulation(t, 3, inPlace, maxUnavailable(1), partition(2), broken("2"))
+	w.rest(image("2"))
+	w.expect("broken", w.at("2"), 1)
+	for _, pod := range w.Pods {
+		if pod.Labels[shared.LabelControllerRevisionHash] == "web-1" {
+			w.do(label(strings.TrimPrefix(pod.Name, "web-"), "tier", "canary"))
+		}
+	}
+	w.rolling().PriorityStrategy = &shared.UpdatePriorityStrategy{WeightPriority: []shared.UpdatePriorityWeightTerm{
+		{Weight: 10, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "canary"}}},
+	}}
+	w.rest(image("3"))
+	w.expect("broken", w.at("2"), 0)
+	w.expect("repaired", w.at("3"), 1)
+	w.expect("available", w.available(), 3)
+}
+
+func TestInPlaceOnlyRefuses(t *testing.T) {
+	w := newSimulation(t, 2, inPlaceOnly)
+	w.do(image("2"))
+	w.set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
+	w.rest()
+	w.expect("updated", w.at("2"), 0)
+	w.expect("held", w.held(), "InPlaceImpossible")
+}
+
+func TestInvalidSpecStopsEverythingButSettling(t *testing.T) {
+	w := newSimulation(t, 3)
+	w.rolling().MaxUnavailable = ptr.To(intstr.FromString("5"))
+	w.rest(image("2"), replicas(9))
+	w.expectPods("p01:1, p02:1, p03:1")
+	w.expect("held", w.held(), podset.ReasonInvalidSpec)
+}
+
+func TestASetThatIsBeingDeletedPlansNothing(t *testing.T) {
+	w := newSimulation(t, 3)
+	w.set.DeletionTimestamp = ptr.To(w.Pods[0].CreationTimestamp)
+	w.do(replicas(5))
+	w.expectActions("")
+}
+
+func TestRevisionLabelsMayBeShort(t *testing.T) {
+	w := newSimulation(t, 2)
+	w.do(label("p01", shared.LabelControllerRevisionHash, "1"), change("p02", func(p *corev1.Pod) { delete(p.Labels, shared.LabelPodTemplateHash) }))
+	w.Pass()
+	w.expect("repaired", w.actions(), "1 Edit Repair")
+	w.rest()
+	w.expect("updatedReplicas", w.set.Status.UpdatedReplicas, int32(2))
+}
+
+func TestScaleInTakesTheMostCrowdedPlace(t *testing.T) {
+	w := newSimulation(t, 4)
+	for id, node := range map[string]string{"p01": "a1", "p02": "b1", "p03": "b2", "p04": "b3"} {
+		w.do(change(id, func(p *corev1.Pod) { p.Spec.NodeName = node }))
+	}
+	w.set.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}
+	w.nodeLabel = func(node, _ string) string { return node[:1] }
+	w.do(replicas(2), maxUnavailable(2))
+	w.Pass()
+	w.expect("first pass", w.actions(), "2 Delete ScaleIn")
+	if w.Pod("web-p01").DeletionTimestamp != nil {
+		t.Errorf("the only pod of its zone is deleted:\n%s", w)
+	}
+}
+
+func TestPodsThatPrepareForTheirUpdateMayCountAsUpdatedWhenScaling(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		w := newSimulation(t, 3, inPlace, maxUnavailable(1), hooks(shared.Lifecycle{InPlaceUpdate: hook("hold")}))
+		w.rest(image("2"))
+		w.o.PreparingUpdateAsUpdate = gate
+		var preparing string
+		for _, pod := range w.Pods {
+			if pod.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingUpdate) {
+				preparing = pod.Name
+			}
+		}
+		w.do(replicas(2))
+		w.Pass()
+		w.expect("the preparing pod stays", w.Pod(preparing).DeletionTimestamp == nil, gate)
+	}
+}
+
+func TestNoPodMovesToATemplateThatTheServerWouldRefuse(t *testing.T) {
+	for name, change := range map[string][]func(*simulation){
+		"by replacing":   {maxUnavailable(2)},
+		"in place":       {maxUnavailable(2), inPlace},
+		"to a partition": {maxUnavailable(2), partition(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 4)
+			w.do(change...)
+			w.do(image("3"), faulty)
+			w.rest()
+			w.expect("at the faulty template", w.at("3"), 0)
+			w.expect("available", w.available(), 4)
+			_, held := w.Plan.HeldFor(podset.ReasonTemplateInvalid)
+			w.expect("held", held, true)
+			w.expect("stalled", w.condition(appsv1beta1.CloneSetStalled), "True InvalidTemplate")
+			w.expect("reconciling", w.condition(appsv1beta1.CloneSetReconciling), "False InvalidTemplate")
+			w.expect("template", w.condition(appsv1beta1.CloneSetTemplateInvalid), "True InvalidTemplate")
+			w.fault = ""
+			w.rest()
+			w.expect("pods at the repaired template", w.at("3") > 0, true)
+			w.expect("stalled", w.condition(appsv1beta1.CloneSetStalled), "False NotStalled")
+		})
+	}
+}
+
+func TestAFaultyTemplateStopsNothingElse(t *testing.T) {
+	w := newSimulation(t, 4, maxUnavailable(1))
+	w.do(image("2"), faulty, ask("p02"))
+	w.Pass()
+	w.expect("deletion", w.actions(), "1 Delete SpecifiedDelete")
+	w.do(func(w *simulation) { w.set.Spec.Replicas = ptr.To[int32](6) })
+	w.Pass()
+	w.expect("creation", strings.Contains(w.actions(), "Create ScaleOut 2"), true)
+}

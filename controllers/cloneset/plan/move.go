@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// move is step 4.
+//
+// Candidates are the pods at the wrong revision that stay and can get to the right one. They go in the user's order, but first of all those
+// that wait at their inPlaceUpdate hook, then those that an earlier update left unavailable; and no more of them than the partition
+// leaves. Of these, pods that are not in service are taken first, so that none of them waits behind a pod that has to wait for it. It
+// ends when
+//
+//   - as many pods at the target are unavailable, or just being moved to it, as may be: so a bad image stops there;
+//   - a pod in service finds no room. Any other pod needs none: so a fix first reaches the pods that are unavailable.
+func (p *planner) move(s diff) {
+	if s.move == 0 || p.OnDelete {
+		return
+	}
+	target := p.s.Update
+	if s.move < 0 {
+		target = p.s.Current
+	}
+	rollout := p.rollout(target)
+	candidates, ok := p.candidates(rollout)
+	if !ok {
+		return
+	}
+	candidates = candidates[:min(len(candidates), max(s.move, -s.move))]
+	if s.move > 0 && p.s.UpdateFault != "" {
+		if !p.Paused {
+			p.pass.HoldForTemplate(candidates)
+		}
+		return
+	}
+	for _, pod := range candidates {
+		p.pass.KeepMoving(pod, rollout)
+	}
+	if p.Paused {
+		return
+	}
+	slices.SortStableFunc(candidates, func(a, b *podset.Pod) int { return first(b.InService(), a.InService()) })
+
+	atTarget := 0
+	for _, pod := range p.pods {
+		if pod.Revision == target.Name && !pod.Available && !specified(pod) && !preparingDelete(pod) {
+			atTarget++
+		}
+	}
+	for i, pod := range candidates {
+		if atTarget >= s.limit || !p.unavailable.Admit(pod) {
+			p.blocked = append(p.blocked, candidates[i:]...)
+			return
+		}
+		atTarget++
+		p.pass.Move(pod, rollout)
+	}
+}
+
+// candidates are the pods that can be moved, in the order in which they should be.
+func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
+	var candidates []*podset.Pod
+	for _, pod := range p.pods {
+		// Going back concerns updated pods alone, whatever other revisions there are.
+		if preparingDelete(pod) || specified(pod) || p.leaving[pod.Object.Name] || rollout.Target.Name != p.s.Update.Name && !p.updated(pod) {
+			continue
+		}
+		switch method, why := p.pass.UpdateMethod(pod, rollout); method {
+		case podset.MethodNone:
+		case podset.MethodRefused:
+			p.pass.Refuse(pod, why)
+		default:
+			candidates = append(candidates, pod)
+		}
+	}
+	object := func(pod *podset.Pod) *corev1.Pod { return pod.Object }
+	ordered, err := podorder.ForUpdate(podorder.ByActivity(candidates, victim), p.pods, object, p.Order)
+	if err != nil {
+		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.%v", err)})
+		for _, pod := range candidates {
+			p.pass.Keep(pod)
+		}
+		return nil, false
+	}
+	slices.SortStableFunc(ordered, func(a, b *podset.Pod) int {
+		return cmp.Or(first(preparingUpdate(a), preparingUpdate(b)), p.s.FailedUpdatesFirst(a, b))
+	})
+	return ordered, true
+}
+
+func preparingUpdate(pod *podset.Pod) bool { return pod.State == shared.StatePreparingUpdate }
+
+// first compares so that what is true comes first.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func (p *planner) rollout(target revision.Revision) podset.Rollout {
+	return podset.Rollout{
+		Target: target, Policy: p.PodUpdatePolicy, Grace: p.GracePeriod,
+		MarkUpdating: func(*podset.Pod) bool { return true },
+		Replace:      func(pod *podset.Pod) { p.remove(pod, podset.ReasonOutdated) },
+	}
+}
+
+// holdBack notes what waits, and for what.
+func (p *planner) holdBack() {
+	if len(p.blocked) > 0 {
+		p.pass.Hold(p.unavailable.Note(podset.ReasonMaxUnavailable, len(p.blocked), podset.Slots(p.blocked)))
+	}
+	var outdated []*podset.Pod
+	updated := 0
+	for _, pod := range p.pods {
+		switch {
+		case p.updated(pod):
+			updated++
+		case !preparingDelete(pod) && !specified(pod):
+			outdated = append(outdated, pod)
+		}
+	}
+	switch {
+	case p.OnDelete, p.Paused && updated < p.Replicas-p.Partition:
+		p.pass.HoldStopped(outdated, p.OnDelete)
+	case p.Partition > 0 && updated >= p.Replicas-p.Partition:
+		p.pass.HoldPartition(outdated, p.Partition)
+	}
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// Pods derives the facts about the pods of the set, in the order of their names. Finished pods have a deletion reason, although nobody but
+// their garbage collector deletes them unless their user asks for it: they count for nothing. Where the spec cannot be parsed, no other
+// pod has one.
+func Pods(spec *Spec, objects []*corev1.Pod, now time.Time) []podset.Pod {
+	rules := spec.FactRules(now)
+	pods := make([]podset.Pod, len(objects))
+	for i, object := range slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
+		id := podset.Identity{Slot: SlotOf(spec.Set.Name, object), Revision: revisionOf(spec.Set.Name, object)}
+		switch {
+		case podstate.Finished(object):
+			id.DeletionReason = podset.DeletionFinished
+		case spec.Invalid == nil && spec.userDeletes(object):
+			id.DeletionReason = podset.DeletionSpecified
+		}
+		pods[i] = podset.Observe(object, id, rules)
+		// An update in place takes a pod out of service before the kubelet says so.
+		condition := podstate.Condition(object, shared.GateInPlaceUpdateReady)
+		pods[i].Ready = pods[i].Ready && (condition == nil || condition.Status == corev1.ConditionTrue)
+	}
+	return pods
+}
+
+// SlotOf is the instance ID of a pod of the set with that name; the end of the pod's name where the label was lost.
+func SlotOf(set string, pod *corev1.Pod) planning.Slot {
+	if id := pod.Labels[shared.LabelInstanceID]; id != "" {
+		return planning.Slot(id)
+	}
+	return planning.Slot(strings.TrimPrefix(pod.Name, set+"-"))
+}
+
+// revisionOf is the full name of a pod's revision. Its label holds that or the hash alone.
+func revisionOf(set string, pod *corev1.Pod) string {
+	label := pod.Labels[shared.LabelControllerRevisionHash]
+	if label == "" {
+		return ""
+	}
+	return revision.Name(set, revision.HashOf(label))
+}
+
+func (p *planner) podName(slot planning.Slot) string { return p.Set.Name + "-" + string(slot) }
+
+// freshSlots are n slots for new pods, fewer if there are not enough candidates: those whose claims wait for another pod,
+// then candidates that neither a pod nor a claim uses.
+func (p *planner) freshSlots(n int) []planning.Slot {
+	slots := p.reusable()
+	slots = slots[:min(n, len(slots))]
+	if len(slots) == n || p.s.FreshSlots == nil {
+		return slots
+	}
+	taken := map[planning.Slot]bool{}
+	for slot := range p.s.FreshSlots {
+		if p.existing[slot] || taken[slot] || len(p.claimsOf[slot]) > 0 {
+			continue
+		}
+		taken[slot] = true
+		if slots = append(slots, slot); len(slots) == n {
+			break
+		}
+	}
+	return slots
+}
+
+// newPod is the pod of a slot as it is sent to the server.
+func (p *planner) newPod(slot planning.Slot, rev revision.Revision) *corev1.Pod {
+	pod := p.NewPod(p.podName(slot), rev)
+	p.Claims.Mount(&pod.Spec, pod.Name)
+	hash := revision.HashOf(rev.Name)
+	if p.InPlace.ShortHash {
+		pod.Labels[shared.LabelControllerRevisionHash] = hash
+	}
+	pod.Labels[shared.LabelPodTemplateHash] = hash
+	pod.Labels[shared.LabelInstanceID] = string(slot)
+	// Without a hook there is nothing to wait for, and the pod needs no second write for its label.
+	lifecycle.Begin(pod, p.Lifecycle == nil || p.Lifecycle.PreNormal == nil, p.s.Now)
+	return pod
+}
+
+// RemainingPodsToDelete is scaleStrategy.podsToDelete without the names of pods that no longer exist, and whether that changes
+// anything. Pods are all that the set owns.
+func RemainingPodsToDelete(spec *Spec, pods []podset.Pod) (remaining []string, changed bool) {
+	named := spec.Set.Spec.ScaleStrategy.PodsToDelete
+	for _, name := range named {
+		if slices.ContainsFunc(pods, func(pod podset.Pod) bool { return pod.Object.Name == name }) {
+			remaining = append(remaining, name)
+		}
+	}
+	return remaining, len(remaining) < len(named)
+}

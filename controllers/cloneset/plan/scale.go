@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// creationsAtOnce bounds the memory of one plan. What is left is planned when the first of these pods show.
+const creationsAtOnce = 5000
+
+// withReturned is the diff with fewer pods to create: pods at their preDelete hook that this pass brings back take the places of new ones,
+// even where such pods do not count as replicas.
+func (p *planner) withReturned(s diff) diff {
+	if p.ExcludePreparingDelete {
+		s.create = max(s.create-p.back, 0)
+		s.createOld = min(s.createOld, s.create)
+	}
+	return s
+}
+
+// create is step 2: first the partition's share at the current revision, then the rest at the update revision.
+func (p *planner) create(s diff) {
+	n := min(s.create, creationsAtOnce)
+	// A claim that is to be deleted takes the place of the next creation: a server that refuses pods cannot make claims pile up.
+	if unused := min(len(p.unusedClaims()), n); unused > 0 {
+		n -= unused
+		p.pass.Hold(planning.Note{
+			Reason:  noteClaimsUnused,
+			Message: fmt.Sprintf("%s to be created: as many volume claims without a pod are deleted first", podset.Waits(unused)),
+		})
+	}
+	if returning, after := p.returning(); returning > 0 {
+		if waiting := min(returning, n-min(n, len(p.reusable()))); waiting > 0 {
+			n -= waiting
+			p.pass.Recheck(after)
+			p.pass.Hold(planning.Note{
+				Reason:  noteClaimsReturning,
+				Message: fmt.Sprintf("%s to be created: volume claims are reused, and the pods that have them are terminating", podset.Waits(waiting)),
+			})
+		}
+	}
+	slots := p.freshSlots(n)
+	for i, slot := range slots {
+		rev := p.s.Update
+		if i < s.createOld {
+			rev = p.s.Current
+		}
+		pod := p.newPod(slot, rev)
+		p.pass.Create(slot, pod, p.missingClaims(slot, pod.Name), podset.ReasonScaleOut)
+	}
+	if len(slots) < n {
+		p.pass.Hold(planning.Note{
+			Reason:  noteNoFreshSlot,
+			Message: fmt.Sprintf("%s to be created: no free instance ID was found for it", podset.Waits(n-len(slots))),
+		})
+		p.pass.Recheck(time.Second)
+	}
+	if s.held > 0 {
+		limit := podset.Limit{Name: "scaleStrategy.maxUnavailable", Max: p.ScaleMaxUnavailable}
+		for _, pod := range p.pods {
+			if !pod.Available && (preparingDelete(pod) || !specified(pod)) {
+				limit.Use(pod)
+			}
+		}
+		for _, slot := range slots {
+			limit.UseName(p.podName(slot))
+		}
+		p.pass.Hold(limit.Note(noteScaleUpLimited, s.held, nil))
+	}
+}
+
+// removeSpecified is the first half of step 3. Pods that are not in service go at once, the others while there is room. A finished pod is no
+// replica any more, so its deletion costs nothing; without it its name would stay in podsToDelete until the garbage collector takes the
+// pod, which may be never.
+func (p *planner) removeSpecified() {
+	for i := range p.s.Pods {
+		if pod := &p.s.Pods[i]; pod.DeletionReason == podset.DeletionFinished && !pod.Terminating && p.userDeletes(pod.Object) {
+			p.remove(pod, podset.ReasonSpecifiedDelete)
+		}
+	}
+	var waiting []*podset.Pod
+	for _, pod := range p.pods {
+		if specified(pod) && !preparingDelete(pod) {
+			waiting = append(waiting, pod)
+		}
+	}
+	admitted, blocked := p.unavailable.Select(waiting)
+	for _, pod := range admitted {
+		p.remove(pod, podset.ReasonSpecifiedDelete)
+	}
+	p.blocked = append(p.blocked, blocked...)
+}
+
+// scaleIn is the second half of step 3: first pods that the partition does not need, then updated ones, each in the order of
+// deletion. A pod that is not available goes at once, as there are enough others, ready or soon ready like itself; an available one while
+// there is room.
+func (p *planner) scaleIn(s diff) {
+	if s.remove == 0 {
+		return
+	}
+	var old, updated []*podset.Pod
+	for _, pod := range p.pods {
+		switch {
+		case preparingDelete(pod), specified(pod):
+		case p.updated(pod), p.PreparingUpdateAsUpdate && pod.State == shared.StatePreparingUpdate:
+			updated = append(updated, pod)
+		default:
+			old = append(old, pod)
+		}
+	}
+	spread := podorder.Spread{Constraints: p.Set.Spec.Template.Spec.TopologySpreadConstraints, Domain: p.s.NodeLabel}
+	if spread.Domain == nil {
+		spread.Domain = func(string, string) string { return "" }
+	}
+	ordered := func(pods []*podset.Pod) []*podset.Pod { return podorder.ForDeletion(pods, p.pods, victim, spread) }
+	old, updated = ordered(old), ordered(updated)
+	// What one revision cannot give, the other one has to.
+	fromOld := min(max(s.removeOld, s.remove-len(updated)), len(old))
+	victims := append(old[:fromOld:fromOld], updated[:min(s.remove-fromOld, len(updated))]...)
+	for _, pod := range victims {
+		if !pod.Available {
+			p.remove(pod, podset.ReasonScaleIn)
+		}
+	}
+	for _, pod := range victims {
+		switch {
+		case !pod.Available:
+		case p.unavailable.Admit(pod):
+			p.remove(pod, podset.ReasonScaleIn)
+		default:
+			p.blocked = append(p.blocked, pod)
+		}
+	}
+}
+
+func victim(pod *podset.Pod) podorder.Victim {
+	return podorder.Victim{Object: pod.Object, Ready: pod.Ready, Available: pod.Available}
+}

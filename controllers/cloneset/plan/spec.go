@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	pulls "github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Kind is the kind that is planned, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("CloneSet") }
+
+// Options are the feature gates and flags as far as they concern this kind.
+type Options struct {
+	// PartitionRollback moves updated pods back when the partition is raised (feature gate CloneSetPartitionRollback).
+	PartitionRollback bool
+	// PreparingUpdateAsUpdate counts pods that wait for their inPlaceUpdate hook as updated when pods are created or removed
+	// (PreparingUpdateAsUpdate).
+	PreparingUpdateAsUpdate bool
+	// ExcludePreparingDelete is scaleStrategy.excludePreparingDelete for all sets (flag cloneset-scaling-exclude-preparing-delete).
+	ExcludePreparingDelete bool
+	// PreDownloadImages has images pulled ahead of updates in place (PreDownloadImageForInPlaceUpdate).
+	PreDownloadImages bool
+	// InPlace says what may change in place, and with ShortHash how revisions are written on pods (CloneSetShortHash).
+	InPlace inplace.Options
+}
+
+// Spec is a CloneSet as the planner uses it, parsed once in a pass: what is omitted is filled in, percentages are pods, and what a
+// feature gate forbids is left out. Comments name the fields of the API.
+type Spec struct {
+	podset.Spec
+	// Set is the set itself. Read-only.
+	Set *appsv1beta1.CloneSet
+
+	// PodsToDelete are the names in scaleStrategy.podsToDelete.
+	PodsToDelete map[string]bool
+	// ExcludePreparingDelete is scaleStrategy.excludePreparingDelete: pods at their preDelete hook do not count as replicas.
+	ExcludePreparingDelete bool
+	// EnablePVCReuse is scaleStrategy.enablePVCReuse: the claims of a deleted pod are kept for another one.
+	EnablePVCReuse bool
+
+	// MaxSurge is updateStrategy.rollingUpdate.maxSurge: how many pods there may be beyond replicas.
+	MaxSurge int
+	// Order is updateStrategy.rollingUpdate.priorityStrategy and scatterStrategy.
+	Order podorder.UpdateOrder
+	// PartitionRollback moves updated pods back that the partition does not allow.
+	PartitionRollback bool
+	// PreparingUpdateAsUpdate counts pods at their inPlaceUpdate hook as updated when pods are created or removed.
+	PreparingUpdateAsUpdate bool
+
+	// Claims are spec.volumeClaimTemplates.
+	Claims claims.Template
+	// PreDownloadImages has images pulled ahead of updates, PreDownload are the fields imagePreDownload* and their annotations.
+	PreDownloadImages bool
+	PreDownload       pulls.Settings
+}
+
+// Parse parses the spec of a set. A field that cannot be parsed is named by Invalid of the result.
+func Parse(set *appsv1beta1.CloneSet, o Options) *Spec {
+	spec := &set.Spec
+	s := &Spec{
+		Spec: podset.Spec{
+			Namespace:       set.Namespace,
+			Owner:           *metav1.NewControllerRef(set, Kind()),
+			Deleting:        set.DeletionTimestamp != nil,
+			Replicas:        int(max(ptr.Deref(spec.Replicas, 1), 0)),
+			MinReady:        time.Duration(spec.MinReadySeconds) * time.Second,
+			Lifecycle:       spec.Lifecycle,
+			OnDelete:        spec.UpdateStrategy.Type == appsv1beta1.OnDeleteCloneSetUpdateStrategyType,
+			PodUpdatePolicy: shared.RecreatePods,
+			InPlace:         o.InPlace,
+		},
+		Set:                     set,
+		PodsToDelete:            map[string]bool{},
+		ExcludePreparingDelete:  spec.ScaleStrategy.ExcludePreparingDelete || o.ExcludePreparingDelete,
+		EnablePVCReuse:          spec.ScaleStrategy.EnablePVCReuse,
+		PreparingUpdateAsUpdate: o.PreparingUpdateAsUpdate,
+		Claims:                  claims.Template{Namespace: set.Namespace, Claims: spec.VolumeClaimTemplates},
+		PreDownloadImages:       o.PreDownloadImages,
+	}
+	for _, name := range spec.ScaleStrategy.PodsToDelete {
+		s.PodsToDelete[name] = true
+	}
+	var strategy *shared.InPlaceUpdateStrategy
+	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		strategy = rolling.InPlaceUpdateStrategy
+	}
+	s.PreDownload = pulls.Parse(strategy, set.Annotations, s.Replicas, o.PreDownloadImages, &s.Ignored)
+	if s.Invalid = s.parseScale(); s.Invalid == nil {
+		s.Invalid = s.parseRolling(o)
+	}
+	return s
+}
+
+// parseScale parses what decides which pods are the set's, and how fast more of them are created.
+func (s *Spec) parseScale() error {
+	spec := &s.Set.Spec
+	if err := s.ParseSelector(spec.Selector); err != nil {
+		return err
+	}
+	s.Claims.Labels = spec.Selector.MatchLabels
+	limit, err := budget.CloneSetScaleMaxUnavailable(spec.ScaleStrategy.MaxUnavailable, int32(s.Replicas))
+	if err != nil {
+		return fmt.Errorf("spec.%w", err)
+	}
+	s.ScaleMaxUnavailable = int(limit)
+	return nil
+}
+
+// parseRolling parses spec.updateStrategy.rollingUpdate. With OnDelete all of it but maxUnavailable has no effect.
+func (s *Spec) parseRolling(o Options) error {
+	const field = "spec.updateStrategy.rollingUpdate."
+	rolling, replicas := s.Set.Spec.UpdateStrategy.RollingUpdate, int32(s.Replicas)
+	if rolling == nil {
+		rolling = &appsv1beta1.RollingUpdateCloneSetStrategy{}
+	}
+	if s.OnDelete {
+		limit, err := budget.CloneSetOnDeleteMaxUnavailable(rolling.MaxUnavailable, replicas)
+		if err != nil {
+			return fmt.Errorf(field+"%w", err)
+		}
+		s.MaxUnavailable = int(limit)
+		return nil
+	}
+	s.Paused = rolling.Paused
+	if rolling.PodUpdatePolicy != "" {
+		s.PodUpdatePolicy = rolling.PodUpdatePolicy
+	}
+	if rolling.InPlaceUpdateStrategy != nil {
+		s.GracePeriod = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
+	}
+	s.Order = podorder.UpdateOrder{Priority: rolling.PriorityStrategy, Scatter: rolling.ScatterStrategy}
+	partition, err := budget.CloneSetPartition(rolling.Partition, replicas)
+	if err != nil {
+		return fmt.Errorf(field+"%w", err)
+	}
+	unavailable, surge, err := budget.CloneSetLimits(rolling.MaxUnavailable, rolling.MaxSurge, replicas, rolling.Paused)
+	if err != nil {
+		return fmt.Errorf(field+"%w", err)
+	}
+	s.Partition, s.MaxUnavailable, s.MaxSurge = int(partition), int(unavailable), int(surge)
+	s.PartitionRollback = o.PartitionRollback
+	return nil
+}
+
+// userDeletes says that the user asks for the deletion of a pod, by its label or by scaleStrategy.podsToDelete.
+func (s *Spec) userDeletes(pod *corev1.Pod) bool {
+	_, labeled := pod.Labels[shared.LabelSpecifiedDelete]
+	return labeled || s.PodsToDelete[pod.Name]
+}
+
+// limits are those of the set when pods may go back to the current revision, or may not.
+func (s *Spec) limits(rollBack bool) limits {
+	return limits{
+		replicas: s.Replicas, partition: s.Partition,
+		maxUnavailable: s.MaxUnavailable, maxSurge: s.MaxSurge, scaleMaxUnavailable: s.ScaleMaxUnavailable,
+		excludePreparingDelete: s.ExcludePreparingDelete, rollBack: rollBack,
+	}
+}
+
+// PullAhead is the set as far as pulling images ahead of an update is concerned; nil when nothing is to be done about that.
+func PullAhead(spec *Spec, s podset.Snapshot) *pulls.Workload {
+	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
+		return nil
+	}
+	counted := countedOf(s)
+	counts := podset.Tally(&counted)
+	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts)
+	// Whether a rollout is over in one step is judged by maxUnavailable rounded down, however it is rounded for the rollout.
+	if rolling := spec.Set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
+		if n, err := budget.Count(*rolling.MaxUnavailable, about.Replicas, budget.Down); err == nil {
+			about.MaxUnavailable = n
+		}
+	}
+	if rolledOut(spec, counts) {
+		about.Current = s.Update // as the status of this pass says; nothing wakes a set for it again
+	}
+	return about
+}

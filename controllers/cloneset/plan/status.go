@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
+// wrong. It is about the pods as they were observed; what the plan did to them shows in the next pass. recheck is when the progress
+// deadline would pass, zero if it does not run. also are conditions about what does not concern the pods.
+func Status(
+	spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition,
+) (status appsv1beta1.CloneSetStatus, recheck time.Duration) {
+	set := spec.Set
+	counted := countedOf(s)
+	counts := podset.Tally(&counted)
+	status = appsv1beta1.CloneSetStatus{
+		ObservedGeneration:       set.Generation,
+		Replicas:                 counts.Replicas,
+		ReadyReplicas:            counts.Ready,
+		AvailableReplicas:        counts.Available,
+		UpdatedReplicas:          counts.Updated,
+		UpdatedReadyReplicas:     counts.UpdatedReady,
+		UpdatedAvailableReplicas: counts.UpdatedAvailable,
+		ExpectedUpdatedReplicas:  set.Status.ExpectedUpdatedReplicas,
+		CurrentRevision:          s.Current.Name,
+		UpdateRevision:           s.Update.Name,
+		CollisionCount:           ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
+		LabelSelector:            metav1.FormatLabelSelector(set.Spec.Selector),
+	}
+	if spec.Invalid == nil {
+		status.ExpectedUpdatedReplicas = int32(spec.Replicas - spec.Partition)
+		if rolledOut(spec, counts) {
+			status.CurrentRevision = status.UpdateRevision
+		}
+	}
+
+	before := Conditions(&set.Status)
+	list := conditions.NewList(before, s.Now)
+	setFailures(list, &plan, outcome)
+	list.SetIf(conditions.FieldsIgnored(appsv1beta1.CloneSetFieldsIgnored, spec.Ignored))
+	recheck = setProgressing(list, before, spec, &status)
+	progress := progressOf(spec, &counted, counts, plan, outcome)
+	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))
+	list.Set(also...)
+	for _, c := range list.All() {
+		status.Conditions = append(status.Conditions, appsv1beta1.CloneSetCondition{
+			Type: appsv1beta1.CloneSetConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
+			LastTransitionTime: c.LastTransitionTime, LastUpdateTime: c.LastUpdateTime,
+		})
+	}
+	return status, recheck
+}
+
+// Conditions are those of a status.
+func Conditions(status *appsv1beta1.CloneSetStatus) []conditions.Condition {
+	all := make([]conditions.Condition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		all[i] = conditions.Condition{
+			Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
+			LastTransitionTime: c.LastTransitionTime, LastUpdateTime: c.LastUpdateTime,
+		}
+	}
+	return all
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
+func Urgent(before, after *appsv1beta1.CloneSetStatus) bool {
+	return headline(before) != headline(after) || !conditions.Alike(Conditions(before), Conditions(after))
+}
+
+func headline(status *appsv1beta1.CloneSetStatus) podset.Headline {
+	return podset.Headline{
+		ObservedGeneration:      status.ObservedGeneration,
+		CurrentRevision:         status.CurrentRevision,
+		UpdateRevision:          status.UpdateRevision,
+		LabelSelector:           status.LabelSelector,
+		CollisionCount:          ptr.Deref(status.CollisionCount, 0),
+		ExpectedUpdatedReplicas: status.ExpectedUpdatedReplicas,
+	}
+}
+
+// countedOf is the snapshot without the pods that count for nothing.
+func countedOf(s podset.Snapshot) podset.Snapshot {
+	counted := s
+	counted.Pods = nil
+	for i := range s.Pods {
+		if counts(&s.Pods[i]) {
+			counted.Pods = append(counted.Pods, s.Pods[i])
+		}
+	}
+	return counted
+}
+
+// rolledOut says that all pods are at the update revision. That all replicas exist is part of it: a set that is scaled in the middle of a
+// canary must not forget the revision that the partition keeps.
+func rolledOut(spec *Spec, counts podset.Counts) bool {
+	return counts.Updated == counts.Replicas && int(counts.Replicas) == spec.Replicas
+}
+
+// Announcements are the events about what a pass says for the first time, or about another spec than before, and about pods that
+// scaleStrategy.maxUnavailable keeps from being created. before is the plan of the pass before, if it is known.
+func Announcements(spec *Spec, after appsv1beta1.CloneSetStatus, before, plan planning.Plan) []planning.Event {
+	old := &spec.Set.Status
+	events := podset.Announcements(Conditions(old), Conditions(&after),
+		old.ObservedGeneration != after.ObservedGeneration, appsv1beta1.CloneSetFailedUpdate)
+	if note, limited := plan.HeldFor(noteScaleUpLimited); limited {
+		if _, known := before.HeldFor(noteScaleUpLimited); !known {
+			events = append(events, planning.Event{Warning: true, Reason: noteScaleUpLimited, Message: note.Message})
+		}
+	}
+	return events
+}
+
+// progressOf says what the set is doing, the first that holds:
+//
+//  1. its pods say nothing about it, see podset.Stopped;
+//  2. pods are being moved, or may be moved next, which can add pods and take some away;
+//  3. pods are missing or too many, or are to be deleted;
+//  4. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
+//  5. pods are where they should be, see podset.Settled.
+//
+// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles.
+func progressOf(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan, outcome planning.Outcome) podset.Progress {
+	if stopped, ok := podset.Stopped(&spec.Spec, s, &plan, outcome); ok {
+		return stopped
+	}
+	return progressOfPods(spec, s, counts, plan).WithTroubles(&plan, s.Pods)
+}
+
+func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan) podset.Progress {
+	blocked, isBlocked := podset.Blocked(&plan)
+	moving := podset.Moves(&plan, s.Pods, podset.ReasonOutdated)
+	if !isBlocked && !spec.OnDelete && !spec.Paused {
+		moving = moving || len(s.Pods)-int(counts.Updated) > spec.Partition && int(counts.Updated) < spec.Replicas-spec.Partition
+	}
+	switch {
+	case moving:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
+			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+	case len(s.Pods) != spec.Replicas:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
+			Message: plan.HeldMessages(fmt.Sprintf("%d of %d pods exist.", len(s.Pods), spec.Replicas))}
+	case slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return specified(&pod) || preparingDelete(&pod) }):
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut, Message: plan.HeldMessages("Pods are being replaced.")}
+	case isBlocked:
+		return blocked
+	}
+	return podset.Settled(&plan, int(counts.Available), spec.Replicas)
+}
+
+// setFailures adds the two conditions that are present only while something fails. A pod that is deleted to be replaced at another
+// revision counts as an update.
+func setFailures(list *conditions.List, plan *planning.Plan, outcome planning.Outcome) {
+	updates := map[planning.Slot]bool{}
+	for _, action := range plan.Actions {
+		if action.Step == podset.StepDelete && action.Reason == podset.ReasonOutdated {
+			updates[action.Slot] = true
+		}
+	}
+	scale, update := "", ""
+	for _, failure := range outcome.Failures {
+		isUpdate := failure.Step == podset.StepEdit || failure.Step == podset.StepDelete && updates[failure.Slot]
+		switch {
+		case isUpdate && update == "":
+			update = failureMessage("changing", failure)
+		case !isUpdate && scale == "" && failure.Step == podset.StepCreate:
+			scale = failureMessage("creating", failure)
+		case !isUpdate && scale == "":
+			scale = failureMessage("deleting", failure)
+		}
+	}
+	if scale != "" {
+		list.Set(conditions.New(appsv1beta1.CloneSetFailedScale, true, appsv1beta1.ReasonRequestFailed, scale))
+	}
+	list.SetIf(podset.FailedUpdate(appsv1beta1.CloneSetFailedUpdate, update, plan))
+}
+
+func failureMessage(verb string, failure planning.Failure) string {
+	return fmt.Sprintf("%s the pod or claims with instance ID %s: %s", verb, failure.Slot, failure.Message)
+}

@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+)
+
+// condition is "status reason" of a condition; "none" if it is not there.
+func condition(status appsv1beta1.CloneSetStatus, kind appsv1beta1.CloneSetConditionType) string {
+	for _, c := range status.Conditions {
+		if c.Type == kind {
+			return string(c.Status) + " " + c.Reason
+		}
+	}
+	return "none"
+}
+
+func (w *simulation) condition(kind appsv1beta1.CloneSetConditionType) string {
+	return condition(w.set.Status, kind)
+}
+
+func deadline(seconds int32) func(*simulation) {
+	return func(w *simulation) { w.set.Spec.ProgressDeadlineSeconds = &seconds }
+}
+
+func TestStatusCountsPodsThatStay(t *testing.T) {
+	w := newSimulation(t, 4, inPlace, partition(2), hooks(shared.Lifecycle{PreDelete: hook("hold")}))
+	w.rest(image("2"))
+	w.move("p04", podsettest.DeletePod)
+	w.do(ask("p03"))
+	w.move("p02", podsettest.Evict)
+	s := w.snapshot()
+	status, _ := Status(Parse(w.set, w.o), s, Plan(Parse(w.set, w.o), s), planning.Outcome{})
+	w.expect("replicas", status.Replicas, int32(2))
+	w.expect("ready", status.ReadyReplicas, int32(2))
+	w.expect("expected", status.ExpectedUpdatedReplicas, int32(2))
+	w.expect("current", status.CurrentRevision, "web-1")
+	w.expect("selector", status.LabelSelector, "app=web")
+	w.rest()
+	w.do(func(w *simulation) { w.Pass() })
+	w.expect("ready while one waits at its preDelete hook", w.set.Status.ReadyReplicas, int32(4))
+	w.expect("available while one waits at its preDelete hook", w.set.Status.AvailableReplicas, int32(3))
+}
+
+func TestCurrentRevisionIsKeptUntilAllReplicasAreUpdated(t *testing.T) {
+	w := newSimulation(t, 3, inPlace, partition(2))
+	w.rest(image("2"))
+	s := w.snapshot()
+	var updated []podset.Pod
+	for _, pod := range s.Pods {
+		if pod.Revision == s.Update.Name {
+			updated = append(updated, pod)
+		}
+	}
+	s.Pods = updated
+	status, _ := Status(Parse(w.set, w.o), s, planning.Plan{}, planning.Outcome{})
+	w.expect("current revision while the others are missing", status.CurrentRevision, "web-1")
+	w.do(broken("3"), partition(0), maxUnavailable("100%"))
+	w.rest(image("3"))
+	w.expect("current revision of pods that are not ready", w.set.Status.CurrentRevision, "web-3")
+}
+
+func TestConditionsSayWhatTheSetIsAt(t *testing.T) {
+	const stalled, reconciling, available = appsv1beta1.CloneSetStalled, appsv1beta1.CloneSetReconciling, appsv1beta1.CloneSetAvailable
+	cases := map[string]struct {
+		before, change []func(*simulation)
+		want           map[appsv1beta1.CloneSetConditionType]string
+	}{
+		"everything is done": {
+			want: map[appsv1beta1.CloneSetConditionType]string{reconciling: "False Complete", stalled: "False NotStalled", available: "True EnoughPodsAvailable"},
+		},
+		"the partition is reached": {
+			change: []func(*simulation){partition(2), image("2")},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False PartitionReached"},
+		},
+		"updates are paused": {
+			change: []func(*simulation){paused(true), image("2")},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False Paused"},
+		},
+		"pods move when their user deletes them": {
+			change: []func(*simulation){onDelete, image("2")},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False OnDelete"},
+		},
+		"an update does not become available": {
+			change: []func(*simulation){maxUnavailable(1), broken("2"), image("2")},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True RollingOut", available: "True EnoughPodsAvailable"},
+		},
+		"a surge waits for its pods": {
+			change: []func(*simulation){maxUnavailable(0), maxSurge(1), broken("2"), image("2")},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True RollingOut"},
+		},
+		"a scale in waits for its hook": {
+			before: []func(*simulation){hooks(shared.Lifecycle{PreDelete: hook("hold")})},
+			change: []func(*simulation){replicas(2)},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True Scaling"},
+		},
+		"too few pods are available": {
+			change: []func(*simulation){maxUnavailable(1), crash("p01", "p02")},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True PodsNotAvailable", available: "False TooFewPodsAvailable"},
+		},
+		"growing is limited": {
+			change: []func(*simulation){image("2"), broken("2"), partition(3), replicas(9), scaleMaxUnavailable(1)},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True Scaling"},
+		},
+		"a field cannot be read": {
+			change: []func(*simulation){func(w *simulation) { w.set.Spec.ScaleStrategy.MaxUnavailable = value("many") }},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False InvalidSpec", stalled: "True InvalidSpec"},
+		},
+		"an update in place is impossible": {
+			change: []func(*simulation){inPlaceOnly, image("2"), func(w *simulation) { w.set.Spec.Template.Spec.HostNetwork = true }},
+			want: map[appsv1beta1.CloneSetConditionType]string{
+				reconciling: "False InPlaceImpossible", stalled: "True InPlaceImpossible", appsv1beta1.CloneSetFailedUpdate: "True InPlaceImpossible",
+			},
+		},
+		"a deletion waits for its hook": {
+			before: []func(*simulation){hooks(shared.Lifecycle{PreDelete: hook("hold")})},
+			change: []func(*simulation){ask("p01")},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True RollingOut"},
+		},
+		"a field has no effect": {
+			change: []func(*simulation){func(w *simulation) {
+				w.rolling().InPlaceUpdateStrategy = &shared.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To(int32(5))}
+			}},
+			want: map[appsv1beta1.CloneSetConditionType]string{appsv1beta1.CloneSetFieldsIgnored: "True FeatureGateOff"},
+		},
+		"so has an annotation": {
+			change: []func(*simulation){func(w *simulation) {
+				w.set.Annotations = map[string]string{shared.AnnotationPreDownloadParallelism: "5"}
+			}},
+			want: map[appsv1beta1.CloneSetConditionType]string{appsv1beta1.CloneSetFieldsIgnored: "True FeatureGateOff"},
+		},
+		"with its gate a field has an effect": {
+			change: []func(*simulation){func(w *simulation) {
+				w.o.PreDownloadImages = true
+				w.rolling().InPlaceUpdateStrategy = &shared.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To(int32(5))}
+			}},
+			want: map[appsv1beta1.CloneSetConditionType]string{appsv1beta1.CloneSetFieldsIgnored: "none"},
+		},
+		"with its gate, what cannot be read has none": {
+			change: []func(*simulation){func(w *simulation) {
+				w.o.PreDownloadImages = true
+				w.set.Annotations = map[string]string{shared.AnnotationPreDownloadParallelism: "5%"}
+			}},
+			want: map[appsv1beta1.CloneSetConditionType]string{appsv1beta1.CloneSetFieldsIgnored: "True Unreadable"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 3, tc.before...)
+			w.rest(tc.change...)
+			for kind, want := range tc.want {
+				w.expect(string(kind), w.condition(kind), want)
+			}
+			again := w.set.Status.DeepCopy()
+			w.Pass()
+			if len(w.Plan.Actions) == 0 && condition(*again, reconciling) != w.condition(reconciling) {
+				t.Errorf("the condition does not stay still: %q, then %q", condition(*again, reconciling), w.condition(reconciling))
+			}
+		})
+	}
+}
+
+func TestFailuresAreTakenBackOnTheNextSuccess(t *testing.T) {
+	w := newSimulation(t, 3)
+	s := w.snapshot()
+	status := func(plan planning.Plan, failures ...planning.Failure) appsv1beta1.CloneSetStatus {
+		status, _ := Status(Parse(w.set, w.o), s, plan, planning.Outcome{Failures: failures})
+		return status
+	}
+	const scale, update = appsv1beta1.CloneSetFailedScale, appsv1beta1.CloneSetFailedUpdate
+	w.set.Status = status(planning.Plan{}, planning.Failure{Step: podset.StepCreate, Slot: "p09", Message: "exceeded quota"})
+	w.expect("a refused creation", w.condition(scale), "True RequestFailed")
+	w.expect("update", w.condition(update), "none")
+	outdated := planning.Plan{Actions: []planning.Action{{Step: podset.StepDelete, Slot: "p01", Reason: podset.ReasonOutdated}}}
+	w.set.Status = status(outdated, planning.Failure{Step: podset.StepDelete, Slot: "p01", Message: "denied"})
+	w.expect("the creation succeeded", w.condition(scale), "none")
+	w.expect("a refused replacement", w.condition(update), "True RequestFailed")
+	w.set.Status = status(planning.Plan{})
+	w.expect("everything succeeded", w.condition(update), "none")
+}
+
+func TestASetWhosePodsAreRefusedForTheirTemplateIsStalled(t *testing.T) {
+	w := newSimulation(t, 1, faulty)
+	s := w.snapshot()
+	refused := planning.Outcome{Failures: []planning.Failure{{Step: podset.StepCreate, Slot: "p09", Message: "Invalid"}}}
+	status, _ := Status(Parse(w.set, w.o), s, planning.Plan{}, refused)
+	w.expect("stalled", condition(status, appsv1beta1.CloneSetStalled), "True InvalidTemplate")
+	w.expect("reconciling", condition(status, appsv1beta1.CloneSetReconciling), "False InvalidTemplate")
+	w.expect("template", condition(status, appsv1beta1.CloneSetTemplateInvalid), "True InvalidTemplate")
+}
+
+func TestProgressDeadline(t *testing.T) {
+	const progressing = appsv1beta1.CloneSetProgressing
+	w := newSimulation(t, 3, inPlace, maxUnavailable(1), broken("2"), deadline(60))
+	w.expect("at rest", w.condition(progressing), "True CloneSetAvailable")
+
+	// at is the status that the same simulation has after some seconds.
+	at := func(seconds int) (string, time.Duration) {
+		s := w.snapshot()
+		s.Now = s.Now.Add(time.Duration(seconds) * time.Second)
+		status, recheck := Status(Parse(w.set, w.o), s, Plan(Parse(w.set, w.o), s), planning.Outcome{})
+		w.set.Status = status
+		return condition(status, progressing), recheck
+	}
+	expect := func(seconds int, want string) {
+		t.Helper()
+		got, recheck := at(seconds)
+		w.expect("after the time", got, want)
+		if running := want == "True "+appsv1beta1.ReasonCloneSetUpdated; running != (recheck > 0) {
+			t.Errorf("after %d s the next look is in %s", seconds, recheck)
+		}
+	}
+	w.rest(image("2"))
+	expect(60, "True CloneSetUpdated")
+	expect(61, "False ProgressDeadlineExceeded")
+	w.rest(image("3"), broken("3"))
+	expect(0, "True CloneSetUpdated")
+	w.rest(image("1"))
+	w.expect("rolled back", w.condition(progressing), "True CloneSetAvailable")
+
+	w.rest(image("4"), partition(2))
+	w.expect("the partition is reached", w.condition(progressing), "True ProgressPartitionAvailable")
+	w.rest(paused(true), partition(0))
+	w.expect("paused", w.condition(progressing), "True CloneSetPaused")
+	w.do(paused(false))
+	expect(1000, "True CloneSetUpdated")
+	w.do(deadline(math.MaxInt32))
+	w.Pass()
+	w.expect("without a deadline", w.condition(progressing), "none")
+}
+
+func TestProgressRestartsTheDeadline(t *testing.T) {
+	w := newSimulation(t, 3, deadline(60))
+	began := metav1.NewTime(podsettest.Now().Add(-50 * time.Second))
+	w.set.Status.UpdatedReplicas, w.set.Status.UpdateRevision = 1, "web-2"
+	w.set.Status.Conditions = []appsv1beta1.CloneSetCondition{{
+		Type: appsv1beta1.CloneSetProgressing, Status: corev1.ConditionTrue, Reason: appsv1beta1.ReasonCloneSetUpdated, LastUpdateTime: began, LastTransitionTime: began,
+	}}
+	w.do(image("2"))
+	s := w.snapshot()
+	s.Pods[0].Revision, s.Pods[1].Revision = "web-2", "web-2"
+	status, recheck := Status(Parse(w.set, w.o), s, planning.Plan{}, planning.Outcome{})
+	w.expect("last progress", status.Conditions[0].LastUpdateTime.Time.Equal(podsettest.Now()), true)
+	w.expect("next look", recheck, 61*time.Second)
+	w.expect("transition", status.Conditions[0].LastTransitionTime, began)
+}
+
+func TestGrowingThatIsLimitedIsAnnouncedOnce(t *testing.T) {
+	w := newSimulation(t, 2)
+	w.do(replicas(12), scaleMaxUnavailable(1))
+	s := w.snapshot()
+	plan := Plan(Parse(w.set, w.o), s)
+	status, _ := Status(Parse(w.set, w.o), s, plan, planning.Outcome{})
+	first, again := Announcements(Parse(w.set, w.o), status, planning.Plan{}, plan), Announcements(Parse(w.set, w.o), status, plan, plan)
+	if len(first) != 1 || first[0].Reason != "ScaleUpLimited" || len(again) != 0 {
+		t.Errorf("announced %v, then %v", first, again)
+	}
+}

@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+const (
+	// reasonClaimMissing creates a claim that a pending pod waits for.
+	reasonClaimMissing = "ClaimMissing"
+	// reasonClaimOwners gives a claim the owners of the retention policy.
+	reasonClaimOwners = "ClaimOwners"
+	// reasonClaimGrow expands a claim to the size of its template.
+	reasonClaimGrow = "ClaimGrow"
+
+	noteClaimGrowing       = "ClaimGrowing"
+	noteClaimDiffers       = "ClaimDiffers"
+	noteClaimNotExpandable = "ClaimNotExpandable"
+)
+
+// afterClaims is when to plan again after writing claims that a deletion waits for: no event tells of it.
+const afterClaims = 100 * time.Millisecond
+
+// keepClaims corrects the claims of existing pods: their owners always, and claims that a pending pod lacks are created.
+func (p *planner) keepClaims() {
+	if len(p.Claims.Claims) == 0 {
+		return
+	}
+	for _, pod := range p.pods {
+		if pod.Terminating {
+			continue
+		}
+		p.fixOwners(pod.Pod, false)
+		if pod.Object.Status.Phase != corev1.PodPending {
+			continue
+		}
+		for _, claim := range p.missingClaims(pod.Object.Name) {
+			if !claims.Mounts(&pod.Object.Spec, claim.Name) {
+				continue // Its template is younger than the pod, which does not wait for it.
+			}
+			action := podset.CreateClaim(pod.Slot, claim, reasonClaimMissing)
+			action.Success = planning.Event{Reason: "SuccessfulCreate", Message: p.claimMessage("create", claim.Name, pod.Object.Name, "success")}
+			action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: p.claimMessage("create", claim.Name, pod.Object.Name, "failed error")}
+			p.pass.Act(action)
+		}
+	}
+}
+
+func (p *planner) claimMessage(verb, claim, pod, result string) string {
+	return fmt.Sprintf("%s Claim %s Pod %s in StatefulSet %s %s", verb, claim, pod, p.Set.Name, result)
+}
+
+// existing yields the claim templates whose claim exists for the pod, with that claim.
+func (p *planner) existing(pod string, yield func(template, claim *corev1.PersistentVolumeClaim)) {
+	for i := range p.Claims.Claims {
+		template := &p.Claims.Claims[i]
+		if claim := p.s.Claims[claims.Name(template.Name, pod)]; claim != nil {
+			yield(template, claim)
+		}
+	}
+}
+
+// missingClaims are the claims of the pod that do not exist, owned as the policy says.
+func (p *planner) missingClaims(pod string) []*corev1.PersistentVolumeClaim {
+	complete := true
+	for i := range p.Claims.Claims {
+		complete = complete && p.s.Claims[claims.Name(p.Claims.Claims[i].Name, pod)] != nil
+	}
+	if complete {
+		return nil
+	}
+	var missing []*corev1.PersistentVolumeClaim
+	for _, claim := range p.Claims.Wanted(pod) {
+		if p.s.Claims[claim.Name] != nil {
+			continue
+		}
+		if p.OwnsClaims {
+			claim.OwnerReferences, _ = p.Retention.Owners(claim, claims.Owned{Set: p.setReference()}, false)
+		}
+		missing = append(missing, claim)
+	}
+	return missing
+}
+
+// claimsGoing says that a claim of the pod is about to be deleted, so that the pod must not be created yet.
+func (p *planner) claimsGoing(pod string) bool {
+	going := false
+	p.existing(pod, func(_, claim *corev1.PersistentVolumeClaim) {
+		going = going || claims.Stale(claim, pod, "")
+	})
+	return going
+}
+
+func (p *planner) holdForClaims(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	note := planning.Note{
+		Reason:  noteClaimGoing,
+		Message: fmt.Sprintf("%s to be created: volume claims of %s are still being deleted", podset.Waits(len(names)), podset.List(names)),
+	}
+	for _, name := range names {
+		note.Slots = append(note.Slots, planning.Slot(name[len(p.Set.Name)+1:]))
+	}
+	p.pass.Hold(note)
+}
+
+// fixOwners gives the claims of a pod the owners that the retention policy asks for, and reports whether anything was to be
+// changed. Surplus pods are condemned: their claims may have to go with them.
+func (p *planner) fixOwners(pod *podset.Pod, condemned bool) bool {
+	return p.fixOwnersOf(pod.Slot, pod.Object, condemned)
+}
+
+func (p *planner) fixOwnersOf(slot planning.Slot, pod *corev1.Pod, condemned bool) bool {
+	if !p.OwnsClaims {
+		return false
+	}
+	changing := false
+	who := claims.Owned{Set: p.setReference(), Pod: claims.PodReference(pod)}
+	p.existing(pod.Name, func(_, claim *corev1.PersistentVolumeClaim) {
+		patch, changed, err := p.Retention.Reown(claim, who, condemned)
+		if !changed {
+			return
+		}
+		changing = true
+		p.editClaim(slot, pod.Name, claim, patch, err, reasonClaimOwners, "update", "SuccessfulUpdate", "FailedUpdate")
+	})
+	return changing
+}
+
+// editClaim plans one patch of a claim; the first one of a pass wins.
+func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.PersistentVolumeClaim, patch []byte, err error, why, verb, success, failure string) {
+	if p.touched[claim.Name] {
+		return
+	}
+	p.touched[claim.Name] = true
+	if err != nil {
+		p.pass.Hold(planning.Note{Reason: noteClaimDiffers, Message: err.Error(), Slots: []planning.Slot{slot}})
+		return
+	}
+	action := podset.EditClaim(slot, claim, patch, why)
+	action.Success = planning.Event{Reason: success, Message: p.claimMessage(verb, claim.Name, pod, "success")}
+	action.Failure = planning.Event{Warning: true, Reason: failure, Message: p.claimMessage(verb, claim.Name, pod, "failed error")}
+	p.pass.Act(action)
+}
+
+// grows says that a claim of the pod requests less than its template, or differs from it otherwise.
+func (p *planner) grows(pod *podset.Pod) bool {
+	grows := false
+	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
+		grows = grows || claims.Compare(claim, template) != claims.Fits
+	})
+	return grows
+}
+
+// growing says that a claim that the pod mounts does not have the capacity it requests yet.
+func (p *planner) growing(pod *podset.Pod) bool {
+	growing := false
+	p.existing(pod.Object.Name, func(_, claim *corev1.PersistentVolumeClaim) {
+		growing = growing || claims.Mounts(&pod.Object.Spec, claim.Name) && !claims.Grown(claim)
+	})
+	return growing
+}
+
+// storageClassRecheck is how often a set checks again a storage class that does not let its claims grow.
+const storageClassRecheck = time.Minute
+
+// cannotGrow says that a claim of the pod can never get to its template, and notes why.
+func (p *planner) cannotGrow(pod *podset.Pod) bool {
+	stuck := false
+	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
+		class := ""
+		if claim.Spec.StorageClassName != nil {
+			class = *claim.Spec.StorageClassName
+		}
+		switch fit := claims.Compare(claim, template); {
+		case fit == claims.Differs:
+			stuck = true
+			p.pass.Wait(pod, noteClaimDiffers, fmt.Sprintf("volume claims made from %q have another storage class or access mode than their template, "+
+				"which no update can change; delete them to have them made anew", template.Name))
+		case fit == claims.Grows && !p.s.Expandable[class]:
+			stuck = true
+			// No watch wakes a set when a storage class changes: they change rarely, and a minute later is soon enough.
+			p.pass.Recheck(storageClassRecheck)
+			p.pass.Wait(pod, noteClaimNotExpandable, fmt.Sprintf("storage class %q does not exist or does not let volume claims grow", class))
+		}
+	})
+	return stuck
+}
+
+// growClaims asks for the growth of a pod's claims and reports whether the pod has to wait for it.
+func (p *planner) growClaims(pod *podset.Pod) bool {
+	waits := false
+	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
+		if claims.Compare(claim, template) == claims.Grows {
+			waits = true
+			patch, err := claims.GrowPatch(claim, template, p.Set.Name)
+			p.editClaim(pod.Slot, pod.Object.Name, claim, patch, err, reasonClaimGrow, "resize", "SuccessfulResize", "FailedResize")
+			return
+		}
+		waits = waits || claims.Mounts(&pod.Object.Spec, claim.Name) && !claims.Grown(claim)
+	})
+	if waits {
+		p.pass.Keep(pod)
+		p.pass.Wait(pod, noteClaimGrowing, "its volume claims are growing")
+	}
+	return waits
+}
+
+// setReference owns claims without controlling them.
+func (p *planner) setReference() metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: p.Owner.APIVersion, Kind: p.Owner.Kind, Name: p.Owner.Name, UID: p.Owner.UID}
+}

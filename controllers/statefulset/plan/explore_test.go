@@ -1,0 +1,525 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// fleet is what of a set changes while it is explored.
+type fleet struct {
+	// template is the present one, current the one that status.currentRevision names.
+	template, current int8
+	replicas          int8
+	// reserved is an ordinal that is reserved; none if negative.
+	reserved int8
+	// partition is how many pods stay at the old revision.
+	partition int8
+	// paused stops updates.
+	paused bool
+}
+
+// lab is a set that is explored: everything that stays the same.
+type lab struct {
+	ordered        bool
+	policy         shared.PodUpdatePolicy
+	maxUnavailable int
+	// partition is there from the beginning.
+	partition int8
+	// onDelete leaves updates to the user. unordered updates pod 1 before all others.
+	onDelete, unordered bool
+	minReady            int32
+	grace               int32
+	hooks               *shared.Lifecycle
+	// images are the templates; one that begins with "!" never becomes ready. A template that ends with "+" has one variable more.
+	images   []string
+	replicas int8
+	edits    int8
+	// scalings is how many of the userChanges the user makes; nil: they are one replica more or less and a reserved ordinal.
+	scalings    int8
+	userChanges []userChange
+	faults      []podsettest.Move
+	maxFaults   int8
+	// claims gives every pod one that is deleted when its ordinal is no longer wanted.
+	claims bool
+	// empty begins without pods; otherwise all are up at the first template.
+	empty bool
+	// least is how many states there are at least: fewer mean that the case does not explore what it says.
+	least int
+	// large explorations take minutes and are for EXPLORE=full alone.
+	large bool
+
+	revisions map[string]revision.Revision
+	facts     podsettest.Facts[fleet]
+	mu        sync.Mutex
+	sets      map[fleet]*appsv1beta1.StatefulSet
+	// names are the wanted pods of each fleet.
+	names sync.Map
+}
+
+const (
+	setName = "web"
+	// first is the pod that an unordered update begins with.
+	first = "web-1"
+)
+
+// userChange is something that a user may change beside the template.
+type userChange struct {
+	name string
+	how  func(*fleet)
+}
+
+// scaling are the changes of a user who scales.
+func scaling() []userChange {
+	return []userChange{
+		{"one replica more", func(f *fleet) { f.replicas++ }},
+		{"one replica less", func(f *fleet) { f.replicas = max(f.replicas-1, 0) }},
+		{"ordinal 1 reserved", func(f *fleet) { f.reserved = 1 }},
+	}
+}
+
+func keep(partition int8) userChange {
+	return userChange{fmt.Sprintf("partition %d", partition), func(f *fleet) { f.partition = partition }}
+}
+
+// pausing are the changes of a user who stops updates and lets them go on.
+func pausing() []userChange {
+	return []userChange{{"pause", func(f *fleet) { f.paused = true }}, {"resume", func(f *fleet) { f.paused = false }}}
+}
+
+func (l *lab) revisionName(i int8) string { return setName + "-r" + strconv.Itoa(int(i)) }
+
+func (l *lab) template(i int8) *corev1.PodTemplateSpec {
+	image := l.images[i]
+	t := &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": setName}},
+		Spec: corev1.PodSpec{
+			Containers:     []corev1.Container{{Name: "main", Image: strings.TrimSuffix(image, "+"), ImagePullPolicy: corev1.PullIfNotPresent}},
+			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: shared.GateInPlaceUpdateReady}},
+		},
+	}
+	if strings.HasSuffix(image, "+") {
+		t.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "MORE", Value: "1"}}
+	}
+	if l.hooks != nil {
+		for _, hook := range []*shared.LifecycleHook{l.hooks.PreDelete, l.hooks.InPlaceUpdate} {
+			if hook == nil {
+				continue
+			}
+			for key, value := range hook.LabelsHandler {
+				t.Labels[key] = value
+			}
+			t.Finalizers = append(t.Finalizers, hook.FinalizersHandler...)
+		}
+	}
+	return t
+}
+
+// set is the StatefulSet of a fleet, the same object for the same fleet.
+func (l *lab) set(f fleet) *appsv1beta1.StatefulSet {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.sets[f]; known != nil {
+		return known
+	}
+	set := &appsv1beta1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: setName, UID: "set-uid", Generation: 1},
+		Spec: appsv1beta1.StatefulSetSpec{
+			Replicas:            ptr.To(int32(f.replicas)),
+			Selector:            &metav1.LabelSelector{MatchLabels: map[string]string{"app": setName}},
+			PodManagementPolicy: appsv1.ParallelPodManagement,
+			Template:            *l.template(f.template),
+			Lifecycle:           l.hooks,
+			UpdateStrategy: appsv1beta1.StatefulSetUpdateStrategy{
+				Type: appsv1.RollingUpdateStatefulSetStrategyType,
+				RollingUpdate: &appsv1beta1.RollingUpdateStatefulSetStrategy{
+					PodUpdatePolicy: l.policy,
+					MaxUnavailable:  ptr.To(intstr.FromInt(l.maxUnavailable)),
+					Partition:       ptr.To(int32(f.partition)),
+					Paused:          f.paused,
+					MinReadySeconds: &l.minReady,
+					InPlaceUpdateStrategy: &shared.InPlaceUpdateStrategy{
+						GracePeriodSeconds: l.grace,
+					},
+				},
+			},
+		},
+	}
+	if l.claims {
+		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+		set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+			WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+		}
+	}
+	if l.unordered {
+		set.Spec.UpdateStrategy.RollingUpdate.UnorderedUpdate = &appsv1beta1.UnorderedUpdateStrategy{PriorityStrategy: &shared.UpdatePriorityStrategy{
+			WeightPriority: []shared.UpdatePriorityWeightTerm{{
+				Weight: 10, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{shared.LabelPodName: first}},
+			}},
+		}}
+	}
+	if l.onDelete {
+		set.Spec.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+	}
+	if l.ordered {
+		set.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement
+	}
+	if f.reserved >= 0 {
+		set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(int32(f.reserved))}
+	}
+	set.Status.CurrentRevision = l.revisionName(f.current)
+	l.sets[f] = set
+	return set
+}
+
+func (l *lab) options() Options { return Options{PodIndexLabel: true, AutoDeletePVC: true} }
+
+// step is one pass of the controller.
+func (l *lab) step(w *podsettest.State[fleet]) (planning.Plan, fleet) {
+	set := l.set(w.Set)
+	spec := Parse(set, l.options())
+	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, podsettest.Now()) })
+	s := podset.Snapshot{
+		Now: podsettest.Now(), Pods: pods, Claims: w.ClaimsByName(),
+		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions,
+	}
+	s.Current = revision.Current(set.Status.CurrentRevision, s.Update, l.revisions)
+	plan := Plan(spec, s)
+	after := w.Set
+	status := Status(spec, s, plan, planning.Outcome{})
+	for i := range l.images {
+		if l.revisionName(int8(i)) == status.CurrentRevision {
+			after.current = int8(i)
+		}
+	}
+	return plan, after
+}
+
+func (l *lab) ordinals(f fleet) ordinal.Set {
+	set := l.set(f)
+	o, err := ordinal.New(0, *set.Spec.Replicas, set.Spec.ReserveOrdinals)
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
+func (l *lab) wanted(f fleet) []string {
+	if known, found := l.names.Load(f); found {
+		return known.([]string)
+	}
+	names := []string{} // not nil: that would be taken for no limit at all
+	for o := range l.ordinals(f).Iterate() {
+		names = append(names, ordinal.PodName(setName, o))
+	}
+	l.names.Store(f, names)
+	return names
+}
+
+// protected are the pods below the partition, at the revision that they stay at.
+func (l *lab) protected(w *podsettest.State[fleet]) map[string]string {
+	keeps := map[string]string{}
+	if l.unordered {
+		return keeps // any pod can be one of those that stay
+	}
+	for i, name := range l.wanted(w.Set) {
+		if i >= int(w.Set.partition) {
+			break
+		}
+		keeps[name] = l.revisionName(w.Set.current)
+	}
+	return keeps
+}
+
+// partitionCounts holds when an unordered update leaves as many pods at earlier revisions as the partition says, or does not make them fewer.
+func (l *lab) partitionCounts() podsettest.Invariant[fleet] {
+	return podsettest.Invariant[fleet]{Name: "the partition keeps its number", Check: func(e podsettest.Event[fleet]) error {
+		if !l.unordered {
+			return nil
+		}
+		old := func(w *podsettest.State[fleet]) int {
+			n := 0
+			for _, name := range l.wanted(e.Before.Set) {
+				if pod := w.Pod(name); pod != nil && pod.DeletionTimestamp == nil && pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(e.Before.Set.template) {
+					n++
+				}
+			}
+			return n
+		}
+		asked := slices.ContainsFunc(e.Before.Pods, func(p *corev1.Pod) bool { return p.Labels[shared.LabelSpecifiedDelete] != "" || podstate.Finished(p) })
+		before, after := old(e.Before), old(e.After)
+		if !asked && after < before && after < int(e.Before.Set.partition) {
+			return fmt.Errorf("of %d pods at earlier revisions %d are left; the partition keeps %d", before, after, e.Before.Set.partition)
+		}
+		return nil
+	}}
+}
+
+func (l *lab) needs(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+	_, asked := pod.Labels[shared.LabelSpecifiedDelete]
+	return asked || podstate.Finished(pod) || !slices.Contains(l.wanted(w.Set), pod.Name) ||
+		pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(w.Set.template)
+}
+
+func (l *lab) broken(template int8) bool { return strings.HasPrefix(l.images[template], "!") }
+
+// complete: every ordinal has a pod, if none waits for another one.
+func (l *lab) complete(w *podsettest.State[fleet]) error {
+	for _, name := range l.wanted(w.Set) {
+		if !l.ordered && w.Pod(name) == nil {
+			return fmt.Errorf("pod %s is missing", name)
+		}
+	}
+	return nil
+}
+
+// goal: every ordinal has a pod that is available and runs what it should, and nothing is planned.
+func (l *lab) goal(w *podsettest.State[fleet], plan planning.Plan) bool {
+	if l.broken(w.Set.template) {
+		return true // only the user can help
+	}
+	names := l.wanted(w.Set)
+	if len(plan.Actions) == 0 && l.ordered && slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool { return l.hopeless(w.Set, pod) }) {
+		return true // all others wait for it, and only the user can help
+	}
+	if len(plan.Actions) > 0 || len(names) != len(w.Pods) {
+		return false
+	}
+	// A claim whose pod was gone already when its ordinal was given up has nobody to go with, and stays.
+	if l.claims && slices.ContainsFunc(names, func(name string) bool { return w.Claim(claims.Name("data", name)) == nil }) {
+		return false
+	}
+	old := 0
+	for i, name := range names {
+		pod := w.Pod(name)
+		if pod == nil || !podsettest.Available(pod, l.seconds()) && !l.hopeless(w.Set, pod) {
+			return false
+		}
+		if at := w.Set.template; podsettest.Runs(pod, l.revisionName(at), l.template(at)) {
+			continue
+		}
+		stays := i < int(w.Set.partition) || l.unordered || l.stopped(w.Set)
+		if at := pod.Labels[shared.LabelControllerRevisionHash]; !stays || !l.hopeless(w.Set, pod) && !l.runsWhatItSays(pod, at) {
+			return false
+		}
+		old++
+	}
+	if l.stopped(w.Set) {
+		return true
+	}
+	return old <= int(w.Set.partition) && (w.Set.partition > 0 || w.Set.current == w.Set.template)
+}
+
+// stopped says that no pod is to be updated now.
+func (l *lab) stopped(f fleet) bool { return l.onDelete || f.paused }
+
+// hopeless says that a pod is at a revision that never becomes ready, and only an update could take it from there: there is none now, or
+// the partition of an unordered update, which keeps any pods, keeps this one.
+func (l *lab) hopeless(f fleet, pod *corev1.Pod) bool {
+	kept := l.unordered && f.partition > 0 && pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(f.template)
+	return pod.DeletionTimestamp == nil && (l.stopped(f) || kept) && strings.HasPrefix(pod.Spec.Containers[0].Image, "!")
+}
+
+func (l *lab) runsWhatItSays(pod *corev1.Pod, name string) bool {
+	return podsettest.Runs(pod, name, l.revisions[name].Template)
+}
+
+func (l *lab) seconds() time.Duration { return time.Duration(l.minReady) * time.Second }
+
+// changes are what the user may do: another template, or one of the userChanges.
+func (l *lab) changes(w *podsettest.State[fleet]) []podsettest.Change[fleet] {
+	var all []podsettest.Change[fleet]
+	for i := range l.images {
+		if to := w.Set; int8(i) != w.Set.template {
+			to.template = int8(i)
+			all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to, Edit: true})
+		}
+	}
+	userChanges := l.userChanges
+	if userChanges == nil {
+		userChanges = scaling()
+	}
+	for _, change := range userChanges {
+		to := w.Set
+		if change.how(&to); to != w.Set {
+			all = append(all, podsettest.Change[fleet]{Name: change.name, To: to})
+		}
+	}
+	return all
+}
+
+func (l *lab) size() podsettest.Size { return podsettest.Size{Least: l.least, Large: l.large} }
+
+func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
+	t.Helper()
+	l.revisions = map[string]revision.Revision{}
+	l.sets = map[fleet]*appsv1beta1.StatefulSet{}
+	cluster := podsettest.Cluster{Hooks: l.hooks, Clock: l.minReady > 0 || l.grace > 0}
+	for i, image := range l.images {
+		name := l.revisionName(int8(i))
+		l.revisions[name] = revision.Revision{Name: name, Number: int64(i + 1), Template: l.template(int8(i))}
+		if l.broken(int8(i)) {
+			cluster.NeverReady = append(cluster.NeverReady, strings.TrimSuffix(image, "+"))
+		}
+	}
+	start := &podsettest.State[fleet]{Set: fleet{replicas: l.replicas, reserved: -1, partition: l.partition}}
+	if !l.empty {
+		if err := podsettest.BringUp(start, cluster, l.step, 200); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := podsettest.Exploration[fleet]{
+		Start: []*podsettest.State[fleet]{start}, Step: l.step, Cluster: cluster, Faults: l.faults,
+		Budget:  podsettest.Budget{Faults: l.maxFaults, Edits: l.edits, Scalings: l.scalings},
+		Changes: l.changes, Goal: l.goal, Resting: l.complete,
+		Always: []podsettest.Invariant[fleet]{
+			podsettest.AtMostUnavailable(func(f fleet) podsettest.Bounds {
+				return podsettest.Bounds{Wanted: l.wanted(f), Max: l.maxUnavailable, MinReady: l.seconds()}
+			}),
+			podsettest.OnlyWanted(l.wanted),
+			podsettest.AtMostPods(func(f fleet) int { return int(f.replicas) }, func(f fleet, pod *corev1.Pod) bool { return slices.Contains(l.wanted(f), pod.Name) }),
+			podsettest.PartitionHolds(l.protected),
+			podsettest.NothingNeedless(l.needs),
+			podsettest.OneActionEach[fleet](),
+			podsettest.HooksHold[fleet](l.hooks),
+			podsettest.NothingMoves(func(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+				return l.stopped(w.Set) && slices.Contains(l.wanted(w.Set), pod.Name) && !podstate.Finished(pod)
+			}),
+			podsettest.ClaimsStay(func(claim *corev1.PersistentVolumeClaim) string { return strings.TrimPrefix(claim.Name, "data-") },
+				func(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+					return slices.Contains(l.wanted(w.Set), pod.Name)
+				}),
+			l.partitionCounts(),
+		},
+	}
+	if l.grace > 0 {
+		e.Always = append(e.Always, podsettest.GraceHolds[fleet]())
+	}
+	return e
+}
+
+// TestExplore visits every state that small sets can get into, with everything that kubelets, users and bad luck can do in any
+// order, and shows that the invariants hold in each step and that the set finds its way out of each state.
+func TestExplore(t *testing.T) {
+	byLabel := func(key string) *shared.LifecycleHook {
+		return &shared.LifecycleHook{LabelsHandler: map[string]string{key: "yes"}}
+	}
+	byFinalizer := func(name string) *shared.LifecycleHook {
+		return &shared.LifecycleHook{FinalizersHandler: []string{name}, MarkPodNotReady: true}
+	}
+	const inPlace, recreate = shared.InPlaceIfPossible, shared.RecreatePods
+	good := []string{"web:1", "web:2", "web:3"}
+	broken := []string{"web:1", "!web:2", "web:3"}
+	mixed := []string{"web:1", "web:2", "web:3+"} // the last one cannot be reached in place
+	everything := []podsettest.Move{podsettest.Crash, podsettest.DeletePod, podsettest.Evict, podsettest.LoseContact, podsettest.RequestDeletion}
+
+	cases := map[string]*lab{
+		"Parallel, in place, four pods one at a time, a broken image between":              {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 210},
+		"Parallel, in place, four pods two at a time, a broken image between":              {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 4300},
+		"Parallel, in place, four pods one at a time, a broken image between, with faults": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, faults: everything, maxFaults: 1, least: 11000},
+		"Parallel, in place, four pods two at a time, a broken image between, with faults": {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, faults: everything, maxFaults: 1, large: true},
+		"Parallel, in place, four pods two at a time, another image, with faults":          {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 4, edits: 1, faults: everything, maxFaults: 1, least: 5900},
+		"Parallel, recreate, four pods one at a time, a broken image between, with faults": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, faults: everything, maxFaults: 1, least: 5700},
+		"Parallel, in place, the partition keeps two of four pods":                         {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 2, least: 720},
+		"Parallel, in place, a canary is followed by the rest":                             {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 2, partition: 2, userChanges: append(scaling(), keep(0)), scalings: 1, least: 1000},
+		"Parallel, in place, pods crash, are evicted and are deleted by others":            {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1, least: 1000},
+		"Parallel, in place, two crashes":                                                  {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, faults: []podsettest.Move{podsettest.Crash}, maxFaults: 2, least: 870},
+		"Parallel, in place where possible":                                                {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, least: 370},
+		"Parallel, in place, replicas and reserved ordinals change":                        {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 2},
+		"Parallel, in place, from nothing":                                                 {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, empty: true, least: 5400},
+		"Parallel, in place, both hooks by label":                                          {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 850},
+		"Parallel, in place, both hooks by finalizer, out of service":                      {policy: inPlace, images: mixed[1:], maxUnavailable: 2, replicas: 2, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byFinalizer("example.com/update"), PreDelete: byFinalizer("example.com/delete")}, least: 970},
+		"Parallel, in place, new pods wait for their user":                                 {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, hooks: &shared.Lifecycle{PreNormal: byLabel("warm")}, least: 850},
+		"Parallel, in place, grace period and minimum time":                                {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 2, edits: 2, minReady: 10, grace: 5, least: 14000},
+		"Parallel, recreate, four pods two at a time, a broken image between":              {policy: recreate, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 3700},
+		"Parallel, recreate, the partition keeps one of two pods, with faults":             {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, userChanges: append(scaling(), keep(0)), scalings: 1, faults: everything, maxFaults: 2, least: 8100},
+		"Parallel, recreate, pods wait before they are deleted":                            {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 1, hooks: &shared.Lifecycle{PreDelete: byLabel("hold-delete")}, least: 7500},
+		"OrderedReady, in place, three pods, a broken image between, with faults":          {ordered: true, policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, faults: everything, maxFaults: 1, least: 4600},
+		"Parallel, in place, three pods two at a time, both hooks":                         {policy: inPlace, images: mixed, maxUnavailable: 2, replicas: 3, edits: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}, least: 26000},
+		"Parallel, in place, three pods two at a time, one of them fails":                  {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 1, faults: everything, maxFaults: 1, least: 2000},
+		"Parallel, claims go with ordinals that are not wanted, with faults":               {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, scalings: 1, edits: 1, claims: true, faults: []podsettest.Move{podsettest.DeletePod, podsettest.Evict}, maxFaults: 1, least: 4200},
+		"OrderedReady, claims go with ordinals that are not wanted, with faults":           {ordered: true, policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, scalings: 2, edits: 1, claims: true, faults: []podsettest.Move{podsettest.DeletePod, podsettest.Evict}, maxFaults: 1},
+		"OrderedReady, recreate, four pods, a broken image between":                        {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 210},
+		"OrderedReady, both hooks, replicas and reserved ordinals change":                  {ordered: true, policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}},
+	}
+	labels := &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
+	finalizers := &shared.Lifecycle{InPlaceUpdate: byFinalizer("example.com/update"), PreDelete: byFinalizer("example.com/delete")}
+	allHooks := &shared.Lifecycle{PreNormal: byLabel("warm"), InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
+	for name, l := range map[string]*lab{
+		"Parallel, in place, three pods, both hooks, with faults":                         {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: labels, faults: everything, maxFaults: 1, least: 37000},
+		"Parallel, in place, three pods two at a time, both hooks, with faults":           {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, hooks: labels, faults: everything, maxFaults: 1, large: true},
+		"Parallel, in place, three pods, both hooks by finalizer, with faults":            {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: finalizers, faults: everything, maxFaults: 1, least: 51000},
+		"Parallel, in place, three pods, all hooks, with faults":                          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, hooks: allHooks, faults: everything, maxFaults: 1, least: 2200},
+		"Parallel, recreate, three pods, all hooks, with faults":                          {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, faults: everything, maxFaults: 1, least: 37000},
+		"OrderedReady, in place, three pods, all hooks, with faults":                      {ordered: true, policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: allHooks, faults: everything, maxFaults: 1, least: 50000},
+		"OnDelete, three pods, a broken image between, with faults":                       {onDelete: true, images: broken, replicas: 3, edits: 2, faults: everything, maxFaults: 2, least: 2500},
+		"OrderedReady, OnDelete, three pods, with faults":                                 {ordered: true, onDelete: true, images: good[:2], replicas: 3, edits: 1, faults: everything, maxFaults: 2},
+		"Parallel, in place, three pods, paused on the way, with faults":                  {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, scalings: 2, userChanges: pausing(), faults: everything, maxFaults: 1, large: true},
+		"OrderedReady, recreate, three pods, paused on the way, with faults":              {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, scalings: 2, userChanges: pausing(), faults: everything, maxFaults: 1, least: 4900},
+		"Parallel, in place, four pods by priority, the partition keeps one, with faults": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, partition: 1, unordered: true, faults: everything, maxFaults: 1, least: 7100},
+		"Parallel, recreate, four pods by priority, the partition changes on the way":     {policy: recreate, images: good, maxUnavailable: 2, replicas: 4, edits: 2, partition: 1, scalings: 2, userChanges: []userChange{keep(0), keep(2)}, unordered: true, least: 28000},
+		"Parallel, in place, four pods two at a time, the partition changes on the way":   {policy: inPlace, images: good, maxUnavailable: 2, replicas: 4, edits: 2, scalings: 2, userChanges: []userChange{keep(0), keep(1), keep(3)}, least: 38000},
+		"Parallel, in place, three pods, grace period and minimum time, with faults":      {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, grace: 5, faults: everything, maxFaults: 1, large: true},
+		"Parallel, in place, three pods two at a time, grace period and minimum time":     {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, minReady: 10, grace: 5, least: 24000},
+		"OrderedReady, recreate, three pods, minimum time, with faults":                   {ordered: true, policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, minReady: 10, faults: everything, maxFaults: 1},
+		"Parallel, three pods, claims go with ordinals that are not wanted, with faults":  {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, scalings: 1, edits: 1, claims: true, faults: []podsettest.Move{podsettest.DeletePod, podsettest.Evict, podsettest.RequestDeletion}, maxFaults: 1, least: 15000},
+		// The same as the large ones, smaller.
+		"Parallel, in place, three pods two at a time, both hooks, one is deleted":             {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 1, hooks: labels, faults: []podsettest.Move{podsettest.DeletePod, podsettest.RequestDeletion}, maxFaults: 1, least: 7400},
+		"Parallel, in place, three pods, paused on the way":                                    {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, scalings: 2, userChanges: pausing(), least: 4500},
+		"Parallel, in place, two pods, paused on the way, with faults":                         {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, userChanges: pausing(), faults: everything, maxFaults: 1, least: 4900},
+		"Parallel, in place, three pods by priority, the partition keeps one, with two faults": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, faults: everything, maxFaults: 2, large: true},
+		"Parallel, recreate, three pods by priority, the partition keeps one, with two faults": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, faults: everything, maxFaults: 2, least: 14000},
+		"Parallel, in place, three pods by priority, two at a time, with two faults":           {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, partition: 1, unordered: true, faults: everything, maxFaults: 2, large: true},
+		"Parallel, in place, two pods, grace period and minimum time, with faults":             {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, minReady: 10, grace: 5, faults: everything, maxFaults: 1, least: 29000},
+	} {
+		cases[name] = l
+	}
+	podsettest.ExploreEach(t, cases, (*lab).size, (*lab).exploration)
+}
+
+// TestExploreWithoutReduction shows that reducing states loses none: the same ones are reached when nothing is left out and every state is
+// visited with every budget.
+func TestExploreWithoutReduction(t *testing.T) {
+	broken, mixed := []string{"web:1", "!web:2", "web:3"}, []string{"web:1", "web:2", "web:3+"}
+	everything := []podsettest.Move{podsettest.Crash, podsettest.DeletePod, podsettest.Evict, podsettest.LoseContact, podsettest.RequestDeletion}
+	hooks := &shared.Lifecycle{
+		InPlaceUpdate: &shared.LifecycleHook{LabelsHandler: map[string]string{"hold-update": "yes"}},
+		PreDelete:     &shared.LifecycleHook{FinalizersHandler: []string{"example.com/delete"}},
+	}
+	cases := map[string]*lab{
+		"in place":             {policy: shared.InPlaceIfPossible, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1},
+		"in place or replaced": {policy: shared.InPlaceIfPossible, images: mixed, maxUnavailable: 2, replicas: 2, edits: 1, scalings: 1, faults: everything, maxFaults: 1},
+		"in order":             {ordered: true, policy: shared.InPlaceIfPossible, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1},
+		"replaced":             {policy: shared.RecreatePods, images: broken, maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, faults: everything, maxFaults: 1},
+		"with hooks":           {policy: shared.InPlaceIfPossible, images: mixed, maxUnavailable: 1, replicas: 2, edits: 1, hooks: hooks, faults: everything, maxFaults: 1},
+		"with all hooks":       {policy: shared.InPlaceIfPossible, images: broken[:2], maxUnavailable: 1, replicas: 2, edits: 1, hooks: &shared.Lifecycle{PreNormal: &shared.LifecycleHook{LabelsHandler: map[string]string{"warm": "yes"}}, InPlaceUpdate: hooks.InPlaceUpdate, PreDelete: &shared.LifecycleHook{LabelsHandler: map[string]string{"hold-delete": "yes"}}}, faults: everything[2:], maxFaults: 1},
+		"with a clock":         {policy: shared.InPlaceIfPossible, images: broken[:2], maxUnavailable: 1, replicas: 2, edits: 1, minReady: 10, grace: 5, faults: everything, maxFaults: 1},
+		"with claims":          {policy: shared.RecreatePods, images: mixed[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, claims: true, faults: everything, maxFaults: 1},
+	}
+	for name, l := range cases {
+		t.Run(name, func(t *testing.T) { podsettest.CompareWithPlain(t, l.exploration(t)) })
+	}
+}

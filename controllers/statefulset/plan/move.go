@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// move is step 3: pods that are labeled for deletion from the highest ordinal down, then the outdated ones in their order.
+// Pods that are unavailable already go first and cost nothing. An outage at any ordinal uses up the limit.
+func (p *planner) move() {
+	specified := p.specified()
+	if p.OnDelete || p.Paused {
+		p.holdAll(specified)
+		return
+	}
+	p.countUnavailable()
+
+	var blocked []*podset.Pod
+	for _, pod := range specified {
+		if p.unavailable.Admit(pod) {
+			p.pass.Remove(pod, podset.ReasonSpecifiedDelete)
+		} else {
+			blocked = append(blocked, pod)
+		}
+	}
+	admitted, waiting := p.unavailable.Select(p.movable())
+	rollout := p.rollout()
+	for _, pod := range admitted {
+		p.moveOne(pod, rollout)
+	}
+	if waiting = append(blocked, waiting...); len(waiting) > 0 {
+		p.pass.Hold(p.unavailable.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
+	}
+	p.holdPartition()
+}
+
+// moveUnavailable is what OrderedReady does of step 3 while it stops at a pod that is not available. It moves one outdated pod that is not
+// in service: that pod may be the one at which it stops, and the next revision may repair it. It waits while a pod is terminating or
+// being updated. Pods that wait at their preDelete hook because their user deletes them go on being removed.
+func (p *planner) moveUnavailable() {
+	specified := p.specified()
+	if p.OnDelete || p.Paused {
+		p.holdAll(specified)
+		return
+	}
+	for _, pod := range specified {
+		if pod.State == shared.StatePreparingDelete {
+			p.pass.Remove(pod, podset.ReasonSpecifiedDelete)
+			return
+		}
+	}
+	for _, pod := range p.pods {
+		if pod.Terminating || pod.Revision == p.s.Update.Name && underWay(pod.Pod) {
+			return
+		}
+	}
+	for _, pod := range specified {
+		if p.outdated(pod) && !pod.InService() {
+			p.pass.Remove(pod, podset.ReasonSpecifiedDelete)
+			return
+		}
+	}
+	rollout := p.rollout()
+	for _, pod := range p.movable() {
+		if !pod.InService() {
+			p.moveOne(pod, rollout)
+			return
+		}
+	}
+}
+
+func underWay(pod *podset.Pod) bool {
+	return pod.Update.Progress == inplace.Grace || pod.Update.Progress == inplace.Running
+}
+
+// specified are the pods that their user wants deleted, from the highest ordinal down.
+func (p *planner) specified() []*podset.Pod {
+	var specified []*podset.Pod
+	for _, pod := range slices.Backward(p.pods) {
+		if pod.DeletionReason == podset.DeletionSpecified && !pod.Terminating {
+			specified = append(specified, pod.Pod)
+		}
+	}
+	return specified
+}
+
+// countUnavailable uses up the limit with everything that is not available at a valid ordinal, pods that do not exist included.
+func (p *planner) countUnavailable() {
+	for _, pod := range p.pods {
+		if !pod.Available || p.Resize && p.growing(pod.Pod) {
+			p.unavailable.Use(pod.Pod)
+		}
+	}
+	missing := p.Ordinals.Len() - len(p.pods)
+	if missing == 0 {
+		return
+	}
+	named := 0
+	for o := range p.Ordinals.Iterate() {
+		if p.byOrdinal[o] == nil {
+			p.unavailable.UseName(ordinal.PodName(p.Set.Name, o))
+			if named++; named == min(missing, namedSlots) {
+				break
+			}
+		}
+	}
+	p.unavailable.UseOthers(missing - named)
+}
+
+// moveOne lets the claims of a pod grow first, and then moves the pod.
+func (p *planner) moveOne(pod *podset.Pod, rollout podset.Rollout) {
+	if p.Resize && p.growClaims(pod) {
+		return
+	}
+	p.pass.Move(pod, rollout)
+}
+
+func (p *planner) rollout() podset.Rollout {
+	return podset.Rollout{
+		Target: p.s.Update, Policy: p.PodUpdatePolicy, Grace: p.GracePeriod,
+		MarkUpdating: func(pod *podset.Pod) bool { return pod.State != "" },
+		Replace:      func(pod *podset.Pod) { p.pass.Remove(pod, podset.ReasonOutdated) },
+	}
+}
+
+// holdAll notes what waits while the user has stopped updates.
+func (p *planner) holdAll(specified []*podset.Pod) {
+	candidates := p.targets
+	if p.OnDelete {
+		candidates = make([]*podset.Pod, len(p.pods))
+		for i := range p.pods {
+			candidates[i] = p.pods[i].Pod
+		}
+	}
+	waiting := slices.Clone(specified)
+	for _, pod := range candidates {
+		if p.outdated(pod) && pod.DeletionReason == "" {
+			waiting = append(waiting, pod)
+		}
+	}
+	p.pass.HoldStopped(waiting, p.OnDelete)
+}
+
+// holdPartition notes which pods the partition keeps.
+func (p *planner) holdPartition() {
+	if p.Partition == 0 || p.old == 0 {
+		return
+	}
+	kept := map[*podset.Pod]bool{}
+	for _, pod := range p.pods {
+		if p.outdated(pod.Pod) {
+			kept[pod.Pod] = true
+		}
+	}
+	for _, pod := range p.targets {
+		delete(kept, pod)
+	}
+	p.pass.HoldPartition(slices.Collect(maps.Keys(kept)), p.Partition)
+}

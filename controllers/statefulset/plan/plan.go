@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Reasons of notes.
+const (
+	noteScaleMaxUnavailable = "ScaleMaxUnavailable"
+	notePodNotReady         = "PodNotReady"
+	noteTerminating         = "PodTerminating"
+	noteClaimGoing          = "ClaimBeingDeleted"
+)
+
+// Plan decides the next step of a StatefulSet.
+//
+//  1. Replicas: finished pods are removed, missing ones created, claims corrected.
+//  2. Scaling in: pods whose ordinal the set does not ask for are removed.
+//  3. Moving: pods that their user wants deleted, then outdated ones, as far as the limit allows.
+//  4. Settling: whatever is under way on all other pods goes on, always.
+//
+// With the policy Parallel all of this happens for every ordinal independently. With OrderedReady each part waits until the one
+// before has nothing to do and every pod is available; see replicasInOrder.
+//
+// A set that is being deleted plans nothing: the garbage collector deletes its pods. For one whose spec cannot be parsed, only step 4
+// is planned.
+func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
+	if spec.Deleting {
+		return planning.Plan{}
+	}
+	p := newPlanner(spec, &s)
+	if spec.Invalid != nil {
+		return p.pass.InvalidSpec(spec.Invalid, p.settling())
+	}
+
+	p.keepWaits()
+	p.keepClaims()
+	if p.Parallel {
+		p.replicasAtOnce()
+		p.scaleInAtOnce()
+		p.move()
+	} else if p.replicasInOrder() && p.scaleInInOrder() {
+		p.move()
+	}
+	p.pass.Settle(p.settling())
+	return p.pass.Plan()
+}
+
+// planner is what the steps of one Plan share.
+type planner struct {
+	*Spec
+	s    *podset.Snapshot
+	pass *podset.Pass
+
+	// pods are those at valid ordinals, by ordinal and in ascending order; surplus are the others, in descending order.
+	byOrdinal map[int]*podset.Pod
+	pods      []member
+	surplus   []*podset.Pod
+	// targets are the pods that may leave the current revision, in the order of their update.
+	targets []*podset.Pod
+	// unavailable is the limit of step 3, used up by every pod that is missing or not available.
+	unavailable podset.Limit
+	// old is how many pods that stay are not at the update revision. Only for unordered updates.
+	old int
+	// touched are the claims that have an action.
+	touched map[string]bool
+}
+
+type member struct {
+	ordinal int
+	*podset.Pod
+}
+
+func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
+	p := &planner{
+		Spec: spec, s: s,
+		pass:        spec.NewPass(s),
+		byOrdinal:   make(map[int]*podset.Pod, len(s.Pods)),
+		pods:        make([]member, 0, len(s.Pods)),
+		unavailable: podset.Limit{Name: "maxUnavailable", Max: spec.MaxUnavailable},
+		touched:     map[string]bool{},
+	}
+	for i := range s.Pods {
+		pod := &s.Pods[i]
+		n := slotOrdinal(pod.Slot)
+		switch {
+		case n < 0: // not a slot of ours
+		case pod.DeletionReason == podset.DeletionSurplus:
+			p.surplus = append(p.surplus, pod)
+		default:
+			p.byOrdinal[n] = pod
+			p.pods = append(p.pods, member{n, pod})
+			if !pod.Terminating && pod.Revision != s.Update.Name {
+				p.old++
+			}
+		}
+	}
+	slices.SortFunc(p.pods, func(a, b member) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	slices.SortFunc(p.surplus, func(a, b *podset.Pod) int { return cmp.Compare(slotOrdinal(b.Slot), slotOrdinal(a.Slot)) })
+	return p
+}
+
+// keepWaits says which waits at hooks still have their reason, whether or not this pass gets to them: settling ends all others.
+func (p *planner) keepWaits() {
+	for i := range p.s.Pods {
+		// Only for a deletion: a pod that is to go has nothing to wait for at the update hook. In order it has to be available again
+		// before it is removed.
+		if pod := &p.s.Pods[i]; pod.DeletionReason != "" && pod.State == shared.StatePreparingDelete {
+			p.pass.Keep(pod)
+		}
+	}
+	if p.OnDelete {
+		return
+	}
+	rollout := p.rollout()
+	p.orderTargets()
+	if p.s.UpdateFault != "" {
+		return
+	}
+	for _, pod := range p.targets {
+		p.pass.KeepMoving(pod, rollout)
+	}
+}
+
+// settling is how step 4 settles pods.
+func (p *planner) settling() podset.SettleRules {
+	return podset.SettleRules{
+		Admit: func(pod *podset.Pod) bool { return lifecycle.PreNormalDone(p.Lifecycle, pod.Object) },
+		Repair: func(pod *podset.Pod) edit.Edit {
+			var e edit.Edit
+			if pod.Object.Labels[shared.LabelPodName] != pod.Object.Name {
+				e.SetLabel(shared.LabelPodName, pod.Object.Name)
+				if p.PodIndexLabel {
+					e.SetLabel(shared.LabelPodIndex, string(pod.Slot))
+				}
+			}
+			return e
+		},
+	}
+}

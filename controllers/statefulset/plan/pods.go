@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// Pods derives the facts about the pods of the set, in the order of their ordinals. Objects whose name is not that of a slot are
+// left out. Where the spec cannot be parsed, no pod has a deletion reason.
+func Pods(spec *Spec, objects []*corev1.Pod, now time.Time) []podset.Pod {
+	type member struct {
+		ordinal int
+		object  *corev1.Pod
+	}
+	members := make([]member, 0, len(objects))
+	for _, object := range objects {
+		if n, ok := ordinal.OfPod(spec.Set.Name, object.Name); ok {
+			members = append(members, member{n, object})
+		}
+	}
+	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.ordinal, b.ordinal) })
+
+	rules := spec.FactRules(now)
+	pods := make([]podset.Pod, len(members))
+	for i, m := range members {
+		pods[i] = podset.Observe(m.object, podset.Identity{
+			Slot:           slotOf(m.ordinal),
+			Revision:       m.object.Labels[shared.LabelControllerRevisionHash],
+			DeletionReason: deletionReason(spec, m.ordinal, m.object),
+		}, rules)
+	}
+	return pods
+}
+
+func deletionReason(spec *Spec, o int, pod *corev1.Pod) podset.DeletionReason {
+	_, specified := pod.Labels[shared.LabelSpecifiedDelete]
+	switch {
+	case spec.Invalid != nil:
+		return ""
+	case !spec.Ordinals.Contains(o):
+		return podset.DeletionSurplus
+	case podstate.Finished(pod):
+		return podset.DeletionFinished
+	case specified:
+		return podset.DeletionSpecified
+	}
+	return ""
+}
+
+func slotOf(o int) planning.Slot { return planning.Slot(strconv.Itoa(o)) }
+
+// slotOrdinal is the ordinal of a slot; -1 for one that is none of ours.
+func slotOrdinal(slot planning.Slot) int {
+	n, err := strconv.Atoi(string(slot))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// newPod is the pod of an ordinal as it is sent to the server.
+func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
+	pod := p.NewPod(ordinal.PodName(p.Set.Name, o), rev)
+	pod.Spec.Hostname = pod.Name
+	pod.Spec.Subdomain = p.Set.Spec.ServiceName
+	p.Claims.Mount(&pod.Spec, pod.Name)
+	pod.Labels[shared.LabelPodName] = pod.Name
+	if p.PodIndexLabel {
+		pod.Labels[shared.LabelPodIndex] = strconv.Itoa(o)
+	}
+	lifecycle.Begin(pod, lifecycle.PreNormalDone(p.Lifecycle, pod), p.s.Now)
+	return pod
+}
+
+// MissingPods yields the names of the pods that a plan may create: those of the lowest ordinals that lack one.
+func MissingPods(spec *Spec, pods []*corev1.Pod) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		exist := make(map[string]bool, len(pods))
+		for _, pod := range pods {
+			exist[pod.Name] = true
+		}
+		yielded := 0
+		for o := range spec.Ordinals.Iterate() {
+			name := ordinal.PodName(spec.Set.Name, o)
+			if exist[name] {
+				continue
+			}
+			if yielded == creationsAtOnce || !yield(name) {
+				return
+			}
+			yielded++
+		}
+	}
+}

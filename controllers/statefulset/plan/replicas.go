@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// creationsAtOnce bounds the memory of one plan: it creates pods for so many of the lowest ordinals that lack one, and the claims
+// of no others are read. What is left is planned when the first of these pods show.
+const creationsAtOnce = 5000
+
+// namedSlots is how many slots a note about missing pods names at most.
+const namedSlots = 100
+
+// replicasAtOnce handles every ordinal independently:
+//
+//  1. Finished pods are removed, always and before everything else, so that they can be replaced.
+//  2. Missing pods are created in ascending order while scaleStrategy.maxUnavailable has room. It is used up by the pods at
+//     lower ordinals that are not available.
+func (p *planner) replicasAtOnce() {
+	for _, pod := range p.pods {
+		if pod.DeletionReason == podset.DeletionFinished {
+			p.pass.Remove(pod.Pod, podset.ReasonFinished)
+		}
+	}
+
+	missing := p.Ordinals.Len() - len(p.pods)
+	limit := podset.Limit{Name: "scaleStrategy.maxUnavailable", Max: p.ScaleMaxUnavailable}
+	created, waiting := 0, []planning.Slot(nil)
+	var going []string
+	left := missing
+	for o := range p.Ordinals.Iterate() {
+		if left == 0 {
+			break
+		}
+		if pod := p.byOrdinal[o]; pod != nil {
+			if !pod.Available {
+				limit.Use(pod)
+			}
+			continue
+		}
+		left--
+		name := ordinal.PodName(p.Set.Name, o)
+		switch {
+		case limit.Room() && created+len(going) < creationsAtOnce:
+			if p.claimsGoing(name) {
+				going = append(going, name)
+				continue
+			}
+			limit.UseName(name)
+			p.create(o)
+			created++
+		case len(waiting) < namedSlots:
+			waiting = append(waiting, slotOf(o))
+		}
+		if len(waiting) == namedSlots {
+			break
+		}
+	}
+	if held := missing - created - len(going); held > 0 && created+len(going) < creationsAtOnce {
+		p.pass.Hold(limit.Note(noteScaleMaxUnavailable, held, waiting))
+	}
+	p.holdForClaims(going)
+}
+
+// replicasInOrder handles the ordinals one after the other, in ascending order, and stops at the first that is not in order:
+// it is missing, finished, terminating or not available. It reports whether all are available.
+//
+// A pod at which it stops can be the very pod that the next revision repairs. Such pods are therefore moved all the same, one
+// at a time; see moveUnavailable.
+func (p *planner) replicasInOrder() bool {
+	for o := range p.Ordinals.Iterate() {
+		pod := p.byOrdinal[o]
+		switch {
+		case pod == nil:
+			name := ordinal.PodName(p.Set.Name, o)
+			if p.claimsGoing(name) {
+				p.holdForClaims([]string{name})
+			} else {
+				p.create(o)
+			}
+			return false
+		case pod.Terminating:
+			p.holdFor(pod, noteTerminating, "is terminating")
+			return false
+		case pod.DeletionReason == podset.DeletionFinished:
+			p.pass.Remove(pod, podset.ReasonFinished)
+			return false
+		case !pod.Available:
+			p.holdFor(pod, notePodNotReady, "is not available yet")
+			p.moveUnavailable()
+			return false
+		}
+	}
+	return true
+}
+
+// holdFor notes that everything else waits for one pod, if there is anything else.
+func (p *planner) holdFor(pod *podset.Pod, reason, what string) {
+	specified := func(m member) bool { return m.DeletionReason == podset.DeletionSpecified }
+	if len(p.pods) < p.Ordinals.Len() || len(p.surplus) > 0 || slices.ContainsFunc(p.targets, p.outdated) || slices.ContainsFunc(p.pods, specified) {
+		p.pass.Hold(planning.Note{
+			Reason:  reason,
+			Message: fmt.Sprintf("the next step waits: %s %s", pod.Object.Name, what),
+			Slots:   []planning.Slot{pod.Slot},
+		})
+	}
+}
+
+// create plans the pod of an ordinal, with those of its claims that do not exist.
+func (p *planner) create(o int) {
+	rev := p.revisionFor(o)
+	if rev.Name != p.s.Update.Name {
+		p.old++
+	}
+	pod := p.newPod(o, rev)
+	p.fixOwnersOf(slotOf(o), pod, false)
+	p.pass.Create(slotOf(o), pod, p.missingClaims(pod.Name), podset.ReasonScaleOut)
+}
+
+// revisionFor is the revision at which a missing pod is created. The partition keeps the lowest ordinals at the current one;
+// for an unordered update it keeps any pods, so a new one is needed at it only while there are too few.
+func (p *planner) revisionFor(o int) revision.Revision {
+	var old bool
+	switch {
+	case p.OnDelete:
+	case p.Unordered:
+		old = p.old < p.Partition
+	default:
+		old = p.staysOld(o)
+	}
+	if old {
+		return p.s.Current
+	}
+	return p.s.Update
+}

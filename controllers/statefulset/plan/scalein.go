@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// scaleInAtOnce removes all pods whose ordinal the set does not ask for.
+func (p *planner) scaleInAtOnce() {
+	for _, pod := range p.surplus {
+		p.removeSurplus(pod)
+	}
+}
+
+// scaleInInOrder removes the pod with the highest ordinal that the set does not ask for, and waits until it is gone, also while it is
+// waiting at its preDelete hook. A pod that is not available waits until it is, unless it is the lowest of those, has finished or is
+// being deleted already. It reports whether there was nothing to do.
+func (p *planner) scaleInInOrder() bool {
+	if len(p.surplus) == 0 {
+		return true
+	}
+	pod := p.surplus[0]
+	switch {
+	case pod.Terminating:
+		p.fixOwners(pod, true)
+		p.holdFor(pod, noteTerminating, "is terminating")
+	case pod.Available, pod.State == shared.StatePreparingDelete, podstate.Finished(pod.Object), pod == p.lowestUnavailable():
+		p.removeSurplus(pod)
+	default:
+		p.holdFor(pod, notePodNotReady, "is not available yet, and neither is a pod below it")
+	}
+	return false
+}
+
+// lowestUnavailable is the surplus pod with the lowest ordinal that is not available.
+func (p *planner) lowestUnavailable() *podset.Pod {
+	for _, pod := range slices.Backward(p.surplus) {
+		if !pod.Available {
+			return pod
+		}
+	}
+	return nil
+}
+
+// removeSurplus removes a pod once its claims have the owners that say what becomes of them.
+func (p *planner) removeSurplus(pod *podset.Pod) {
+	if p.fixOwners(pod, true) {
+		p.pass.Recheck(afterClaims)
+		return
+	}
+	p.pass.Remove(pod, podset.ReasonScaleIn)
+}

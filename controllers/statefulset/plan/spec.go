@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	pulls "github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Kind is the kind that is planned, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("StatefulSet") }
+
+// Options are the feature gates as far as they concern this kind.
+type Options struct {
+	// StartOrdinal honors spec.ordinals.start (feature gate StatefulSetStartOrdinal).
+	StartOrdinal bool
+	// AutoDeletePVC honors the claim retention policy (StatefulSetAutoDeletePVC).
+	AutoDeletePVC bool
+	// AutoResizePVC honors the claim update strategy (StatefulSetAutoResizePVCGate).
+	AutoResizePVC bool
+	// PodIndexLabel gives new pods their ordinal as a label (PodIndexLabel).
+	PodIndexLabel bool
+	// PreDownloadImages has images pulled ahead of updates in place (PreDownloadImageForInPlaceUpdate).
+	PreDownloadImages bool
+	// InPlace says what may change in place.
+	InPlace inplace.Options
+}
+
+// Spec is a StatefulSet as the planner uses it, parsed once in a pass: what is omitted is filled in, percentages are pods, and what a
+// feature gate forbids is left out. Comments name the fields of the API.
+type Spec struct {
+	podset.Spec
+	// Set is the set itself. Read-only.
+	Set *appsv1beta1.StatefulSet
+
+	// Ordinals are those that the set asks for: spec.replicas of them from spec.ordinals.start, without spec.reserveOrdinals.
+	Ordinals ordinal.Set
+	// Parallel is spec.podManagementPolicy; otherwise it is OrderedReady.
+	Parallel bool
+	// Unordered is updateStrategy.rollingUpdate.unorderedUpdate, PriorityStrategy the field in it.
+	Unordered        bool
+	PriorityStrategy *shared.UpdatePriorityStrategy
+
+	// Claims are spec.volumeClaimTemplates.
+	Claims claims.Template
+	// Retention is spec.persistentVolumeClaimRetentionPolicy. It is followed only if OwnsClaims, which its feature gate says.
+	Retention  claims.Retention
+	OwnsClaims bool
+	// Resize is spec.volumeClaimUpdateStrategy: claims grow with their template when their pod is updated.
+	Resize bool
+
+	// PodIndexLabel gives new pods their ordinal as a label.
+	PodIndexLabel bool
+	// PreDownloadImages has images pulled ahead of updates, PreDownload are the fields imagePreDownload* and their annotations.
+	PreDownloadImages bool
+	PreDownload       pulls.Settings
+}
+
+// Parse parses the spec of a set. A field that cannot be parsed is named by Invalid of the result.
+func Parse(set *appsv1beta1.StatefulSet, o Options) *Spec {
+	spec := &set.Spec
+	s := &Spec{
+		Spec: podset.Spec{
+			Namespace:           set.Namespace,
+			Owner:               *metav1.NewControllerRef(set, Kind()),
+			Deleting:            set.DeletionTimestamp != nil,
+			Replicas:            int(ptr.Deref(spec.Replicas, 1)),
+			Lifecycle:           spec.Lifecycle,
+			OnDelete:            spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType,
+			PodUpdatePolicy:     shared.RecreatePods,
+			MaxUnavailable:      1,
+			ScaleMaxUnavailable: int(budget.Unlimited),
+			InPlace:             o.InPlace,
+		},
+		Set:               set,
+		Parallel:          spec.PodManagementPolicy == appsv1.ParallelPodManagement,
+		Claims:            claims.Template{Namespace: set.Namespace, Claims: spec.VolumeClaimTemplates},
+		Retention:         claims.RetentionOf(spec.PersistentVolumeClaimRetentionPolicy),
+		OwnsClaims:        o.AutoDeletePVC,
+		Resize:            o.AutoResizePVC && growsClaims(set),
+		PodIndexLabel:     o.PodIndexLabel,
+		PreDownloadImages: o.PreDownloadImages,
+	}
+	if spec.Selector != nil {
+		s.Claims.Labels = spec.Selector.MatchLabels
+	}
+	s.parseIgnored(o)
+	if s.Invalid = s.parseOrdinals(o); s.Invalid == nil {
+		s.Invalid = s.parseRolling()
+	}
+	return s
+}
+
+// parseOrdinals parses what decides which pods there should be.
+func (s *Spec) parseOrdinals(o Options) error {
+	spec := &s.Set.Spec
+	if err := s.ParseSelector(spec.Selector); err != nil {
+		return err
+	}
+	replicas := ptr.Deref(spec.Replicas, 1)
+	var start int32
+	if o.StartOrdinal && spec.Ordinals != nil {
+		if start = spec.Ordinals.Start; start < 0 {
+			return fmt.Errorf("spec.ordinals.start: %d is negative", start)
+		}
+	}
+	var err error
+	if s.Ordinals, err = ordinal.New(start, replicas, spec.ReserveOrdinals); err != nil {
+		return fmt.Errorf("spec.reserveOrdinals: %w", err)
+	}
+	if scale := spec.ScaleStrategy; scale != nil {
+		limit, err := budget.StatefulSetScaleMaxUnavailable(scale.MaxUnavailable, replicas)
+		if err != nil {
+			return fmt.Errorf("spec.%w", err)
+		}
+		s.ScaleMaxUnavailable = int(limit)
+	}
+	return nil
+}
+
+// parseRolling parses spec.updateStrategy.rollingUpdate. Without it there is no partition, and one pod may be unavailable.
+func (s *Spec) parseRolling() error {
+	rolling := s.Set.Spec.UpdateStrategy.RollingUpdate
+	if rolling == nil {
+		return nil
+	}
+	s.Paused = rolling.Paused
+	s.Partition = int(max(ptr.Deref(rolling.Partition, 0), 0))
+	s.MinReady = time.Duration(ptr.Deref(rolling.MinReadySeconds, 0)) * time.Second
+	if rolling.PodUpdatePolicy != "" {
+		s.PodUpdatePolicy = rolling.PodUpdatePolicy
+	}
+	if rolling.InPlaceUpdateStrategy != nil {
+		s.GracePeriod = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
+	}
+	if rolling.UnorderedUpdate != nil {
+		s.Unordered, s.PriorityStrategy = true, rolling.UnorderedUpdate.PriorityStrategy
+	}
+	limit, err := budget.StatefulSetMaxUnavailable(rolling.MaxUnavailable, int32(s.Replicas))
+	if err != nil {
+		return fmt.Errorf("spec.updateStrategy.rollingUpdate.%w", err)
+	}
+	s.MaxUnavailable = int(limit)
+	return nil
+}
+
+// parseIgnored notes what the set asks for and no feature gate allows, and settings that cannot be parsed and that the set can do without.
+func (s *Spec) parseIgnored(o Options) {
+	spec := &s.Set.Spec
+	if !o.StartOrdinal && spec.Ordinals != nil && spec.Ordinals.Start != 0 {
+		s.Ignored.ByGate("spec.ordinals.start", "StatefulSetStartOrdinal")
+	}
+	if !o.AutoDeletePVC && (s.Retention.WhenDeleted || s.Retention.WhenScaled) {
+		s.Ignored.ByGate("spec.persistentVolumeClaimRetentionPolicy", "StatefulSetAutoDeletePVC")
+	}
+	if !o.AutoResizePVC && growsClaims(s.Set) {
+		s.Ignored.ByGate("spec.volumeClaimUpdateStrategy.type", "StatefulSetAutoResizePVCGate")
+	}
+	var strategy *shared.InPlaceUpdateStrategy
+	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		strategy = rolling.InPlaceUpdateStrategy
+	}
+	s.PreDownload = pulls.Parse(strategy, s.Set.Annotations, s.Replicas, o.PreDownloadImages, &s.Ignored)
+}
+
+func growsClaims(set *appsv1beta1.StatefulSet) bool {
+	return set.Spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+}
+
+// staysOld says whether the ordinal is one of the lowest that the partition keeps at the current revision.
+func (s *Spec) staysOld(o int) bool {
+	return s.Partition >= s.Replicas || s.Partition > 0 && o < s.Ordinals.Nth(s.Partition)
+}
+
+// PullAhead is the set as far as pulling images ahead of an update is concerned; nil when nothing is to be done about that.
+func PullAhead(spec *Spec, s podset.Snapshot) *pulls.Workload {
+	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
+		return nil
+	}
+	counts := podset.Tally(&s)
+	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts)
+	if rolledOut(spec, counts) {
+		about.Current = s.Update // as the status of this pass says; nothing wakes a set for it again
+	}
+	return about
+}

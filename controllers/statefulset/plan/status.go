@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
+// wrong. It is about the pods as they were observed; what the plan did to them shows in the next pass. also are conditions about what
+// does not concern the pods.
+func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition) appsv1beta1.StatefulSetStatus {
+	set := spec.Set
+	counts := podset.Tally(&s)
+	status := appsv1beta1.StatefulSetStatus{
+		ObservedGeneration:       set.Generation,
+		Replicas:                 counts.Replicas,
+		ReadyReplicas:            counts.Ready,
+		AvailableReplicas:        counts.Available,
+		CurrentReplicas:          counts.Current,
+		UpdatedReplicas:          counts.Updated,
+		UpdatedReadyReplicas:     counts.UpdatedReady,
+		UpdatedAvailableReplicas: counts.UpdatedAvailable,
+		CurrentRevision:          s.Current.Name,
+		UpdateRevision:           s.Update.Name,
+		CollisionCount:           ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
+		LabelSelector:            metav1.FormatLabelSelector(set.Spec.Selector),
+		VolumeClaims:             set.Status.VolumeClaims,
+	}
+	if spec.Invalid == nil {
+		status.VolumeClaims = volumeClaims(spec, &s)
+		if rolledOut(spec, counts) {
+			status.CurrentReplicas = status.UpdatedReplicas
+			status.CurrentRevision = status.UpdateRevision
+		}
+	}
+
+	list := conditions.NewList(Conditions(&set.Status), s.Now)
+	setFailures(list, &plan, outcome)
+	list.SetIf(conditions.FieldsIgnored(appsv1beta1.StatefulSetFieldsIgnored, spec.Ignored))
+	progress := progressOf(spec, &s, counts, plan, outcome)
+	list.Set(conditions.New(appsv1beta1.StatefulSetProgressing, progress.Reconciling, progress.Reason, progress.Message))
+	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))
+	list.Set(also...)
+	for _, c := range list.All() {
+		status.Conditions = append(status.Conditions, appsv1.StatefulSetCondition{
+			Type: appsv1.StatefulSetConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
+			LastTransitionTime: c.LastTransitionTime,
+		})
+	}
+	return status
+}
+
+// Conditions are those of a status.
+func Conditions(status *appsv1beta1.StatefulSetStatus) []conditions.Condition {
+	all := make([]conditions.Condition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		all[i] = conditions.Condition{
+			Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		}
+	}
+	return all
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
+func Urgent(before, after *appsv1beta1.StatefulSetStatus) bool {
+	return headline(before) != headline(after) || !conditions.Alike(Conditions(before), Conditions(after))
+}
+
+func headline(status *appsv1beta1.StatefulSetStatus) podset.Headline {
+	return podset.Headline{
+		ObservedGeneration: status.ObservedGeneration,
+		CurrentRevision:    status.CurrentRevision,
+		UpdateRevision:     status.UpdateRevision,
+		LabelSelector:      status.LabelSelector,
+		CollisionCount:     ptr.Deref(status.CollisionCount, 0),
+	}
+}
+
+// rolledOut says that all pods are at the update revision and ready, with no update in place under way. That all replicas exist is part
+// of it: a set whose pods are all gone for a moment must not forget the revision that a partition keeps. With OnDelete the set moves no
+// pods, so the current revision stays.
+func rolledOut(spec *Spec, counts podset.Counts) bool {
+	return !spec.OnDelete && counts.Updated == counts.Replicas && counts.UpdatedReady == counts.Replicas && int(counts.Replicas) == spec.Replicas
+}
+
+func volumeClaims(spec *Spec, s *podset.Snapshot) []appsv1beta1.VolumeClaimStatus {
+	if len(spec.Claims.Claims) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(s.Pods))
+	for i := range s.Pods {
+		if s.Pods[i].DeletionReason != podset.DeletionSurplus {
+			names = append(names, s.Pods[i].Object.Name)
+		}
+	}
+	return spec.Claims.Status(names, s.Claims)
+}
+
+// Announcements are the events about what a status says for the first time, or about another spec than before.
+func Announcements(spec *Spec, after appsv1beta1.StatefulSetStatus) []planning.Event {
+	before := &spec.Set.Status
+	return podset.Announcements(Conditions(before), Conditions(&after),
+		before.ObservedGeneration != after.ObservedGeneration, appsv1beta1.StatefulSetFailedUpdatePod)
+}
+
+// progressOf says what the set is doing, the first that holds:
+//
+//  1. its pods say nothing about it, see podset.Stopped;
+//  2. pods are missing or surplus;
+//  3. pods are being moved;
+//  4. pods cannot be moved at all, or have begun to move and cannot go on, or their claims cannot follow: stalled;
+//  5. pods are where they should be, see podset.Settled.
+//
+// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles.
+func progressOf(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan, outcome planning.Outcome) podset.Progress {
+	if stopped, ok := podset.Stopped(&spec.Spec, s, &plan, outcome); ok {
+		return stopped
+	}
+	return progressOfPods(spec, s, counts, plan).WithTroubles(&plan, s.Pods)
+}
+
+func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan) podset.Progress {
+	surplus := 0
+	for i := range s.Pods {
+		if s.Pods[i].DeletionReason == podset.DeletionSurplus {
+			surplus++
+		}
+	}
+	moving := podset.Moves(&plan, s.Pods, podset.ReasonOutdated, podset.ReasonSpecifiedDelete, reasonClaimGrow)
+	_, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked)
+	if _, ok := plan.HeldFor(noteClaimGrowing); ok {
+		moving = true
+	}
+	if _, ok := plan.HeldFor(podset.ReasonMaxUnavailable); ok && !isBlocked {
+		moving = true
+	}
+	switch {
+	case surplus > 0 || len(s.Pods) < spec.Replicas:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
+			Message: plan.HeldMessages(fmt.Sprintf("%d of %d pods exist; %d are to be removed.", len(s.Pods)-surplus, spec.Replicas, surplus))}
+	case moving:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
+			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+	}
+	if blocked, ok := podset.Blocked(&plan, noteClaimDiffers, noteClaimNotExpandable); ok {
+		return blocked
+	}
+	return podset.Settled(&plan, int(counts.Available), spec.Replicas)
+}
+
+// setFailures adds the two conditions that are present only while something fails.
+func setFailures(list *conditions.List, plan *planning.Plan, outcome planning.Outcome) {
+	if failure, ok := outcome.Failed(podset.StepCreate, podset.StepCreateClaim); ok {
+		list.Set(conditions.New(appsv1beta1.StatefulSetFailedCreatePod, true, appsv1beta1.ReasonRequestFailed, failureMessage("creating", failure)))
+	}
+	refused := ""
+	if failure, ok := outcome.Failed(podset.StepEdit, podset.StepDelete, podset.StepEditClaim); ok {
+		refused = failureMessage("changing", failure)
+	}
+	list.SetIf(podset.FailedUpdate(appsv1beta1.StatefulSetFailedUpdatePod, refused, plan, noteClaimDiffers, noteClaimNotExpandable))
+}
+
+func failureMessage(verb string, failure planning.Failure) string {
+	return fmt.Sprintf("%s the pod with ordinal %s: %s", verb, failure.Slot, failure.Message)
+}

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Sizes that an object may have. They bound what one request costs, whatever a client sends: a byte of JSON can become hundreds of bytes
+// of memory. They are far above what workloads need; the etcd of a cluster stores at most 1.5 MiB of an object.
+const (
+	// MaxItems is how many members a list or an object may have.
+	MaxItems = 10_000
+	// MaxObjects is how many objects a list may hold.
+	MaxObjects = 2_000
+	// MaxValues is how many values an object may hold in all.
+	MaxValues = 40_000
+	// maxText is how many bytes of JSON one text may have. The longest annotation that the API server takes has half of that.
+	maxText = 512 << 10
+	// maxWord is how many bytes a number may have.
+	maxWord = 1 << 10
+	// maxDepth is how deep values may lie in each other.
+	maxDepth = 200
+)
+
+// TooLarge returns the lists and objects in raw that are too large, with their paths. A list that was as long in old already is let
+// through, so that an update of what is stored is only refused for what it makes longer. old is nil for a new object.
+//
+// It reads raw once, and allocates nothing that grows with it.
+func TooLarge(raw, old []byte) field.ErrorList {
+	found := Oversized(raw)
+	if len(found) == 0 {
+		return nil
+	}
+	before := map[string]int{}
+	for _, size := range Oversized(old) {
+		before[size.Path] = max(before[size.Path], size.Has)
+	}
+	var errs field.ErrorList
+	for _, size := range found {
+		if size.Has <= before[size.Path] {
+			continue
+		}
+		e := field.TooMany(nil, size.Has, size.Most)
+		e.Field, e.Detail = size.Path, fmt.Sprintf("must have at most %d %s", size.Most, size.of)
+		if size.Path == WholeObject {
+			e.Field, e.Detail = specField, fmt.Sprintf("the whole object must have at most %d %s", size.Most, size.of)
+		}
+		errs = append(errs, e)
+		if len(errs) == MaxErrors {
+			break
+		}
+	}
+	return errs
+}
+
+// Oversize is a value that has more than it may have: a list or an object its members, a text its bytes.
+type Oversize struct {
+	// Path is where it is: spec.template.spec.containers[3].env. Empty: it is the outermost one. WholeObject: Has counts all values.
+	Path string
+	// Has is how much it has, Most how much it may have.
+	Has, Most int
+	// of is what is counted.
+	of string
+}
+
+// What is counted.
+const (
+	ofItems   = "items"
+	ofObjects = "objects"
+	ofValues  = "values"
+	ofBytes   = "bytes"
+	ofLevels  = "levels"
+)
+
+// IsList says that it is a list or an object, and Has its members.
+func (o Oversize) IsList() bool { return o.of == ofItems || o.of == ofObjects }
+
+// WholeObject is the Path of an Oversize that is about all values together.
+const WholeObject = "*"
+
+// level is a list or an object that the scan is in.
+type level struct {
+	list bool
+	// key is the name of the member of an object at which the scan is, as it is written.
+	key []byte
+	// members and objects are how many there are so far. For a list, members is one more than the index of the present one.
+	members, objects int
+}
+
+// Oversized returns what is too large in raw. It takes what is not JSON for what it looks like; decoding refuses it later.
+func Oversized(raw []byte) []Oversize {
+	var (
+		found  []Oversize
+		levels []level
+		values int
+	)
+	note := func(has, most int, of string) {
+		if has > most {
+			found = append(found, Oversize{Path: pathOf(levels), Has: has, Most: most, of: of})
+		}
+	}
+	enter := func(isObject bool) {
+		values++
+		if len(levels) == 0 {
+			return
+		}
+		in := &levels[len(levels)-1]
+		if in.list {
+			in.members++
+			if isObject {
+				in.objects++
+			}
+		}
+	}
+	for at := 0; at < len(raw); {
+		switch c := raw[at]; c {
+		case '{', '[':
+			enter(c == '{')
+			if len(levels) == maxDepth {
+				note(maxDepth+1, maxDepth, ofLevels)
+				return found
+			}
+			levels = append(levels, level{list: c == '['})
+			at++
+		case '}', ']':
+			at++
+			if len(levels) == 0 {
+				continue
+			}
+			is := levels[len(levels)-1]
+			levels = levels[:len(levels)-1]
+			if is.list && is.objects > MaxObjects {
+				note(is.objects, MaxObjects, ofObjects)
+			} else {
+				note(is.members, MaxItems, ofItems)
+			}
+		case '"':
+			end := endOfString(raw, at)
+			if last := len(levels) - 1; last >= 0 && !levels[last].list && isKey(raw, end) {
+				levels[last].key = raw[at:end]
+				levels[last].members++
+			} else {
+				enter(false)
+				note(end-at, maxText, ofBytes)
+			}
+			at = end
+		case ' ', '\t', '\r', '\n', ',', ':':
+			at++
+		default:
+			enter(false)
+			end := endOfWord(raw, at)
+			note(end-at, maxWord, ofBytes)
+			at = end
+		}
+	}
+	if values > MaxValues {
+		found = append(found, Oversize{Path: WholeObject, Has: values, Most: MaxValues, of: ofValues})
+	}
+	return found
+}
+
+// endOfWord is where the number, true, false or null that begins at raw[at] is over.
+func endOfWord(raw []byte, at int) int {
+	for at++; at < len(raw); at++ {
+		switch raw[at] {
+		case ',', ':', '{', '}', '[', ']', '"', ' ', '\t', '\r', '\n':
+			return at
+		}
+	}
+	return at
+}
+
+// endOfString is where the string that begins at raw[at] is over.
+func endOfString(raw []byte, at int) int {
+	for i := at + 1; i < len(raw); i++ {
+		switch raw[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(raw)
+}
+
+// isKey says whether a colon follows.
+func isKey(raw []byte, at int) bool {
+	for ; at < len(raw); at++ {
+		switch raw[at] {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return raw[at] == ':'
+		}
+	}
+	return false
+}
+
+// pathOf is the path of the value at which a scan is: spec.template.spec.containers[3].env.
+func pathOf(levels []level) string {
+	var path strings.Builder
+	for _, in := range levels {
+		if in.list {
+			fmt.Fprintf(&path, "[%d]", max(in.members-1, 0))
+			continue
+		}
+		name, err := strconv.Unquote(string(in.key[:min(len(in.key), maxKey)]))
+		if err != nil {
+			name = strings.Trim(string(in.key[:min(len(in.key), maxKey)]), `"`) + "..."
+		}
+		if path.Len() > 0 {
+			path.WriteByte('.')
+		}
+		path.WriteString(name)
+	}
+	return path.String()
+}
+
+// maxKey is how much of a key is shown.
+const maxKey = 128

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conditions builds the conditions of a status, in whatever type a kind stores them: the kind translates its own type from and
+// to Condition, and everything between is here.
+package conditions
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Condition is one statement about an object.
+type Condition struct {
+	Type            string
+	Status          corev1.ConditionStatus
+	Reason, Message string
+	// LastTransitionTime is since when the status is as it is, LastUpdateTime since when nothing of the condition has changed. A List fills
+	// them in. Kinds whose type has no LastUpdateTime leave it out.
+	LastTransitionTime, LastUpdateTime metav1.Time
+}
+
+// New is the statement that something is so, or is not, without times.
+func New[T ~string](kind T, is bool, reason, message string) Condition {
+	status := corev1.ConditionFalse
+	if is {
+		status = corev1.ConditionTrue
+	}
+	return Condition{Type: string(kind), Status: status, Reason: reason, Message: message}
+}
+
+// Find returns the condition of a type, if there is one.
+func Find[T ~string](all []Condition, kind T) (Condition, bool) {
+	i := slices.IndexFunc(all, func(c Condition) bool { return c.Type == string(kind) })
+	if i < 0 {
+		return Condition{}, false
+	}
+	return all[i], true
+}
+
+// Alike says that two lists have the same types, statuses and reasons in the same order. Messages and times may differ: they can change
+// with every pass.
+func Alike(a, b []Condition) bool { return slices.EqualFunc(a, b, alike) }
+
+// Contains says that the list has a condition with the same type, status and reason, whatever its message.
+func Contains(all []Condition, c Condition) bool {
+	return slices.ContainsFunc(all, func(other Condition) bool { return alike(c, other) })
+}
+
+func alike(a, b Condition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
+}
+
+// List builds the conditions of a status. A condition keeps its transition time while its status stays, and its update time while
+// nothing of it changes. One that is not set is not in the new list.
+type List struct {
+	before, after []Condition
+	now           metav1.Time
+}
+
+// NewList returns an empty list for a status that has had the conditions before.
+func NewList(before []Condition, now time.Time) *List {
+	return &List{before: before, now: metav1.NewTime(now.UTC().Truncate(time.Second))}
+}
+
+// Now is the time that changes get, in whole seconds.
+func (l *List) Now() metav1.Time { return l.now }
+
+// Set adds conditions and fills in the times that they do not have.
+func (l *List) Set(conditions ...Condition) {
+	for _, c := range conditions {
+		old, known := Find(l.before, c.Type)
+		same := known && old.Status == c.Status
+		if c.LastTransitionTime = l.now; same && !old.LastTransitionTime.IsZero() {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		if c.LastUpdateTime.IsZero() {
+			c.LastUpdateTime = l.now
+			if same && old.Reason == c.Reason && old.Message == c.Message && !old.LastUpdateTime.IsZero() {
+				c.LastUpdateTime = old.LastUpdateTime
+			}
+		}
+		l.after = append(l.after, c)
+	}
+}
+
+// SetIf adds a condition if there is one: it takes what functions return that may have nothing to say.
+func (l *List) SetIf(c Condition, ok bool) {
+	if ok {
+		l.Set(c)
+	}
+}
+
+// Keep adds the condition of a type as it was before, if there was one.
+func (l *List) Keep(kind string) {
+	if old, ok := Find(l.before, kind); ok {
+		l.after = append(l.after, old)
+	}
+}
+
+// All returns the new list.
+func (l *List) All() []Condition { return l.after }
+
+// Ignored collects what a user asks for and does not get, one sentence each.
+type Ignored struct {
+	// GateOff names fields whose feature gate is off, Unparsable values that cannot be parsed.
+	GateOff, Unparsable []string
+}
+
+// ByGate notes that the feature gate of a field, or of an annotation, is off.
+func (i *Ignored) ByGate(field, gate string) {
+	i.GateOff = append(i.GateOff, field+" is ignored because feature gate "+gate+" is off")
+}
+
+// FieldsIgnored is the condition of the given type that names what is ignored; false if nothing is.
+func FieldsIgnored[T ~string](kind T, ignored Ignored) (Condition, bool) {
+	reason := appsv1beta1.ReasonFeatureGateOff
+	if len(ignored.Unparsable) > 0 {
+		reason = appsv1beta1.ReasonUnreadable
+	}
+	all := slices.Concat(ignored.GateOff, ignored.Unparsable)
+	return New(kind, true, reason, strings.Join(all, "; ")), len(all) > 0
+}

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package conditions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestListKeepsTimesWhileNothingChanges(t *testing.T) {
+	then := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	now := metav1.NewTime(then.Add(time.Minute))
+	old := Condition{Type: "Available", Status: corev1.ConditionTrue, Reason: "Enough", Message: "3 of 3", LastTransitionTime: then, LastUpdateTime: then}
+	changed := func(how func(*Condition)) Condition {
+		c := old
+		how(&c)
+		return c
+	}
+	cases := map[string]struct {
+		before []Condition
+		set    Condition
+		want   Condition
+	}{
+		"a new condition": {
+			set:  New("Available", true, "Enough", "3 of 3"),
+			want: changed(func(c *Condition) { c.LastTransitionTime, c.LastUpdateTime = now, now }),
+		},
+		"the same again": {before: []Condition{old}, set: New("Available", true, "Enough", "3 of 3"), want: old},
+		"another message": {
+			before: []Condition{old}, set: New("Available", true, "Enough", "4 of 4"),
+			want: changed(func(c *Condition) { c.Message, c.LastUpdateTime = "4 of 4", now }),
+		},
+		"another status": {
+			before: []Condition{old}, set: New("Available", false, "Enough", "3 of 3"),
+			want: changed(func(c *Condition) {
+				c.Status, c.LastTransitionTime, c.LastUpdateTime = corev1.ConditionFalse, now, now
+			}),
+		},
+		"an update time that is given": {
+			set:  Condition{Type: "Available", Status: corev1.ConditionTrue, Reason: "Enough", Message: "3 of 3", LastUpdateTime: then},
+			want: changed(func(c *Condition) { c.LastTransitionTime = now }),
+		},
+		"times that were never written": {
+			before: []Condition{New("Available", true, "Enough", "3 of 3")}, set: New("Available", true, "Enough", "3 of 3"),
+			want: changed(func(c *Condition) { c.LastTransitionTime, c.LastUpdateTime = now, now }),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			list := NewList(tc.before, now.Add(300*time.Millisecond))
+			list.Set(tc.set)
+			if diff := cmp.Diff([]Condition{tc.want}, list.All()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestListDropsWhatIsNotSet(t *testing.T) {
+	old := New("Stalled", true, "Why", "")
+	list := NewList([]Condition{old, New("Other", true, "", "")}, time.Time{})
+	list.Keep("Stalled")
+	list.Keep("Unknown")
+	list.SetIf(New("Absent", true, "", ""), false)
+	if diff := cmp.Diff([]Condition{old}, list.All()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFieldsIgnored(t *testing.T) {
+	var ignored Ignored
+	if c, ok := FieldsIgnored("FieldsIgnored", ignored); ok {
+		t.Errorf("nothing is ignored, and the condition is %v", c)
+	}
+	ignored.ByGate("spec.a", "GateOfA")
+	c, _ := FieldsIgnored("FieldsIgnored", ignored)
+	if diff := cmp.Diff(New("FieldsIgnored", true, "FeatureGateOff", "spec.a is ignored because feature gate GateOfA is off"), c); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	ignored.Unparsable = []string{"spec.b is not a number"}
+	c, _ = FieldsIgnored("FieldsIgnored", ignored)
+	want := New("FieldsIgnored", true, "Unreadable", "spec.a is ignored because feature gate GateOfA is off; spec.b is not a number")
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAlikeIgnoresMessages(t *testing.T) {
+	a := []Condition{New("Available", true, "Enough", "3 of 3")}
+	if b := []Condition{New("Available", true, "Enough", "4 of 4")}; !Alike(a, b) || !Contains(a, b[0]) {
+		t.Error("another message makes a difference")
+	}
+	if b := []Condition{New("Available", true, "Other", "3 of 3")}; Alike(a, b) || Contains(a, b[0]) {
+		t.Error("another reason makes none")
+	}
+}

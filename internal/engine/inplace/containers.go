@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inplace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+)
+
+// Record is where an update of some containers of a pod is remembered on the pod, by somebody who does not own the pod. Such an update changes
+// images alone: it has no grace period, no lifecycle state and no readiness gate, and leaves the labels of the pod to the workload. It goes
+// Begin, Check and Continue until Check says Done.
+//
+// Several owners can share the two annotations. An edit writes the values that were on the observed pod back, with the owner's own member
+// changed, so it must be tied to the version of the pod that was observed.
+type Record struct {
+	// State and Evidence are the keys of the two annotations.
+	State, Evidence string
+	// Member is the name of the owner. The value of each annotation is a JSON object with one member for every owner.
+	Member string
+}
+
+var errNoMember = errors.New("a Record needs two annotations and a member")
+
+// Begin returns the edit that gives containers of the pod other images, or its first batch, where containers have launch priorities. images are
+// the wanted images of all containers that the owner manages, by name; what runs them already and what the pod does not have is left out.
+// Containers whose restart was not proven yet stay part of what Check looks at, so an update can begin while another one is under way. The edit
+// is zero when the record names the revision already and every image is as wanted.
+func (r Record) Begin(pod *corev1.Pod, revision string, images map[string]string, now time.Time) (edit.Edit, error) {
+	if r.State == "" || r.Evidence == "" || r.Member == "" {
+		return edit.Edit{}, errNoMember
+	}
+	// A record that cannot be decoded is replaced: all that is wanted is in images.
+	earlier, found, err := r.read(pod)
+	wanted := change{images: maps.Clone(images)}.against(pod)
+	if err == nil && found && earlier.Revision == revision && wanted.isZero() && earlier.pending().isZero() {
+		return edit.Edit{}, nil
+	}
+	update := run{unknown: earlier.unknown}
+	update.Revision, update.UpdateTimestamp = revision, seconds(now)
+	update.evidence.Generation = earlier.evidence.Generation
+	report := readReport(pod)
+	earlier.copyUnproven(pod, report, now, &update.LastContainerStatuses, &update.evidence)
+	update.UpdateImages = len(update.LastContainerStatuses) > 0
+	e := update.start(pod, wanted, now)
+	return e, r.write(&e, pod, update)
+}
+
+// Check says how far the update has come: None when the record knows of none, Done when every container that was changed is proven to run its
+// image.
+func (r Record) Check(pod *corev1.Pod, now time.Time) Status {
+	update, found, err := r.read(pod)
+	switch {
+	case err != nil:
+		return malformed(err)
+	case !found:
+		return Status{}
+	}
+	if s := update.check(pod, Options{}, now); s.Progress != Done {
+		return s
+	}
+	if !update.pending().isZero() {
+		return checkNext(pod, update)
+	}
+	return Status{Progress: Done}
+}
+
+// Continue returns the edit of the next batch, once the one before is proven and its containers are ready. It returns false when there is nothing
+// to write now.
+func (r Record) Continue(pod *corev1.Pod, now time.Time) (edit.Edit, bool) {
+	update, found, err := r.read(pod)
+	if err != nil || !found || update.pending().isZero() || r.Check(pod, now).Reason != ReasonNextBatch {
+		return edit.Edit{}, false
+	}
+	e := update.start(pod, update.pending(), now)
+	if err := r.write(&e, pod, update); err != nil {
+		return edit.Edit{}, false
+	}
+	return e, true
+}
+
+// Revision is the revision that the record names; empty when it knows of no update.
+func (r Record) Revision(pod *corev1.Pod) string {
+	update, _, err := r.read(pod)
+	if err != nil {
+		return ""
+	}
+	return update.Revision
+}
+
+func (r Record) read(pod *corev1.Pod) (update run, found bool, err error) {
+	states, err := members(pod, r.State)
+	if err != nil || states[r.Member] == nil {
+		return run{}, err != nil, err
+	}
+	// Evidence that cannot be decoded counts as absent, as that of a whole pod does.
+	evidence, _ := members(pod, r.Evidence)
+	update, err = decodeRun(states[r.Member], evidence[r.Member])
+	if err != nil {
+		return run{}, true, fmt.Errorf("decoding annotation %s: %w", r.State, err)
+	}
+	return update, true, nil
+}
+
+func (r Record) write(e *edit.Edit, pod *corev1.Pod, update run) error {
+	state, evidence, err := update.encode(pod.Generation, e.Generation(pod))
+	if err != nil {
+		return fmt.Errorf("encoding annotation %s: %w", r.State, err)
+	}
+	if err := setMember(e, pod, r.State, r.Member, state); err != nil {
+		return err
+	}
+	return setMember(e, pod, r.Evidence, r.Member, evidence)
+}
+
+// members are the members of an annotation's value; none when the pod does not have the annotation.
+func members(pod *corev1.Pod, key string) (map[string]json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	raw, found := pod.Annotations[key]
+	if !found {
+		return all, nil
+	}
+	if err := json.Unmarshal([]byte(raw), &all); err != nil {
+		return nil, fmt.Errorf("decoding annotation %s: %w", key, err)
+	}
+	return all, nil
+}
+
+// setMember sets or, with a nil value, removes a member. Other members stay as they are, unless the annotation cannot be decoded.
+func setMember(e *edit.Edit, pod *corev1.Pod, key, member string, value json.RawMessage) error {
+	all, err := members(pod, key)
+	if err != nil {
+		all = map[string]json.RawMessage{}
+	}
+	if value == nil {
+		delete(all, member)
+	} else {
+		all[member] = value
+	}
+	if len(all) == 0 {
+		remove(e, pod, key)
+		return nil
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("encoding annotation %s: %w", key, err)
+	}
+	e.SetAnnotation(key, string(text))
+	return nil
+}

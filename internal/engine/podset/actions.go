@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+// Steps of plans for pods and their volume claims.
+const (
+	// StepCreate creates a pod, its claims first.
+	StepCreate planning.Step = "Create"
+	// StepDelete deletes a pod.
+	StepDelete planning.Step = "Delete"
+	// StepEdit writes an Edit to a pod.
+	StepEdit planning.Step = "Edit"
+	// StepEditClaim patches a claim: owners, labels, annotations or its requested size.
+	StepEditClaim planning.Step = "EditClaim"
+	// StepCreateClaim creates a claim.
+	StepCreateClaim planning.Step = "CreateClaim"
+	// StepDeleteClaim deletes a claim that has no pod.
+	StepDeleteClaim planning.Step = "DeleteClaim"
+)
+
+// KindPod is the kind of pods.
+func KindPod() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
+
+// KindClaim is the kind of volume claims.
+func KindClaim() schema.GroupVersionKind {
+	return corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
+}
+
+// CreatePod creates a pod after its claims, which are actions of CreateClaim, and then writes the first edit to it. A refusal is remembered
+// by the slot, since the next pod for it may have another name.
+func CreatePod(slot planning.Slot, pod *corev1.Pod, claims []planning.Action, first edit.Edit, reason string) planning.Action {
+	return planning.Action{
+		Verb: planning.VerbCreate, Step: StepCreate, Kind: KindPod(), Object: pod, Slot: slot, Key: string(slot),
+		Before: claims, Change: first, Reason: reason,
+	}
+}
+
+// EditPod writes an edit to a pod.
+func EditPod(slot planning.Slot, pod *corev1.Pod, e edit.Edit, reason string) planning.Action {
+	return planning.Action{Verb: planning.VerbPatch, Step: StepEdit, Kind: KindPod(), Object: pod, Slot: slot, Change: e, Reason: reason}
+}
+
+// DeletePod deletes a pod. With ReasonFinished it makes room for another one in its slot.
+func DeletePod(slot planning.Slot, pod *corev1.Pod, reason string) planning.Action {
+	return planning.Action{
+		Verb: planning.VerbDelete, Step: StepDelete, Kind: KindPod(), Object: pod, Slot: slot, Reason: reason,
+		ReplacesFailed: reason == ReasonFinished,
+	}
+}
+
+// CreateClaim creates a claim. One of that name that exists will do.
+func CreateClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, reason string) planning.Action {
+	return planning.Action{
+		Verb: planning.VerbCreate, Step: StepCreateClaim, Kind: KindClaim(), Object: claim, Slot: slot, KeepExisting: true, Reason: reason,
+	}
+}
+
+// EditClaim sends a merge patch to a claim.
+func EditClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, patch []byte, reason string) planning.Action {
+	return planning.Action{
+		Verb: planning.VerbPatch, Step: StepEditClaim, Kind: KindClaim(), Object: claim, Slot: slot, Reason: reason,
+		Change: planning.RawPatch{Type: types.MergePatchType, Body: patch},
+	}
+}
+
+// DeleteClaim deletes a claim in the version that was observed: its owners may have changed meanwhile.
+func DeleteClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, reason string) planning.Action {
+	return planning.Action{
+		Verb: planning.VerbDelete, Step: StepDeleteClaim, Kind: KindClaim(), Object: claim, Slot: slot, ExactVersion: true, Reason: reason,
+	}
+}
+
+// PodOf is the pod that an action is about; nil for other objects.
+func PodOf(a planning.Action) *corev1.Pod {
+	pod, _ := a.Object.(*corev1.Pod)
+	return pod
+}
+
+// EditOf is what an action writes to its pod; a zero Edit for nothing, and for other objects.
+func EditOf(a planning.Action) edit.Edit {
+	e, _ := a.Change.(edit.Edit)
+	return e
+}
+
+// ClaimOf is the claim that an action is about; nil for other objects.
+func ClaimOf(a planning.Action) *corev1.PersistentVolumeClaim {
+	claim, _ := a.Object.(*corev1.PersistentVolumeClaim)
+	return claim
+}
+
+// ClaimsOf are the claims that an action creates: before its pod, or alone.
+func ClaimsOf(a planning.Action) []*corev1.PersistentVolumeClaim {
+	var claims []*corev1.PersistentVolumeClaim
+	for _, before := range a.Before {
+		if claim := ClaimOf(before); claim != nil {
+			claims = append(claims, claim)
+		}
+	}
+	if a.Step == StepCreateClaim {
+		claims = append(claims, ClaimOf(a))
+	}
+	return claims
+}

@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+// Types of conditions that every workload has.
+const (
+	conditionReconciling     = "Reconciling"
+	conditionStalled         = "Stalled"
+	conditionAvailable       = "Available"
+	conditionTemplateInvalid = "TemplateInvalid"
+)
+
+// Progress is what a workload is at, in one word and one sentence.
+type Progress struct {
+	// Reconciling says that something is under way, Stalled that nothing can be until the user changes something. Never both.
+	Reconciling, Stalled bool
+	Reason, Message      string
+}
+
+// Conditions are Reconciling and Stalled. They are never True at the same time: tools believe the first that they find.
+func (p Progress) Conditions() []conditions.Condition {
+	stalled := conditions.New(conditionStalled, false, appsv1beta1.ReasonNotStalled, "Nothing needs the user.")
+	if p.Stalled {
+		stalled = conditions.New(conditionStalled, true, p.Reason, p.Message)
+	}
+	return []conditions.Condition{conditions.New(conditionReconciling, p.Reconciling, p.Reason, p.Message), stalled}
+}
+
+// Stopped is the progress of a workload whose pods say nothing about it; false when they do. The first that holds:
+//
+//  1. the workload is being deleted;
+//  2. its spec cannot be parsed, which may show only when it is used: stalled;
+//  3. the server finds the template faulty, and has refused a pod, too: stalled.
+func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (Progress, bool) {
+	if spec.Deleting {
+		return Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The set is being deleted, and its pods with it."}, true
+	}
+	if spec.Invalid != nil {
+		return Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}, true
+	}
+	if note, ok := plan.HeldFor(ReasonInvalidSpec); ok {
+		return Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: note.Message}, true
+	}
+	if _, refused := outcome.Failed(StepCreate); refused && s.UpdateFault != "" {
+		return Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidTemplate, Message: s.UpdateFault}, true
+	}
+	return Progress{}, false
+}
+
+// blocker is a note that says that pods cannot follow their template, with the reason that conditions give for it.
+type blocker struct{ note, reason string }
+
+func inPlaceBlockers() []blocker {
+	return []blocker{
+		{ReasonInPlaceBlocked, appsv1beta1.ReasonInPlaceBlocked},
+		{ReasonInPlaceImpossible, appsv1beta1.ReasonInPlaceImpossible},
+	}
+}
+
+// claimBlockers are notes of a kind about volume claims that cannot follow their template.
+func claimBlockers(notes []string) []blocker {
+	blockers := make([]blocker, len(notes))
+	for i, note := range notes {
+		blockers[i] = blocker{note, appsv1beta1.ReasonClaimsCannotFollow}
+	}
+	return blockers
+}
+
+// firstHeld is the first of the blockers that the plan has a note for.
+func firstHeld(plan *planning.Plan, blockers ...blocker) (reason, message string, ok bool) {
+	for _, b := range blockers {
+		if note, ok := plan.HeldFor(b.note); ok {
+			return b.reason, note.Message, true
+		}
+	}
+	return "", "", false
+}
+
+// Blocked is the progress of a workload whose pods cannot be moved at all, or have begun to move and cannot go on; false if that is
+// not so. claimNotes are the reasons of notes about claims that cannot follow their template.
+func Blocked(plan *planning.Plan, claimNotes ...string) (Progress, bool) {
+	blockers := append(inPlaceBlockers(), blocker{ReasonTemplateInvalid, appsv1beta1.ReasonInvalidTemplate})
+	reason, message, ok := firstHeld(plan, append(blockers, claimBlockers(claimNotes)...)...)
+	return Progress{Stalled: true, Reason: reason, Message: message}, ok
+}
+
+// FailedUpdate is the condition of the given type that says why pods cannot be updated: a request was refused, else what stops updates in
+// place, else claims that cannot follow their template. False when nothing does. refused is empty when no request was.
+func FailedUpdate[T ~string](kind T, refused string, plan *planning.Plan, claimNotes ...string) (conditions.Condition, bool) {
+	if refused != "" {
+		return conditions.New(kind, true, appsv1beta1.ReasonRequestFailed, refused), true
+	}
+	reason, message, ok := firstHeld(plan, append(inPlaceBlockers(), claimBlockers(claimNotes)...)...)
+	return conditions.New(kind, true, reason, message), ok
+}
+
+// Settled is the progress of a workload whose pods are where they should be now. The first that holds:
+//
+//  1. not all are available;
+//  2. nothing is left that may move now: paused, OnDelete, the partition;
+//  3. everything is done.
+func Settled(plan *planning.Plan, available, replicas int) Progress {
+	if available < replicas {
+		return Progress{Reconciling: true, Reason: appsv1beta1.ReasonPodsNotAvailable,
+			Message: plan.HeldMessages(fmt.Sprintf("%d of %d pods are available.", available, replicas))}
+	}
+	note, ok := plan.HeldFor(ReasonPaused, ReasonOnDelete, ReasonPartition)
+	if !ok {
+		return Progress{Reason: appsv1beta1.ReasonComplete, Message: "Every pod is at the update revision and available."}
+	}
+	reason := appsv1beta1.ReasonPartitionReached
+	switch note.Reason {
+	case ReasonPaused:
+		reason = appsv1beta1.ReasonPaused
+	case ReasonOnDelete:
+		reason = appsv1beta1.ReasonOnDelete
+	}
+	return Progress{Reason: reason, Message: note.Message}
+}
+
+// Availability says whether no more pods are unavailable than an update may take away, and at least one is available.
+func Availability(available, replicas, maxUnavailable int) conditions.Condition {
+	need := max(replicas-maxUnavailable, min(replicas, 1))
+	if available >= need {
+		return conditions.New(conditionAvailable, true, appsv1beta1.ReasonEnoughAvailable, fmt.Sprintf("At least %d of %d pods are available.", need, replicas))
+	}
+	return conditions.New(conditionAvailable, false, appsv1beta1.ReasonTooFewAvailable, fmt.Sprintf("Fewer than %d of %d pods are available.", need, replicas))
+}
+
+// TemplateInvalid says what the server finds wrong with the template of the update revision; false if it finds nothing.
+func TemplateInvalid(s *Snapshot) (conditions.Condition, bool) {
+	return conditions.New(conditionTemplateInvalid, true, appsv1beta1.ReasonInvalidTemplate, s.UpdateFault), s.UpdateFault != ""
+}
+
+// TemplatePassed says that the stored status, which names updateRevision and has the conditions, is about the revision update and finds no
+// fault with its template: the server was asked about it before.
+func TemplatePassed(updateRevision string, before []conditions.Condition, update string) bool {
+	_, faulty := conditions.Find(before, conditionTemplateInvalid)
+	return updateRevision == update && !faulty
+}
+
+// SetCommon adds the conditions that every workload of this kind has: Reconciling, Stalled, Available and, while there is a fault,
+// TemplateInvalid. available is how many pods are.
+func SetCommon(list *conditions.List, progress Progress, spec *Spec, s *Snapshot, available int) {
+	list.Set(progress.Conditions()...)
+	list.Set(Availability(available, spec.Replicas, spec.MaxUnavailable))
+	list.SetIf(TemplateInvalid(s))
+}
+
+// Headline is what of a status is written as soon as it changes, beside the conditions. Everything else are counters, which may be
+// written a little later.
+type Headline struct {
+	ObservedGeneration                             int64
+	CurrentRevision, UpdateRevision, LabelSelector string
+	CollisionCount, ExpectedUpdatedReplicas        int32
+}
+
+// Announcements are the events about what conditions say for the first time, or about another spec than before: a spec that cannot be
+// parsed, a template that the server refuses, and pods or claims that cannot follow their template, as the condition of type
+// failedUpdate says. Whoever sends a request that fails emits the event about it.
+func Announcements[T ~string](before, after []conditions.Condition, otherSpec bool, failedUpdate T) []planning.Event {
+	var events []planning.Event
+	for _, condition := range after {
+		var event string
+		switch {
+		case condition.Status != corev1.ConditionTrue:
+		case condition.Type == conditionStalled && condition.Reason == appsv1beta1.ReasonInvalidSpec:
+			event = appsv1beta1.ReasonInvalidSpec
+		case condition.Type == conditionTemplateInvalid:
+			event = appsv1beta1.ReasonInvalidTemplate
+		case condition.Type != string(failedUpdate):
+		case condition.Reason == appsv1beta1.ReasonClaimsCannotFollow:
+			event = "FailedUpdatePVC"
+		case condition.Reason == appsv1beta1.ReasonInPlaceBlocked, condition.Reason == appsv1beta1.ReasonInPlaceImpossible:
+			event = "FailedUpdatePodInPlace"
+		}
+		if event != "" && (otherSpec || !conditions.Contains(before, condition)) {
+			events = append(events, planning.Event{Warning: true, Reason: event, Message: condition.Message})
+		}
+	}
+	return events
+}

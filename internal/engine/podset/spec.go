@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// Spec is what the specs of all workloads of this kind have in common, parsed: what is omitted is filled in, and percentages are pods.
+// A kind parses it once in a pass, embeds it in a Spec of its own, and passes it on. Comments name the fields of the API.
+type Spec struct {
+	// Namespace is where the workload and its pods are, Owner the controller reference that its pods get.
+	Namespace string
+	Owner     metav1.OwnerReference
+	// Deleting says that the workload has a deletion timestamp.
+	Deleting bool
+	// Invalid names the first field that cannot be parsed; nil when all can. With it only Replicas, MinReady, Lifecycle and what comes
+	// from metadata are of use.
+	Invalid error
+	// Ignored is what the user asks for and does not get: fields whose feature gate is off, and settings that cannot be parsed.
+	Ignored conditions.Ignored
+
+	// LabelSelector is spec.selector as it is written, Selector the same parsed. It is nil when it cannot be parsed or is empty: then no
+	// object is adopted or released.
+	LabelSelector *metav1.LabelSelector
+	Selector      labels.Selector
+	// Replicas is spec.replicas, 1 when omitted.
+	Replicas int
+	// MinReady is minReadySeconds: for how long a pod has to be ready to count as available.
+	MinReady time.Duration
+	// Lifecycle is spec.lifecycle; nil without hooks.
+	Lifecycle *shared.Lifecycle
+
+	// OnDelete is updateStrategy.type: pods move to the update revision only when their user deletes them.
+	OnDelete bool
+	// Paused is updateStrategy.rollingUpdate.paused: no pod begins to move.
+	Paused bool
+	// Partition is updateStrategy.rollingUpdate.partition: how many pods stay at the current revision.
+	Partition int
+	// MaxUnavailable is updateStrategy.rollingUpdate.maxUnavailable.
+	MaxUnavailable int
+	// ScaleMaxUnavailable is scaleStrategy.maxUnavailable: how many unavailable pods stop the creation of more.
+	ScaleMaxUnavailable int
+	// PodUpdatePolicy is updateStrategy.rollingUpdate.podUpdatePolicy, ReCreate when omitted.
+	PodUpdatePolicy shared.PodUpdatePolicy
+	// GracePeriod is updateStrategy.rollingUpdate.inPlaceUpdateStrategy.gracePeriodSeconds: for how long a pod stays out of service before
+	// its containers change.
+	GracePeriod time.Duration
+
+	// InPlace says what may change in place. It comes from feature gates.
+	InPlace inplace.Options
+}
+
+// ParseSelector sets both forms of the selector.
+func (s *Spec) ParseSelector(selector *metav1.LabelSelector) (err error) {
+	s.LabelSelector = selector
+	s.Selector, err = Selector(selector)
+	return err
+}
+
+// NewPass returns an empty pass over the pods of a snapshot.
+func (s *Spec) NewPass(snapshot *Snapshot) *Pass {
+	return &Pass{
+		Snapshot: snapshot,
+		Workload: Workload{Kind: s.Owner.Kind, Name: s.Owner.Name},
+		Hooks:    s.Lifecycle,
+		InPlace:  s.InPlace,
+	}
+}
+
+// FactRules are the rules by which the facts about the workload's pods are derived.
+func (s *Spec) FactRules(now time.Time) FactRules {
+	return FactRules{Now: now, MinReady: s.MinReady, InPlace: s.InPlace}
+}
+
+// NewPod is a pod of the workload at a revision, ready to be created but for what the kind adds: named, owned, with the revision's name as
+// its label, and with both readiness gates of ours, appended where the template does not list them. Labels and annotations are not nil.
+func (s *Spec) NewPod(name string, rev revision.Revision) *corev1.Pod {
+	pod := podtemplate.ForPod(rev.Template)
+	Equip(pod, s.Namespace, name, s.Owner, UpdateGates()...)
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Labels[shared.LabelControllerRevisionHash] = rev.Name
+	return pod
+}

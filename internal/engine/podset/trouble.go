@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// updatePatience is for how long an update in place may be under way before conditions say what it waits for.
+const updatePatience = 30 * time.Second
+
+// troubleOf says why the pod does not get ready: what its containers say, else what a long update in place waits for.
+func troubleOf(object *corev1.Pod, update inplace.Status, now time.Time) podstate.Trouble {
+	began := func() time.Time { return inplace.Began(object) }
+	trouble := podstate.TroubleOf(object, began, now)
+	if trouble.Message == "" && update.Progress == inplace.Running && object.DeletionTimestamp == nil && !now.Before(began().Add(updatePatience)) {
+		trouble.Message = update.Message
+	}
+	return trouble
+}
+
+// WithTroubles is the progress with what the pods say themselves: the causes come before what waits for them. A workload one of whose pods
+// will hardly get ready by itself is stalled, unless the plan moves that pod or the pod is to be deleted: nothing else can bring all pods to
+// where they should be, even if others go on moving for a while.
+func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
+	if !inTrouble(pods) {
+		return p
+	}
+	moved := moved(plan)
+	byMessage := map[string][]*Pod{}
+	var messages []string
+	stuck := ""
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Terminating || pod.Trouble.Message == "" {
+			continue
+		}
+		if pod.Trouble.Lasting && pod.stays() && !moved[keyOf(pod.Object)] && stuck == "" {
+			stuck = pod.Trouble.Reason
+		}
+		if byMessage[pod.Trouble.Message] == nil {
+			messages = append(messages, pod.Trouble.Message)
+		}
+		byMessage[pod.Trouble.Message] = append(byMessage[pod.Trouble.Message], pod)
+	}
+	if stuck == "" && !p.Reconciling && !p.Stalled {
+		return p
+	}
+	var causes []string
+	for _, message := range messages[:min(len(messages), shown)] {
+		causes = append(causes, List(names(byMessage[message]))+": "+message)
+	}
+	if len(causes) > 0 {
+		p.Message = strings.Join(append(causes, p.Message), "; ")
+	}
+	if stuck != "" && !p.Stalled {
+		p.Reconciling, p.Stalled, p.Reason = false, true, stuck
+	}
+	return p
+}
+
+// inTrouble says that some pod has trouble. Most passes end here.
+func inTrouble(pods []Pod) bool {
+	for i := range pods {
+		if pods[i].Trouble.Message != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// stays says that nobody wants the pod to be deleted or replaced yet.
+func (p *Pod) stays() bool {
+	return p.DeletionReason == "" && p.State != shared.StatePreparingDelete && p.State != shared.StatePreparingUpdate
+}
+
+// moved are the pods that the plan deletes or changes in place.
+func moved(plan *planning.Plan) map[types.NamespacedName]bool {
+	moved := map[types.NamespacedName]bool{}
+	for _, action := range plan.Actions {
+		pod := PodOf(action)
+		if pod == nil {
+			continue
+		}
+		if action.Step == StepDelete || action.Reason == ReasonInPlaceUpdate || action.Reason == ReasonInPlaceContinue {
+			moved[keyOf(pod)] = true
+		}
+	}
+	return moved
+}

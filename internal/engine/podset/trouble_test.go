@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// stuckPod is a pod that began to wait the given time ago, in the given state of its container.
+func stuckPod(name string, ago time.Duration, restarts int32, state corev1.ContainerState, change ...func(*corev1.Pod)) Pod {
+	since := metav1.NewTime(now().Add(-ago))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: since}}
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "missing:v3"}}
+	pod.Status.Phase, pod.Status.StartTime = corev1.PodPending, &since
+	crash := &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 3, StartedAt: since, FinishedAt: metav1.NewTime(since.Add(time.Second))}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", RestartCount: restarts, State: state}}
+	if restarts > 0 {
+		pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = crash
+	}
+	for _, c := range change {
+		c(pod)
+	}
+	return Observe(pod, Identity{Slot: planning.Slot(name)}, FactRules{Now: now()})
+}
+
+func waitingFor(reason, message string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+}
+
+func TestAPodSaysWhyItDoesNotGetReady(t *testing.T) {
+	noNode := func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = nil
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: "0/3 nodes are available", LastTransitionTime: pod.CreationTimestamp}}
+	}
+	inInit := func(pod *corev1.Pod) {
+		pod.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: "gone:v1"}}
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "setup", State: waitingFor("ErrImagePull", "")}}
+	}
+	oldStatus := func(pod *corev1.Pod) { pod.Generation, pod.Status.ObservedGeneration = 3, 2 }
+	running := func(ago time.Duration) corev1.ContainerState {
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now().Add(-ago))}}
+	}
+	starting, crash := waitingFor("PodInitializing", ""), "container c: CrashLoopBackOff (Error, exit code 3)"
+	pull := "container c: ImagePullBackOff missing:v3"
+	cases := map[string]struct {
+		pod  Pod
+		want podstate.Trouble
+	}{
+		"an image that cannot be pulled": {stuckPod("a", 10*time.Second, 0, waitingFor("ErrImagePull", "x")),
+			podstate.Trouble{Reason: "ImagePullFailed", Message: pull, RecheckAfter: 20 * time.Second}},
+		"still, after 40 s": {stuckPod("a", 40*time.Second, 0, waitingFor("ImagePullBackOff", "y")),
+			podstate.Trouble{Reason: "ImagePullFailed", Message: pull, Lasting: true}},
+		"a status of the image before": {stuckPod("a", time.Minute, 0, waitingFor("ImagePullBackOff", "y"), oldStatus), podstate.Trouble{}},
+		"a missing ConfigMap": {stuckPod("a", time.Minute, 0, waitingFor("CreateContainerConfigError", "configmap \"x\"\n not found")),
+			podstate.Trouble{Reason: "ContainerConfigError", Message: `container c: CreateContainerConfigError: configmap "x" not found`, Lasting: true}},
+		"a first crash":               {stuckPod("a", time.Minute, 1, waitingFor("CrashLoopBackOff", "")), podstate.Trouble{Reason: "CrashLoop", Message: crash}},
+		"a third crash":               {stuckPod("a", time.Minute, 2, waitingFor("CrashLoopBackOff", "")), podstate.Trouble{Reason: "CrashLoop", Message: crash, Lasting: true}},
+		"the fourth try":              {stuckPod("a", time.Minute, 3, running(time.Second)), podstate.Trouble{Reason: "CrashLoop", Message: crash, Lasting: true, RecheckAfter: 10 * time.Second}},
+		"a fourth try that goes well": {stuckPod("a", time.Minute, 3, running(20*time.Second)), podstate.Trouble{}},
+		"no node for a minute": {stuckPod("a", time.Minute, 0, starting, noNode),
+			podstate.Trouble{Reason: "Unschedulable", Message: "no node fits: 0/3 nodes are available", RecheckAfter: 4 * time.Minute}},
+		"no node for five": {stuckPod("a", 5*time.Minute, 0, starting, noNode),
+			podstate.Trouble{Reason: "Unschedulable", Message: "no node fits: 0/3 nodes are available", Lasting: true}},
+		"an init container": {stuckPod("a", time.Minute, 0, starting, inInit),
+			podstate.Trouble{Reason: "ImagePullFailed", Message: "init container setup: ImagePullBackOff gone:v1", Lasting: true}},
+		"a pod that starts": {stuckPod("a", time.Hour, 0, starting), podstate.Trouble{}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.pod.Trouble != tc.want {
+				t.Errorf("trouble is %+v, want %+v", tc.pod.Trouble, tc.want)
+			}
+		})
+	}
+	long := stuckPod("a", time.Minute, 0, waitingFor("CreateContainerError", strings.Repeat("long ", 1000)))
+	if n := len(long.Trouble.Message); n > 300 {
+		t.Errorf("the message has %d bytes", n)
+	}
+}
+
+func TestAnImageThatCannotBePulledStallsTheWorkload(t *testing.T) {
+	waits := Progress{Reconciling: true, Reason: "RollingOut", Message: "4 pods wait: maxUnavailable 2 is used up by ring-4, ring-5"}
+	at := func(ago time.Duration) []Pod {
+		return []Pod{stuckPod("ring-4", ago, 0, waitingFor("ErrImagePull", "")), stuckPod("ring-5", ago, 0, waitingFor("ImagePullBackOff", ""))}
+	}
+	message := "ring-4, ring-5: container c: ImagePullBackOff missing:v3; " + waits.Message
+	want := Progress{Reconciling: true, Reason: "RollingOut", Message: message}
+	if got := waits.WithTroubles(&planning.Plan{}, at(time.Second)); got != want {
+		t.Errorf("at once: %+v, want %+v", got, want)
+	}
+	stalled := Progress{Stalled: true, Reason: "ImagePullFailed", Message: message}
+	pods := at(time.Minute)
+	if got := waits.WithTroubles(&planning.Plan{}, pods); got != stalled {
+		t.Errorf("after a minute: %+v, want %+v", got, stalled)
+	}
+	moving := planning.Plan{Actions: []planning.Action{DeletePod("4", pods[0].Object, ReasonOutdated), DeletePod("5", pods[1].Object, ReasonOutdated)}}
+	if got := waits.WithTroubles(&moving, pods); got != want {
+		t.Errorf("when both are replaced: %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podstate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Trouble is why a pod does not get ready, as far as its status says so. The zero value: nothing is known.
+type Trouble struct {
+	// Reason is the reason of conditions that say so; empty for what never stalls a workload.
+	Reason string
+	// Message is one short sentence for the user, which names the container. It stays the same while the trouble does.
+	Message string
+	// Lasting says that the pod will hardly get over it by itself.
+	Lasting bool
+	// RecheckAfter is above zero when time alone could change the answer.
+	RecheckAfter time.Duration
+}
+
+const (
+	// pullPatience is for how long an image or a setting may be missing: often it comes a moment after the pod.
+	pullPatience = 30 * time.Second
+	// schedulePatience is for how long a pod may be without a node: an autoscaler may bring one.
+	schedulePatience = 5 * time.Minute
+	// manyCrashes is how many crashes in a row are no accident.
+	manyCrashes = 3
+	// longRun is how long a container has to run for its crash to be the first one: the kubelet forgets those before.
+	longRun = 10 * time.Minute
+	// outlived is by how much a container has to run longer than the last time for its crashes to be over.
+	outlived = 10 * time.Second
+	// longestMessage is how many characters of a message of the cluster are shown.
+	longestMessage = 200
+)
+
+// TroubleOf says why the pod does not get ready. began is when its containers were changed in place last; zero if they never were. It is asked
+// only for a pod with trouble. What the status said before that does not count. Terminating pods have no trouble, nor have those whose status
+// is about an older spec.
+func TroubleOf(pod *corev1.Pod, began func() time.Time, now time.Time) Trouble {
+	switch {
+	case pod.DeletionTimestamp != nil, pod.Status.Phase == corev1.PodSucceeded:
+		return Trouble{}
+	case pod.Status.Phase == corev1.PodFailed:
+		return Trouble{Message: "it has failed: " + clip(strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": "))}
+	case pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation:
+		return Trouble{}
+	}
+	if scheduled := Condition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse &&
+		scheduled.Reason == corev1.PodReasonUnschedulable {
+		t := Trouble{Reason: appsv1beta1.ReasonUnschedulable, Message: "no node fits: " + clip(scheduled.Message)}
+		return t.after(scheduled.LastTransitionTime.Add(schedulePatience), now)
+	}
+	var worst Trouble
+	for i := range pod.Spec.InitContainers {
+		worst = worse(worst, containerTrouble(pod, &pod.Spec.InitContainers[i], pod.Status.InitContainerStatuses, "init container", began, now))
+	}
+	for i := range pod.Spec.Containers {
+		worst = worse(worst, containerTrouble(pod, &pod.Spec.Containers[i], pod.Status.ContainerStatuses, "container", began, now))
+	}
+	return worst
+}
+
+// worse is the trouble that lasts, else the first. Time alone may make the other one last.
+func worse(a, b Trouble) Trouble {
+	switch {
+	case a.Message == "", b.Lasting && !a.Lasting:
+		return b
+	case !a.Lasting && b.RecheckAfter > 0 && (a.RecheckAfter == 0 || b.RecheckAfter < a.RecheckAfter):
+		a.RecheckAfter = b.RecheckAfter
+	}
+	return a
+}
+
+// after is the trouble, lasting from a time on.
+func (t Trouble) after(at, now time.Time) Trouble {
+	t.RecheckAfter = max(at.Sub(now), 0)
+	t.Lasting = t.RecheckAfter == 0
+	return t
+}
+
+// containerTrouble is the trouble of one container. Nothing is computed for one without trouble: every pod is looked at in every pass.
+func containerTrouble(
+	pod *corev1.Pod, container *corev1.Container, statuses []corev1.ContainerStatus, what string, began func() time.Time, now time.Time,
+) Trouble {
+	i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == container.Name })
+	if i < 0 {
+		return Trouble{}
+	}
+	status := &statuses[i]
+	reason, detail := "", ""
+	if status.State.Waiting != nil {
+		reason, detail = status.State.Waiting.Reason, status.State.Waiting.Message
+	}
+	var t Trouble
+	switch reason {
+	case "ErrImagePull", "ImagePullBackOff":
+		// The kubelet goes back and forth between the two. One name for both keeps the message still.
+		t = waiting(pod, appsv1beta1.ReasonImagePullFailed, "ImagePullBackOff "+clip(container.Image), began, now)
+	case "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
+		t = waiting(pod, appsv1beta1.ReasonImagePullFailed, reason+" "+clip(container.Image), began, now)
+	case "CreateContainerConfigError", "CreateContainerError", "PreCreateHookError", "PreStartHookError":
+		t = waiting(pod, appsv1beta1.ReasonContainerConfigError, strings.Trim(reason+": "+clip(detail), ": "), began, now)
+	default:
+		t = crashing(pod, status, began, now)
+	}
+	if t.Message != "" {
+		t.Message = what + " " + container.Name + ": " + t.Message
+	}
+	return t
+}
+
+// waiting is the trouble of a container that cannot start. It lasts when the container has been waiting for longer than pullPatience.
+func waiting(pod *corev1.Pod, reason, message string, began func() time.Time, now time.Time) Trouble {
+	return Trouble{Reason: reason, Message: message}.after(waitingSince(pod, began()).Add(pullPatience), now)
+}
+
+// crashing is the trouble of a container that crashes again and again. It lasts while the container runs for the next try, until that one
+// has run for longer than the last.
+func crashing(pod *corev1.Pod, status *corev1.ContainerStatus, began func() time.Time, now time.Time) Trouble {
+	last, crashes := status.LastTerminationState.Terminated, int(status.RestartCount)
+	var over time.Time
+	switch state := &status.State; {
+	case state.Terminated != nil:
+		if last = state.Terminated; last.ExitCode == 0 {
+			return Trouble{}
+		}
+		crashes++
+	case state.Waiting != nil && slices.Contains([]string{"CrashLoopBackOff", "RunContainerError", "PostStartHookError"}, state.Waiting.Reason):
+		crashes++
+	case state.Running != nil && last != nil && last.ExitCode != 0 && crashes >= manyCrashes-1:
+		over = state.Running.StartedAt.Add(runOf(last) + outlived)
+		if runOf(last) >= longRun || !now.Before(over) || last.FinishedAt.Time.Before(began()) {
+			return Trouble{}
+		}
+	default:
+		return Trouble{}
+	}
+	t := Trouble{Reason: appsv1beta1.ReasonCrashLoop, Message: "CrashLoopBackOff"}
+	if last != nil {
+		t.Message += fmt.Sprintf(" (%s, exit code %d)", last.Reason, last.ExitCode)
+	}
+	// Changes in place restart a container, too. Three crashes since then take longer than this.
+	if crashes >= manyCrashes && (last == nil || runOf(last) < longRun) {
+		t = t.after(later(began(), startOf(pod)).Add(pullPatience), now)
+	}
+	if left := over.Sub(now); left > 0 && (t.RecheckAfter == 0 || left < t.RecheckAfter) {
+		t.RecheckAfter = left
+	}
+	return t
+}
+
+func runOf(last *corev1.ContainerStateTerminated) time.Duration {
+	return last.FinishedAt.Sub(last.StartedAt.Time)
+}
+
+// waitingSince is since when a container that does not start has been waiting, at the earliest: the state itself has no time.
+func waitingSince(pod *corev1.Pod, began time.Time) time.Time {
+	since := later(began, startOf(pod))
+	if ready := Condition(pod, corev1.ContainersReady); ready != nil && ready.Status != corev1.ConditionTrue {
+		since = later(since, ready.LastTransitionTime.Time)
+	}
+	return since
+}
+
+func startOf(pod *corev1.Pod) time.Time {
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	return pod.CreationTimestamp.Time
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// clip makes one short line of a text.
+func clip(text string) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) <= longestMessage {
+		return string(runes)
+	}
+	return string(runes[:longestMessage]) + "..."
+}

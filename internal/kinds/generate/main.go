@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command generate writes every file that follows from the table of kinds: which types a scheme knows, the names of kinds in the Kruise
+// object, PROJECT, kustomizations, the roles of users. It runs at the top of the repository, as `make generate` does.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+)
+
+func main() {
+	if err := write("."); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+func write(root string) error {
+	made, err := files(os.DirFS(root), kinds.All())
+	if err != nil {
+		return err
+	}
+	tree, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tree.Close() }()
+	for name, content := range made {
+		if err := tree.WriteFile(name, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

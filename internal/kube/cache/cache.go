@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cache says what the informer cache keeps, composed of what the enabled kinds need, and by which indexes it is asked.
+//
+// Most pods and revisions of a cluster are not ours. An object that no enabled kind needs is kept as its identity alone: name, labels,
+// owners and whether it is being deleted, which is what adoption needs. So a cached object may be trimmed: it is never written back, and
+// changes go out as patches.
+package cache
+
+import (
+	"reflect"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+)
+
+// Owners are kinds of owners. The version of an ownerReference says nothing, so it is not part of them.
+type Owners = sets.Set[schema.GroupKind]
+
+// Contents is what the cache keeps. The zero value keeps the identity of pods and revisions, and all other objects whole.
+type Contents struct {
+	// controllers are, by kind of object, the kinds whose objects are kept whole: those that they control.
+	controllers map[schema.GroupVersionKind]Owners
+	// podAnnotations are keys of annotations. Pods that carry one are kept whole, whoever controls them.
+	podAnnotations []string
+}
+
+func podKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
+func revisionKind() schema.GroupVersionKind {
+	return appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
+}
+
+// ContentsFor returns what the given kinds need together.
+func ContentsFor(enabled ...kinds.Kind) Contents {
+	c := Contents{controllers: map[schema.GroupVersionKind]Owners{podKind(): {}, revisionKind(): {}}}
+	for _, kind := range enabled {
+		for _, controlled := range controlledBy(kind) {
+			if c.controllers[controlled] == nil {
+				c.controllers[controlled] = Owners{}
+			}
+			c.controllers[controlled].Insert(schema.GroupKind{Group: kind.Group, Kind: kind.Name})
+		}
+		if key := kind.Needs.PodAnnotation; key != "" && !slices.Contains(c.podAnnotations, key) {
+			c.podAnnotations = append(c.podAnnotations, key)
+		}
+	}
+	return c
+}
+
+// controlledBy are the kinds of objects that workloads of the kind control.
+func controlledBy(kind kinds.Kind) []schema.GroupVersionKind {
+	controlled := slices.Clone(kind.Needs.Controls)
+	if kind.Needs.ControlsPods {
+		controlled = append(controlled, podKind())
+	}
+	if kind.Needs.OwnsRevisions {
+		controlled = append(controlled, revisionKind())
+	}
+	return controlled
+}
+
+// Options configures a manager's cache accordingly. Informers start when something asks for them. managedFields are never kept.
+func (c Contents) Options() cache.Options {
+	options := cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: trimNode}},
+	}
+	for kind, owners := range c.controllers {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		needed := func(object client.Object) bool { return ControllerOf(object, owners) != nil }
+		if kind == podKind() {
+			needed = c.needsPod
+		}
+		options.ByObject[object] = cache.ByObject{Transform: trimUnless(needed)}
+	}
+	return options
+}
+
+// needsPod says whether an enabled kind needs the whole pod.
+func (c Contents) needsPod(pod client.Object) bool {
+	if ControllerOf(pod, c.controllers[podKind()]) != nil {
+		return true
+	}
+	annotations := pod.GetAnnotations()
+	return slices.ContainsFunc(c.podAnnotations, func(key string) bool { _, found := annotations[key]; return found })
+}
+
+// ControllerOf returns the owner that controls object, if it is of one of the kinds.
+func ControllerOf(object metav1.Object, owners Owners) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(object)
+	if owner == nil {
+		return nil
+	}
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil || !owners.Has(schema.GroupKind{Group: version.Group, Kind: owner.Kind}) {
+		return nil
+	}
+	return owner
+}
+
+// trimUnless reduces objects that are not needed to their identity.
+func trimUnless(needed func(client.Object) bool) toolscache.TransformFunc {
+	return func(stored any) (any, error) {
+		object, ok := stored.(client.Object)
+		if !ok {
+			return stored, nil // The mark of an object whose deletion was missed.
+		}
+		if needed(object) {
+			object.SetManagedFields(nil)
+			return object, nil
+		}
+		return identity(object), nil
+	}
+}
+
+// identity returns an object of the same type with what decides whose it is: name, labels, owners, and whether it is being deleted.
+// Of a revision the number is kept, too.
+func identity(full client.Object) client.Object {
+	trimmed, ok := reflect.New(reflect.TypeOf(full).Elem()).Interface().(client.Object)
+	if !ok {
+		return full // Not possible: the type is that of full.
+	}
+	switch full := full.(type) {
+	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
+		trimmed.GetObjectKind().SetGroupVersionKind(full.GetObjectKind().GroupVersionKind())
+	case *appsv1.ControllerRevision:
+		if revision, ok := trimmed.(*appsv1.ControllerRevision); ok {
+			revision.Revision = full.Revision
+		}
+	}
+	trimmed.SetNamespace(full.GetNamespace())
+	trimmed.SetName(full.GetName())
+	trimmed.SetUID(full.GetUID())
+	trimmed.SetResourceVersion(full.GetResourceVersion())
+	trimmed.SetLabels(full.GetLabels())
+	trimmed.SetOwnerReferences(full.GetOwnerReferences())
+	trimmed.SetDeletionTimestamp(full.GetDeletionTimestamp())
+	return trimmed
+}

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+)
+
+const group = "apps.kruise.io"
+
+// sidecars is the annotation that a kind needs which edits pods of others.
+const sidecars = "example.com/sidecars"
+
+func ofStatefulSet() kinds.Kind {
+	return kinds.Kind{Name: "StatefulSet", Group: group, Needs: kinds.Needs{ControlsPods: true, OwnsRevisions: true}}
+}
+
+func ofSidecarSet() kinds.Kind {
+	return kinds.Kind{Name: "SidecarSet", Group: group, Needs: kinds.Needs{PodAnnotation: sidecars, OwnsRevisions: true}}
+}
+
+func ofCronJob() kinds.Kind {
+	return kinds.Kind{Name: "AdvancedCronJob", Group: group, Needs: kinds.Needs{Controls: []schema.GroupVersionKind{jobKind()}}}
+}
+
+func jobKind() schema.GroupVersionKind { return batchv1.SchemeGroupVersion.WithKind("Job") }
+
+// transform returns what the cache does to objects of a kind.
+func transform(t *testing.T, c Contents, kind schema.GroupVersionKind) toolscache.TransformFunc {
+	t.Helper()
+	for object, options := range c.Options().ByObject {
+		if u, ok := object.(*unstructured.Unstructured); ok && u.GroupVersionKind() == kind {
+			return options.Transform
+		}
+	}
+	t.Fatalf("nothing is said about %s", kind)
+	return nil
+}
+
+// controlledAs returns a full pod whose controller reference has this version and kind.
+func controlledAs(name, apiVersion, kind string) *corev1.Pod {
+	pod := testutil.Pod(name).UID("pod").Labels(map[string]string{"app": "web"}).ControlledBy(testutil.StatefulSet("web").UID("set").Obj()).Obj()
+	pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = apiVersion, kind
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	pod.Annotations = map[string]string{"note": "x"}
+	pod.Status.Phase = corev1.PodRunning
+	return pod
+}
+
+func TestEachNeedKeepsExactlyItsPods(t *testing.T) {
+	orphan := controlledAs("web-0", "", "")
+	orphan.OwnerReferences = nil
+	annotated := controlledAs("web-0", "apps/v1", "ReplicaSet")
+	annotated.Annotations[sidecars] = "logs"
+	pods := map[string]*corev1.Pod{
+		"of a set":                         controlledAs("web-0", "apps.kruise.io/v1beta1", "StatefulSet"),
+		"of a set in the older version":    controlledAs("web-0", "apps.kruise.io/v1alpha1", "StatefulSet"),
+		"of a native set":                  controlledAs("web-0", "apps/v1", "StatefulSet"),
+		"of a kind that is off":            controlledAs("web-0", "apps.kruise.io/v1beta1", "CloneSet"),
+		"of others, with the annotation":   annotated,
+		"of others, without an annotation": controlledAs("web-0", "apps/v1", "ReplicaSet"),
+		"of nobody":                        orphan,
+	}
+	cases := map[string]struct {
+		enabled []kinds.Kind
+		whole   []string
+	}{
+		"nothing is on":         {nil, nil},
+		"controls pods":         {[]kinds.Kind{ofStatefulSet()}, []string{"of a set", "of a set in the older version"}},
+		"edits pods of others":  {[]kinds.Kind{ofSidecarSet()}, []string{"of others, with the annotation"}},
+		"needs nothing of pods": {[]kinds.Kind{ofCronJob()}, nil},
+		"both": {
+			[]kinds.Kind{ofStatefulSet(), ofSidecarSet()},
+			[]string{"of a set", "of a set in the older version", "of others, with the annotation"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			trim := transform(t, ContentsFor(tc.enabled...), podKind())
+			whole := map[string]bool{}
+			for _, kept := range tc.whole {
+				whole[kept] = true
+			}
+			for pod, full := range pods {
+				want := full.DeepCopy()
+				want.ManagedFields = nil
+				if !whole[pod] {
+					want = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+						Namespace: want.Namespace, Name: want.Name, UID: want.UID, Labels: want.Labels, OwnerReferences: want.OwnerReferences,
+					}}
+				}
+				object := any(full.DeepCopy())
+				for range 2 { // An informer may transform an object again.
+					var err error
+					if object, err = trim(object); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if diff := cmp.Diff(want, object); diff != "" {
+					t.Errorf("pod %s (-want +got):\n%s", pod, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestRevisionsOfOthersLoseTheirData(t *testing.T) {
+	trim := transform(t, ContentsFor(ofStatefulSet(), ofSidecarSet()), revisionKind())
+	for kind, want := range map[string]int{"StatefulSet": 2, "SidecarSet": 2, "CloneSet": 0} {
+		got, err := trim(&appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{Name: "web-1", OwnerReferences: controlledAs("x", "apps.kruise.io/v1beta1", kind).OwnerReferences},
+			Data:       runtime.RawExtension{Raw: []byte("{}")}, Revision: 4,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept, ok := got.(*appsv1.ControllerRevision); !ok || len(kept.Data.Raw) != want || kept.Revision != 4 {
+			t.Errorf("revision of a %s: %+v", kind, got)
+		}
+	}
+}
+
+func TestObjectsOfFurtherKindsAreKeptWholeForTheirControllers(t *testing.T) {
+	trim := transform(t, ContentsFor(ofCronJob()), jobKind())
+	for kind, whole := range map[string]bool{"AdvancedCronJob": true, "CronJob": false} {
+		got, err := trim(&batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Name: "job", OwnerReferences: controlledAs("x", "apps.kruise.io/v1beta1", kind).OwnerReferences},
+			Status:     batchv1.JobStatus{Succeeded: 1},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job, ok := got.(*batchv1.Job); !ok || job.Name != "job" || (job.Status.Succeeded == 1) != whole {
+			t.Errorf("job of a %s: %+v", kind, got)
+		}
+	}
+}
+
+func TestIndexesFindOursAndOrphans(t *testing.T) {
+	ours := controlledAs("web-0", "apps.kruise.io/v1alpha1", "StatefulSet")
+	native := controlledAs("web-1", "apps/v1", "StatefulSet")
+	ours.ManagedFields, native.ManagedFields = nil, nil
+	native.Annotations[sidecars] = "logs, mesh"
+	orphan := testutil.Pod("web-2").Obj()
+	elsewhere := testutil.Pod("web-3").Namespace("elsewhere").Obj()
+	elsewhere.Annotations = map[string]string{sidecars: "mesh"}
+	reader, err := testutil.NewIndexedClient(clientgoscheme.Scheme, nil, func(indexer client.FieldIndexer) error {
+		return ContentsFor(ofStatefulSet(), ofSidecarSet()).Index(t.Context(), indexer)
+	}, ours, native, orphan, elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var controlled, anywhere, orphans corev1.PodList
+	if err := Controlled(t.Context(), reader, &controlled, testutil.Namespace, "set"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Controlled(t.Context(), reader, &anywhere, metav1.NamespaceAll, "set"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Orphans(t.Context(), reader, &orphans, testutil.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	injected, err := Annotated(t.Context(), reader, sidecars, metav1.NamespaceAll, "mesh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, tc := range map[string]struct {
+		got  []corev1.Pod
+		want []string
+	}{
+		"controlled":               {controlled.Items, []string{"web-0"}},
+		"controlled, anywhere":     {anywhere.Items, []string{"web-0"}},
+		"orphans":                  {orphans.Items, []string{"web-2"}},
+		"annotated, anywhere":      {injected, []string{"web-1", "web-3"}},
+		"annotated, the other one": {annotated(t, reader, "logs"), []string{"web-1"}},
+	} {
+		if diff := cmp.Diff(tc.want, names(tc.got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+}
+
+func annotated(t *testing.T, reader client.Reader, name string) []corev1.Pod {
+	t.Helper()
+	pods, err := Annotated(t.Context(), reader, sidecars, testutil.Namespace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pods
+}
+
+func names(pods []corev1.Pod) []string {
+	var all []string
+	for i := range pods {
+		all = append(all, pods[i].Name)
+	}
+	return all
+}

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+const (
+	// byController finds what a workload of ours controls, by its UID.
+	byController = "controller"
+	// withoutController finds what nothing controls: value yes.
+	withoutController = "orphan"
+	// byInstanceClaim finds volume claims with an instance ID: by the UID of each owner, and under ofPod if one of them is a pod.
+	byInstanceClaim = "instance-claim"
+
+	ofPod = "pod"
+	yes   = "true"
+)
+
+// Index adds the indexes on pods and revisions that Controlled, Orphans and Annotated ask. It has informers of both started.
+func (c Contents) Index(ctx context.Context, indexer client.FieldIndexer) error {
+	for object, owners := range map[client.Object]Owners{
+		&corev1.Pod{}: c.controllers[podKind()], &appsv1.ControllerRevision{}: c.controllers[revisionKind()],
+	} {
+		err := indexer.IndexField(ctx, object, byController, func(object client.Object) []string {
+			if owner := ControllerOf(object, owners); owner != nil {
+				return []string{string(owner.UID)}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("indexing %T by controller: %w", object, err)
+		}
+		err = indexer.IndexField(ctx, object, withoutController, func(object client.Object) []string {
+			if metav1.GetControllerOfNoCopy(object) == nil {
+				return []string{yes}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("indexing %T without controller: %w", object, err)
+		}
+	}
+	for _, key := range c.podAnnotations {
+		err := indexer.IndexField(ctx, &corev1.Pod{}, byAnnotation(key), func(pod client.Object) []string {
+			return entries(pod.GetAnnotations()[key])
+		})
+		if err != nil {
+			return fmt.Errorf("indexing pods by annotation %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func byAnnotation(key string) string { return "annotation:" + key }
+
+// entries are the values of an annotation that lists names, separated by commas.
+func entries(list string) []string {
+	var names []string
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// IndexByController adds the index that Controlled asks to objects of one more kind, whatever controls them. It has their informer started.
+func IndexByController(ctx context.Context, indexer client.FieldIndexer, object client.Object) error {
+	err := indexer.IndexField(ctx, object, byController, func(object client.Object) []string {
+		if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+			return []string{string(owner.UID)}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing %s by controller: %w", object.GetObjectKind().GroupVersionKind().Kind, err)
+	}
+	return nil
+}
+
+// Controlled lists, into list, what the workload with this UID controls in namespace; in all namespaces where namespace is empty. The
+// items are the cache's own: read-only.
+func Controlled(ctx context.Context, reader client.Reader, list client.ObjectList, namespace string, owner types.UID) error {
+	return reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{byController: string(owner)}, client.UnsafeDisableDeepCopy)
+}
+
+// Orphans lists, into list, what nothing controls in namespace. The items are the cache's own: read-only, and trimmed.
+func Orphans(ctx context.Context, reader client.Reader, list client.ObjectList, namespace string) error {
+	return reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{withoutController: yes}, client.UnsafeDisableDeepCopy)
+}
+
+// Annotated lists the pods in namespace, or in all where that is empty, whose annotation key has name among the names that it lists. An
+// enabled kind must need pods with this annotation. The items are the cache's own: read-only.
+func Annotated(ctx context.Context, reader client.Reader, key, namespace, name string) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byAnnotation(key): name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing pods by annotation %s: %w", key, err)
+	}
+	return list.Items, nil
+}
+
+// IndexInstanceClaims adds the index on volume claims that InstanceClaims and ClaimsOfPods ask. It may be added when the cache runs already.
+func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer) error {
+	owners := func(object client.Object) []string {
+		if object.GetLabels()[shared.LabelInstanceID] == "" {
+			return nil
+		}
+		var values []string
+		for _, owner := range object.GetOwnerReferences() {
+			values = append(values, string(owner.UID))
+			if owner.APIVersion == "v1" && owner.Kind == "Pod" {
+				values = append(values, ofPod)
+			}
+		}
+		return values
+	}
+	if err := indexer.IndexField(ctx, &corev1.PersistentVolumeClaim{}, byInstanceClaim, owners); err != nil {
+		return fmt.Errorf("indexing volume claims by owner: %w", err)
+	}
+	return nil
+}
+
+// InstanceClaims lists the volume claims with an instance ID that the workload with this UID owns in namespace, and ClaimsOfPods those
+// that any pod owns. The items are the cache's own: read-only.
+func InstanceClaims(ctx context.Context, reader client.Reader, namespace string, owner types.UID) ([]corev1.PersistentVolumeClaim, error) {
+	return instanceClaims(ctx, reader, namespace, string(owner))
+}
+
+// ClaimsOfPods lists the volume claims with an instance ID that pods own in namespace. See InstanceClaims.
+func ClaimsOfPods(ctx context.Context, reader client.Reader, namespace string) ([]corev1.PersistentVolumeClaim, error) {
+	return instanceClaims(ctx, reader, namespace, ofPod)
+}
+
+func instanceClaims(ctx context.Context, reader client.Reader, namespace, value string) ([]corev1.PersistentVolumeClaim, error) {
+	var list corev1.PersistentVolumeClaimList
+	err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byInstanceClaim: value}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing volume claims: %w", err)
+	}
+	return list.Items, nil
+}

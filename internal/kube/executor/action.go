@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+)
+
+const (
+	// longestNote is the limit of an event's note in bytes, longestMessage that of a failure's message.
+	longestNote    = 1024
+	longestMessage = 512
+)
+
+// carryOut carries out one action, and emits its event.
+func (e *Executor) carryOut(ctx context.Context, owner client.Object, of freshness.Owner, a *planning.Action) error {
+	var related runtime.Object = a.Object
+	var err error
+	quiet := false
+	switch a.Verb {
+	case planning.VerbCreate:
+		related, quiet, err = e.create(ctx, owner, of, a)
+	case planning.VerbPatch:
+		err = e.change(ctx, of, a, a.Object)
+	case planning.VerbApply:
+		_, err = e.Writer.Apply(ctx, of, a.Kind, a.Object, writer.Apply{FieldManager: a.FieldManager, Force: a.Force})
+		if err != nil {
+			err = fmt.Errorf("applying %s: %w", describe(a), err)
+		}
+	case planning.VerbDelete:
+		err = e.Writer.Delete(ctx, of, freshness.RefOf(a.Kind, a.Object), writer.Delete{ExactVersion: a.ExactVersion, Propagation: a.Propagation})
+		if err != nil {
+			err = fmt.Errorf("deleting %s: %w", describe(a), err)
+		}
+	default:
+		err = fmt.Errorf("unknown verb %q", a.Verb)
+	}
+	if log := ctrl.LoggerFrom(ctx).V(1); err != nil {
+		log.Info("Not carried out", "verb", a.Step, "slot", a.Slot, "reason", a.Reason, "err", err.Error())
+	} else if !quiet {
+		log.Info("Carried out", "verb", a.Step, "slot", a.Slot, "reason", a.Reason)
+	}
+	if !quiet {
+		e.report(ctx, owner, related, a, err)
+	}
+	return err
+}
+
+// create carries out what comes before, creates the object, and then writes the first change to it. Quiet says that the event of the action
+// would be wrong: the object was there already, or what comes before it failed, which has an event of its own.
+func (e *Executor) create(ctx context.Context, owner client.Object, of freshness.Owner, a *planning.Action) (related runtime.Object, quiet bool, err error) {
+	for i := range a.Before {
+		if err := e.carryOut(ctx, owner, of, &a.Before[i]); err != nil {
+			return a.Before[i].Object, true, err
+		}
+	}
+	object, ok := a.Object.DeepCopyObject().(client.Object)
+	if !ok {
+		return a.Object, false, fmt.Errorf("creating %s: the copy of a %T is no object", describe(a), a.Object)
+	}
+	err = e.Writer.Create(ctx, of, a.Kind, object, a.FieldManager)
+	if apierrors.IsAlreadyExists(err) {
+		err = e.adoptAnswer(ctx, of, a)
+		return a.Object, err == nil, err
+	}
+	if err != nil {
+		return a.Object, false, fmt.Errorf("creating %s: %w", describe(a), err)
+	}
+	if a.Change == nil {
+		return object, false, nil
+	}
+	// The object exists: whatever becomes of its first change, the action succeeded. What is missing will be seen and written later.
+	if err := e.change(ctx, of, a, object); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("First change not written", a.Kind.Kind, klog.KObj(object), "err", err.Error())
+	}
+	return object, false, nil
+}
+
+// adoptAnswer decides what it means that an object to be created exists: an earlier try of ours that the cache does not show yet is a
+// success; one that is being deleted, whoever's it is, and one of an earlier owner of the same name, which the garbage collector
+// deletes, will be gone soon (a native StatefulSet of the same name is no earlier owner: its pods stay); and somebody else's object is in the way, unless any object of that name will do.
+func (e *Executor) adoptAnswer(ctx context.Context, of freshness.Owner, a *planning.Action) error {
+	found, err := e.Writer.Look(ctx, a.Kind, client.ObjectKeyFromObject(a.Object))
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s existed a moment ago: %w", describe(a), errBusy)
+	}
+	if err != nil {
+		return fmt.Errorf("looking up %s: %w", describe(a), err)
+	}
+	e.Writer.Saw(of, a.Kind, found)
+	switch owner := metav1.GetControllerOf(found); {
+	case found.DeletionTimestamp != nil:
+		return fmt.Errorf("%s is still being deleted: %w", describe(a), errBusy)
+	case a.KeepExisting, owner != nil && owner.UID == of.UID:
+		return nil
+	case owner != nil && groupKind(owner) == e.Kind && owner.Name == of.Name:
+		return fmt.Errorf("%s belongs to an earlier %s %s and goes with it: %w", describe(a), owner.Kind, owner.Name, errBusy)
+	default:
+		holder := "nobody"
+		if owner != nil {
+			holder = owner.Kind + " " + owner.Name
+			if owner.Kind == e.Kind.Kind {
+				holder += " of " + owner.APIVersion // the user's other one, which may have the same name
+			}
+		}
+		name := nameOf(a.Kind)
+		return apierrors.NewForbidden(schema.GroupResource{Group: a.Kind.Group, Resource: name + "s"}, found.Name,
+			fmt.Errorf("a %s with this name exists and is controlled by %s", name, holder))
+	}
+}
+
+// groupKind is the owner's kind with its API group. The version does not matter: an owner may have been written by an earlier one.
+func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
+	return schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+}
+
+// change sends the requests of an action's change to the object in order, each with the resourceVersion that the one before returned.
+func (e *Executor) change(ctx context.Context, of freshness.Owner, a *planning.Action, object client.Object) error {
+	ref := freshness.RefOf(a.Kind, object)
+	for _, request := range a.Change.Requests(object) {
+		body, err := request.Body(ref.ResourceVersion)
+		if err != nil {
+			return err
+		}
+		patch := writer.Patch{Subresource: request.Subresource, Type: request.Type, Body: body, FieldManager: a.FieldManager}
+		if ref.ResourceVersion, err = e.Writer.Patch(ctx, of, ref, patch); err != nil {
+			what := request.Subresource
+			if what == "" {
+				what = "metadata and spec"
+			}
+			return fmt.Errorf("patching %s of %s: %w", what, describe(a), err)
+		}
+	}
+	return nil
+}
+
+// describe names an action's object in messages: "pod web-0".
+func describe(a *planning.Action) string { return nameOf(a.Kind) + " " + a.Object.GetName() }
+
+// nameOf is how a kind is called in messages.
+func nameOf(kind schema.GroupVersionKind) string {
+	if kind.Kind == "PersistentVolumeClaim" {
+		return "claim"
+	}
+	return strings.ToLower(kind.Kind)
+}
+
+// verdict is what an action's error means for the run. The values are those of the metric's label.
+type verdict string
+
+const (
+	verdictOK       verdict = "ok"
+	verdictConflict verdict = "conflict"
+	verdictGone     verdict = "gone"
+	verdictRefused  verdict = "refused"
+	verdictDoubt    verdict = "doubt"
+)
+
+// errBusy is an object that is there but on its way out, or in, against expectation: ordinary, and over soon.
+var errBusy = errors.New("not settled yet")
+
+func judge(err error) verdict {
+	switch {
+	case err == nil:
+		return verdictOK
+	case apierrors.IsConflict(err), errors.Is(err, errBusy):
+		return verdictConflict
+	case apierrors.IsNotFound(err):
+		return verdictGone
+	case freshness.Judge(err) == freshness.Refused:
+		return verdictRefused
+	default:
+		return verdictDoubt
+	}
+}
+
+// report emits the event of an action that is over. Ordinary outcomes have none.
+func (e *Executor) report(ctx context.Context, owner client.Object, related runtime.Object, a *planning.Action, err error) {
+	event := a.Success
+	switch judge(err) {
+	case verdictOK:
+	case verdictConflict, verdictGone:
+		return
+	default:
+		if ctx.Err() != nil {
+			return // The process is stopping, or the run was out of time; the next one will say more.
+		}
+		event = a.Failure
+		event.Message = strings.TrimRight(event.Message, " ") + ": " + err.Error()
+		event.Message = strings.Replace(event.Message, ":: ", ": ", 1)
+	}
+	if event.Reason == "" {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if event.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	e.Recorder.Eventf(owner, related, kind, event.Reason, string(a.Step), "%s", oneLine(event.Message, longestNote))
+}
+
+// oneLine returns text without line breaks and with at most limit bytes.
+func oneLine(text string, limit int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= limit {
+		return text
+	}
+	const ellipsis = "..."
+	cut := limit - len(ellipsis)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + ellipsis
+}

@@ -1,0 +1,339 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+)
+
+const (
+	// soon is when to plan again after actions were left; ordinary is the latest time to plan again after a conflict, whose
+	// event usually comes first.
+	soon     = 10 * time.Millisecond
+	ordinary = time.Second
+	// enough refusals of one step in a row let the others of that step wait, as do manyConflicts: one is ordinary, but when nothing
+	// else comes back the next request has no better chance.
+	enough        = 3
+	manyConflicts = 10
+	// abandoned is how long after the time slice a run over several namespaces waits for its last writes: one namespace in which they hang
+	// must not keep the owner from the others until their deadline.
+	abandoned = 5 * time.Second
+)
+
+// run is one call of Apply. All fields belong to the goroutine of Apply.
+type run struct {
+	executor *Executor
+	owner    client.Object
+	of       freshness.Owner
+	state    *State
+	actions  []planning.Action
+
+	// lanes are the namespaces that the actions write to, in the order of their first action.
+	lanes []*lane
+	// inFlight is how many actions are under way, those that wait for a place in the pool included.
+	inFlight int
+	messages chan message
+	// done counts what succeeded.
+	done     map[planning.Step]int
+	failures map[int]planning.Failure
+	outcome  planning.Outcome
+}
+
+// lane is what a run does in one namespace. Lanes do not wait for each other.
+type lane struct {
+	namespace string
+	// queue are the actions that have not begun, as indexes.
+	queue []int
+	// window is how many actions may be in flight, inFlight how many are.
+	window, inFlight int
+	// waiting says that an action waits for a place in the pool. Only one of an owner does, so that others get their turn.
+	waiting bool
+	// refused and conflicted count the refusals and conflicts of a step since its last success.
+	refused, conflicted map[planning.Step]int
+}
+
+// message is what an action under way reports: once that it has got its place after a wait, and once that it is over.
+type message struct {
+	lane  *lane
+	index int
+	what  event
+	err   error
+}
+
+type event int
+
+const (
+	// over: the action was carried out, or failed with err.
+	over event = iota
+	// placed: the action that waited has its place now, and goes on.
+	placed
+	// left: the slice ended before the action had a place.
+	left
+)
+
+func newRun(e *Executor, state *State, owner client.Object, actions []planning.Action) *run {
+	r := &run{
+		executor: e, owner: owner, of: freshness.OwnerOf(owner), state: state, actions: actions,
+		messages: make(chan message, e.Pool.Writes()),
+		done:     map[planning.Step]int{},
+		failures: map[int]planning.Failure{},
+	}
+	r.state.begin(owner.GetGeneration())
+	order := r.order()
+	if first := actions[0].Object.GetNamespace(); !slices.ContainsFunc(actions, func(a planning.Action) bool { return a.Object.GetNamespace() != first }) {
+		r.lane(first).queue = order
+		return r
+	}
+	for _, i := range order {
+		l := r.lane(actions[i].Object.GetNamespace())
+		l.queue = append(l.queue, i)
+	}
+	return r
+}
+
+// lane returns the lane of a namespace.
+func (r *run) lane(namespace string) *lane {
+	for _, l := range r.lanes {
+		if l.namespace == namespace {
+			return l
+		}
+	}
+	l := &lane{
+		namespace: namespace, window: r.executor.windowFor(r.state, namespace),
+		refused: map[planning.Step]int{}, conflicted: map[planning.Step]int{},
+	}
+	r.lanes = append(r.lanes, l)
+	return l
+}
+
+// order is the order of the plan, except that actions that were refused the last time come after those that were not: a few that
+// can never succeed must not use up the patience with the others.
+func (r *run) order() []int {
+	order := make([]int, len(r.actions))
+	for i := range order {
+		order[i] = i
+	}
+	if len(r.state.refused) == 0 {
+		return order
+	}
+	count := make([]int, len(r.actions))
+	for i := range r.actions {
+		count[i] = r.state.refused[r.actions[i].RetryKey()].count
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return count[i] - count[j] })
+	return order
+}
+
+func (r *run) all(ctx context.Context) {
+	slice, cancel := context.WithTimeout(ctx, r.executor.Slice)
+	defer cancel()
+	if len(r.lanes) > 1 {
+		ctx, cancel = context.WithTimeout(ctx, r.executor.Slice+abandoned)
+		defer cancel()
+	}
+	for {
+		for _, l := range r.lanes {
+			r.begin(ctx, slice, l)
+		}
+		if r.inFlight == 0 {
+			break
+		}
+		r.take(<-r.messages)
+		r.takeReady()
+	}
+	for i := range r.actions {
+		if failure, ok := r.failures[i]; ok {
+			r.outcome.Failures = append(r.outcome.Failures, failure)
+		}
+	}
+}
+
+// begin begins as many actions of a lane as it may.
+func (r *run) begin(ctx, slice context.Context, l *lane) {
+	for len(l.queue) > 0 && !l.waiting && l.inFlight < l.window {
+		if slice.Err() != nil {
+			r.leave(len(l.queue))
+			l.queue = nil
+			return
+		}
+		i := l.queue[0]
+		l.queue = l.queue[1:]
+		if r.waits(i, l) {
+			continue
+		}
+		place, given := r.executor.Pool.Ask(l.namespace)
+		l.waiting = !given
+		l.inFlight++
+		r.inFlight++
+		go r.do(ctx, slice, l, i, place, given)
+		r.takeReady()
+	}
+}
+
+// do carries out an action once it has a place. It runs in a goroutine of its own and touches nothing that changes.
+func (r *run) do(ctx, slice context.Context, l *lane, i int, place *writer.Place, given bool) {
+	if !given {
+		if !place.Wait(slice) {
+			r.messages <- message{lane: l, index: i, what: left}
+			return
+		}
+		r.messages <- message{lane: l, index: i, what: placed}
+	}
+	err := r.executor.carryOut(ctx, r.owner, r.of, &r.actions[i])
+	place.End()
+	r.messages <- message{lane: l, index: i, err: err}
+}
+
+// log says in one line what was done: a line for each of thousands of pods would cost more than it says. Those are at level Debug.
+func (r *run) log(ctx context.Context) {
+	if r.outcome.Done == 0 {
+		return
+	}
+	var counts []any
+	for _, step := range slices.Sorted(maps.Keys(r.done)) {
+		counts = append(counts, strings.ToLower(string(step[:1]))+string(step[1:]), r.done[step])
+	}
+	ctrl.LoggerFrom(ctx).Info("Carried out", counts...)
+}
+
+// waits says whether the action has to wait, because it, or its step, was refused lately, or because it replaces the slot's object once
+// more, and notes it.
+func (r *run) waits(i int, l *lane) bool {
+	a := &r.actions[i]
+	now := r.executor.Clock.Now()
+	var last retry
+	var wait time.Duration
+	if len(r.state.refused) > 0 {
+		var pause time.Duration
+		last, wait = r.state.wait(a.RetryKey(), now)
+		_, pause = r.state.wait(l.step(a), now)
+		wait = max(wait, pause)
+	}
+	if last.count > 0 && wait > 0 {
+		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message}
+	}
+	if wait == 0 && a.ReplacesFailed {
+		wait = r.state.replacementDue(a.Slot, now)
+	}
+	if wait == 0 {
+		return false
+	}
+	if last.count == 0 {
+		r.outcome.Left++
+	}
+	r.recheck(wait)
+	return true
+}
+
+// step is what is remembered of all actions like this one in the namespace.
+func (l *lane) step(a *planning.Action) planning.RetryKey {
+	return planning.RetryKey{Step: a.Step, Namespace: l.namespace}
+}
+
+// takeReady takes the messages that are there already.
+func (r *run) takeReady() {
+	for {
+		select {
+		case m := <-r.messages:
+			r.take(m)
+		default:
+			return
+		}
+	}
+}
+
+// take draws the consequences of a message.
+func (r *run) take(m message) {
+	l := m.lane
+	if m.what != over {
+		l.waiting = false
+	}
+	if m.what == placed {
+		return
+	}
+	l.inFlight--
+	r.inFlight--
+	if m.what == left {
+		r.leave(1)
+		return
+	}
+	r.conclude(l, m.index, m.err)
+}
+
+// leave notes that actions were not begun for lack of time.
+func (r *run) leave(n int) {
+	r.outcome.Left += n
+	r.recheck(soon)
+}
+
+// conclude draws the consequences of an action that is over.
+func (r *run) conclude(l *lane, i int, err error) {
+	e, a, s := r.executor, &r.actions[i], r.state
+	now := e.Clock.Now()
+	v := judge(err)
+	e.Metrics.Actions.WithLabelValues(e.Kind.Kind, string(a.Step), string(v)).Inc()
+	switch v {
+	case verdictOK:
+		l.window = min(l.window+1, e.Pool.Writes())
+		l.refused[a.Step], l.conflicted[a.Step] = 0, 0
+		r.outcome.Done++
+		r.done[a.Step]++
+		if len(s.refused) > 0 {
+			delete(s.refused, a.RetryKey())
+			delete(s.refused, l.step(a))
+		}
+		if a.ReplacesFailed {
+			s.replace(a.Slot, now)
+		}
+	case verdictConflict:
+		r.recheck(ordinary)
+		many := manyConflicts
+		if s.refused[l.step(a)].count > 0 {
+			many = 1 // the step has paused, and nothing has succeeded since: one try is enough to see that it still meets conflicts
+		}
+		if l.conflicted[a.Step]++; l.conflicted[a.Step] == many {
+			l.window = 1
+			r.pause(l, a)
+		}
+	case verdictGone:
+		r.recheck(ordinary)
+	case verdictRefused, verdictDoubt:
+		l.window = 1
+		l.refused[a.Step]++
+		message := oneLine(err.Error(), longestMessage)
+		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: message}
+		longest := longestDelay
+		if v == verdictDoubt {
+			longest = longestDoubt
+		}
+		r.recheck(s.refuse(a.RetryKey(), message, longest, now))
+		hangs := len(r.lanes) > 1 && errors.Is(err, context.DeadlineExceeded)
+		if hangs || l.refused[a.Step] == enough {
+			r.pause(l, a)
+		}
+	}
+}
+
+// pause lets the other actions of a step wait in a namespace.
+func (r *run) pause(l *lane, a *planning.Action) {
+	r.recheck(r.state.refuse(l.step(a), "", longestPause, r.executor.Clock.Now()))
+}
+
+func (r *run) recheck(after time.Duration) {
+	if r.outcome.RecheckAfter == 0 || after < r.outcome.RecheckAfter {
+		r.outcome.RecheckAfter = after
+	}
+}

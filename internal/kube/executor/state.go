@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"time"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+const (
+	// firstDelay, doubled with every refusal in a row up to longestDelay, is how long a refused action waits for its next try.
+	firstDelay   = time.Second
+	longestDelay = 15 * time.Minute
+	// longestDoubt bounds it for an action that was not refused: the server or the way to it was in trouble, which says nothing about
+	// the action and may be over at any time. The pause of the whole step spares a server that stays in trouble.
+	longestDoubt = 8 * time.Second
+	// longestPause bounds how long an owner waits whose actions of one step were all refused in a namespace.
+	longestPause = time.Minute
+	// steady is how long a slot's objects must last without failing for the next failure to be the first again.
+	steady = 10 * time.Minute
+	// cooling is how long an owner may have nothing to do before it has to start slowly again.
+	cooling = 10 * time.Second
+	// trusted is how many actions an owner begins with in a namespace that has just shown that the server takes such requests.
+	trusted = 16
+)
+
+// State is what is remembered of one owner between its plans: what failed, and how many actions the server has just taken at a time. The
+// zero State knows nothing, and losing it costs time only. It belongs to the goroutine that applies the owner's plan.
+type State struct {
+	// generation is that of the spec that the retries belong to.
+	generation int64
+	// refused are the actions that failed, by what they are; without a name it is a whole step in a namespace.
+	refused map[planning.RetryKey]retry
+	// replaced are the slots whose object had failed and was deleted so that another one takes its place.
+	replaced map[planning.Slot]retry
+	// windows are how many actions could be in flight when the last plan ended, by namespace.
+	windows map[string]window
+}
+
+// retry is when something may be tried again.
+type retry struct {
+	// count is how often in a row it failed.
+	count int
+	until time.Time
+	// message is the last error.
+	message string
+}
+
+// delay is the one after so many failures in a row: it doubles from firstDelay to longest.
+func delay(failures int, longest time.Duration) time.Duration {
+	return min(firstDelay<<min(failures-1, 16), longest)
+}
+
+type window struct {
+	size int
+	at   time.Time
+}
+
+// begin forgets all failures when the owner's spec is another one than theirs: its user may have repaired what was refused, and
+// waits for it now.
+func (s *State) begin(generation int64) {
+	if s.generation != generation {
+		*s = State{generation: generation, windows: s.windows}
+	}
+}
+
+// wait returns what is remembered of an action and how long it has yet to wait.
+func (s *State) wait(key planning.RetryKey, now time.Time) (last retry, wait time.Duration) {
+	last = s.refused[key]
+	return last, max(last.until.Sub(now), 0)
+}
+
+// refuse lengthens the delay of an action and returns it.
+func (s *State) refuse(key planning.RetryKey, message string, longest time.Duration, now time.Time) time.Duration {
+	count := s.refused[key].count + 1
+	wait := delay(count, longest)
+	put(&s.refused, key, retry{count: count, until: now.Add(wait), message: message})
+	return wait
+}
+
+// keepFor forgets failures that are over and whose action the plan does not ask for any more.
+func (s *State) keepFor(actions []planning.Action, now time.Time) {
+	if len(s.refused) == 0 {
+		return
+	}
+	asked := make(map[planning.RetryKey]bool, len(actions))
+	for i := range actions {
+		asked[actions[i].RetryKey()] = true
+	}
+	for key, last := range s.refused {
+		if key.Name != "" && !asked[key] && !last.until.After(now) {
+			delete(s.refused, key)
+		}
+	}
+}
+
+// replacementDue is how long the failed object of a slot stays, for its user to look at: a node that refuses its pods, for example, would
+// otherwise be sent new ones many times a second.
+func (s *State) replacementDue(slot planning.Slot, now time.Time) time.Duration {
+	return max(s.replaced[slot].until.Sub(now), 0)
+}
+
+// replace notes that the object of a slot was replaced, and forgets slots that have been steady.
+func (s *State) replace(slot planning.Slot, now time.Time) {
+	for other, last := range s.replaced {
+		if now.Sub(last.until) > steady {
+			delete(s.replaced, other)
+		}
+	}
+	count := s.replaced[slot].count + 1
+	put(&s.replaced, slot, retry{count: count, until: now.Add(delay(count, longestDelay))})
+}
+
+func put[K comparable, V any](target *map[K]V, key K, value V) {
+	if *target == nil {
+		*target = map[K]V{}
+	}
+	(*target)[key] = value
+}

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/statuspatch"
+)
+
+// Memory is what is remembered of one object between its passes. Losing it costs time only. It belongs to the worker that has the object,
+// but for the pace, which events ask for.
+type Memory struct {
+	// uid is whose memory it is: an object that is created again under its name starts without one.
+	uid types.UID
+	// writes are those that the cache may not show yet.
+	writes freshness.Record
+	// Pace says when the object may be planned next.
+	Pace pacing.Pace
+	// status is when its status was written last.
+	status statuspatch.State
+	// verdict is what the server said of its template.
+	verdict verdict
+	// images is the last failure to have its images pulled ahead.
+	images predownload.State
+	// actions is what became of its last plans.
+	actions executor.State
+	// Own is what its kind remembers beside that; nil at first.
+	Own any
+}
+
+// memories holds one Memory for each object.
+type memories struct {
+	mu     sync.Mutex
+	byName map[types.NamespacedName]*Memory
+}
+
+// of returns the memory of an object, an empty one if there is none of its UID.
+func (m *memories) of(owner freshness.Owner) *Memory {
+	name := owner.NamespacedName
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.byName[name]
+	if known == nil || known.uid != owner.UID {
+		known = &Memory{uid: owner.UID}
+		if m.byName == nil {
+			m.byName = map[types.NamespacedName]*Memory{}
+		}
+		m.byName[name] = known
+	}
+	return known
+}
+
+// known returns the memory of the object that has this name; nil when there is none.
+func (m *memories) known(name types.NamespacedName) *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.byName[name]
+}
+
+// forget drops the memory of the object that had this name.
+func (m *memories) forget(name types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byName, name)
+}
+
+// Remembered returns what is remembered of an object.
+func (b *Base) Remembered(object client.Object) *Memory {
+	return b.memories.of(freshness.OwnerOf(object))
+}
+
+// Forget drops all that is remembered of an object that is gone.
+func (b *Base) Forget(name types.NamespacedName) { b.memories.forget(name) }
+
+// pause is how long the object of this name may not be planned yet.
+func (b *Base) pause(name types.NamespacedName) time.Duration {
+	memory := b.memories.known(name)
+	if memory == nil {
+		return 0
+	}
+	return memory.Pace.Wait(b.Clock.Now())
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+)
+
+// Pass is one pass over an object: from Begin, through observing, planning and applying, to Finish.
+type Pass struct {
+	*Base
+	// Stored is the object as it is stored. It is the cache's own: read-only.
+	Stored *unstructured.Unstructured
+	// Memory is what is remembered of the object.
+	Memory *Memory
+
+	leave func()
+	// cost is the time spent on reading and deciding until counting was stopped; since is when it was started again.
+	cost  time.Duration
+	since time.Time
+}
+
+// Begin begins a pass over the object of this name, if it may be planned now: nobody has paused it, it was not planned a moment ago, its
+// namespace may have a worker, the view contains everything that was written for it, and it can be decoded. End has to be called when the
+// pass is over.
+//
+// Otherwise pass is nil, and result and err are what Reconcile returns. An object that cannot be decoded gets a condition that says so;
+// the conditions of the types in alsoFalse say the same. Of one that is gone everything is forgotten.
+func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoFalse ...string) (pass *Pass, object *T, result ctrl.Result, err error) {
+	stored, err := b.stored(ctx, name)
+	if stored == nil {
+		return nil, nil, ctrl.Result{}, err
+	}
+	pass, wait := b.begin(ctx, stored)
+	if pass == nil {
+		return nil, nil, ctrl.Result{RequeueAfter: wait}, nil
+	}
+	object, err = decode[T](stored)
+	if err != nil {
+		defer pass.End()
+		result, err = b.ReportUndecodable(ctx, stored, err, alsoFalse...)
+		return nil, nil, result, err
+	}
+	pass.StartClock()
+	return pass, object, ctrl.Result{}, nil
+}
+
+// stored returns an object as it is stored; nil when it is gone. It is the cache's own: copying it would be the most expensive part of a
+// pass that then does nothing.
+func (b *Base) stored(ctx context.Context, name types.NamespacedName) (*unstructured.Unstructured, error) {
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(b.Kind)
+	err := b.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		b.Forget(name)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the object: %w", err)
+	}
+	return stored, nil
+}
+
+// begin returns a pass over a stored object, or nil and when to come back.
+func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*Pass, time.Duration) {
+	if paused(stored) {
+		return nil, b.reportPaused(ctx, stored)
+	}
+	name := client.ObjectKeyFromObject(stored)
+	owner := freshness.OwnerOf(stored)
+	memory := b.memories.of(owner)
+	if wait := memory.Pace.WaitFor(b.Clock.Now(), stored.GetGeneration()); wait > 0 {
+		return nil, wait
+	}
+	leave, ok := b.Pool.Enter(b.Name, b.Workers, name, func() { b.wake(name) })
+	if !ok {
+		return nil, waitForWorker
+	}
+	wait, err := b.Tracker.Ready(ctx, owner)
+	if wait == 0 {
+		return &Pass{Base: b, Stored: stored, Memory: memory, leave: leave}, 0
+	}
+	leave()
+	wait = max(wait, memory.Pace.Incomplete(b.Clock.Now(), stored.GetGeneration()))
+	b.Metrics.StaleViews.WithLabelValues(b.Kind.Kind).Inc()
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("Waiting: a write is in doubt", "err", err.Error())
+	}
+	return nil, wait
+}
+
+// decode reads a stored object into its type. The error names the field that does not fit.
+func decode[T any](stored *unstructured.Unstructured) (*T, error) {
+	object := new(T)
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, object)
+	if err == nil {
+		return object, nil
+	}
+	// The converter is the faster one, but only JSON says where.
+	if body, marshalErr := json.Marshal(stored.Object); marshalErr == nil {
+		err = cmp.Or(json.Unmarshal(body, new(T)), err)
+	}
+	return nil, err
+}
+
+// StartClock counts the time from now on as what the pass costs, and StopClock no longer. Waiting for the server is not to be counted.
+func (p *Pass) StartClock() { p.since = p.Clock.Now() }
+
+// StopClock ends what StartClock began.
+func (p *Pass) StopClock() {
+	p.cost += p.Clock.Since(p.since)
+}
+
+// Apply carries out as much of a plan for the object as it can in one time slice, and says what became of it.
+func (p *Pass) Apply(ctx context.Context, object client.Object, plan planning.Plan) planning.Outcome {
+	return p.Executor.Apply(ctx, &p.Memory.actions, object, plan)
+}
+
+// WriteStatus makes status the status of the object. Unless urgent, a write that follows another one too soon is left, and has to be tried
+// again after wait.
+func (p *Pass) WriteStatus(ctx context.Context, status any, urgent bool) (wait time.Duration, err error) {
+	return p.Status.Write(ctx, &p.Memory.status, p.Stored, status, urgent)
+}
+
+// PullImages has the images of an update pulled ahead of it. before are the conditions that the object has. It returns the condition about
+// it, and when to come back. Nothing is done without a description of the workload (nil), or when the feature gate is off.
+func (p *Pass) PullImages(ctx context.Context, object client.Object, about *image.Workload, before []conditions.Condition) ([]conditions.Condition, time.Duration) {
+	return p.Images.Pass(ctx, &p.Memory.images, object, about, before)
+}
+
+// Finish notes that the object was planned, so that it is not planned again too soon. It returns what Reconcile returns: err, or the
+// shortest of the waits that are above zero.
+func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
+	p.Memory.Pace.Passed(p.Clock.Now(), p.Stored.GetGeneration(), p.cost)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: earliest(waits...)}, nil
+}
+
+// End gives the worker back.
+func (p *Pass) End() { p.leave() }
+
+// earliest returns the shortest of the waits that are above zero.
+func earliest(waits ...time.Duration) time.Duration {
+	waits = slices.DeleteFunc(waits, func(d time.Duration) bool { return d <= 0 })
+	if len(waits) == 0 {
+		return 0
+	}
+	return slices.Min(waits)
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+)
+
+const listed = "example.com/owners"
+
+// ownersInAnnotation is an Of for a kind whose objects are many to a pod.
+func ownersInAnnotation(_ context.Context, pod client.Object) []types.NamespacedName {
+	var owners []types.NamespacedName
+	for name := range strings.SplitSeq(pod.GetAnnotations()[listed], ",") {
+		if name != "" {
+			owners = append(owners, types.NamespacedName{Name: name})
+		}
+	}
+	return owners
+}
+
+func podOf(version, owners string) *corev1.Pod {
+	pod := testutil.Pod("web-0").Obj()
+	pod.ResourceVersion, pod.Annotations = version, map[string]string{listed: owners}
+	return pod
+}
+
+func newBase(scope kinds.Scope) *Base {
+	b := &Base{Kind: appsv1beta1.GroupVersion().WithKind("StatefulSet"), Scope: scope}
+	b.Clock = clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	return b
+}
+
+func TestAnEventWakesAllWhomItConcerns(t *testing.T) {
+	cases := map[string]struct {
+		before, after *corev1.Pod
+		want          []string
+	}{
+		"several owners":                {podOf("1", "a,b"), podOf("2", "a,b"), []string{"a", "b"}},
+		"owners that came and went":     {podOf("1", "a,b"), podOf("2", "b,c"), []string{"a", "b", "c"}},
+		"a resync":                      {podOf("1", "a,b"), podOf("1", "a,b"), nil},
+		"a pod that concerns nobody":    {podOf("1", ""), podOf("2", ""), nil},
+		"one that concerns nobody more": {podOf("1", "a"), podOf("2", ""), []string{"a"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer q.ShutDown()
+			newBase(kinds.Cluster).waking(ownersInAnnotation).Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, q)
+			var woken []string
+			for q.Len() > 0 {
+				request, _ := q.Get()
+				woken = append(woken, request.Name)
+				q.Done(request)
+			}
+			slices.Sort(woken)
+			if diff := cmp.Diff(tc.want, woken); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnObjectIsWokenNoEarlierThanItMayBePlanned(t *testing.T) {
+	b := newBase(kinds.Cluster)
+	set := &metav1.ObjectMeta{Name: "a", UID: "1"}
+	b.memories.of(freshness.OwnerOf(set)).Pace.Passed(b.Clock.Now(), 1, time.Second)
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer q.ShutDown()
+	b.waking(ownersInAnnotation).Create(t.Context(), event.CreateEvent{Object: podOf("1", "a")}, q)
+	if q.Len() != 0 {
+		t.Error("it is woken at once")
+	}
+}
+
+func TestControllerNamesOwnersOfEitherScope(t *testing.T) {
+	pod := testutil.Pod("web-0").ControlledBy(testutil.StatefulSet("web").UID("set").Obj()).Obj()
+	for scope, want := range map[kinds.Scope]types.NamespacedName{
+		kinds.Namespaced: {Namespace: testutil.Namespace, Name: "web"},
+		kinds.Cluster:    {Name: "web"},
+	} {
+		if diff := cmp.Diff([]types.NamespacedName{want}, newBase(scope).Controller(t.Context(), pod)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", scope, diff)
+		}
+	}
+	if got := newBase(kinds.Namespaced).Controller(t.Context(), testutil.Pod("web-0").Obj()); got != nil {
+		t.Errorf("a pod without a controller wakes %v", got)
+	}
+}
+
+func TestMemoryIsOfOneObject(t *testing.T) {
+	var m memories
+	first := freshness.OwnerOf(&metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1"})
+	m.of(first).Own = "something"
+	if m.of(first).Own != "something" {
+		t.Error("it is not remembered")
+	}
+	if again := m.of(freshness.OwnerOf(&metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "2"})); again.Own != nil {
+		t.Error("an object that was created again remembers the earlier one")
+	}
+	m.forget(types.NamespacedName{Namespace: "default", Name: "web"})
+	if m.known(types.NamespacedName{Namespace: "default", Name: "web"}) != nil {
+		t.Error("it is not forgotten")
+	}
+}

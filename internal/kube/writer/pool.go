@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package writer
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// slow is how long a write may take before its namespace counts as slow.
+const slow = 2 * time.Second
+
+// Pool shares out what namespaces compete for: writes in flight, and the workers of a controller. It is safe for concurrent use.
+//
+// A namespace gets at most three quarters of the writes, so that another one always finds room. It gets one alone while it is slow:
+// its last write took longer than two seconds, or one in flight has. Writes that have been in flight for that long no longer count
+// against the pool; their namespace pays for them, not the others.
+type Pool struct {
+	writes int
+	clock  clock.WithTicker
+
+	mu         sync.Mutex
+	namespaces map[string]*share
+	waiting    []*Place
+}
+
+// share is what one namespace holds.
+type share struct {
+	// inFlight are the writes that have begun and are not over.
+	inFlight map[*Place]struct{}
+	// lastSlow says that the last write took too long.
+	lastSlow bool
+	// workers is how many workers it holds, by controller.
+	workers map[string]int
+	// lines are those that wait for a worker, by controller.
+	lines map[string]*line
+}
+
+// line are workloads that wait for a worker. Those in order that have no wake have been served meanwhile.
+type line struct {
+	order []types.NamespacedName
+	wake  map[types.NamespacedName]func()
+}
+
+// NewPool returns a Pool for so many writes in flight. A nil clock is the real one.
+func NewPool(writes int, c clock.WithTicker) *Pool {
+	if c == nil {
+		c = clock.RealClock{}
+	}
+	return &Pool{writes: max(writes, 2), clock: c, namespaces: map[string]*share{}}
+}
+
+// Writes is how many writes may be in flight at a time.
+func (p *Pool) Writes() int { return p.writes }
+
+// Place is the right to send writes to one namespace, one at a time.
+type Place struct {
+	pool      *Pool
+	namespace string
+	// began is when the place was given.
+	began time.Time
+	// given is closed when the place is given; nil if it was given at once.
+	given chan struct{}
+}
+
+// Ask asks for a place. If the second result is false, Wait has to be called. Places are given first come, first served among the
+// namespaces that may have another one.
+func (p *Pool) Ask(namespace string) (place *Place, given bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.giveToWaiting()
+	place = &Place{pool: p, namespace: namespace}
+	if p.mayHave(place, p.counted()) {
+		p.give(place)
+		return place, true
+	}
+	place.given = make(chan struct{})
+	p.waiting = append(p.waiting, place)
+	return place, false
+}
+
+// Wait waits until the place is given. It returns false, and the place is given up, if ctx ends before.
+func (l *Place) Wait(ctx context.Context) bool {
+	// Time alone may make room: a write in flight stops counting when it gets slow.
+	tick := l.pool.clock.NewTicker(slow / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.given:
+			return true
+		case <-ctx.Done():
+			return !l.pool.withdraw(l)
+		case <-tick.C():
+			l.pool.mu.Lock()
+			l.pool.giveToWaiting()
+			l.pool.mu.Unlock()
+		}
+	}
+}
+
+// End gives the place back.
+func (l *Place) End() {
+	p := l.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.share(l.namespace)
+	s.lastSlow = p.clock.Since(l.began) >= slow
+	delete(s.inFlight, l)
+	p.tidy(l.namespace, s)
+	p.giveToWaiting()
+}
+
+// Enter takes one of the workers of a controller for an object, if its namespace may have another one. A namespace leaves one worker to
+// the others, and while it is slow it holds only one. Cluster-scoped objects, which have no others beside them, may have all.
+//
+// Whoever is refused stands in line and is told by wake when somebody has left: hundreds of workloads that asked again and again would
+// keep the workers busy with that alone. To be woken is no promise, and nobody is woken when time alone makes room, so it should also
+// come back some time later.
+func (p *Pool) Enter(controller string, workers int, name types.NamespacedName, wake func()) (leave func(), ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.share(name.Namespace)
+	l := s.lines[controller]
+	if p.room(s, controller, workers, name.Namespace) <= 0 {
+		if l == nil {
+			l = &line{wake: map[types.NamespacedName]func(){}}
+			s.lines[controller] = l
+		}
+		if l.wake[name] == nil {
+			l.order = append(l.order, name)
+		}
+		l.wake[name] = wake
+		return nil, false
+	}
+	if l != nil {
+		delete(l.wake, name)
+	}
+	s.workers[controller]++
+	return func() { p.leave(s, controller, workers, name.Namespace) }, true
+}
+
+// room is how many more workers of a controller a namespace may have. The lock is held.
+func (p *Pool) room(s *share, controller string, workers int, namespace string) int {
+	limit := max(workers-1, 1)
+	if namespace == "" {
+		limit = workers // The owners are cluster-scoped: there are no others to leave a worker to.
+	}
+	if p.isSlow(s) {
+		limit = 1
+	}
+	return limit - s.workers[controller]
+}
+
+// leave gives a worker back and wakes as many as there is room for.
+func (p *Pool) leave(s *share, controller string, workers int, namespace string) {
+	p.mu.Lock()
+	if s.workers[controller]--; s.workers[controller] == 0 {
+		delete(s.workers, controller)
+	}
+	var wake []func()
+	if l := s.lines[controller]; l != nil {
+		if wake = l.take(p.room(s, controller, workers, namespace)); len(l.wake) == 0 {
+			delete(s.lines, controller)
+		}
+	}
+	p.tidy(namespace, s)
+	p.mu.Unlock()
+	for _, wake := range wake {
+		wake()
+	}
+}
+
+// take takes the first n out of the line.
+func (l *line) take(n int) []func() {
+	var wake []func()
+	for len(l.order) > 0 && len(wake) < n {
+		first := l.order[0]
+		l.order = l.order[1:]
+		if l.wake[first] != nil {
+			wake = append(wake, l.wake[first])
+			delete(l.wake, first)
+		}
+	}
+	return wake
+}
+
+// giveToWaiting gives places to those that wait and may have one, in the order in which they came. The lock is held.
+func (p *Pool) giveToWaiting() {
+	if len(p.waiting) == 0 {
+		return
+	}
+	counted := p.counted()
+	stillWaiting := p.waiting[:0]
+	for _, l := range p.waiting {
+		if !p.mayHave(l, counted) {
+			stillWaiting = append(stillWaiting, l)
+			continue
+		}
+		counted++
+		p.give(l)
+		close(l.given)
+	}
+	clear(p.waiting[len(stillWaiting):])
+	p.waiting = stillWaiting
+}
+
+// mayHave says whether there is room for another write of the namespace while so many count against the pool. The lock is held.
+func (p *Pool) mayHave(l *Place, counted int) bool {
+	s, known := p.namespaces[l.namespace]
+	switch {
+	case counted >= p.writes:
+		return false
+	case !known:
+		return true
+	case p.isSlow(s):
+		return len(s.inFlight) < 1
+	default:
+		return p.countedOf(s) < p.writes-p.writes/4
+	}
+}
+
+// give gives a place. The lock is held.
+func (p *Pool) give(l *Place) {
+	l.began = p.clock.Now()
+	p.share(l.namespace).inFlight[l] = struct{}{}
+}
+
+// counted is how many writes count against the pool. The lock is held.
+func (p *Pool) counted() int {
+	n := 0
+	for _, s := range p.namespaces {
+		n += p.countedOf(s)
+	}
+	return n
+}
+
+// countedOf is how many of them are a namespace's. The lock is held.
+func (p *Pool) countedOf(s *share) int {
+	n := 0
+	for l := range s.inFlight {
+		if p.clock.Since(l.began) < slow {
+			n++
+		}
+	}
+	return n
+}
+
+// isSlow says whether the namespace gets only one of everything. The lock is held.
+func (p *Pool) isSlow(s *share) bool {
+	return s.lastSlow || p.countedOf(s) < len(s.inFlight)
+}
+
+// withdraw gives up a place that was not given. It returns false when it was given after all.
+func (p *Pool) withdraw(l *Place) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := slices.Index(p.waiting, l)
+	if at < 0 {
+		return false
+	}
+	p.waiting = slices.Delete(p.waiting, at, at+1)
+	return true
+}
+
+func (p *Pool) share(namespace string) *share {
+	s, ok := p.namespaces[namespace]
+	if !ok {
+		s = &share{inFlight: map[*Place]struct{}{}, workers: map[string]int{}, lines: map[string]*line{}}
+		p.namespaces[namespace] = s
+	}
+	return s
+}
+
+// tidy drops what says nothing any more.
+func (p *Pool) tidy(namespace string, s *share) {
+	if len(s.inFlight) == 0 && len(s.workers) == 0 && len(s.lines) == 0 && !s.lastSlow {
+		delete(p.namespaces, namespace)
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package writer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// begin begins a write that must have room at once.
+func begin(t *testing.T, p *Pool, namespace string) func() {
+	t.Helper()
+	place, given := p.Ask(namespace)
+	if !given {
+		t.Fatalf("no room for namespace %s", namespace)
+	}
+	return place.End
+}
+
+// full says that a write of the namespace has to wait.
+func full(t *testing.T, p *Pool, namespace string) {
+	t.Helper()
+	place, given := p.Ask(namespace)
+	if given {
+		place.End()
+		t.Errorf("room for another write of namespace %s", namespace)
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if place.Wait(ctx) {
+		place.End()
+		t.Errorf("namespace %s gets another write while nothing ends", namespace)
+	}
+}
+
+func TestPoolGivesPlacesInTheOrderOfRequests(t *testing.T) {
+	p := NewPool(2, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
+	first, second := begin(t, p, "a"), begin(t, p, "b")
+	waiting, _ := p.Ask("c")
+	later, _ := p.Ask("d")
+	first()
+	if !waiting.Wait(t.Context()) {
+		t.Error("the first that waits gets no place")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if later.Wait(ended) {
+		t.Error("a place for another one than the first that waits")
+	}
+	second()
+	waiting.End()
+	if len(p.namespaces) != 0 || len(p.waiting) != 0 {
+		t.Errorf("left over: %v, %v", p.namespaces, p.waiting)
+	}
+}
+
+func TestPoolSharesWrites(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	p := NewPool(8, c)
+	var ends []func()
+	for range 6 {
+		ends = append(ends, begin(t, p, "a"))
+	}
+	full(t, p, "a")
+	ends = append(ends, begin(t, p, "b"), begin(t, p, "b"))
+	full(t, p, "c")
+	ends[0]()
+	begin(t, p, "c")()
+	for _, end := range ends[1:] {
+		end()
+	}
+	if len(p.namespaces) != 0 || len(p.waiting) != 0 {
+		t.Errorf("left over: %v, %v", p.namespaces, p.waiting)
+	}
+}
+
+func TestPoolConfinesASlowNamespace(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	p := NewPool(8, c)
+	var ends []func()
+	for range 6 {
+		ends = append(ends, begin(t, p, "a"))
+	}
+	c.Step(slow)
+	full(t, p, "a")
+	// What hangs no longer counts against the others.
+	var others []func()
+	for range 6 {
+		others = append(others, begin(t, p, "b"))
+	}
+	for _, end := range others {
+		end()
+	}
+	for _, end := range ends {
+		end()
+	}
+	// The last write was slow: one at a time, until one is fast.
+	end := begin(t, p, "a")
+	full(t, p, "a")
+	end()
+	first, second := begin(t, p, "a"), begin(t, p, "a")
+	first()
+	second()
+}
+
+func TestPoolSharesWorkers(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	p := NewPool(8, c)
+	enter := func(namespace string, want bool) func() {
+		t.Helper()
+		leave, ok := p.Enter("x", 3, types.NamespacedName{Namespace: namespace, Name: "web"}, func() {})
+		if ok != want {
+			t.Errorf("namespace %s gets a worker: %v, want %v", namespace, ok, want)
+		}
+		return leave
+	}
+	first := enter("a", true)
+	enter("a", true)
+	enter("a", false)
+	enter("b", true)
+	first()
+	enter("a", true)
+
+	end := begin(t, p, "c")
+	c.Step(slow)
+	leave := enter("c", true)
+	enter("c", false)
+	leave()
+	end()
+	enter("c", true)
+	enter("c", false)
+	for range 3 {
+		enter("", true) // cluster-scoped owners
+	}
+	enter("", false)
+	if _, ok := p.Enter("y", 1, types.NamespacedName{Namespace: "d"}, func() {}); !ok {
+		t.Error("the only worker of a controller is given to nobody")
+	}
+}
+
+func TestPoolWakesInTheOrderOfTheLine(t *testing.T) {
+	p := NewPool(8, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
+	var woken []string
+	leave := map[string]func(){}
+	enter := func(name string) bool {
+		l, ok := p.Enter("x", 3, types.NamespacedName{Namespace: "a", Name: name}, func() { woken = append(woken, name) })
+		leave[name] = l
+		return ok
+	}
+	for name, want := range map[string]bool{"1": true, "2": true} {
+		if enter(name) != want {
+			t.Fatalf("%s enters: %v", name, !want)
+		}
+	}
+	for _, name := range []string{"3", "4", "5", "3"} {
+		if enter(name) {
+			t.Fatalf("%s enters", name)
+		}
+	}
+	leave["1"]()
+	if diff := cmp.Diff([]string{"3"}, woken); diff != "" {
+		t.Errorf("one worker is free (-want +got):\n%s", diff)
+	}
+	// Somebody else was faster, whom an event has brought. The next one woken is the one who waits longest.
+	if !enter("5") || enter("3") {
+		t.Error("the free worker goes to 5, and 3 is in line again")
+	}
+	leave["2"]()
+	leave["5"]()
+	if diff := cmp.Diff([]string{"3", "4", "3"}, woken); diff != "" {
+		t.Errorf("two more are free (-want +got):\n%s", diff)
+	}
+	if !enter("3") || !enter("4") {
+		t.Error("who is woken cannot enter")
+	}
+	leave["3"]()
+	leave["4"]()
+	if len(p.namespaces) != 0 {
+		t.Errorf("left over: %v", p.namespaces)
+	}
+}

@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package writer sends every write of the reconcilers: creations, patches, server-side applies and deletions of objects of any kind, in
+// any namespace, on behalf of an owner in any scope.
+//
+// What it promises:
+//
+//   - Every request has a deadline.
+//   - Every write is reported to the freshness tracker before it can matter: the resourceVersion that it returned, that its outcome is in
+//     doubt, or, for a deletion, that it is about to happen. So its owner is not planned on a view without it.
+//   - Patches carry what they were decided on in their body, deletions as preconditions: the UID, and where it matters the
+//     resourceVersion.
+//   - What the server answers is asked for as metadata alone where nobody needs more, which is cheaper for both sides.
+//
+// Who sends many writes at a time takes a place in the Pool for each, so that namespaces do not wait for each other. A pass that sends a
+// few, one after the other, needs none: it is one of the workers, which the Pool shares out as well.
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+)
+
+// DefaultTimeout is the deadline of one request.
+const DefaultTimeout = 15 * time.Second
+
+// ErrNotUnstructured says that an object cannot be applied: a typed one would claim every field of its type that is never omitted.
+var ErrNotUnstructured = errors.New("only unstructured objects can be applied")
+
+// Writer sends the writes of reconcilers of one kind of owner. It is safe for concurrent use.
+type Writer struct {
+	// Client writes.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Tracker hears of every write. Nil: nobody waits for these writes.
+	Tracker *freshness.Tracker
+	// Timeout is the deadline of one request. Zero is DefaultTimeout.
+	Timeout time.Duration
+}
+
+// Patch is one patch of an object.
+type Patch struct {
+	// Subresource is where it goes; "" for the object itself.
+	Subresource string
+	// Type is the media type of Body.
+	Type types.PatchType
+	Body []byte
+	// FieldManager is whose fields are written. Empty: the operator's.
+	FieldManager string
+}
+
+// Apply is how an object is applied.
+type Apply struct {
+	// FieldManager is whose fields are written. Empty: the operator's.
+	FieldManager string
+	// Force takes fields from other managers.
+	Force bool
+}
+
+// Delete is how an object is deleted; always only the one with the UID that was observed.
+type Delete struct {
+	// ExactVersion ties the deletion to the observed resourceVersion as well.
+	ExactVersion bool
+	// Propagation is what becomes of the object's dependents. Empty: the default of its kind.
+	Propagation metav1.DeletionPropagation
+}
+
+// Create creates an object, which then is what the server answered.
+func (w *Writer) Create(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, fieldManager string) error {
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
+	err := w.Client.Create(ctx, object, client.FieldOwner(manager(fieldManager)))
+	ref := freshness.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	w.answered(owner, ref, freshness.Create, object.GetResourceVersion(), err)
+	return err
+}
+
+// Patch patches an object as it was observed and returns its new resourceVersion.
+func (w *Writer) Patch(ctx context.Context, owner freshness.Owner, ref freshness.Ref, patch Patch) (resourceVersion string, err error) {
+	answer := bare(ref)
+	err = w.PatchInto(ctx, owner, ref, patch, answer)
+	return answer.ResourceVersion, err
+}
+
+// PatchInto is Patch for who needs the whole answer. The answer is an object of the kind with namespace and name.
+func (w *Writer) PatchInto(ctx context.Context, owner freshness.Owner, ref freshness.Ref, patch Patch, answer client.Object) error {
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
+	raw, by := client.RawPatch(patch.Type, patch.Body), client.FieldOwner(manager(patch.FieldManager))
+	var err error
+	if patch.Subresource == "" {
+		err = w.Client.Patch(ctx, answer, raw, by)
+	} else {
+		err = w.Client.SubResource(patch.Subresource).Patch(ctx, answer, raw, by)
+	}
+	w.answered(owner, ref, freshness.Patch, answer.GetResourceVersion(), err)
+	return err
+}
+
+// Apply makes the fields that the object has those of the field manager, and creates it if it does not exist. The object has to be
+// unstructured and stays as it is.
+func (w *Writer) Apply(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, apply Apply) (resourceVersion string, err error) {
+	wanted, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return "", fmt.Errorf("applying a %T: %w", object, ErrNotUnstructured)
+	}
+	answer := wanted.DeepCopy()
+	answer.SetGroupVersionKind(kind)
+	options := []client.ApplyOption{client.FieldOwner(manager(apply.FieldManager))}
+	if apply.Force {
+		options = append(options, client.ForceOwnership)
+	}
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
+	err = w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), options...)
+	ref := freshness.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	w.answered(owner, ref, freshness.Apply, answer.GetResourceVersion(), err)
+	return answer.GetResourceVersion(), err
+}
+
+// Delete deletes an object as it was observed. One that is gone is no error.
+func (w *Writer) Delete(ctx context.Context, owner freshness.Owner, ref freshness.Ref, how Delete) error {
+	preconditions := client.Preconditions{UID: &ref.UID}
+	if how.ExactVersion {
+		preconditions.ResourceVersion = &ref.ResourceVersion
+	}
+	options := []client.DeleteOption{preconditions}
+	if how.Propagation != "" {
+		options = append(options, client.PropagationPolicy(how.Propagation))
+	}
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
+	if w.Tracker != nil {
+		w.Tracker.Deleting(owner, ref)
+	}
+	err := w.Client.Delete(ctx, bare(ref), options...)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	w.answered(owner, ref, freshness.Delete, "", err)
+	return err
+}
+
+// Look reads the metadata of an object past the cache.
+func (w *Writer) Look(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(kind)
+	if err := w.Live.Get(ctx, key, found); err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// Read reads a whole object past the cache.
+func (w *Writer) Read(ctx context.Context, key types.NamespacedName, object client.Object) error {
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
+	return w.Live.Get(ctx, key, object)
+}
+
+// Saw notes that an object was read past the cache: its owner waits until the cache shows it in that version.
+func (w *Writer) Saw(owner freshness.Owner, kind schema.GroupVersionKind, found metav1.Object) {
+	if w.Tracker != nil {
+		w.Tracker.Wrote(owner, kind, found.GetResourceVersion())
+	}
+}
+
+func (w *Writer) answered(owner freshness.Owner, ref freshness.Ref, op freshness.Op, resourceVersion string, err error) {
+	if w.Tracker != nil {
+		w.Tracker.Answered(owner, ref, op, resourceVersion, err)
+	}
+}
+
+func (w *Writer) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := w.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+func manager(name string) string {
+	if name == "" {
+		return shared.FieldManager
+	}
+	return name
+}
+
+// bare is the object that ref names, with nothing but that.
+func bare(ref freshness.Ref) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(ref.Kind)
+	object.Namespace, object.Name = ref.Namespace, ref.Name
+	return object
+}

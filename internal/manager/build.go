@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	bundled "github.com/kruise-operator/kruise-operator/config"
+	"github.com/kruise-operator/kruise-operator/controllers"
+	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/takeover"
+	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
+)
+
+// lease is the name of the lease that the leader holds.
+const lease = "kruise-operator-manager"
+
+// build returns a manager with everything in it. ctx is the life of the process.
+func (p *process) build(ctx context.Context, c *config.Config, operator operatorconfig.Dependencies) (ctrl.Manager, error) {
+	if err := p.openWebhooks(ctx, c); err != nil {
+		return nil, err
+	}
+	mgr, err := p.newManager(c, operator.Watch)
+	if err != nil {
+		return nil, err
+	}
+	if p.serving != nil {
+		if err := p.serving.SetupWithManager(mgr); err != nil {
+			return nil, fmt.Errorf("keeping the API server able to call the operator: %w", err)
+		}
+	}
+	if err := addMetricsServer(mgr, c); err != nil {
+		return nil, err
+	}
+	guard, err := p.addGuard(mgr, c)
+	if err != nil {
+		return nil, err
+	}
+	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server past the cache: %w", err)
+	}
+	if err := p.completeOperator(&operator, c, direct, mgr, guard); err != nil {
+		return nil, err
+	}
+	accepted := templatecheck.NewAccepted(clock.RealClock{})
+	deps := controllers.Deps{
+		Config: c, Metrics: p.metrics, Accepted: accepted, Clock: clock.RealClock{}, Log: p.log.WithName("setup"), Guard: guard.Reconciler, Operator: operator,
+	}
+	if err := controllers.Setup(ctx, mgr, deps); err != nil {
+		return nil, err
+	}
+	if c.WebhookPort != 0 {
+		if err := webhook.Setup(mgr, admission(c, direct, accepted)); err != nil {
+			return nil, err
+		}
+	}
+	return mgr, addProbes(mgr, c)
+}
+
+// openWebhooks makes the API server able to call this process, once in its life. The flags that it depends on are not among those that the
+// Kruise object overrides.
+func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
+	if c.WebhookPort == 0 || p.serving != nil {
+		return nil
+	}
+	configurations, err := manifests.Render("webhook")
+	if err != nil {
+		return err
+	}
+	p.serving, err = webhookserving.Open(ctx, webhookserving.Options{
+		Client: p.direct, Endpoint: webhookserving.Endpoint{Namespace: c.Namespace, URL: c.WebhookURL},
+		Port: c.WebhookPort, CertDir: c.WebhookCertDir, Configurations: configurations, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return err
+	}
+	p.webhooks = p.serving.NewServer(ctx)
+	return nil
+}
+
+// newManager returns a manager with nothing in it. Its cache can keep the Kruise object only where that is served.
+func (p *process) newManager(c *config.Config, served bool) (ctrl.Manager, error) {
+	server := rest.CopyConfig(p.server)
+	server.QPS, server.Burst = -1, 0
+	if c.QPS > 0 {
+		server.QPS, server.Burst = c.QPS, c.Burst
+	}
+	types, err := scheme.New()
+	if err != nil {
+		return nil, err
+	}
+	kept := controllers.CacheContents(c).Options()
+	if served {
+		kept = operatorconfig.Cache(kept)
+	}
+	options := ctrl.Options{
+		Scheme:                        types,
+		Cache:                         kept,
+		MapperProvider:                mapper.New,
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // addMetricsServer
+		PprofBindAddress:              c.ProfilingAddress,
+		HealthProbeBindAddress:        c.ProbeAddress,
+		LeaderElection:                c.LeaderElect,
+		LeaderElectionID:              lease,
+		LeaderElectionNamespace:       c.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &c.LeaseDuration,
+		RenewDeadline:                 &c.RenewDeadline,
+		RetryPeriod:                   &c.RetryPeriod,
+		GracefulShutdownTimeout:       ptr.To(graceful),
+		// Names are unique in one manager; those of the manager before are used again.
+		Controller: ctrlconfig.Controller{EnableWarmup: ptr.To(true), SkipNameValidation: ptr.To(true)},
+	}
+	if p.webhooks != nil {
+		options.WebhookServer = p.webhooks.Handlers()
+	}
+	mgr, err := ctrl.NewManager(server, options)
+	if err != nil {
+		return nil, fmt.Errorf("building the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// addGuard adds the guard against two managers of the same objects.
+func (p *process) addGuard(mgr ctrl.Manager, c *config.Config) (*takeover.Guard, error) {
+	guard := takeover.NewGuard(takeover.Options{
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Mapper: mgr.GetRESTMapper(),
+		Served: c.Kinds, AcceptUnserved: c.AcceptUnservedKinds, Metrics: p.metrics, Clock: clock.RealClock{}, Log: p.log.WithName("takeover"),
+	})
+	if err := mgr.Add(guard); err != nil {
+		return nil, fmt.Errorf("adding the guard against two managers: %w", err)
+	}
+	return guard, nil
+}
+
+func addProbes(mgr ctrl.Manager, c *config.Config) error {
+	ready := healthz.Ping
+	if c.WebhookPort != 0 {
+		ready = mgr.GetWebhookServer().StartedChecker()
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the liveness check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("webhooks", ready); err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return nil
+}
+
+func admission(c *config.Config, direct client.Client, accepted *templatecheck.Accepted) webhook.Deps {
+	return webhook.Deps{Client: direct, Accepted: accepted, Enabled: c.Enabled, Gates: c.Features}
+}
+
+// completeOperator fills in what the reconciler of the Kruise object needs of the manager.
+func (p *process) completeOperator(
+	operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager, guard *takeover.Guard,
+) error {
+	operator.UnderOLM = underOLM()
+	if p.serving != nil && !operator.UnderOLM { // the Operator Lifecycle Manager makes webhook configurations of its own
+		operator.KeepWebhooks = p.serving.KeepEntries
+	}
+	var err error
+	if operator.Protection, err = protection(c, direct); err != nil {
+		return err
+	}
+	if operator.UnderOLM {
+		if operator.OLM, err = operatorconfig.Upgradeable(mgr.GetConfig()); err != nil {
+			return err
+		}
+	}
+	operator.Work, operator.WorkChanged = func() operatorconfig.Work { return takingOver(guard) }, guard.Changes()
+	if operator.Watch {
+		operator.Versions = append(operator.Versions, p.kubernetes(mgr)...)
+	}
+	if c.Deployment == "" {
+		return nil
+	}
+	operator.Operands = &operatorconfig.Operands{
+		Client: direct, Deployment: client.ObjectKey{Namespace: c.Namespace, Name: c.Deployment}, MetricsAddress: c.MetricsAddress,
+	}
+	operator.Exists = func(ctx context.Context, replica string) (bool, error) {
+		pod := &metav1.PartialObjectMetadata{}
+		pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		err := direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: replica}, pod)
+		return err == nil, client.IgnoreNotFound(err)
+	}
+	return nil
+}
+
+// kubernetes is the version of the API server, for the status; nothing when it does not say.
+func (p *process) kubernetes(mgr ctrl.Manager) []operatorv1alpha1.ComponentVersion {
+	asking, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err == nil {
+		info, asked := asking.ServerVersion()
+		if asked == nil {
+			return []operatorv1alpha1.ComponentVersion{{Name: "kubernetes", Version: info.GitVersion}}
+		}
+		err = asked
+	}
+	p.log.Info("The API server's version is not known", "err", err.Error())
+	return nil
+}
+
+// underOLM says whether the Operator Lifecycle Manager (v0) installed the operator: it sets this variable in every container.
+func underOLM() bool { return os.Getenv("OPERATOR_CONDITION_NAME") != "" }
+
+// takingOver is the takeover from OpenKruise that is under way, if one is. At a start, before anything is known of OpenKruise, none is.
+func takingOver(guard *takeover.Guard) operatorconfig.Work {
+	state := guard.State()
+	if state.Reason == takeover.Acting || state.Reason == takeover.LeaseUnknown {
+		return operatorconfig.Work{}
+	}
+	return operatorconfig.Work{Reason: operatorv1alpha1.ReasonTakingOver, Message: state.Message}
+}
+
+// protection is what keeps the API server from deleting protected objects, while the gate is on.
+func protection(c *config.Config, direct client.Client) (*operatorconfig.Protection, error) {
+	policy, err := bundled.Files.ReadFile("protection/manifests.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests of deletion protection: %w", err)
+	}
+	return &operatorconfig.Protection{Client: direct, Manifests: policy, On: c.Features.Enabled(features.ResourcesDeletionProtection)}, nil
+}
+
+// off are the kinds that are not enabled.
+func off(c *config.Config) []string { return slices.DeleteFunc(config.KnownKinds(), c.Enabled) }

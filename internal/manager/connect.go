@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/platform/serviceaccount"
+	"github.com/kruise-operator/kruise-operator/internal/platform/version"
+)
+
+// Connect returns how the cluster is reached, and a client that asks the API server directly.
+func Connect() (*rest.Config, client.Client, error) {
+	server, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("finding the API server: %w", err)
+	}
+	return directTo(server)
+}
+
+// connectAs is Connect with the rights of a service account, <namespace>/<name>; when it is empty, with those of the caller.
+func connectAs(ctx context.Context, account string) (*rest.Config, client.Client, error) {
+	if account == "" {
+		return Connect()
+	}
+	name, err := serviceaccount.Parse(account)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--service-account: %w", err)
+	}
+	own, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("finding the API server: %w", err)
+	}
+	own.UserAgent = version.UserAgent()
+	server, err := serviceaccount.As(ctx, own, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return directTo(server)
+}
+
+func directTo(server *rest.Config) (*rest.Config, client.Client, error) {
+	server.UserAgent = version.UserAgent()
+	types, err := scheme.New()
+	if err != nil {
+		return nil, nil, err
+	}
+	direct, err := client.New(server, client.Options{Scheme: types})
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	return server, direct, nil
+}

@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manager runs the operator: it puts the Kruise object over the flags, builds a manager from both and runs it. When the
+// configuration changes, the manager ends and the process builds another one (docs/adr/0012-restart-to-reconfigure.md).
+//
+// Two managers of one process never run at the same time: when one does not end in time, the process exits.
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+	"github.com/kruise-operator/kruise-operator/internal/platform/version"
+	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
+)
+
+const (
+	// graceful is how long what runs in a manager may take to end: twice the deadline of a write.
+	graceful = 30 * time.Second
+	// endTimeout is how long a manager may take to end in all, with the lease given back. Then the process exits.
+	endTimeout = time.Minute
+	// leaveTimeout is how long taking this replica out of the status may take at the end of the process.
+	leaveTimeout = 2 * time.Second
+)
+
+// errRestart is the cause for which a manager ends that is to be replaced.
+var errRestart = errors.New("the configuration has changed")
+
+// process is what lives as long as the process does, while managers are replaced.
+type process struct {
+	flags config.Config
+	// given are the names of the flags that were set.
+	given   sets.Set[string]
+	levels  *logging.Levels
+	log     logr.Logger
+	metrics *metrics.Metrics
+	// server is how the API server is reached; direct asks it past any cache.
+	server *rest.Config
+	direct client.Client
+	// serving and webhooks are nil until the first manager is built, and where no webhooks are served.
+	serving  *webhookserving.Serving
+	webhooks *webhookserving.Server
+}
+
+// Run runs the operator until ctx is done. An error means that the process has to exit: a manager may still be running.
+func Run(ctx context.Context, flags config.Config, given sets.Set[string]) error {
+	if _, err := config.Merge(flags, given, nil); err != nil {
+		return err
+	}
+	p := &process{flags: flags, given: given}
+	var err error
+	if p.levels, err = logging.NewLevels(flags.LogLevel, nil); err != nil {
+		return err
+	}
+	if p.log, err = logging.New(os.Stderr, p.levels, flags.LogFormat); err != nil {
+		return err
+	}
+	ctrl.SetLogger(p.log)
+	klog.SetLogger(p.log.WithName("client-go"))
+	if p.metrics, err = metrics.New(ctrlmetrics.Registry); err != nil {
+		return err
+	}
+	if p.server, p.direct, err = connectAs(ctx, flags.ServiceAccount); err != nil {
+		return err
+	}
+	for {
+		restart, err := p.runOnce(ctx)
+		if err != nil || !restart {
+			return err
+		}
+		p.log.Info("Restarting")
+		debug.FreeOSMemory() // the caches of the manager that has ended
+	}
+}
+
+// runOnce builds a manager and runs it until ctx is done or the configuration has changed. restart says whether to build another one.
+func (p *process) runOnce(ctx context.Context) (restart bool, err error) {
+	operator, c, err := p.configure(ctx)
+	if err != nil {
+		return false, err
+	}
+	running, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	operator.Restart = func() { cancel(errRestart) }
+	mgr, err := p.build(ctx, c, operator)
+	if err != nil {
+		return false, err
+	}
+	if err := runToEnd(running, mgr, endTimeout); err != nil {
+		return false, err
+	}
+	if ctx.Err() == nil && errors.Is(context.Cause(running), errRestart) {
+		return true, nil
+	}
+	if operator.Watch {
+		leaving, end := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer end()
+		if err := operatorconfig.Leave(leaving, p.direct, operator.Self); err != nil {
+			p.log.Info("The status still names this replica", "err", err.Error())
+		}
+	}
+	return false, nil
+}
+
+// runnable is what runToEnd needs of a manager.
+type runnable interface {
+	Start(ctx context.Context) error
+}
+
+// runToEnd runs a manager until ctx is done and all that it runs has ended. When that takes longer than the limit, it returns an error, and
+// the caller has to exit: nothing else would end what still runs.
+func runToEnd(ctx context.Context, mgr runnable, limit time.Duration) error {
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		return fmt.Errorf("the manager has not ended within %s", limit)
+	}
+}
+
+// configure puts the Kruise object over the flags. It returns the configuration, and what the reconciler of the object needs from here.
+func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *config.Config, error) {
+	object, served, err := config.Load(ctx, p.direct)
+	if err != nil {
+		return operatorconfig.Dependencies{}, nil, err
+	}
+	merged, err := config.Merge(p.flags, p.given, config.SpecOf(object))
+	if err != nil {
+		return operatorconfig.Dependencies{}, nil, err
+	}
+	c := &merged.Config
+	d := operatorconfig.Dependencies{
+		Watch: served, Flags: p.flags, Given: p.given, Running: c.Hash(), Self: self(c), Alone: !c.LeaderElect, Levels: p.levels,
+		Versions: []operatorv1alpha1.ComponentVersion{{Name: "operator", Version: version.String()}},
+	}
+	if fault := listenable(ctx, c.MetricsAddress); fault != nil && merged.Sources["metrics.bindAddress"] == config.FromObject {
+		d.Faults = append(d.Faults, "spec.metrics.bindAddress: "+fault.Error())
+		c.MetricsAddress = p.flags.MetricsAddress
+	}
+	p.log.Info("Starting", "version", version.String(), "kinds", c.Kinds, "featureGates", c.Features.String(), "configuration", merged.Summary())
+	for _, note := range merged.Notes {
+		p.log.Info("Feature gates", "note", note)
+	}
+	for _, fault := range append(merged.Faults, d.Faults...) {
+		p.log.Info("Left out of the configuration", "fault", fault)
+	}
+	return d, c, nil
+}
+
+// self is the name of this replica: that of its pod, or else of its machine with the port that makes it different from others there.
+func self(c *config.Config) string {
+	if pod := os.Getenv("POD_NAME"); pod != "" {
+		return pod
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	if c.WebhookURL != "" {
+		host += "-" + strconv.Itoa(c.WebhookPort)
+	}
+	return host
+}
+
+// listenable says why nobody can listen at an address, so that a wrong one in the object does not keep the operator from starting.
+func listenable(ctx context.Context, address string) error {
+	if address == "0" {
+		return nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	return listener.Close()
+}

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serviceaccount lets a process outside of the cluster act with just the rights that it has inside: the user's own credentials
+// only ask for tokens of the operator's service account.
+package serviceaccount
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// lifetime is what tokens are asked for. The server may give less or more; a token is replaced shortly before its own end.
+	lifetime = time.Hour
+	// patience is how long the server may take to issue one.
+	patience = 15 * time.Second
+)
+
+// Parse parses <namespace>/<name>.
+func Parse(text string) (types.NamespacedName, error) {
+	namespace, name, found := strings.Cut(text, "/")
+	if !found || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, fmt.Errorf("service account %q must be <namespace>/<name>", text)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+// As returns a configuration for the same API server that acts as the service account. The first token is asked for at once, so
+// that missing rights, or a missing account, are said here.
+func As(ctx context.Context, own *rest.Config, account types.NamespacedName) (*rest.Config, error) {
+	client, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("acting as service account %s: %w", account, err)
+	}
+	tokens := transport.NewCachedTokenSource(&source{ctx: ctx, client: client, account: account})
+	if _, err := tokens.Token(); err != nil {
+		return nil, err
+	}
+	as := rest.AnonymousClientConfig(own)
+	as.WrapTransport = transport.TokenSourceWrapTransport(tokens)
+	return as, nil
+}
+
+// source asks the API server for a token whenever the last one is about to end.
+type source struct {
+	// ctx is that of the process: the interface of token sources has none.
+	ctx     context.Context
+	client  kubernetes.Interface
+	account types.NamespacedName
+}
+
+// Token implements oauth2.TokenSource.
+func (s *source) Token() (*oauth2.Token, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(lifetime.Seconds()))}}
+	answer, err := s.client.CoreV1().ServiceAccounts(s.account.Namespace).CreateToken(ctx, s.account.Name, request, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for a token of service account %s, which `make install` creates: %w", s.account, err)
+	}
+	return &oauth2.Token{AccessToken: answer.Status.Token, Expiry: answer.Status.ExpirationTimestamp.Time}, nil
+}

@@ -1,0 +1,434 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/internal/takeover"
+)
+
+// page is how many objects one request lists, named how many of them a finding names.
+const (
+	page  = 500
+	named = 5
+)
+
+// Cluster is what OpenKruise has in a cluster, as far as a takeover is concerned.
+type Cluster struct {
+	Leases   []LeaseState
+	Webhooks []Webhooks
+	CRDs     []CRD
+	Objects  []Objects
+	Managers []Manager
+	Daemons  []types.NamespacedName
+	// WaitingPods wait for the node daemon in the middle of an update in place.
+	WaitingPods []types.NamespacedName
+}
+
+// LeaseState is a Lease of OpenKruise's manager.
+type LeaseState struct {
+	types.NamespacedName
+	Holder string
+	Status takeover.LeaseStatus
+}
+
+// Webhooks is a webhook configuration that leads to OpenKruise's Service.
+type Webhooks struct {
+	// Kind is MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
+	Kind, Name string
+	// Entries are the names of its entries that lead there; Others is how many lead elsewhere.
+	Entries []string
+	Others  int
+	// Namespaces are those of the Service.
+	Namespaces []string
+	// OnPods says that pods cannot be created or changed while nobody answers.
+	OnPods bool
+}
+
+// CRD is a custom resource definition of one of OpenKruise's groups.
+type CRD struct {
+	Name string
+	schema.GroupKind
+	Resource string
+	Versions []string
+	Storage  string
+	// Stored are the versions in which objects may be stored.
+	Stored []string
+	// ConvertedBy is OpenKruise's Service, when conversion leads to it.
+	ConvertedBy types.NamespacedName
+	// Ours says that this operator installs the CRD; OursVersions and OursConverts are what it then looks like.
+	Ours         bool
+	OursVersions []string
+	OursConverts bool
+}
+
+// Objects are the objects of one kind.
+type Objects struct {
+	schema.GroupKind
+	Resource string
+	Count    int
+	// Names are some of them, Finalizers how many have which finalizer of OpenKruise's.
+	Names      []string
+	Finalizers map[string]int
+	// Unread is why they could not be listed.
+	Unread string
+}
+
+// Manager is a Deployment of OpenKruise's manager.
+type Manager struct {
+	types.NamespacedName
+	Replicas int32
+	Args     []string
+	// RevisionNamespace is where it keeps the revisions of SidecarSets.
+	RevisionNamespace string
+}
+
+// Reading is how a cluster is read.
+type Reading struct {
+	// Client asks the API server directly.
+	Client client.Client
+	Clock  clock.WithTicker
+	// Progress is told what is waited for. It may be nil.
+	Progress func(string)
+}
+
+// Read reads the cluster. It changes nothing. It takes as long as a Lease is valid when one exists that nobody renews.
+func (r Reading) Read(ctx context.Context) (Cluster, error) {
+	var c Cluster
+	namespaces := map[string]bool{takeover.Namespace: true}
+	for _, step := range []struct {
+		what string
+		do   func(context.Context, *Cluster) error
+	}{
+		{"webhook configurations", r.readWebhooks},
+		{"custom resource definitions", r.readCRDs},
+		{"objects", r.readObjects},
+		{"pods", r.readPods},
+	} {
+		if err := step.do(ctx, &c); err != nil {
+			return Cluster{}, fmt.Errorf("reading %s: %w", step.what, err)
+		}
+	}
+	for _, w := range c.Webhooks {
+		for _, namespace := range w.Namespaces {
+			namespaces[namespace] = true
+		}
+	}
+	for _, crd := range c.CRDs {
+		if crd.ConvertedBy.Namespace != "" {
+			namespaces[crd.ConvertedBy.Namespace] = true
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		if err := r.readManager(ctx, namespace, &c); err != nil {
+			return Cluster{}, fmt.Errorf("reading the manager in namespace %s: %w", namespace, err)
+		}
+		if err := r.readLease(ctx, types.NamespacedName{Namespace: namespace, Name: takeover.LeaseName}, &c); err != nil {
+			return Cluster{}, fmt.Errorf("reading the Lease in namespace %s: %w", namespace, err)
+		}
+	}
+	return c, nil
+}
+
+// readAgain reads anew what removing webhooks and clearing conversions changes.
+func (r Reading) readAgain(ctx context.Context, c *Cluster) error {
+	c.Webhooks, c.CRDs = nil, nil
+	if err := r.readWebhooks(ctx, c); err != nil {
+		return fmt.Errorf("reading webhook configurations: %w", err)
+	}
+	if err := r.readCRDs(ctx, c); err != nil {
+		return fmt.Errorf("reading custom resource definitions: %w", err)
+	}
+	return nil
+}
+
+// readLease watches a Lease until it is renewed or has lapsed.
+func (r Reading) readLease(ctx context.Context, name types.NamespacedName, c *Cluster) error {
+	var observer takeover.LeaseObserver
+	first, told := "", false
+	for {
+		lease, err := takeover.ReadLease(ctx, r.Client, name)
+		if err != nil {
+			return err
+		}
+		status := observer.Observe(lease, r.Clock.Now())
+		if status == takeover.NoLease {
+			return nil
+		}
+		renewed := leaseMark(lease)
+		if first == "" {
+			first = renewed
+		}
+		if status == takeover.Expired || renewed != first {
+			c.Leases = append(c.Leases, LeaseState{NamespacedName: name, Holder: observer.Holder(), Status: status})
+			return nil
+		}
+		if !told && r.Progress != nil {
+			r.Progress(fmt.Sprintf("watching Lease %s for up to %s: is it renewed?", name, observer.Remaining()))
+			told = true
+		}
+		timer := r.Clock.NewTimer(min(observer.Next(), time.Second))
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+func leaseMark(lease *coordinationv1.Lease) string {
+	mark, _ := json.Marshal(lease.Spec) //nolint:errchkjson // a Lease that the server sent can be sent
+	return string(mark)
+}
+
+func (r Reading) readWebhooks(ctx context.Context, c *Cluster) error {
+	mutating, validating := &admissionregistrationv1.MutatingWebhookConfigurationList{}, &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+	if err := r.Client.List(ctx, mutating); err != nil {
+		return err
+	}
+	if err := r.Client.List(ctx, validating); err != nil {
+		return err
+	}
+	for _, m := range mutating.Items {
+		w := Webhooks{Kind: "MutatingWebhookConfiguration", Name: m.Name}
+		for _, entry := range m.Webhooks {
+			w.add(entry.Name, entry.ClientConfig, entry.Rules)
+		}
+		c.addWebhooks(w, mutatingName)
+	}
+	for _, v := range validating.Items {
+		w := Webhooks{Kind: "ValidatingWebhookConfiguration", Name: v.Name}
+		for _, entry := range v.Webhooks {
+			w.add(entry.Name, entry.ClientConfig, entry.Rules)
+		}
+		c.addWebhooks(w, validatingName)
+	}
+	return nil
+}
+
+// add looks at one entry: it is OpenKruise's when it leads to a Service of that name.
+func (w *Webhooks) add(name string, to admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations) {
+	if to.Service == nil || to.Service.Name != serviceName {
+		w.Others++
+		return
+	}
+	w.Entries = append(w.Entries, name)
+	if !slices.Contains(w.Namespaces, to.Service.Namespace) {
+		w.Namespaces = append(w.Namespaces, to.Service.Namespace)
+	}
+	for _, rule := range rules {
+		w.OnPods = w.OnPods || slices.Contains(rule.Resources, "pods")
+	}
+}
+
+// addWebhooks keeps a configuration that leads to OpenKruise, or that has its name.
+func (c *Cluster) addWebhooks(w Webhooks, known string) {
+	if len(w.Entries) > 0 || w.Name == known {
+		c.Webhooks = append(c.Webhooks, w)
+	}
+}
+
+func (r Reading) readCRDs(ctx context.Context, c *Cluster) error {
+	ours, err := ourCRDs()
+	if err != nil {
+		return err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
+	if err := r.Client.List(ctx, list); err != nil {
+		return err
+	}
+	for _, item := range list.Items {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &crd); err != nil {
+			return fmt.Errorf("decoding %s: %w", item.GetName(), err)
+		}
+		if !slices.Contains(takeover.Groups(), crd.Spec.Group) {
+			continue
+		}
+		found := describe(&crd)
+		if our, ok := ours[crd.Name]; ok {
+			found.Ours, found.OursVersions, found.OursConverts = true, describe(our).Versions, converts(our)
+		}
+		c.CRDs = append(c.CRDs, found)
+	}
+	return nil
+}
+
+func describe(crd *apiextensionsv1.CustomResourceDefinition) CRD {
+	found := CRD{
+		Name:      crd.Name,
+		GroupKind: schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind},
+		Resource:  crd.Spec.Names.Plural,
+		Stored:    crd.Status.StoredVersions,
+	}
+	for _, version := range crd.Spec.Versions {
+		found.Versions = append(found.Versions, version.Name)
+		if version.Storage {
+			found.Storage = version.Name
+		}
+	}
+	if converts(crd) {
+		if hook := crd.Spec.Conversion.Webhook; hook != nil && hook.ClientConfig != nil && hook.ClientConfig.Service != nil {
+			if service := hook.ClientConfig.Service; service.Name == serviceName {
+				found.ConvertedBy = types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
+			}
+		}
+	}
+	return found
+}
+
+func converts(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter
+}
+
+// ourCRDs are those that this operator installs, by name.
+func ourCRDs() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+	objects, err := manifests.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, object := range objects {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, crd); err != nil {
+			return nil, fmt.Errorf("decoding our %s: %w", object.GetName(), err)
+		}
+		all[crd.Name] = crd
+	}
+	return all, nil
+}
+
+// readObjects counts the objects of every kind in OpenKruise's groups, in the version in which they are stored: reading another one
+// would need a conversion that may have no server any more.
+func (r Reading) readObjects(ctx context.Context, c *Cluster) error {
+	for _, crd := range c.CRDs {
+		objects := Objects{GroupKind: crd.GroupKind, Resource: crd.Resource, Finalizers: map[string]int{}}
+		kind := schema.GroupVersionKind{Group: crd.Group, Version: crd.Storage, Kind: crd.Kind + "List"}
+		err := r.each(ctx, kind, nil, func(o *metav1.PartialObjectMetadata) {
+			objects.Count++
+			if len(objects.Names) < named {
+				objects.Names = append(objects.Names, strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/"))
+			}
+			for _, finalizer := range o.Finalizers {
+				if strings.Contains(finalizer, "kruise.io") {
+					objects.Finalizers[finalizer]++
+				}
+			}
+		})
+		if err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			objects.Unread = err.Error()
+		}
+		c.Objects = append(c.Objects, objects)
+	}
+	return nil
+}
+
+// readPods finds pods in the middle of an update that only the node daemon can finish.
+func (r Reading) readPods(ctx context.Context, c *Cluster) error {
+	updating := labels.SelectorFromSet(labels.Set{shared.LabelLifecycleState: string(shared.StateUpdating)})
+	return r.each(ctx, corev1.SchemeGroupVersion.WithKind("PodList"), updating, func(pod *metav1.PartialObjectMetadata) {
+		var state struct {
+			UpdateEnvFromMetadata bool `json:"updateEnvFromMetadata"`
+		}
+		text := pod.Annotations[shared.AnnotationInPlaceState]
+		if json.Unmarshal([]byte(text), &state) == nil && state.UpdateEnvFromMetadata {
+			c.WaitingPods = append(c.WaitingPods, client.ObjectKeyFromObject(pod))
+		}
+	})
+}
+
+// each visits the metadata of all objects of a list kind, page by page.
+func (r Reading) each(ctx context.Context, kind schema.GroupVersionKind, selector labels.Selector, visit func(*metav1.PartialObjectMetadata)) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind)
+	for {
+		if err := r.Client.List(ctx, list, &client.ListOptions{LabelSelector: selector, Limit: page, Continue: list.Continue}); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			visit(&list.Items[i])
+		}
+		if list.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// readManager finds the manager's Deployment by its name or as what the webhook Service leads to, and the node daemon.
+func (r Reading) readManager(ctx context.Context, namespace string, c *Cluster) error {
+	service := &corev1.Service{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: serviceName}, service)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	deployments := &appsv1.DeploymentList{}
+	if err := r.Client.List(ctx, deployments, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for _, d := range deployments.Items {
+		behind := len(service.Spec.Selector) > 0 && labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels))
+		if d.Name == managerName || behind {
+			c.Managers = append(c.Managers, manager(&d))
+		}
+	}
+	daemon := &appsv1.DaemonSet{}
+	err = r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: daemonName}, daemon)
+	if err == nil {
+		c.Daemons = append(c.Daemons, client.ObjectKeyFromObject(daemon))
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func manager(d *appsv1.Deployment) Manager {
+	m := Manager{NamespacedName: client.ObjectKeyFromObject(d), Replicas: ptr.Deref(d.Spec.Replicas, 1), RevisionNamespace: d.Namespace}
+	if len(d.Spec.Template.Spec.Containers) == 0 {
+		return m
+	}
+	container := d.Spec.Template.Spec.Containers[0]
+	for i := range d.Spec.Template.Spec.Containers {
+		if d.Spec.Template.Spec.Containers[i].Name == "manager" {
+			container = d.Spec.Template.Spec.Containers[i]
+		}
+	}
+	m.Args = append(slices.Clone(container.Command), container.Args...)
+	for _, variable := range container.Env {
+		if variable.Name == "POD_NAMESPACE" && variable.Value != "" {
+			m.RevisionNamespace = variable.Value
+		}
+	}
+	return m
+}

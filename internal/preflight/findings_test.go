@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/internal/takeover"
+)
+
+func name(n string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "kruise-system", Name: n}
+}
+
+func objects(kind, resource string, count int) Objects {
+	return Objects{GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: kind}, Resource: resource, Count: count, Names: []string{"one"}}
+}
+
+func converted(kind, resource string) CRD {
+	return CRD{
+		Name: resource + ".apps.kruise.io", GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: kind}, Resource: resource,
+		Versions: []string{"v1beta1", "v1alpha1"}, Storage: "v1beta1", Stored: []string{"v1beta1"}, ConvertedBy: name(serviceName),
+	}
+}
+
+func ours(crd CRD, converts bool) CRD {
+	crd.Ours, crd.OursVersions, crd.OursConverts = true, []string{"v1beta1", "v1alpha1"}, converts
+	return crd
+}
+
+func stored(crd CRD, versions ...string) CRD { crd.Stored = versions; return crd }
+
+func TestFindings(t *testing.T) {
+	options := Options{Served: []string{"StatefulSet"}}
+	running := LeaseState{NamespacedName: takeover.Lease(), Holder: "manager-0", Status: takeover.Renewed}
+	lapsed := LeaseState{NamespacedName: takeover.Lease(), Holder: "manager-0", Status: takeover.Expired}
+	cases := map[string]struct {
+		cluster Cluster
+		options Options
+		want    []string // severity, subject, and a part of the finding or of what to do next
+	}{
+		"a cluster without OpenKruise has none": {options: options},
+		"a manager that acts blocks": {
+			cluster: Cluster{Leases: []LeaseState{running}, Managers: []Manager{{NamespacedName: name(managerName), Replicas: 2, RevisionNamespace: takeover.Namespace}}},
+			options: options,
+			want:    []string{"blocker|lease kruise-system/kruise-manager|scale deployment/kruise-controller-manager --replicas=0"},
+		},
+		"a manager that would act again blocks": {
+			cluster: Cluster{Leases: []LeaseState{lapsed}, Managers: []Manager{{NamespacedName: name(managerName), Replicas: 2, RevisionNamespace: takeover.Namespace}}},
+			options: options,
+			want:    []string{"note|lease kruise-system/kruise-manager|has lapsed", "blocker|deployment kruise-system/kruise-controller-manager|wants 2 replicas"},
+		},
+		"a manager where nobody looks blocks": {
+			cluster: Cluster{Leases: []LeaseState{{NamespacedName: types.NamespacedName{Namespace: "kruise", Name: takeover.LeaseName}, Status: takeover.Renewed}}},
+			options: options,
+			want:    []string{"blocker|lease kruise/kruise-manager|nothing would keep the two from acting at once"},
+		},
+		"webhooks block, and say that pods are concerned": {
+			cluster: Cluster{Webhooks: []Webhooks{{Kind: "MutatingWebhookConfiguration", Name: mutatingName, Entries: []string{"mpod.kb.io"}, OnPods: true, Others: 1}}},
+			options: options,
+			want:    []string{"blocker|mutatingwebhookconfiguration kruise-mutating-webhook-configuration|the creation of any pod included; 1 more entries lead elsewhere and stay"},
+		},
+		"a conversion that is not needed blocks, one that is taken over does not, one of a kind that is not here warns": {
+			cluster: Cluster{CRDs: []CRD{ours(converted("StatefulSet", "statefulsets"), false), ours(converted("CloneSet", "clonesets"), true), converted("SidecarSet", "sidecarsets")}},
+			options: options,
+			want: []string{
+				"blocker|crd statefulsets.apps.kruise.io|preflight --clear-conversion",
+				"note|crd clonesets.apps.kruise.io|from its installation on this operator converts it",
+				"warning|crd sidecarsets.apps.kruise.io|requests in another version than the stored one fail",
+			},
+		},
+		"stored versions": {
+			cluster: Cluster{CRDs: []CRD{
+				stored(ours(converted("CloneSet", "clonesets"), true), "v1alpha1", "v1beta1"),
+				stored(ours(converted("StatefulSet", "statefulsets"), true), "v1alpha0", "v1beta1"),
+				stored(converted("SidecarSet", "sidecarsets"), "v1alpha1", "v1beta1"),
+			}},
+			options: options,
+			want: []string{
+				"note|crd clonesets.apps.kruise.io|stored as v1alpha1; they are read as they are",
+				"blocker|crd statefulsets.apps.kruise.io|stored as v1alpha0",
+				"warning|crd sidecarsets.apps.kruise.io|the garbage collection of the whole cluster",
+				"note|crd clonesets.apps.kruise.io|this operator converts it",
+				"note|crd statefulsets.apps.kruise.io|this operator converts it",
+				"warning|crd sidecarsets.apps.kruise.io|requests in another version",
+			},
+		},
+		"objects of kinds that are not here block; those of OpenKruise's own making, and of kinds that are here, are not mentioned": {
+			cluster: Cluster{Objects: []Objects{
+				objects("SidecarSet", "sidecarsets", 7), objects("NodeImage", "nodeimages", 4), objects("StatefulSet", "statefulsets", 3),
+				objects("WorkloadSpread", "workloadspreads", 0), objects("Novelty", "novelties", 1),
+			}},
+			options: options,
+			want:    []string{"blocker|sidecarsets.apps.kruise.io|7 (one, ...)", "blocker|novelties.apps.kruise.io|nobody is known to do so"},
+		},
+		"a kind that is switched off is not here": {
+			cluster: Cluster{Objects: []Objects{objects("StatefulSet", "statefulsets", 3)}},
+			want:    []string{"blocker|statefulsets.apps.kruise.io|no pod is created, replaced or updated"},
+		},
+		"objects that are accepted warn, with their finalizers": {
+			cluster: Cluster{Objects: []Objects{{
+				GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: "EphemeralJob"}, Resource: "ephemeraljobs", Count: 2, Names: []string{"a/b", "a/c"},
+				Finalizers: map[string]int{"apps.kruise.io/ephemeralcontainers-cleanup": 2},
+			}}},
+			options: Options{AcceptUnserved: true},
+			want:    []string{"warning|ephemeraljobs.apps.kruise.io|finalizers: apps.kruise.io/ephemeralcontainers-cleanup on 2"},
+		},
+		"objects that cannot be read block, whatever their kind": {
+			cluster: Cluster{Objects: []Objects{{GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: "StatefulSet"}, Resource: "statefulsets", Unread: "conversion failed"}}},
+			options: options,
+			want:    []string{"blocker|statefulsets.apps.kruise.io|conversion failed"},
+		},
+		"pods that wait for the node daemon, and the daemon": {
+			cluster: Cluster{WaitingPods: []types.NamespacedName{{Namespace: "shop", Name: "web-68fpv"}}, Daemons: []types.NamespacedName{name(daemonName)}},
+			options: options,
+			want:    []string{"warning|pods shop/web-68fpv|1 is in the middle of an update in place", "note|daemonset kruise-system/kruise-daemon|delete daemonset/kruise-daemon"},
+		},
+		"settings are carried over": {
+			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName), RevisionNamespace: "elsewhere", Args: []string{
+				"/manager", "--feature-gates=StatefulSetStartOrdinal=true,Unheard=true", "--statefulset-workers=10", "--v=4",
+			}}}},
+			options: options,
+			want: []string{
+				"note|deployment kruise-system/kruise-controller-manager|start the operator with --feature-gates=StatefulSetStartOrdinal=true --statefulset-workers=10",
+				"note|deployment kruise-system/kruise-controller-manager|feature gate Unheard=true: not known here; --v=4",
+				"note|deployment kruise-system/kruise-controller-manager|--namespace=elsewhere",
+			},
+		},
+	}
+	for title, tc := range cases {
+		t.Run(title, func(t *testing.T) {
+			got := Findings(tc.cluster, tc.options)
+			var lines []string
+			for _, f := range got {
+				lines = append(lines, strings.Join([]string{string(f.Severity), f.Subject, f.Finding + " -> " + f.Next}, "|"))
+			}
+			if len(got) != len(tc.want) {
+				t.Fatalf("there are %d findings, want %d:\n%s", len(got), len(tc.want), strings.Join(lines, "\n"))
+			}
+			for i, want := range tc.want {
+				head, part, _ := cutLast(want)
+				if !strings.HasPrefix(lines[i], head+"|") || !strings.Contains(lines[i], part) {
+					t.Errorf("finding %d is\n%s\nwant\n%s", i, lines[i], want)
+				}
+				if got[i].Next == "" {
+					t.Errorf("finding %d does not say what to do next", i)
+				}
+			}
+		})
+	}
+}
+
+func cutLast(s string) (head, tail string, found bool) {
+	i := strings.LastIndex(s, "|")
+	return s[:i], s[i+1:], i >= 0
+}
+
+func TestCarryOver(t *testing.T) {
+	cases := map[string]struct {
+		args []string
+		want Settings
+	}{
+		"nothing": {},
+		"gates in two words, with spaces": {
+			args: []string{"--feature-gates", "StatefulSetStartOrdinal=true, PodWebhook=false"},
+			want: Settings{
+				Args:  []string{"--feature-gates=StatefulSetStartOrdinal=true,PodWebhook=false"},
+				Notes: []string{"feature gate InPlaceUpdateEnvFromMetadata is off because PodWebhook is"},
+			},
+		},
+		"a gate with two values is refused as a whole": {
+			args: []string{"--feature-gates=PodWebhook=true,PodWebhook=false"},
+			want: Settings{Dropped: []string{"--feature-gates=PodWebhook=true,PodWebhook=false: feature gate PodWebhook is given both values"}},
+		},
+		"workers of a kind that is not here, and a flag without a value": {
+			args: []string{"/manager", "--enable-leader-election", "--podprobemarker-workers=5"},
+			want: Settings{Dropped: []string{"--enable-leader-election=true: this operator has its own", "--podprobemarker-workers=5: there is no such kind here"}},
+		},
+	}
+	for title, tc := range cases {
+		t.Run(title, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, CarryOver(tc.args)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestRemovingWaitsForOpenKruiseToStop(t *testing.T) {
+	running := Cluster{
+		Leases:   []LeaseState{{NamespacedName: takeover.Lease(), Status: takeover.Renewed}},
+		Webhooks: []Webhooks{{Kind: "MutatingWebhookConfiguration", Name: mutatingName}},
+		CRDs:     []CRD{ours(converted("StatefulSet", "statefulsets"), false)},
+	}
+	// Neither may reach the client, of which there is none.
+	if err := RemoveWebhooks(t.Context(), nil, running, nil); err == nil {
+		t.Error("webhooks of a running OpenKruise are removed")
+	}
+	if err := ClearConversion(t.Context(), nil, running, nil); err == nil {
+		t.Error("conversions of a running OpenKruise are cleared")
+	}
+}

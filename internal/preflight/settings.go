@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+)
+
+// Settings are what OpenKruise's manager was told, in the words of this operator.
+type Settings struct {
+	// Args are the flags to start this operator with.
+	Args []string
+	// Dropped are OpenKruise's settings that do not come along, each with the reason.
+	Dropped []string
+	// Notes are what the feature gates say of themselves.
+	Notes []string
+}
+
+// CarryOver reads the command line of OpenKruise's manager.
+//
+// Feature gates have the same names and defaults here. The numbers of workers have the same names too, for the kinds that are here.
+// Addresses, probes, leader election and certificates are this operator's own.
+func CarryOver(args []string) Settings {
+	var s Settings
+	given := flags(args)
+	ours := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	(&config.Config{}).AddFlags(ours)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		value := given[name]
+		switch {
+		case name == "feature-gates":
+			s.gates(value)
+		case strings.HasSuffix(name, "-workers"):
+			if ours.Lookup(name) == nil {
+				s.Dropped = append(s.Dropped, fmt.Sprintf("--%s=%s: there is no such kind here", name, value))
+				continue
+			}
+			s.Args = append(s.Args, fmt.Sprintf("--%s=%s", name, value))
+		default:
+			s.Dropped = append(s.Dropped, fmt.Sprintf("--%s=%s: this operator has its own", name, value))
+		}
+	}
+	return s
+}
+
+// gates keeps the gates that are known here, in a form that the operator accepts.
+func (s *Settings) gates(text string) {
+	var kept []string
+	for part := range strings.SplitSeq(text, ",") {
+		name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
+		switch {
+		case name == "":
+		case features.Accepts(features.Gate(name)):
+			kept = append(kept, strings.TrimSpace(part))
+		default:
+			s.Dropped = append(s.Dropped, fmt.Sprintf("feature gate %s: not known here", strings.TrimSpace(part)))
+		}
+	}
+	if len(kept) == 0 {
+		return
+	}
+	carried := strings.Join(kept, ",")
+	_, notes, err := features.Parse(carried)
+	if err != nil {
+		s.Dropped = append(s.Dropped, fmt.Sprintf("--feature-gates=%s: %v", carried, err))
+		return
+	}
+	s.Notes = append(s.Notes, notes...)
+	s.Args = append(s.Args, "--feature-gates="+carried)
+}
+
+// flags reads a command line: --name=value, --name value, or --name for true. Of a repeated flag the last one counts.
+func flags(args []string) map[string]string {
+	given := map[string]string{}
+	for i := 0; i < len(args); i++ {
+		word, found := strings.CutPrefix(args[i], "-")
+		if !found {
+			continue
+		}
+		name, value, assigned := strings.Cut(strings.TrimPrefix(word, "-"), "=")
+		if !assigned {
+			value = "true"
+			if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+				i++
+				value = args[i]
+			}
+		}
+		given[name] = value
+	}
+	return given
+}

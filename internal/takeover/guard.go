@@ -1,0 +1,293 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+)
+
+// OpenKruise's Lease is in its namespace, wherever the operator runs, so the right is for that name in any.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=kruise-manager,verbs=get;delete
+// These are for counting, once, what a takeover would orphan.
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=advancedcronjobs;broadcastjobs;clonesets;containerrecreaterequests;daemonsets;ephemeraljobs;imagelistpulljobs;imagepulljobs;persistentpodstates;podprobemarkers;resourcedistributions;sidecarsets;statefulsets;uniteddeployments;workloadspreads,verbs=list
+// +kubebuilder:rbac:groups=policy.kruise.io,resources=podunavailablebudgets,verbs=list
+
+// Reason says why reconcilers wait. It is a label of the metric kruise_takeover_waiting.
+type Reason string
+
+// The reasons.
+const (
+	// Acting: nothing is waited for.
+	Acting Reason = ""
+	// LeaseUnknown: OpenKruise's Lease could not be read yet.
+	LeaseUnknown Reason = "LeaseUnknown"
+	// OpenKruiseRuns: OpenKruise renews its Lease.
+	OpenKruiseRuns Reason = "OpenKruiseRuns"
+	// UnservedKinds: OpenKruise has stopped, and there are objects of kinds that would have no controller.
+	UnservedKinds Reason = "UnservedKinds"
+)
+
+// State is what the guard has found.
+type State struct {
+	// Reason is why reconcilers wait, or Acting.
+	Reason Reason
+	// Message is a sentence for people, with what to do next. It stays the same as long as nothing changes.
+	Message string
+}
+
+const (
+	// attempt is the deadline of one check.
+	attempt = 10 * time.Second
+	// refusedEvery is how often a takeover that is refused counts again.
+	refusedEvery = 30 * time.Second
+	// again puts a reconcile that has waited back into its queue, so that it begins with a whole deadline.
+	again = time.Millisecond
+)
+
+// Options say what a guard is made from.
+type Options struct {
+	// Reader reads past any cache; Writer deletes the Lease that has expired.
+	Reader client.Reader
+	Writer client.Writer
+	// Mapper knows which kinds are served.
+	Mapper meta.RESTMapper
+	// Served are the kinds that this operator manages.
+	Served []string
+	// AcceptUnserved takes over although objects of other kinds exist.
+	AcceptUnserved bool
+
+	Metrics *metrics.Metrics
+	Clock   clock.WithTicker
+	Log     logr.Logger
+}
+
+// Guard lets reconcilers act only when nobody else does. It is closed at first, opens and closes by what it sees of OpenKruise's
+// Lease, and never writes anything but, once, the deletion of a Lease that has expired. Every replica has one, so that a standby
+// that becomes the leader knows already.
+//
+// What is under way when it closes is finished: at most one pass for each worker.
+type Guard struct {
+	options  Options
+	observer LeaseObserver
+	// counted is when objects of other kinds were last counted.
+	counted time.Time
+	changes chan struct{}
+
+	mutex sync.Mutex
+	state State
+	// opened is closed while the guard is open.
+	opened chan struct{}
+}
+
+// NewGuard returns a guard that is closed until it is started.
+func NewGuard(o Options) *Guard {
+	g := &Guard{
+		options: o,
+		changes: make(chan struct{}, 1),
+		state:   State{Reason: LeaseUnknown, Message: "OpenKruise's Lease has not been read yet"},
+		opened:  make(chan struct{}),
+	}
+	g.measure(g.state.Reason)
+	return g
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica checks.
+func (g *Guard) NeedLeaderElection() bool { return false }
+
+// Start reads the Lease again and again until ctx is done.
+func (g *Guard) Start(ctx context.Context) error {
+	for {
+		timer := g.options.Clock.NewTimer(g.check(ctx))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+// State is what the guard has found last.
+func (g *Guard) State() State {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	return g.state
+}
+
+// Changes receives after the state has changed, once for several changes that nobody has received yet. It has one receiver.
+func (g *Guard) Changes() <-chan struct{} { return g.changes }
+
+// Reconciler returns a reconciler whose passes wait while the guard is closed. A waiting pass holds its worker and nothing else:
+// the queue keeps one entry for each object, however long it takes.
+func (g *Guard) Reconciler(next reconcile.Reconciler) reconcile.Reconciler {
+	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+		g.mutex.Lock()
+		opened := g.opened
+		g.mutex.Unlock()
+		select {
+		case <-opened:
+			return next.Reconcile(ctx, request)
+		default:
+		}
+		select {
+		case <-opened:
+		case <-ctx.Done(): // the pass has used up its time, or the manager stops
+		}
+		return reconcile.Result{RequeueAfter: again}, nil
+	})
+}
+
+// check reads the Lease once and returns when to read it again.
+func (g *Guard) check(ctx context.Context) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	lease, err := ReadLease(ctx, g.options.Reader, Lease())
+	if err != nil {
+		// What was known goes on: an API server that does not answer takes no writes either.
+		if g.State().Reason == LeaseUnknown {
+			g.set(State{Reason: LeaseUnknown, Message: fmt.Sprintf("OpenKruise's Lease %s cannot be read, so it is not known whether it acts: %v", Lease(), err)})
+		}
+		return presentEvery
+	}
+	switch g.observer.Observe(lease, g.options.Clock.Now()) {
+	case NoLease:
+		g.set(State{})
+	case Renewed:
+		g.counted = time.Time{}
+		g.set(State{Reason: OpenKruiseRuns, Message: fmt.Sprintf(
+			"OpenKruise acts in this cluster: %s renews Lease %s. This operator begins by itself when that ends; `preflight` says how", g.observer.Holder(), Lease())})
+	case Expired:
+		g.takeOver(ctx, lease)
+	case Unknown:
+	}
+	return g.observer.Next()
+}
+
+// takeOver opens the guard, unless objects would be left without a controller. One that is open stays open, whatever is created later.
+func (g *Guard) takeOver(ctx context.Context, lease *coordinationv1.Lease) {
+	now := g.options.Clock.Now()
+	if g.State().Reason != Acting && !g.options.AcceptUnserved {
+		if !g.counted.IsZero() && now.Sub(g.counted) < refusedEvery {
+			return
+		}
+		orphans, err := g.orphans(ctx)
+		if err != nil {
+			g.options.Log.Error(err, "Counting the objects of kinds without a controller")
+			return
+		}
+		g.counted = now
+		if orphans != "" {
+			g.set(State{Reason: UnservedKinds, Message: fmt.Sprintf(
+				"OpenKruise has stopped, and no controller would manage %s. Delete these objects, or start with --accept-unserved-kinds; `preflight` says what each of them loses", orphans)})
+			return
+		}
+	}
+	g.set(State{})
+	err := g.options.Writer.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
+	switch {
+	case err == nil:
+		g.options.Log.Info("Took over from OpenKruise", "lease", Lease().String(), "holder", g.observer.Holder())
+	case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+		g.options.Log.V(1).Info("The expired lease stays", "lease", Lease().String(), "err", err.Error())
+	}
+}
+
+// orphans names the kinds that have objects and no controller, with counts.
+func (g *Guard) orphans(ctx context.Context) (string, error) {
+	var found []string
+	for _, kind := range Unserved(g.options.Served) {
+		mapping, err := g.options.Mapper.RESTMapping(kind.GroupKind)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("asking whether %s is served: %w", kind.Kind, err)
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := g.options.Reader.List(ctx, list, client.Limit(1)); err != nil {
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) { // the kind has just gone
+				continue
+			}
+			return "", fmt.Errorf("listing %s: %w", kind.Resource, err)
+		}
+		if n := int64(len(list.Items)) + remaining(list); n > 0 {
+			found = append(found, fmt.Sprintf("%d %s", n, kind.Resource))
+		}
+	}
+	return strings.Join(found, ", "), nil
+}
+
+func remaining(list *metav1.PartialObjectMetadataList) int64 {
+	if list.RemainingItemCount == nil {
+		return 0
+	}
+	return *list.RemainingItemCount
+}
+
+// set makes a state the present one: reconcilers go or wait, and Changes receives when it is another one.
+func (g *Guard) set(state State) {
+	g.mutex.Lock()
+	before := g.state
+	g.state = state
+	switch {
+	case state.Reason == Acting && before.Reason != Acting:
+		close(g.opened)
+	case state.Reason != Acting && before.Reason == Acting:
+		g.opened = make(chan struct{})
+	}
+	g.mutex.Unlock()
+	if state == before {
+		return
+	}
+	select {
+	case g.changes <- struct{}{}:
+	default:
+	}
+	g.measure(state.Reason)
+	if state.Reason == Acting {
+		g.options.Log.V(1).Info("Acting: nobody else manages the workloads", "before", cmp.Or(before.Reason, "Acting"))
+		return
+	}
+	g.options.Log.Info("Not acting", "reason", string(state.Reason), "message", state.Message)
+}
+
+func (g *Guard) measure(reason Reason) {
+	for _, known := range []Reason{LeaseUnknown, OpenKruiseRuns, UnservedKinds} {
+		value := 0.0
+		if known == reason {
+			value = 1
+		}
+		g.options.Metrics.TakeoverWaiting.WithLabelValues(string(known)).Set(value)
+	}
+}
+
+// ReadLease reads a Lease; nil when there is none.
+func ReadLease(ctx context.Context, reader client.Reader, name client.ObjectKey) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	err := reader.Get(ctx, name, lease)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // no Lease is an answer
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lease, nil
+}

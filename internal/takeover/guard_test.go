@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+)
+
+// guarded is a guard with its world.
+type guarded struct {
+	*Guard
+	client client.Client
+	clock  *clocktesting.FakeClock
+	// fail makes reads of the Lease fail.
+	fail error
+}
+
+func newGuarded(t *testing.T, accept bool, objects ...client.Object) *guarded {
+	t.Helper()
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sidecarSets := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "SidecarSet"}
+	types.AddKnownTypeWithName(sidecarSets, &unstructured.Unstructured{})
+	types.AddKnownTypeWithName(sidecarSets.GroupVersion().WithKind("SidecarSetList"), &unstructured.UnstructuredList{})
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{sidecarSets.GroupVersion()})
+	mapper.Add(sidecarSets, meta.RESTScopeRoot)
+	g := &guarded{clock: clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0))}
+	g.client = fake.NewClientBuilder().WithScheme(types).WithRESTMapper(mapper).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if g.fail != nil {
+				return g.fail
+			}
+			return c.Get(ctx, key, o, options...)
+		},
+	}).Build()
+	own, err := metrics.New(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Guard = NewGuard(Options{
+		Reader: g.client, Writer: g.client, Mapper: mapper, Served: []string{"StatefulSet"}, AcceptUnserved: accept,
+		Metrics: own, Clock: g.clock, Log: logr.Discard(),
+	})
+	return g
+}
+
+// pass lets time go by in steps that the guard asks for, with a look at the end of each.
+func (g *guarded) pass(t *testing.T, period time.Duration) {
+	t.Helper()
+	for end := g.clock.Now().Add(period); ; {
+		wait := g.check(t.Context())
+		if wait <= 0 {
+			t.Fatalf("looks again after %s", wait)
+		}
+		if g.clock.Now().Add(wait).After(end) {
+			return
+		}
+		g.clock.Step(wait)
+	}
+}
+
+func (g *guarded) renew(t *testing.T, renewal int) {
+	t.Helper()
+	lease := &coordinationv1.Lease{}
+	if err := g.client.Get(t.Context(), Lease(), lease); err != nil {
+		t.Fatal(err)
+	}
+	lease.Spec = held(renewal).Spec
+	if err := g.client.Update(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (g *guarded) want(t *testing.T, reason Reason) {
+	t.Helper()
+	if got := g.State(); got.Reason != reason {
+		t.Fatalf("the guard says %q (%s), want %q", got.Reason, got.Message, reason)
+	}
+}
+
+func lease(renewal int) client.Object {
+	l := held(renewal)
+	l.ResourceVersion = ""
+	return l
+}
+
+func sidecarSet() client.Object {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "SidecarSet"})
+	object.SetName("logs")
+	return object
+}
+
+func TestGuardOpensAtOnceWithoutALease(t *testing.T) {
+	g := newGuarded(t, false, sidecarSet())
+	g.want(t, LeaseUnknown)
+	g.check(t.Context())
+	g.want(t, Acting)
+}
+
+func TestGuardStaysClosedWhileItCannotLook(t *testing.T) {
+	g := newGuarded(t, false)
+	g.fail = errors.New("no answer")
+	g.pass(t, time.Minute)
+	g.want(t, LeaseUnknown)
+	if !strings.Contains(g.State().Message, "no answer") {
+		t.Errorf("it says %q", g.State().Message)
+	}
+	g.fail = nil
+	g.check(t.Context())
+	g.want(t, Acting)
+	g.fail = errors.New("no answer")
+	g.pass(t, time.Minute)
+	g.want(t, Acting)
+}
+
+func TestGuardFollowsTheLease(t *testing.T) {
+	g := newGuarded(t, false, lease(1))
+	for renewal := range 20 {
+		g.renew(t, 2+renewal)
+		g.pass(t, 10*time.Second)
+		g.want(t, OpenKruiseRuns)
+	}
+	g.pass(t, 20*time.Second)
+	g.want(t, Acting)
+	if err := g.client.Get(t.Context(), Lease(), &coordinationv1.Lease{}); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the lapsed lease is still there: %v", err)
+	}
+	// OpenKruise comes back.
+	if err := g.client.Create(t.Context(), lease(50)); err != nil {
+		t.Fatal(err)
+	}
+	g.pass(t, absentEvery)
+	g.want(t, OpenKruiseRuns)
+}
+
+func TestGuardRefusesToOrphanObjects(t *testing.T) {
+	g := newGuarded(t, false, lease(1), sidecarSet())
+	g.pass(t, 20*time.Second)
+	g.want(t, UnservedKinds)
+	if !strings.Contains(g.State().Message, "1 sidecarsets") {
+		t.Errorf("it says %q", g.State().Message)
+	}
+	if err := g.client.Get(t.Context(), Lease(), &coordinationv1.Lease{}); err != nil {
+		t.Errorf("the lease of a takeover that is refused: %v", err)
+	}
+	if err := g.client.Delete(t.Context(), sidecarSet()); err != nil {
+		t.Fatal(err)
+	}
+	g.pass(t, refusedEvery+5*time.Second)
+	g.want(t, Acting)
+}
+
+func TestGuardOrphansObjectsWhenTold(t *testing.T) {
+	g := newGuarded(t, true, lease(1), sidecarSet())
+	g.pass(t, 20*time.Second)
+	g.want(t, Acting)
+}
+
+func TestGuardDoesNotDeleteALeaseThatIsTakenAgain(t *testing.T) {
+	g := newGuarded(t, false, lease(1))
+	stale := &coordinationv1.Lease{}
+	if err := g.client.Get(t.Context(), Lease(), stale); err != nil {
+		t.Fatal(err)
+	}
+	g.renew(t, 2)
+	g.takeOver(t.Context(), stale)
+	if err := g.client.Get(t.Context(), Lease(), &coordinationv1.Lease{}); err != nil {
+		t.Errorf("the lease that somebody has just renewed: %v", err)
+	}
+}
+
+func TestReconcilersWaitForTheGuard(t *testing.T) {
+	g := newGuarded(t, false, lease(1))
+	passes := 0
+	r := g.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		passes++
+		return reconcile.Result{}, nil
+	}))
+	// The pass ends with its deadline, and the object stays in the queue.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	result, err := r.Reconcile(ctx, reconcile.Request{})
+	if err != nil || result.RequeueAfter <= 0 || passes != 0 {
+		t.Fatalf("a closed guard gives %+v, %v, after %d passes", result, err, passes)
+	}
+	// A pass that waits is woken.
+	woken := make(chan reconcile.Result)
+	go func() {
+		result, _ := r.Reconcile(t.Context(), reconcile.Request{})
+		woken <- result
+	}()
+	g.pass(t, 20*time.Second)
+	g.want(t, Acting)
+	if result := <-woken; result.RequeueAfter <= 0 && passes == 0 {
+		t.Fatalf("woken, it gives %+v", result)
+	}
+	passes = 0
+	if result, err := r.Reconcile(t.Context(), reconcile.Request{}); err != nil || result.RequeueAfter != 0 || passes != 1 {
+		t.Fatalf("an open guard gives %+v, %v, after %d passes", result, err, passes)
+	}
+}
+
+func TestGuardReportsChangesOfItsState(t *testing.T) {
+	g := newGuarded(t, false, lease(0))
+	changed := func() bool {
+		select {
+		case <-g.Changes():
+			return true
+		default:
+			return false
+		}
+	}
+	g.check(t.Context())
+	g.want(t, OpenKruiseRuns)
+	if !changed() {
+		t.Error("the lease was found, and nobody was told")
+	}
+	g.check(t.Context())
+	if changed() {
+		t.Error("told although nothing has changed")
+	}
+	g.pass(t, maxValidity)
+	g.want(t, Acting)
+	if !changed() || changed() {
+		t.Error("the lease has lapsed: want to be told once")
+	}
+}

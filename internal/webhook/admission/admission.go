@@ -1,0 +1,361 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission is the frame of the webhooks of all kinds. A kind gives its rules as a Kind; the frame answers the requests of the
+// API server with them.
+//
+// What holds for every kind:
+//
+//   - an update that leaves the spec as it is passes unseen, so that finalizers and metadata can always be edited;
+//   - what is written back are the defaults and nothing else: fields that this version does not know survive, and pod and claim
+//     templates stay as written;
+//   - the rules are about the stored version, to which the API server converts first; a client of an older version is answered with
+//     the names of its own fields, and what only the newer version can say survives its updates;
+//   - a fault that the stored object has, too, is not held against an update;
+//   - a value that cannot be decoded is refused with its path;
+//   - one request costs little, whatever it holds: what is too large is refused before it is decoded (wire.TooLarge), at most
+//     wire.MaxErrors errors are reported, and questions to the API server are few and end with the request.
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+)
+
+const (
+	// LookupTimeout is how long one question to the API server may take.
+	LookupTimeout = 4 * time.Second
+	// lookupsTimeout is how long all questions of one request may take together. It leaves time to answer within the ten seconds that
+	// the webhooks have.
+	lookupsTimeout = 2 * LookupTimeout
+)
+
+// Object is a pointer to a kind's type.
+type Object[T any] interface {
+	*T
+	DeepCopy() *T
+}
+
+// Kind is what a kind adds to the frame: its rules. Functions that are nil have nothing to say. All but LookUp are pure.
+type Kind[T any, P Object[T]] struct {
+	// GroupVersionKind is the stored version, in which requests arrive.
+	schema.GroupVersionKind
+	// Older is a served version whose clients do not know all fields of the stored one. Empty: there is none.
+	Older string
+	// NewerFields are the fields of the spec that Older lacks, templates excepted. An update through Older that leaves them out keeps the stored ones.
+	NewerFields []string
+	// Keep brings back from the stored object what an update through Older left out and NewerFields does not cover.
+	Keep func(set, old P)
+	// Default fills in what is missing. It is given the labels and the spec, without Templates of the spec.
+	Default func(set P)
+	// Validate returns what is wrong with an object that Default has filled in.
+	Validate func(set P) field.ErrorList
+	// ValidateUpdate returns what may not change from old to set. Default has filled in both.
+	ValidateUpdate func(set, old P) field.ErrorList
+	// LookUp returns what is wrong as far as only the cluster knows. It is asked about objects with which nothing else is wrong. old is
+	// nil for a creation.
+	LookUp func(ctx context.Context, set, old P) field.ErrorList
+	// Warnings say what is allowed but will not do what its author may expect. Each begins with the path of its field. old is nil for
+	// a creation.
+	Warnings func(set, old P) []string
+	// Templates are what the object makes its pods from. The API server is asked about new ones.
+	Templates func(set P) Templates
+	// RefuseTemplates refuses an object whose templates have faults. Otherwise they are warnings.
+	RefuseTemplates bool
+	// OlderField is the name that a field of the stored version has in Older. Nil: no name differs.
+	OlderField func(path string) string
+}
+
+// MutatePath is where the API server calls the Defaulter.
+func (k Kind[T, P]) MutatePath() string { return k.path("mutate") }
+
+// ValidatePath is where the API server calls the Validator.
+func (k Kind[T, P]) ValidatePath() string { return k.path("validate") }
+
+func (k Kind[T, P]) path(verb string) string {
+	return strings.ToLower("/" + verb + "-" + strings.ReplaceAll(k.Group, ".", "-") + "-" + k.Version + "-" + k.Kind)
+}
+
+// Faults returns what the pure rules find wrong with an object that Default has filled in. old is the stored object of an update, nil
+// for a creation. What is wrong with the stored object already is not held against an update: it may come from a time without
+// admission, and refusing every later change would not mend it.
+func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
+	errs := shortened(k.Validate(set))
+	if old == nil {
+		return errs
+	}
+	before := P(old.DeepCopy())
+	k.Default(before)
+	errs = introduced(errs, shortened(k.Validate(before)))
+	if k.ValidateUpdate != nil {
+		errs = append(errs, shortened(k.ValidateUpdate(set, before))...)
+	}
+	return errs
+}
+
+// introduced takes out of errs what is among known, in the same words.
+func introduced(errs, known field.ErrorList) field.ErrorList {
+	if len(errs) == 0 || len(known) == 0 {
+		return errs
+	}
+	texts := make(map[string]struct{}, len(known))
+	for _, e := range known {
+		texts[e.Error()] = struct{}{}
+	}
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		_, found := texts[e.Error()]
+		return found
+	})
+}
+
+// stored is the object before an update, nil for a creation. Values that cannot be decoded are left out, so that an update can mend them.
+func (k Kind[T, P]) stored(ctx context.Context, req ctrladmission.Request) P {
+	if req.Operation != admissionv1.Update {
+		return nil
+	}
+	old := P(new(T))
+	if _, errs := wire.Decode(req.OldObject.Raw, old); len(errs) > 0 {
+		ctrl.LoggerFrom(ctx).Info("A stored object has values that cannot be decoded", "kind", k.Kind, "reason", errs[0].Error(), "count", len(errs))
+	}
+	return old
+}
+
+// throughOlder says whether the client spoke the older version. The objects of the request are converted already.
+func (k Kind[T, P]) throughOlder(req ctrladmission.Request) bool {
+	return k.Older != "" && req.RequestKind != nil && req.RequestKind.Version == k.Older
+}
+
+// Defaulter is the mutating webhook of the kind.
+func (k Kind[T, P]) Defaulter() ctrladmission.Handler { return defaulter[T, P]{Kind: k} }
+
+type defaulter[T any, P Object[T]] struct{ Kind Kind[T, P] }
+
+// Handle fills in defaults, and keeps what a client of an older version cannot say. What cannot be decoded, or is too large, passes: the
+// schema or the validator refuses it, and says where it is wrong.
+func (d defaulter[T, P]) Handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
+	if tooLarge(req) != nil || specUnchanged(req) {
+		return ctrladmission.Allowed("")
+	}
+	response, err := d.defaulted(ctx, req)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("No defaults for an object that cannot be decoded", "reason", err.Error())
+		return ctrladmission.Allowed("")
+	}
+	return response
+}
+
+// defaulted answers with the difference that defaults make to the part of the object that they are about.
+func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Request) (ctrladmission.Response, error) {
+	part, err := wire.PartOf(req.Object.Raw, opaque()...)
+	if err != nil {
+		return ctrladmission.Response{}, err
+	}
+	if err := d.tooLong(part, req); err != nil {
+		return refuse(d.Kind.GroupKind(), req.Name, field.ErrorList{err}), nil
+	}
+	var old P
+	whole := part
+	if req.Operation == admissionv1.Update && d.Kind.throughOlder(req) {
+		stored, err := wire.PartOf(req.OldObject.Raw, opaque()...)
+		if err != nil {
+			return ctrladmission.Response{}, err
+		}
+		whole = part.With(stored, d.Kind.NewerFields...)
+		if old, err = decode[T, P](stored); err != nil {
+			ctrl.LoggerFrom(ctx).Info("A stored object has values that cannot be decoded", "kind", d.Kind.Kind, "reason", err.Error())
+		}
+	}
+	before, err := decode[T, P](whole)
+	if err != nil {
+		return ctrladmission.Response{}, err
+	}
+	after := P(before.DeepCopy())
+	if old != nil && d.Kind.Keep != nil {
+		d.Kind.Keep(after, old)
+	}
+	d.Kind.Default(after)
+	return difference(part, whole, before, after)
+}
+
+// maxPart is how many bytes the labels and the spec without templates may have.
+const maxPart = 1 << 20
+
+// tooLong refuses a part that is too long, on an update only one that is longer than it was.
+func (d defaulter[T, P]) tooLong(part *wire.Part, req ctrladmission.Request) *field.Error {
+	if part.Size() <= maxPart {
+		return nil
+	}
+	if req.Operation == admissionv1.Update {
+		if stored, err := wire.PartOf(req.OldObject.Raw, opaque()...); err == nil && stored.Size() >= part.Size() {
+			return nil
+		}
+	}
+	e := field.TooLong(field.NewPath("spec"), "", maxPart)
+	e.Detail = fmt.Sprintf("without its templates, it may not be more than %d bytes", maxPart)
+	return e
+}
+
+// decode reads a part of an object.
+func decode[T any, P Object[T]](part *wire.Part) (P, error) {
+	raw, err := json.Marshal(part)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a part of the object: %w", err)
+	}
+	set := P(new(T))
+	_, errs := wire.Decode(raw, set)
+	if len(errs) > 0 {
+		return set, errs[0]
+	}
+	return set, nil
+}
+
+// difference is the answer that makes of part what whole is, and changes in it what differs between before and after.
+func difference(part, whole *wire.Part, before, after any) (ctrladmission.Response, error) {
+	original, err := json.Marshal(part)
+	if err != nil {
+		return ctrladmission.Response{}, fmt.Errorf("encoding a part of the object: %w", err)
+	}
+	changed, err := json.Marshal(whole)
+	if err != nil {
+		return ctrladmission.Response{}, fmt.Errorf("encoding a part of the object: %w", err)
+	}
+	changed, err = wire.Merge(changed, before, after)
+	if err != nil {
+		return ctrladmission.Response{}, err
+	}
+	return ctrladmission.PatchResponseFromRaw(original, changed), nil
+}
+
+// opaque are the fields of the spec that no default is about. They can be long, and may hold what our types do not know.
+func opaque() []string { return []string{"template", "volumeClaimTemplates"} }
+
+// Cluster is what a Validator asks and knows about the cluster.
+type Cluster struct {
+	// Checker asks the API server about templates.
+	Checker templatecheck.Checker
+	// Protects says whether the label policy.kruise.io/delete-protection is honored. Where it is not, who sets it is warned.
+	Protects bool
+}
+
+// Validator is the validating webhook of the kind.
+func (k Kind[T, P]) Validator(c Cluster) ctrladmission.Handler {
+	return validator[T, P]{Kind: k, Cluster: c}
+}
+
+type validator[T any, P Object[T]] struct {
+	Cluster
+	Kind Kind[T, P]
+}
+
+// Handle refuses what cannot work and warns of what may not.
+func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
+	if errs := tooLarge(req); errs != nil {
+		return v.refuse(req, errs)
+	}
+	unprotected := unprotected(req, v.Protects)
+	if specUnchanged(req) {
+		return ctrladmission.Allowed("").WithWarnings(unprotected...)
+	}
+	set := P(new(T))
+	unknown, errs := wire.Decode(req.Object.Raw, set)
+	if len(errs) > 0 {
+		return v.refuse(req, errs)
+	}
+	old := v.Kind.stored(ctx, req)
+	if errs := v.Kind.Faults(set, old); len(errs) > 0 {
+		return v.refuse(req, errs)
+	}
+
+	if ctx.Err() != nil {
+		return ctrladmission.Errored(http.StatusGatewayTimeout, ctx.Err()) // nobody waits for the answer
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupsTimeout)
+	defer cancel()
+	if v.Kind.LookUp != nil {
+		if errs := v.Kind.LookUp(ctx, set, old); len(errs) > 0 {
+			return v.refuse(req, errs)
+		}
+	}
+	var warnings []string
+	if v.Kind.Warnings != nil {
+		warnings = v.inClientsWords(req, v.Kind.Warnings(set, old))
+	}
+	if v.Kind.Templates != nil {
+		faults := v.templateFaults(ctx, req.Namespace, set, old)
+		refused, warned := v.judge(faults)
+		if len(refused) > 0 {
+			return refuseTemplate(v.Kind.GroupKind(), req.Name, refused)
+		}
+		warnings = append(warnings, warnOfTemplate(warned)...)
+	}
+	return ctrladmission.Allowed("").WithWarnings(slices.Concat(warnings, unknownFields(unknown), unprotected)...)
+}
+
+// judge says which faults refuse the object and which are warnings. OpenKruise takes what the server takes in a template and only
+// refuses in a pod, so that is no reason to refuse.
+func (v validator[T, P]) judge(faults []templatecheck.Fault) (refused, warned []templatecheck.Fault) {
+	for _, fault := range faults {
+		if v.Kind.RefuseTemplates && !fault.PodsOnly {
+			refused = append(refused, fault)
+		} else {
+			warned = append(warned, fault)
+		}
+	}
+	return refused, warned
+}
+
+// templateFaults returns the faults of new templates. Where they refuse the object, those that the stored ones have, too, are left out.
+func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, set, old P) []templatecheck.Fault {
+	is := v.Kind.Templates(set)
+	if old == nil {
+		return is.faults(ctx, v.Checker, namespace)
+	}
+	was := v.Kind.Templates(old)
+	if is.same(was) {
+		return nil
+	}
+	faults := is.faults(ctx, v.Checker, namespace)
+	if len(faults) == 0 || !v.Kind.RefuseTemplates {
+		return faults
+	}
+	known := was.faults(ctx, v.Checker, namespace)
+	return slices.DeleteFunc(faults, func(f templatecheck.Fault) bool { return slices.Contains(known, f) })
+}
+
+func (v validator[T, P]) refuse(req ctrladmission.Request, errs field.ErrorList) ctrladmission.Response {
+	if v.Kind.OlderField != nil && v.Kind.throughOlder(req) {
+		for i, err := range errs {
+			named := *err
+			named.Field = v.Kind.OlderField(err.Field)
+			errs[i] = &named
+		}
+	}
+	return refuse(v.Kind.GroupKind(), req.Name, errs)
+}
+
+// inClientsWords renames the fields with which warnings begin for a client of the older version.
+func (v validator[T, P]) inClientsWords(req ctrladmission.Request, warnings []string) []string {
+	if v.Kind.OlderField == nil || !v.Kind.throughOlder(req) {
+		return warnings
+	}
+	renamed := make([]string, len(warnings))
+	for i, warning := range warnings {
+		path, text, _ := strings.Cut(warning, ": ")
+		renamed[i] = fmt.Sprintf("%s: %s", v.Kind.OlderField(path), text)
+	}
+	return renamed
+}

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
+)
+
+// unprotected warns whoever sets a label that asks for protection from deletion, and gets none. protects says whether the label is honored.
+func unprotected(req ctrladmission.Request, protects bool) []string {
+	value, found := protection(req.Object.Raw)
+	if !found {
+		return nil
+	}
+	if before, had := protection(req.OldObject.Raw); had && value == before {
+		return nil
+	}
+	switch known := value == shared.DeleteProtectionAlways || value == shared.DeleteProtectionCascading; {
+	case !known:
+		return []string{fmt.Sprintf("metadata.labels[%s]: %q protects from nothing; use %s or %s",
+			shared.LabelDeleteProtection, value, shared.DeleteProtectionAlways, shared.DeleteProtectionCascading)}
+	case !protects:
+		return []string{rules.Ignored("metadata.labels["+shared.LabelDeleteProtection+"]", "ResourcesDeletionProtection")}
+	}
+	return nil
+}
+
+// protection is the value of the label, and whether there is one. Objects that do not name it, nearly all, are not decoded for it.
+func protection(raw []byte) (value string, found bool) {
+	object := &metav1.PartialObjectMetadata{}
+	if !bytes.Contains(raw, []byte(shared.LabelDeleteProtection)) || json.Unmarshal(raw, object) != nil {
+		return "", false // the rules say what is wrong with it
+	}
+	value, found = object.Labels[shared.LabelDeleteProtection]
+	return value, found
+}

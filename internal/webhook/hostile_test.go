@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/webhook"
+)
+
+const (
+	// hostileSize is the largest body that the API server takes.
+	hostileSize = 3 << 20
+	// mostMemory is how many bytes may be allocated to answer one request, given back in between or not.
+	mostMemory = 50 << 20
+	// mostTime is how much of a processor one answer may take.
+	mostTime = time.Second
+	// mostQuestions is how often the API server may be asked for one answer.
+	mostQuestions = 110
+)
+
+// served is what the operator serves, by path: every webhook that Register registers.
+type served struct {
+	ctrlwebhook.Server
+	handlers map[string]http.Handler
+}
+
+func (s *served) Register(path string, handler http.Handler) { s.handlers[path] = handler }
+
+// apiServer has no pods, classes or opinions. It counts the questions.
+type apiServer struct {
+	client.Client
+	asked int
+}
+
+func (c *apiServer) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	c.asked++
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+func (c *apiServer) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	c.asked++
+	return nil
+}
+
+func (c *apiServer) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	c.asked++
+	_, err := json.Marshal(object)
+	return err
+}
+
+func serve() (*served, *apiServer) {
+	ctrl.SetLogger(logr.Discard())
+	s, c := &served{handlers: map[string]http.Handler{}}, &apiServer{}
+	gates := features.Set{}
+	for _, gate := range []features.Gate{features.StatefulSetStartOrdinal, features.StatefulSetAutoDeletePVC, features.StatefulSetAutoResizePVC} {
+		gates = gates.With(gate, true)
+	}
+	webhook.Register(s, webhook.Deps{Client: c, Gates: gates})
+	return s, c
+}
+
+// good is an object of a kind that nothing is wrong with; what a hostile client puts into it is at the markers.
+const good = `{"apiVersion":"apps.kruise.io/VERSION","kind":"KIND","metadata":{"name":"web","namespace":"default"METADATA},"spec":{"selector":{"matchLabels":{"app":"web"}SELECTOR},` +
+	`"template":{"metadata":{"labels":{"app":"web"LABELS}},"spec":{"containers":[{"name":"main","image":"example/web:1"CONTAINER}CONTAINERS]POD}}SPEC}}`
+
+// fill puts texts at markers. What it does not name is empty.
+func fill(kind, version string, at map[string]string) string {
+	pairs := []string{"VERSION", version, "KIND", kind}
+	for _, marker := range []string{"METADATA", "SELECTOR", "LABELS", "CONTAINERS", "CONTAINER", "POD", "SPEC"} {
+		pairs = append(pairs, marker, at[marker])
+	}
+	return strings.NewReplacer(pairs...).Replace(good)
+}
+
+// many repeats an element up to about the given number of bytes; %d in it is a running number.
+func many(element string, size int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < size; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if strings.Contains(element, "%d") {
+			fmt.Fprintf(&b, element, i)
+		} else {
+			b.WriteString(element)
+		}
+	}
+	return b.String()
+}
+
+// times repeats an element n times.
+func times(element string, n int) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(element, "%d", fmt.Sprint(i))
+	}
+	return strings.Join(parts, ",")
+}
+
+// hostile are the bodies: what is put at which marker.
+func hostile() map[string]map[string]string {
+	const size = hostileSize - 1<<10 // what is around it has the rest
+	strategy := func(member string) map[string]string {
+		return map[string]string{"SPEC": `,"updateStrategy":{"type":"RollingUpdate",` + member + `,"rollingUpdate":{` + member + `,"unorderedUpdate":{` + member + `}}}`}
+	}
+	return map[string]map[string]string{
+		"reserved ordinals that are none":         {"SPEC": `,"reserveOrdinals":[` + many(`"x%d"`, size) + `]`},
+		"reserved ordinals of one letter":         {"SPEC": `,"reserveOrdinals":[` + many(`"a"`, size) + `]`},
+		"reserved ordinals of another type":       {"SPEC": `,"reserveOrdinals":[` + many(`{}`, size) + `]`},
+		"as many bad reserved ordinals as may be": {"SPEC": `,"reserveOrdinals":[` + times(`"x%d"`, 9_999) + `]`},
+		"containers that are numbers":             {"CONTAINERS": "," + many(`1`, size)},
+		"empty containers":                        {"CONTAINERS": "," + many(`{}`, size)},
+		"as many empty containers as may be":      {"CONTAINERS": "," + times(`{}`, 1_990)},
+		"as many bad ports as may be": {
+			"CONTAINERS": "," + times(`{"name":"c%d","image":" ","ports":[`+times(`{"containerPort":"x"}`, 1_000)+`]}`, 23),
+		},
+		"probes":                              {"CONTAINERS": "," + times(`{"livenessProbe":{},"readinessProbe":{},"startupProbe":{},"lifecycle":{"preStop":{"exec":{}}},"securityContext":{"capabilities":{}}}`, 1_990)},
+		"variables":                           {"CONTAINER": `,"env":[` + many(`{"name":"A"}`, size) + `]`},
+		"volumes and claims":                  {"POD": `,"volumes":[` + times(`{"name":"v%d"}`, 1_990) + `]`, "SPEC": `,"volumeClaimTemplates":[` + times(`{"metadata":{"name":"c%d"}}`, 1_990) + `]`},
+		"claims":                              {"SPEC": `,"volumeClaimTemplates":[` + many(`{}`, size) + `]`},
+		"claims that grow":                    {"SPEC": `,"volumeClaimUpdateStrategy":{"type":"OnPodRollingUpdate"},"volumeClaimTemplates":[` + times(`{"metadata":{"name":"c%d"},"spec":{"storageClassName":"s%d","resources":{"requests":{"storage":"1Gi"}}}}`, 1_500) + `]`},
+		"unknown fields":                      {"POD": "," + many(`"f%d":0`, size)},
+		"as many unknown fields as may be":    {"POD": "," + times(`"f%d":{"a":0}`, 9_990)},
+		"one field, again and again":          {"POD": "," + many(`"hostNetwork":true`, size)},
+		"unknown fields of the spec":          {"SPEC": "," + many(`"f%d":0`, size)},
+		"labels":                              {"LABELS": "," + many(`"l%d":"!"`, size)},
+		"as many bad labels as may be":        {"LABELS": "," + times(`"!%d":"!"`, 9_990)},
+		"a long label":                        {"LABELS": `,"l":"` + strings.Repeat("x", size) + `"`},
+		"labels of the object":                {"METADATA": `,"labels":{` + many(`"l%d":"!"`, size) + `}`},
+		"as many labels of the object":        {"METADATA": `,"labels":{` + times(`"!%d":"!"`, 9_990) + `}`},
+		"annotations":                         {"METADATA": `,"annotations":{` + many(`"a%d":""`, size) + `}`},
+		"a long annotation":                   {"METADATA": `,"annotations":{"a":"` + strings.Repeat("x", size) + `"}`},
+		"metadata of other types":             {"METADATA": `,"ownerReferences":[` + many(`1`, size) + `]`},
+		"fields of metadata":                  {"METADATA": "," + many(`"f%d":0`, size)},
+		"kept fields of another version":      {"METADATA": `,"annotations":{"operator.kruise.io/conversion-data":"{\"apiVersion\":\"apps.kruise.io/v1alpha1\",\"fields\":{\"updateStrategy\":{\"scatterStrategy\":[` + many(`{}`, size) + `]}}}"}`},
+		"values of a selector":                {"SELECTOR": `,"matchExpressions":[{"key":"app","operator":"In","values":[` + many(`"!"`, size) + `]}]`},
+		"as many values of a selector":        {"SELECTOR": `,"matchExpressions":[` + times(`{"key":"app","operator":"In","values":[`+times(`"!%d"`, 9_900)+`]}`, 4) + `]`},
+		"expressions of a selector":           {"SELECTOR": `,"matchExpressions":[` + many(`{}`, size) + `]`},
+		"as many expressions of a selector":   {"SELECTOR": `,"matchExpressions":[` + times(`{"key":"a%d","operator":"Exists"}`, 1_990) + `]`},
+		"pods to delete that are numbers":     {"SPEC": `,"scaleStrategy":{"podsToDelete":[` + many(`1`, size) + `]}`},
+		"pods to delete of one letter":        {"SPEC": `,"scaleStrategy":{"podsToDelete":[` + many(`"a"`, size) + `]}`},
+		"as many pods to delete as may be":    {"SPEC": `,"scaleStrategy":{"podsToDelete":[` + times(`"p%d"`, 9_990) + `]}`},
+		"as many equal pods to delete":        {"SPEC": `,"scaleStrategy":{"podsToDelete":[` + times(`"a"`, 9_990) + `]}`},
+		"fields of the scale strategy":        {"SPEC": `,"scaleStrategy":{` + many(`"f%d":0`, size) + `}`},
+		"fields of the update strategy":       {"SPEC": `,"updateStrategy":{` + many(`"f%d":0`, size) + `}`},
+		"a long type":                         {"SPEC": `,"updateStrategy":{"type":"` + strings.Repeat("x", size) + `"}`},
+		"a strategy that is a text":           {"SPEC": `,"updateStrategy":"` + strings.Repeat("x", size) + `"`},
+		"a long number":                       {"SPEC": `,"replicas":` + strings.Repeat("9", size)},
+		"a text for a number":                 {"SPEC": `,"replicas":"` + strings.Repeat("x", size) + `"`},
+		"a list for a number":                 {"SPEC": `,"replicas":[` + many(`1`, size) + `]`},
+		"scattering":                          strategy(`"scatterStrategy":[` + many(`{}`, size/3) + `]`),
+		"as many terms of scattering":         strategy(`"scatterStrategy":[` + times(`{"key":"k","value":"v%d"}`, 1_990) + `]`),
+		"priorities":                          strategy(`"priorityStrategy":{"weightPriority":[` + many(`{}`, size/3) + `]}`),
+		"as many priorities":                  strategy(`"priorityStrategy":{"weightPriority":[` + times(`{"weight":-1,"matchSelector":{"matchLabels":{"!":"!"}}}`, 1_990) + `]}`),
+		"a percentage without end":            strategy(`"maxUnavailable":"` + strings.Repeat("9", size/3) + `%"`),
+		"lists in lists":                      {"POD": `,"x":` + strings.Repeat("[", size)},
+		"lists in lists that end":             {"POD": `,"x":` + strings.Repeat("[", size/2) + strings.Repeat("]", size/2)},
+		"lists in lists, as deep as may be":   {"POD": `,"x":[` + times(strings.Repeat("[", 150)+strings.Repeat("]", 150), 300) + `]`},
+		"a template that is a list":           {"POD": `}}` + `,"template":[` + many(`0`, size) + `],"x":{"y":{`},
+		"in place only":                       {"SPEC": `,"updateStrategy":{"rollingUpdate":{"podUpdatePolicy":"InPlaceOnly"}}`, "CONTAINERS": "," + times(`{"name":"c%d","image":"i"}`, 1_990)},
+		"quotation marks":                     {"METADATA": `,"annotations":{"a":"` + strings.Repeat(`\"`, size/2) + `"}`},
+		"a quotation mark that is not closed": {"METADATA": `,"annotations":{"a":"` + strings.Repeat(`x`, size)},
+	}
+}
+
+// cost runs a function and returns what it took.
+func cost(run func()) (memory uint64, spent time.Duration) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := threadTime()
+	run()
+	spent = threadTime() - began
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, spent
+}
+
+// answer has one handler answer a request about an object. stored is the object before an update; empty for a creation.
+func answer(t testing.TB, at string, handler http.Handler, kind, version, object, stored string) (allowed bool) {
+	if admits, ok := handler.(*ctrladmission.Webhook); ok {
+		req := ctrladmission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			UID: "u1", Operation: admissionv1.Create, Name: "web", Namespace: "default",
+			Kind:        metav1.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind},
+			RequestKind: &metav1.GroupVersionKind{Group: "apps.kruise.io", Version: version, Kind: kind},
+			Object:      kruntime.RawExtension{Raw: []byte(object)},
+		}}
+		if stored != "" {
+			req.Operation, req.OldObject.Raw = admissionv1.Update, []byte(stored)
+		}
+		response := admits.Handle(t.Context(), req)
+		if response.Result != nil && (len(response.Result.Message) > 2*hostileSize || response.Result.Details != nil && len(response.Result.Details.Causes) > 50) {
+			t.Errorf("%s answers with %d bytes", at, len(response.Result.Message))
+		}
+		return response.Allowed
+	}
+	target := "v1beta1"
+	if version == target {
+		target = "v1alpha1"
+	}
+	body := `{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"u1","desiredAPIVersion":"apps.kruise.io/` + target + `","objects":[` + object + `]}}`
+	recorder := httptest.NewRecorder()
+	recorder.Body = nil // what is written is not ours
+	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, at, bytes.NewReader([]byte(body))))
+	return true
+}
+
+// TestASmallRequestOccupiesTheOperatorForMinutes sends what a client with create rights in one namespace can send.
+func TestASmallRequestOccupiesTheOperatorForMinutes(t *testing.T) {
+	s, c := serve()
+	for name, put := range hostile() {
+		for _, kind := range []string{"CloneSet", "StatefulSet"} {
+			stored := fill(kind, "v1beta1", nil)
+			for _, request := range []struct{ verb, version, stored string }{{"create", "v1beta1", ""}, {"update", "v1alpha1", stored}} {
+				object := fill(kind, request.version, put)
+				// Of bodies that are refused for their size alone, one way each is enough.
+				if large := len(object) > hostileSize/2; large && (len(name)%2 == 0) != (request.verb == "create") {
+					continue
+				}
+				for at, handler := range s.handlers {
+					if !strings.HasSuffix(at, strings.ToLower(kind)) && (at != "/convert" || kind != "CloneSet") {
+						continue
+					}
+					c.asked = 0
+					memory, spent := cost(func() { answer(t, at, handler, kind, request.version, object, request.stored) })
+					if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+						t.Errorf("%s, %s a %s through %s with %s (%d bytes): %d MiB, %v, %d questions to the API server",
+							path.Base(at), request.verb, kind, request.version, name, len(object), memory>>20, spent.Round(time.Millisecond), c.asked)
+					}
+				}
+			}
+		}
+	}
+}
+
+// FuzzHandlers gives every handler objects that nobody thought of. None may panic, or cost more than the bounds.
+func FuzzHandlers(f *testing.F) {
+	s, c := serve()
+	for name, put := range hostile() {
+		if len(fill("CloneSet", "v1beta1", put)) < 1<<16 {
+			f.Add(strings.Contains(name, "many"), put["METADATA"], put["CONTAINERS"]+put["POD"], put["SPEC"])
+		}
+	}
+	f.Add(true, `,"labels":{"a":1}`, `,{"name":7,"resources":{"limits":{"cpu":"lots"}}}`, `,"replicas":"3","updateStrategy":{"type":5,"partition":3.5}`)
+	f.Add(false, `,"annotations":{"operator.kruise.io/conversion-data":"{}"}`, `]`, `,"scaleStrategy":[],"updateStrategy":{"rollingUpdate":[]}`)
+	f.Add(true, `,"annotations":{"operator.kruise.io/conversion-data":"{\"apiVersion\":\"apps.kruise.io/v1alpha1\",\"fields\":{},\"shown\":{}}"}`, ``,
+		`,"scaleStrategy":{"podsToDelete":["a"]},"updateStrategy":{"type":"OnDelete","rollingUpdate":{"partition":"50%"},"inPlaceUpdateStrategy":null}`)
+	f.Fuzz(func(t *testing.T, update bool, metadata, containers, spec string) {
+		put := map[string]string{"METADATA": metadata, "CONTAINERS": containers, "SPEC": spec}
+		for _, kind := range []string{"CloneSet", "StatefulSet"} {
+			version, stored := "v1beta1", ""
+			if update {
+				version, stored = "v1alpha1", fill(kind, "v1beta1", nil)
+			}
+			object := fill(kind, version, put)
+			for at, handler := range s.handlers {
+				if !strings.HasSuffix(at, strings.ToLower(kind)) && (at != "/convert" || kind != "CloneSet") {
+					continue
+				}
+				c.asked = 0
+				memory, spent := cost(func() { answer(t, at, handler, kind, version, object, stored) })
+				if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+					t.Errorf("%s: %d MiB, %v, %d questions to the API server", path.Base(at), memory>>20, spent, c.asked)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rules holds the pure rules that admission of several kinds shares: about replicas, selectors, pod templates, names and the
+// order of updates. They take the parts of a spec that they are about, and return errors with the paths they were given.
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+)
+
+// Workload holds the rules for what every workload of pods has: replicas, a selector, a pod template. path is that of the spec, kind the
+// workload's, for messages.
+func Workload(kind string, replicas *int32, selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if replicas != nil && *replicas < 0 {
+		errs = append(errs, field.Invalid(path.Child("replicas"), *replicas, "must be 0 or more"))
+	}
+	errs = append(errs, matching(selector, template, path)...)
+	return append(errs, podTemplate(kind, template, path.Child("template"))...)
+}
+
+// matching requires a selector that matches the labels of the template, and not every pod. path is that of the spec.
+func matching(labelSelector *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	if labelSelector == nil {
+		return field.ErrorList{field.Required(path.Child("selector"), "a selector that matches the labels of the template")}
+	}
+	path, templateLabels := path.Child("selector"), path.Child("template", "metadata", "labels")
+	if len(labelSelector.MatchLabels)+len(labelSelector.MatchExpressions) == 0 {
+		return field.ErrorList{field.Invalid(path, "{}", "must not be empty: it would match every pod")}
+	}
+	if errs := labelSelectorFaults(labelSelector, path); len(errs) > 0 {
+		return errs
+	}
+	selector, err := metav1.LabelSelectorAsSelector(labelSelector)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, metav1.FormatLabelSelector(labelSelector), err.Error())}
+	}
+	if !selector.Matches(labels.Set(template.Labels)) {
+		return field.ErrorList{field.Invalid(templateLabels, template.Labels,
+			fmt.Sprintf("must match spec.selector, which is %s", selector))}
+	}
+	return nil
+}
+
+// maxKeys is how many labels, annotations or terms of a selector are looked at. To name the faults of more would cost more than anybody
+// reads.
+const maxKeys = 1000
+
+// ObjectKeys requires that the labels and annotations of an object can be counted by people.
+func ObjectKeys(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(object.Labels) > maxKeys {
+		errs = append(errs, field.TooMany(path.Child("labels"), -1, maxKeys))
+	}
+	if len(object.Annotations) > maxKeys {
+		errs = append(errs, field.TooMany(path.Child("annotations"), -1, maxKeys))
+	}
+	return errs
+}
+
+// labelSelectorFaults are the faults of a selector.
+func labelSelectorFaults(selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	terms := len(selector.MatchLabels)
+	for i := range selector.MatchExpressions {
+		terms += 1 + len(selector.MatchExpressions[i].Values)
+	}
+	if terms > maxKeys {
+		return field.ErrorList{field.TooMany(path, -1, maxKeys)}
+	}
+	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path)
+}
+
+// podTemplate holds the few rules that stop a workload for good. Everything else about the template is for the API server to say.
+func podTemplate(kind string, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	errs := ObjectKeys(&template.ObjectMeta, path.Child("metadata"))
+	if len(errs) == 0 {
+		errs = metav1validation.ValidateLabels(template.Labels, path.Child("metadata", "labels"))
+		errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("metadata", "annotations"))...)
+	}
+	for _, label := range podtemplate.Reserved() {
+		if _, found := template.Labels[label]; found {
+			errs = append(errs, field.Forbidden(path.Child("metadata", "labels").Key(label), "is for single pods, and means nothing in a template"))
+		}
+	}
+	if p := template.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyAlways {
+		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
+	}
+	if template.Spec.ActiveDeadlineSeconds != nil {
+		errs = append(errs, field.Forbidden(path.Child("spec", "activeDeadlineSeconds"), fmt.Sprintf("the pods of a %s have no deadline", kind)))
+	}
+	return errs
+}
+
+// ReservedLabels warns of labels in a stored template that pods do not get.
+func ReservedLabels(template *corev1.PodTemplateSpec) []string {
+	var warnings []string
+	for _, label := range podtemplate.Reserved() {
+		if _, found := template.Labels[label]; found {
+			warnings = append(warnings, fmt.Sprintf("%s: is for single pods, and not given to pods from the template",
+				field.NewPath("spec", "template", "metadata", "labels").Key(label)))
+		}
+	}
+	return warnings
+}
+
+// InPlaceOnly refuses a template that pods could not reach by editing the images of their containers. What the API
+// server fills in on its own is no difference.
+func InPlaceOnly(template, old *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	is, was := podtemplate.Defaulted(template), podtemplate.Defaulted(old)
+	if len(is.Spec.Containers) == len(was.Spec.Containers) {
+		for i := range is.Spec.Containers {
+			was.Spec.Containers[i].Image = is.Spec.Containers[i].Image
+		}
+	}
+	if equality.Semantic.DeepEqual(is.Spec, was.Spec) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
+		"while podUpdatePolicy is InPlaceOnly, only containers[*].image may change; this update also changes %s",
+		Differences(was.Spec, is.Spec)))}
+}
+
+// Priority holds the rules for the order of an update: one list, no term that says nothing.
+func Priority(p *shared.UpdatePriorityStrategy, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(p.OrderPriority) > 0 && len(p.WeightPriority) > 0 {
+		errs = append(errs, field.Forbidden(path, "only one of orderPriority and weightPriority may be set"))
+	}
+	for i, term := range p.OrderPriority {
+		if term.OrderedKey == "" {
+			errs = append(errs, field.Required(path.Child("orderPriority").Index(i).Child("orderedKey"), "the key of a pod label"))
+		}
+	}
+	for i, term := range p.WeightPriority {
+		path := path.Child("weightPriority").Index(i)
+		if term.Weight < 0 || term.Weight > 100 {
+			errs = append(errs, field.Invalid(path.Child("weight"), term.Weight, "must be from 0 to 100"))
+		}
+		selector := &term.MatchSelector
+		if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+			errs = append(errs, field.Required(path.Child("matchSelector"), "an empty selector would match every pod"))
+		}
+		errs = append(errs, labelSelectorFaults(selector, path.Child("matchSelector"))...)
+	}
+	return errs
+}
+
+// SelectorFixed refuses to change a selector. path is that of the spec.
+func SelectorFixed(selector, old *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	if equality.Semantic.DeepEqual(selector, old) {
+		return nil
+	}
+	return field.ErrorList{Fixed(path.Child("selector"), metav1.FormatLabelSelector(old))}
+}
+
+// Fixed refuses the change of a field. was is its value.
+func Fixed(path *field.Path, was string) *field.Error {
+	return field.Forbidden(path, fmt.Sprintf("cannot be changed once the set exists; it is %s", was))
+}
+
+// OneOf requires one of the allowed values. The empty value is allowed where it is listed, and never named in the message.
+func OneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	allowed = slices.DeleteFunc(allowed, func(v T) bool { return v == "" })
+	slices.SortFunc(allowed, cmp.Compare[T])
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
+}
+
+// Plain is the value as the user wrote it: messages show 3 or "3%", not the parts of our type.
+func Plain(v intstr.IntOrString) any {
+	if v.Type == intstr.Int {
+		return v.IntVal
+	}
+	return v.StrVal
+}
+
+// OrDefault gives a field that was left out its default.
+func OrDefault[T any](value **T, def T) {
+	if *value == nil {
+		*value = &def
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhookserving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+const (
+	// checkEvery is how often everything is looked at without an event: when a certificate is to be renewed, there is none.
+	checkEvery = time.Hour
+	// firstRetry and lastRetry bound the time after which a failure is tried again.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// SetupWithManager watches, on every replica, the Secret that holds the authority, the Deployment that says to which version that Secret
+// should belong, and everything that leads to the operator. It also answers about CRDs that are being written.
+//
+// Each is watched alone, by its name, and its metadata only. So the rights can name the objects, no Secret is ever kept in memory, and
+// the CRDs of others cost nothing. Whatever happens, everything is compared; that is a handful of reads.
+func (s *Serving) SetupWithManager(mgr ctrl.Manager) error {
+	client, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("watching what leads to the operator: %w", err)
+	}
+	keeper, err := controller.New("webhook-trust", mgr, controller.Options{
+		Reconciler:         s,
+		NeedLeaderElection: ptr.To(false),
+		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	})
+	if err != nil {
+		return fmt.Errorf("watching what leads to the operator: %w", err)
+	}
+	watch := func(resource schema.GroupVersionResource, namespace, name string) error {
+		return keeper.Watch(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			return informOf(ctx, client, resource, namespace, name, func() { queue.Add(reconcile.Request{NamespacedName: s.name(ServiceName)}) })
+		}))
+	}
+	mgr.GetWebhookServer().Register(definitionPath, &admission.Webhook{Handler: &definitions{serving: s}})
+	secret := s.secret()
+	if err := watch(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name); err != nil {
+		return fmt.Errorf("watching Secret %s: %w", secret, err)
+	}
+	if s.own == nil {
+		if err := watch(appsv1.SchemeGroupVersion.WithResource("deployments"), s.options.Endpoint.Namespace, deployment); err != nil {
+			return fmt.Errorf("watching Deployment %s: %w", deployment, err)
+		}
+	}
+	for _, t := range targets() {
+		if err := watch(t.resource, "", t.name); err != nil {
+			return fmt.Errorf("watching %s %s: %w", t.kind, t.name, err)
+		}
+	}
+	return nil
+}
+
+// informOf calls changed whenever the object comes, changes or goes, until the context ends.
+func informOf(ctx context.Context, client metadata.Interface, resource schema.GroupVersionResource, namespace, name string, changed func()) error {
+	only := func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(client, resource, namespace, 0, cache.Indexers{}, only).Informer()
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { changed() },
+		UpdateFunc: func(any, any) { changed() },
+		DeleteFunc: func(any) { changed() },
+	})
+	if err != nil {
+		return fmt.Errorf("watching %s %s: %w", resource.Resource, name, err)
+	}
+	go informer.RunWithContext(ctx)
+	return nil
+}
+
+// Reconcile compares everything with what it should be, and repairs it.
+func (s *Serving) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	bundle, err := s.find(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err = s.publish(ctx, bundle.CA); err == nil { // trusted first, then served
+		err = s.refresh(ctx, bundle)
+	}
+	return reconcile.Result{RequeueAfter: checkEvery}, errors.Join(err, s.keep(ctx))
+}

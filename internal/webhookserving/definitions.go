@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhookserving
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// definitionPath is where the API server asks about updates of converted CRDs, where config/manifests has it ask.
+const definitionPath = "/mutate-apiextensions-k8s-io-v1-customresourcedefinition"
+
+// definitions puts the conversion of a CRD right while the CRD is being written.
+//
+// The Operator Lifecycle Manager begins an upgrade by writing the next bundle's CRDs over those in the cluster, without an authority in
+// their conversion. Put right afterwards, as Reconcile does it, conversion fails for as long as a watch event, two reads and a write
+// take. Put right in flight, the conversion never changes.
+//
+// Nothing depends on it: what it cannot answer passes as it is, as it would when no replica answers, and Reconcile follows.
+type definitions struct {
+	serving *Serving
+}
+
+// Handle answers with the CRD as it should be stored.
+func (d *definitions) Handle(ctx context.Context, req admission.Request) admission.Response {
+	passed := admission.Allowed("")
+	authorities := d.serving.authorities()
+	if _, ours := targetOf("CustomResourceDefinition", req.Name); len(authorities) == 0 || !ours {
+		return passed
+	}
+	crd := &unstructured.Unstructured{}
+	if err := crd.UnmarshalJSON(req.Object.Raw); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Letting a CRD pass that cannot be decoded", "name", req.Name)
+		return passed
+	}
+	right, err := rightConversion(d.serving, crd, authorities)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Letting a CRD pass whose conversion cannot be decoded", "name", req.Name)
+	}
+	if err != nil || right == nil {
+		return passed
+	}
+	content, err := right.MarshalJSON()
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Letting a CRD pass that cannot be encoded", "name", req.Name)
+		return passed
+	}
+	ctrl.LoggerFrom(ctx).Info("Pointed the API server to the operator in flight", "in", "CustomResourceDefinition", "name", req.Name)
+	return admission.PatchResponseFromRaw(req.Object.Raw, content)
+}

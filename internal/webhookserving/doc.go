@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhookserving keeps the API server able to call the operator, for admission and for conversion.
+//
+//   - The certificate (certificate.go, secret.go, owncertificate.go, mounted.go). Mounted, as the Operator Lifecycle Manager and cert-manager do it,
+//     it is read from files, and its authority from the Secret behind them, whose content is never written. Otherwise it is made, renewed
+//     and shared by all replicas in a Secret of our own.
+//   - Publishing (endpoint.go, clientconfig.go, publish.go, entries.go). One writer keeps the webhook configurations and the conversion of
+//     our CRDs pointing to the operator and trusting its certificate. A URL instead of the Service is for a process outside of the cluster.
+//   - Keeping it so (controller.go, definitions.go, secretowner.go): by watching what leads to the operator, by admission of the CRDs that
+//     are converted, and by owning the Secret of a mounted certificate beyond the version it was made for.
+//   - Serving (server.go): one socket for the life of the process, while managers are replaced.
+//
+// Every replica does this, leader or not. A conversion that is wrong makes objects unreadable, for the leader's own watches too, and an
+// upgrade under the Operator Lifecycle Manager breaks all of them at once, just when the leader changes; waiting for a lease would add
+// its whole duration. Replicas agree on what is right and write under optimistic locking, so the second one finds nothing to do. Only
+// which entries there are is the leader's to say (KeepEntries).
+//
+// Three things are left alone: a webhook or a conversion that calls something else than the operator's endpoint (a URL where the operator
+// is called by its Service, for one); a CRD whose conversion strategy is None, which is how an uninstall begins; and what does not exist.
+package webhookserving

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+)
+
+// A new kind has to fit into the budgets, and the budgets into the time that a contributor waits for `make test`. Two packages of the
+// integration suite run at once, so its tests take half as long on the clock.
+func TestBudgetsFitIntoTwentyMinutes(t *testing.T) {
+	lanes := make([]time.Duration, 2)
+	for _, s := range allSuites() {
+		if s.onDemand {
+			continue
+		}
+		if s.budget <= 0 || s.budget > s.timeout {
+			t.Errorf("suite %s has a budget of %s and a timeout of %s", s.name, s.budget, s.timeout)
+		}
+		onClock := s.budget
+		if slices.Contains(s.args, "-p=2") {
+			onClock /= 2
+		}
+		free := slices.Index(lanes, slices.Min(lanes))
+		lanes[free] += onClock
+	}
+	if longest := slices.Max(lanes); longest > 20*time.Minute {
+		t.Errorf("suites that need all of their budget take %s", longest)
+	}
+}
+
+func TestQueueStartsWhatIsReady(t *testing.T) {
+	q := newQueue([]suite{
+		{name: "pods", programs: []binaries.Name{binaries.Etcd, binaries.Kubelet}},
+		{name: "unit"},
+		{name: "server", programs: []binaries.Name{binaries.Etcd}},
+	})
+	var order []int
+	take := func() {
+		t.Helper()
+		i, found := q.next()
+		if !found {
+			t.Fatal("no suite is left")
+		}
+		order = append(order, i)
+	}
+	take()
+	q.ready(binaries.Etcd)
+	take()
+	q.allReady()
+	take()
+	if diff := cmp.Diff([]int{1, 2, 0}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	if i, found := q.next(); found {
+		t.Errorf("suite %d is handed out twice", i)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	results := []result{
+		{suite: suite{name: "quick", budget: time.Minute}, passed: 7, skipped: 1, testing: 30 * time.Second},
+		{suite: suite{name: "slow", budget: time.Minute}, passed: 3, testing: 90 * time.Second},
+		{suite: suite{name: "unbuilt", budget: time.Minute}, err: errors.New("it does not compile")},
+	}
+	var out bytes.Buffer
+	err := summarize(&out, results, []string{"the rest: make rest"})
+	if err == nil || !strings.Contains(err.Error(), "unbuilt: it does not compile") {
+		t.Errorf("the error is %v", err)
+	}
+	text := out.String()
+	for _, want := range []string{"OVER BUDGET: the tests of slow took 90 s of 60 s", "not run:\n  the rest: make rest"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "tests of quick") {
+		t.Errorf("a suite within its budget is reported:\n%s", text)
+	}
+	if want := "\n10 passed, 1 failed, 1 skipped\n"; !strings.HasSuffix(text, want) {
+		t.Errorf("the last line is not %q:\n%s", want, text)
+	}
+}
+
+func TestWhatIsNotRunIsNamed(t *testing.T) {
+	all := allSuites()
+	chosen, err := choose(allSuites(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(unchosen(all, chosen), "\n")
+	for _, want := range []string{"olm-node", "scorecard", "explore-full", "bench"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not named:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "SUITES=unit") {
+		t.Errorf("a suite that runs is named:\n%s", text)
+	}
+}
+
+func TestLinesOfSuitesStayWhole(t *testing.T) {
+	var out bytes.Buffer
+	shared := &lines{to: &out}
+	one, two := shared.prefixed("one"), shared.prefixed("two")
+	for _, write := range []func() (int, error){
+		func() (int, error) { return fmt.Fprint(one, "first half, ") },
+		func() (int, error) { return fmt.Fprint(two, "whole\n") },
+		func() (int, error) { return fmt.Fprint(one, "second half\nnext\n") },
+	} {
+		if _, err := write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "two          whole\none          first half, second half\none          next\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+func TestSkippedTestsGiveTheirReason(t *testing.T) {
+	lines := []string{"=== RUN   TestNode\n", "    node_test.go:12: skipped, no containerd\n", "--- SKIP: TestNode (0.00s)\n"}
+	if got, want := reason(lines), "skipped, no containerd"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+)
+
+// suite is a part of the tests that is run, timed and reported as one.
+type suite struct {
+	name  string
+	about string
+	// packages are folders relative to the top of the repository, as patterns of the go command.
+	packages []string
+	// args go to `go test` before the packages.
+	args []string
+	// timeout is for the whole suite; `go test` ends it with a stack dump.
+	timeout time.Duration
+	// budget is how long the tests of all packages together may take on two cores, compiling left out. A suite that takes longer is
+	// reported, and somebody has to make it faster: with twenty kinds, each minute here is a minute of every change.
+	budget time.Duration
+	// programs are what its clusters consist of; the suite starts when they are built.
+	programs []binaries.Name
+	// onDemand suites run only when they are named.
+	onDemand bool
+}
+
+// allSuites are in the order in which they start. The longest are first, so that none is left to run alone at the end; those that need
+// no cluster are first of all, since the programs of the clusters may have to be built meanwhile.
+func allSuites() []suite {
+	// The packages of a suite that starts clusters run one after the other: two suites share the machine already.
+	serial := []string{"-p=1", "-count=1"}
+	return []suite{
+		{
+			name: "unit", about: "tables and stories, no cluster",
+			packages: []string{"api/...", "config/...", "controllers/...", "internal/...", ".", "tests/cmd/...", "tests/manifests", "tests/framework/repository"},
+			args:     []string{"-skip=^TestExplore"}, timeout: 10 * time.Minute, budget: 2 * time.Minute,
+		},
+		{
+			name: "e2e", about: "flows, on a real control plane with simulated nodes",
+			packages: []string{"tests/e2e/..."},
+			// Flows mostly wait, so more of them run at once than there are cores.
+			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 30 * time.Minute, budget: 9 * time.Minute,
+			programs: controlPlane(),
+		},
+		{
+			name: "exploration", about: "every reachable state of small sets",
+			packages: []string{"controllers/..."},
+			args:     []string{"-count=1", "-run=^TestExplore", "-v"}, timeout: 15 * time.Minute, budget: 3 * time.Minute,
+		},
+		{
+			name: "integration", about: "wiring, against a real API server",
+			packages: []string{"tests/integration/..."},
+			// Its packages mostly wait for deadlines and faults to pass, so two run at once.
+			args: []string{"-p=2", "-count=1"}, timeout: 20 * time.Minute, budget: 12 * time.Minute,
+			programs: controlPlane(),
+		},
+		{
+			name: "node", about: "what only a kubelet and a container runtime show",
+			packages: []string{"tests/node", "tests/node/incluster"},
+			args:     serial, timeout: 20 * time.Minute, budget: 5 * time.Minute,
+			programs: append(controlPlane(), binaries.Kubelet),
+		},
+		{
+			name: "framework", about: "the local cluster and the simulated nodes themselves",
+			packages: []string{"tests/framework/..."},
+			args:     serial, timeout: 20 * time.Minute, budget: 5 * time.Minute,
+			programs: append(controlPlane(), binaries.Kubelet, binaries.OPM, binaries.OperatorSDK),
+		},
+		{
+			name: "olm", about: "install, upgrade and removal through the Operator Lifecycle Manager, without nodes",
+			packages: []string{"tests/olm/..."},
+			args:     serial, timeout: 15 * time.Minute, budget: 2 * time.Minute,
+			programs: append(controlPlane(), binaries.OLM, binaries.OLMCatalog, binaries.OPM, binaries.OperatorSDK),
+		},
+		{
+			name: "olm-node", about: "the operator's pods under the Operator Lifecycle Manager, on a real node",
+			packages: []string{"tests/node/olm"},
+			args:     append(serial[:len(serial):len(serial)], "-v"), timeout: 20 * time.Minute, budget: 10 * time.Minute, onDemand: true,
+			programs: append(controlPlane(), binaries.Kubelet, binaries.OLM, binaries.OLMCatalog, binaries.OPM, binaries.OperatorSDK),
+		},
+	}
+}
+
+func controlPlane() []binaries.Name {
+	return []binaries.Name{
+		binaries.Etcd, binaries.KubeAPIServer, binaries.KubeControllerManager, binaries.KubeScheduler, binaries.Kubectl,
+	}
+}
+
+// notSuites is what no suite runs, and how to run it.
+func notSuites() []string {
+	return []string{
+		"scorecard in pods: make scorecard",
+		"exploration of large sets: make explore-full",
+		"benchmark: make bench",
+	}
+}
+
+// programsOf are the programs that the suites need, in the order in which they need them.
+func programsOf(suites []suite) []binaries.Name {
+	var all []binaries.Name
+	for _, s := range suites {
+		for _, name := range s.programs {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var updateMessages = flag.Bool("update-messages", false, "write docs/operations/messages.md")
+
+const (
+	sourceTree   = "../../.."
+	messagesPage = "docs/operations/messages.md" // in it
+)
+
+// TestMessagesAreListed compares what users see, as the code has it, with its page. With -update-messages it writes the page.
+func TestMessagesAreListed(t *testing.T) {
+	t.Chdir(sourceTree)
+	page, err := os.ReadFile(messagesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(page)
+	for name, rows := range map[string][]string{
+		"conditions": constants(t, `Condition|^(CloneSet|StatefulSet)[A-Z]`, "api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"),
+		"reasons":    constants(t, `^Reason`, "api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"),
+		"operator":   constants(t, `^Reason`, "api/operator/v1alpha1/kruise_types.go"),
+		"keys":       constants(t, `^(Label|Annotation|Gate)`, "api/apps/shared/names.go"),
+		"notes":      constants(t, `^Reason`, "internal/engine/podset/pass.go", "internal/engine/inplace/inplace.go"),
+		"sentences":  sentences(t),
+	} {
+		want = replaceSection(t, want, name, strings.Join(rows, "\n"))
+	}
+	if *updateMessages {
+		if err := os.WriteFile(messagesPage, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, string(page)); diff != "" {
+		t.Errorf("%s is not what the code says (-code +page); write it with cd tests && go test ./cmd/verify -run TestMessages -update-messages:\n%s", messagesPage, diff)
+	}
+}
+
+// TestEventsAreListed: what an event means is written by hand; that each has a row, and each row an event, is checked.
+func TestEventsAreListed(t *testing.T) {
+	t.Chdir(sourceTree)
+	page, err := os.ReadFile(messagesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "## Events\n")
+	table, _, _ := strings.Cut(rest, "\n## ")
+	var listed []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z]+)`").FindAllStringSubmatch(table, -1) {
+		listed = append(listed, row[1])
+	}
+	slices.Sort(listed)
+	if diff := cmp.Diff(events(t), listed); diff != "" {
+		t.Errorf("reasons of events (-code +%s):\n%s", messagesPage, diff)
+	}
+}
+
+// replaceSection puts text between the two marks of a section.
+func replaceSection(t *testing.T, page, name, text string) string {
+	t.Helper()
+	begin, end := "<!-- "+name+": from the code -->\n", "\n<!-- end of "+name+" -->"
+	head, rest, found := strings.Cut(page, begin)
+	_, tail, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no section %s", messagesPage, name)
+	}
+	return head + begin + text + end + tail
+}
+
+// constants are table rows of the string constants in files whose names match: the value and what its comment says.
+func constants(t *testing.T, names string, files ...string) []string {
+	t.Helper()
+	match := regexp.MustCompile(names)
+	meaning := map[string]string{}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declaration := range file.Decls {
+			group, ok := declaration.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				continue
+			}
+			comment := ""
+			for _, spec := range group.Specs {
+				constant := spec.(*ast.ValueSpec)
+				if constant.Doc != nil {
+					comment = constant.Doc.Text()
+				}
+				if len(constant.Values) != 1 || !match.MatchString(constant.Names[0].Name) {
+					continue
+				}
+				if value, ok := literal(constant.Values[0]); ok {
+					meaning[value] = inWords(comment, constant.Names[0].Name)
+				}
+			}
+		}
+	}
+	var rows []string
+	for _, value := range slices.Sorted(maps.Keys(meaning)) {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s |", value, meaning[value]))
+	}
+	return rows
+}
+
+// inWords is a comment without the name of its constant at the beginning.
+func inWords(comment, name string) string {
+	text := strings.Join(strings.Fields(comment), " ")
+	text = strings.TrimPrefix(text, name)
+	text = strings.TrimPrefix(strings.TrimSpace(text), ":")
+	text = strings.TrimSuffix(strings.TrimSpace(text), ".")
+	for _, verb := range []string{"says that ", "is a note: ", "is "} {
+		text = strings.TrimPrefix(text, verb)
+	}
+	return strings.ReplaceAll(text, "|", "\\|")
+}
+
+// sentences are what notes, and with them conditions, say. What differs from case to case is shown as three dots.
+func sentences(t *testing.T) []string {
+	found := map[string]struct{}{}
+	add := func(e ast.Expr) {
+		text := regexp.MustCompile(`%[+#]?[sdqvt]`).ReplaceAllString(sentence(e), "...")
+		if strings.Contains(strings.Trim(text, ".: "), " ") {
+			found["| "+strings.ReplaceAll(text, "|", "\\|")+" |"] = struct{}{}
+		}
+	}
+	inspect(t, func(n ast.Node) {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			name, isNote := n.Type.(*ast.SelectorExpr)
+			if !isNote || name.Sel.Name != "Note" {
+				return
+			}
+			for _, element := range n.Elts {
+				if pair, ok := element.(*ast.KeyValueExpr); ok && fmt.Sprint(pair.Key) == "Message" {
+					add(pair.Value)
+				}
+			}
+		case *ast.AssignStmt:
+			if target, ok := n.Lhs[0].(*ast.SelectorExpr); ok && target.Sel.Name == "Message" {
+				add(n.Rhs[0])
+			}
+		case *ast.CallExpr:
+			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Wait" && len(n.Args) == 3 {
+				add(n.Args[2])
+			}
+			if slices.ContainsFunc(n.Args, isReason) { // a condition, with its message beside its reason
+				for _, argument := range n.Args {
+					add(argument)
+				}
+			}
+		}
+	})
+	return slices.Sorted(maps.Keys(found))
+}
+
+// isReason says whether an expression is one of the constants that are reasons.
+func isReason(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return strings.HasPrefix(e.Name, "Reason")
+	case *ast.SelectorExpr:
+		return strings.HasPrefix(e.Sel.Name, "Reason")
+	}
+	return false
+}
+
+// sentence is the text of an expression: a literal, a format or a sum of these.
+func sentence(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, _ := literal(e)
+		return text
+	case *ast.BinaryExpr:
+		return dots(sentence(e.X)) + dots(sentence(e.Y))
+	case *ast.CallExpr:
+		if called, ok := e.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Sprintf" {
+			text, _ := literal(e.Args[0])
+			return text
+		}
+	}
+	return ""
+}
+
+func dots(text string) string {
+	if text == "" {
+		return "..."
+	}
+	return text
+}
+
+// events are the reasons of all events.
+func events(t *testing.T) []string {
+	found := map[string]struct{}{}
+	reason := regexp.MustCompile(`^(Successful|Failed)[A-Z][A-Za-z]+$`)
+	inspect(t, func(n ast.Node) {
+		if l, ok := n.(*ast.BasicLit); ok {
+			if text, ok := literal(l); ok && reason.MatchString(text) {
+				found[text] = struct{}{}
+			}
+		}
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return
+		}
+		if called, ok := call.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Eventf" && len(call.Args) > 3 {
+			if text, ok := literal(call.Args[3]); ok {
+				found[text] = struct{}{}
+			}
+		}
+	})
+	return slices.Sorted(maps.Keys(found))
+}
+
+// inspect visits the code that plans, writes and reports.
+func inspect(t *testing.T, visit func(ast.Node)) {
+	t.Helper()
+	for _, root := range []string{"controllers", "internal/engine", "internal/kube"} {
+		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "podsettest") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if n != nil {
+					visit(n)
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func literal(e ast.Expr) (string, bool) {
+	l, ok := e.(*ast.BasicLit)
+	if !ok || l.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(l.Value)
+	return text, err == nil
+}

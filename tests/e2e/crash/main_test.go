@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package crash_test kills the operator at any moment and looks for traces.
+package crash_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
+)
+
+var env *environment.Environment // TestMain has no other way to hand something to the tests
+
+func TestMain(m *testing.M) {
+	environment.Main(m, environment.Options{
+		Nodes: &simnode.Options{},
+		Operator: operator.Options{LeaderElect: true, Args: []string{
+			"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=500ms",
+		}},
+	}, func(e *environment.Environment) { env = e })
+}
+
+// kills is how often the operator is killed in one rollout.
+const kills = 20
+
+// moved counts the pods that have the new image in their spec.
+func moved(pods []corev1.Pod) int {
+	n := 0
+	for i := range pods {
+		if pods[i].Spec.Containers[0].Image == scenario.V2 {
+			n++
+		}
+	}
+	return n
+}
+
+// killAt kills and restarts the operator each time that one more of the points is reached: numbers of pods that are moved. It returns for
+// how long the operator was away.
+func killAt(t *testing.T, n *environment.Namespace, random *rand.Rand, points []int, moved func(context.Context) (int, error)) (down time.Duration) {
+	t.Helper()
+	slices.Sort(points)
+	for _, point := range points {
+		n.EventuallyWithin(2*time.Minute, fmt.Sprintf("%d pods are moved", point), func(ctx context.Context) error {
+			are, err := moved(ctx)
+			if err == nil && are < point {
+				err = fmt.Errorf("%d are", are)
+			}
+			return err
+		})
+		// Somewhere within the few writes that one step of the rollout takes.
+		<-time.After(time.Duration(random.Intn(20)) * time.Millisecond)
+		killed := time.Now()
+		if err := env.Operator.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Operator.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		down += time.Since(killed)
+	}
+	return down
+}

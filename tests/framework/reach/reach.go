@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reach finds out whether the API server reaches the webhooks of an operator that runs outside of the cluster. A cluster may be
+// unable to call back to such a process, and then every write of our kinds fails.
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+)
+
+const (
+	// patience is how long the API server may take to notice a new webhook configuration and a server that has just begun to listen.
+	patience = 15 * time.Second
+	// interval is the time between two tries.
+	interval = 200 * time.Millisecond
+	// tryTimeout ends one try: an address that swallows packets holds the API server until the webhook's own timeout of ten seconds.
+	tryTimeout = 12 * time.Second
+)
+
+// Kinds are those that Check can ask about: the kinds with admission.
+func Kinds() []string {
+	var names []string
+	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
+		names = append(names, kind.Name)
+	}
+	return names
+}
+
+// Check returns nil when the webhook configurations call the URL and the API server gets an answer from there. It asks for the dry-run
+// creation of an object of one of the enabled kinds, in its oldest version: of a converted one if there is any, since the API server
+// converts such an object before it calls a webhook, so that one question proves both. When none has admission, it does nothing. The error
+// says what to do.
+func Check(ctx context.Context, c client.Client, url string, enabled ...string) error {
+	candidates := kinds.Where(func(k kinds.Kind) bool { return k.Admission && slices.Contains(enabled, k.Name) })
+	if len(candidates) == 0 {
+		return nil
+	}
+	kind := candidates[max(slices.IndexFunc(candidates, func(k kinds.Kind) bool { return k.Converted }), 0)]
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+		try, cancel := context.WithTimeout(ctx, tryTimeout)
+		defer cancel()
+		err := ask(try, c, url, kind)
+		// What a try says that was cut off by the end of patience explains nothing.
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		return err == nil, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("checking that the API server reaches the webhooks at %s: %w", url, ctx.Err())
+	case errors.Is(last, errElsewhere):
+		return fmt.Errorf("the API server does not ask this process at %s about a %s: the webhook configurations "+
+			"kruise-operator-mutating and kruise-operator-validating are missing or lead elsewhere; run `make install` with the same URL", url, kind.Name)
+	case isCallFailure(last):
+		return fmt.Errorf("the API server cannot reach the webhooks of this process at %s: %w; set WEBHOOK_URL to an address "+
+			"of this machine that the API server can call and run `make install` again, or run the operator in the cluster", url, last)
+	case meta.IsNoMatchError(last) || apierrors.IsNotFound(last):
+		return fmt.Errorf("the API server does not know our kinds; run `make install` first: %w", last)
+	default:
+		return fmt.Errorf("checking that the API server reaches the webhooks at %s: %w", url, last)
+	}
+}
+
+// errElsewhere says that the API server is configured to call another address, or none.
+var errElsewhere = errors.New("the webhook configurations lead elsewhere")
+
+// ask has the API server call the webhooks of a kind. An object that they refuse was answered, too.
+func ask(ctx context.Context, c client.Client, url string, kind kinds.Kind) error {
+	for _, name := range []string{"Mutating", "Validating"} {
+		configuration := &unstructured.Unstructured{}
+		configuration.SetAPIVersion("admissionregistration.k8s.io/v1")
+		configuration.SetKind(name + "WebhookConfiguration")
+		err := c.Get(ctx, client.ObjectKey{Name: "kruise-operator-" + strings.ToLower(name)}, configuration)
+		if apierrors.IsNotFound(err) {
+			return errElsewhere
+		}
+		if err != nil {
+			return err
+		}
+		if !calls(configuration, strings.TrimRight(url, "/")+"/", strings.ToLower(kind.Name)) {
+			return errElsewhere
+		}
+	}
+	err := c.Create(ctx, question(kind), client.DryRunAll)
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		return nil
+	}
+	return err
+}
+
+// calls says whether a configuration has an entry about a kind, and all of these begin with the URL.
+func calls(configuration *unstructured.Unstructured, url, kind string) bool {
+	found := false
+	entries, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
+	for _, entry := range entries {
+		webhook, _ := entry.(map[string]any)
+		to, _, _ := unstructured.NestedString(webhook, "clientConfig", "url")
+		if !strings.HasSuffix(to, "-"+kind) {
+			continue
+		}
+		if !strings.HasPrefix(to, url) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// isCallFailure tells a webhook that could not be called, for admission or conversion, from all other failures. The API server has no
+// reason of its own for it.
+func isCallFailure(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	message := status.Status().Message
+	return strings.Contains(message, "failed calling webhook") || strings.Contains(message, "conversion webhook for")
+}
+
+// question is an object with nothing in its spec. Webhooks are called before the schema refuses it.
+func question(kind kinds.Kind) client.Object {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	object.SetGroupVersionKind(kind.GroupKind().WithVersion(kind.Versions[0]))
+	object.SetGenerateName("kruise-operator-reach-probe-")
+	if kind.Scope == kinds.Namespaced {
+		object.SetNamespace(metav1.NamespaceDefault)
+	}
+	return object
+}

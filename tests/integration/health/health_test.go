@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package health has other tools judge the statuses that the operator writes: kstatus with its own library, and Argo CD with its own
+// checks and with those that we ship for it.
+package health
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	lua "github.com/yuin/gopher-lua"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"sigs.k8s.io/yaml"
+)
+
+// argoCD is the version whose checks are looked at.
+const argoCD = "github.com/argoproj/argo-cd/v3@v3.1.0"
+
+// Parts of statuses as the operator writes them.
+const (
+	atRest = `observedGeneration: 3, replicas: 4, updatedReplicas: 4, readyReplicas: 4, availableReplicas: 4, updatedReadyReplicas: 4, updatedAvailableReplicas: 4, expectedUpdatedReplicas: 4,
+    conditions: [{type: Available, status: "True", message: enough}, {type: Reconciling, status: "False", reason: Complete}, {type: Stalled, status: "False", reason: NotStalled}]`
+	atPartition = `observedGeneration: 3, replicas: 4, updatedReplicas: 2, readyReplicas: 4, availableReplicas: 4, updatedReadyReplicas: 2, updatedAvailableReplicas: 2, expectedUpdatedReplicas: 2,
+    conditions: [{type: Available, status: "True", message: enough}, {type: Reconciling, status: "False", reason: PartitionReached}, {type: Stalled, status: "False", reason: NotStalled}]`
+	underWay = `observedGeneration: 3, replicas: 4, updatedReplicas: 1, readyReplicas: 4, availableReplicas: 4, updatedReadyReplicas: 1, updatedAvailableReplicas: 1, expectedUpdatedReplicas: 4,
+    conditions: [{type: Available, status: "True", message: enough}, {type: Reconciling, status: "True", reason: RollingOut, message: 3 pods wait}, {type: Stalled, status: "False", reason: NotStalled}]`
+	stalled = `observedGeneration: 3, replicas: 4, updatedReplicas: 0, readyReplicas: 4, availableReplicas: 4, updatedReadyReplicas: 0, updatedAvailableReplicas: 0, expectedUpdatedReplicas: 4,
+    conditions: [{type: Available, status: "True", message: enough}, {type: Reconciling, status: "False", reason: InvalidTemplate}, {type: Stalled, status: "True", reason: InvalidTemplate, message: the template}]`
+)
+
+func TestOtherToolsUnderstandTheStatus(t *testing.T) {
+	const cloneSet, statefulSet = "CloneSet", "StatefulSet"
+	cases := map[string]struct {
+		kind, version, strategy, status string
+		generation                      string // 3 when empty
+		kstatus                         kstatus.Status
+		argo                            string
+		// theirs is what Argo CD's own check says; "error" when it fails.
+		theirs string
+	}{
+		"a CloneSet of v1beta1 that was changed": {
+			kind: cloneSet, version: "v1beta1", strategy: `type: RollingUpdate, rollingUpdate: {partition: 0}`, status: atRest,
+			kstatus: kstatus.CurrentStatus, argo: "Healthy", theirs: "Suspended",
+		},
+		"a CloneSet of v1alpha1 that was changed": {
+			kind: cloneSet, version: "v1alpha1", strategy: `type: InPlaceIfPossible, partition: 0`, status: atRest,
+			kstatus: kstatus.CurrentStatus, argo: "Healthy", theirs: "Healthy",
+		},
+		"a CloneSet at its partition": {
+			kind: cloneSet, version: "v1beta1", strategy: `type: RollingUpdate, rollingUpdate: {partition: 2}`, status: atPartition,
+			kstatus: kstatus.CurrentStatus, argo: "Healthy", theirs: "Suspended",
+		},
+		"a CloneSet that is rolled out": {
+			kind: cloneSet, version: "v1beta1", strategy: `type: RollingUpdate, rollingUpdate: {partition: 0}`, status: underWay,
+			kstatus: kstatus.InProgressStatus, argo: "Progressing", theirs: "Progressing",
+		},
+		"a CloneSet with OnDelete": {
+			kind: cloneSet, version: "v1beta1", strategy: `type: OnDelete`, status: atRest,
+			kstatus: kstatus.CurrentStatus, argo: "Healthy", theirs: "Suspended",
+		},
+		"a CloneSet that is paused": {
+			kind: cloneSet, version: "v1beta1", strategy: `type: RollingUpdate, rollingUpdate: {paused: true}`, status: atRest,
+			kstatus: kstatus.CurrentStatus, argo: "Suspended", theirs: "Suspended",
+		},
+		"a CloneSet of v1alpha1 that is paused": {
+			kind: cloneSet, version: "v1alpha1", strategy: `type: ReCreate, paused: true`, status: atRest,
+			kstatus: kstatus.CurrentStatus, argo: "Suspended", theirs: "Suspended",
+		},
+		"a CloneSet that cannot go on": {
+			kind: cloneSet, version: "v1beta1", strategy: `type: RollingUpdate, rollingUpdate: {partition: 0}`, status: stalled,
+			kstatus: kstatus.FailedStatus, argo: "Degraded", theirs: "Progressing",
+		},
+		"a StatefulSet that was changed": {
+			kind: statefulSet, version: "v1beta1", strategy: `type: RollingUpdate, rollingUpdate: {partition: 0}`, status: atRest,
+			kstatus: kstatus.CurrentStatus, argo: "Healthy", theirs: "Healthy",
+		},
+		"a StatefulSet with OnDelete": {
+			kind: statefulSet, version: "v1beta1", strategy: `type: OnDelete`, status: atRest,
+			kstatus: kstatus.CurrentStatus, argo: "Healthy", theirs: "error",
+		},
+		"a StatefulSet at its partition": {
+			kind: statefulSet, version: "v1beta1", strategy: `type: RollingUpdate, rollingUpdate: {partition: 2}`, status: atPartition,
+			kstatus: kstatus.CurrentStatus, argo: "Healthy", theirs: "Progressing",
+		},
+		"a StatefulSet that is rolled out": {
+			kind: statefulSet, version: "v1beta1", strategy: `type: RollingUpdate, rollingUpdate: {partition: 0}`, status: underWay,
+			kstatus: kstatus.InProgressStatus, argo: "Progressing", theirs: "Degraded",
+		},
+		"a StatefulSet that cannot go on": {
+			kind: statefulSet, version: "v1beta1", strategy: `type: RollingUpdate, rollingUpdate: {partition: 0}`, status: stalled,
+			kstatus: kstatus.FailedStatus, argo: "Degraded", theirs: "Degraded",
+		},
+		"a change that nobody has seen yet": {
+			kind: statefulSet, version: "v1beta1", strategy: `type: OnDelete`, status: atRest, generation: "4",
+			kstatus: kstatus.InProgressStatus, argo: "Progressing", theirs: "Progressing",
+		},
+	}
+	ours, theirs := ourChecks(t), theirChecks(t)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			generation := tc.generation
+			if generation == "" {
+				generation = "3"
+			}
+			object := parse(t, `{apiVersion: apps.kruise.io/`+tc.version+`, kind: `+tc.kind+`, metadata: {name: web, namespace: default, generation: `+generation+`},
+  spec: {replicas: 4, updateStrategy: {`+tc.strategy+`}}, status: {`+tc.status+`}}`)
+			result, err := kstatus.Compute(&unstructured.Unstructured{Object: object})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Status != tc.kstatus {
+				t.Errorf("kstatus says %s, want %s", result.Status, tc.kstatus)
+			}
+			if got := judge(t, ours[tc.kind], object); got != tc.argo {
+				t.Errorf("Argo CD says %s with our check, want %s", got, tc.argo)
+			}
+			if got := judge(t, theirs[tc.kind], object); got != tc.theirs {
+				t.Errorf("Argo CD says %s with its own check, want %s: if that is right now, ours may go", got, tc.theirs)
+			}
+		})
+	}
+}
+
+func parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if err := object.UnmarshalJSON(raw); err != nil {
+		t.Fatal(err)
+	}
+	return object.Object
+}
+
+// ourChecks are the checks in config/argocd, by kind.
+func ourChecks(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "argocd", "argocd-cm.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &corev1.ConfigMap{}
+	if err := yaml.UnmarshalStrict(text, config); err != nil {
+		t.Fatal(err)
+	}
+	checks := map[string]string{}
+	for key, check := range config.Data {
+		kind, found := strings.CutPrefix(key, "resource.customizations.health.apps.kruise.io_")
+		if !found {
+			t.Errorf("the key %s is none of Argo CD's", key)
+		}
+		checks[kind] = check
+	}
+	return checks
+}
+
+// theirChecks are those of Argo CD, read from its own module.
+func theirChecks(t *testing.T) map[string]string {
+	t.Helper()
+	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", argoCD)
+	download.Dir = t.TempDir() // so that no go.mod is changed
+	text, err := download.Output()
+	if err != nil {
+		t.Fatalf("downloading %s: %v: %s", argoCD, err, text)
+	}
+	module := struct{ Dir string }{}
+	if err := json.Unmarshal(text, &module); err != nil {
+		t.Fatal(err)
+	}
+	checks := map[string]string{}
+	for _, kind := range []string{"CloneSet", "StatefulSet"} {
+		check, err := os.ReadFile(filepath.Join(module.Dir, "resource_customizations", "apps.kruise.io", kind, "health.lua"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks[kind] = string(check)
+	}
+	return checks
+}
+
+// judge runs a check on an object as Argo CD does and returns the health, or "error".
+func judge(t *testing.T, check string, object map[string]any) string {
+	t.Helper()
+	state := lua.NewState(lua.Options{SkipOpenLibs: true})
+	defer state.Close()
+	for name, open := range map[string]lua.LGFunction{lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable, lua.StringLibName: lua.OpenString} {
+		state.Push(state.NewFunction(open))
+		state.Push(lua.LString(name))
+		state.Call(1, 0)
+	}
+	state.SetGlobal("obj", value(state, object))
+	if err := state.DoString(check); err != nil {
+		return "error"
+	}
+	result, ok := state.Get(-1).(*lua.LTable)
+	if !ok {
+		t.Fatalf("the check returned %v", state.Get(-1))
+	}
+	return result.RawGetString("status").String()
+}
+
+// value is a JSON value in Lua.
+func value(state *lua.LState, v any) lua.LValue {
+	switch v := v.(type) {
+	case map[string]any:
+		table := state.NewTable()
+		for key, member := range v {
+			table.RawSetString(key, value(state, member))
+		}
+		return table
+	case []any:
+		table := state.NewTable()
+		for _, item := range v {
+			table.Append(value(state, item))
+		}
+		return table
+	case string:
+		return lua.LString(v)
+	case bool:
+		return lua.LBool(v)
+	case int64:
+		return lua.LNumber(v)
+	case float64:
+		return lua.LNumber(v)
+	default:
+		return lua.LNil
+	}
+}

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manifests_test checks the manifests in config: what they install, what they give to the operator and to users.
+package manifests_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/tests/framework/rights"
+)
+
+const config = "../../config"
+
+// What is deleted with the operator must be nothing that users have, and config/default must not lack any of it.
+func TestOperatorIsTheInstallWithoutKindsAndNamespace(t *testing.T) {
+	var whole, operator []string
+	for _, object := range render(t, filesys.MakeFsOnDisk(), config+"/default") {
+		if kind := object.GetKind(); kind != "CustomResourceDefinition" && kind != "Namespace" {
+			whole = append(whole, kind+" "+object.GetName())
+		}
+	}
+	for _, object := range render(t, filesys.MakeFsOnDisk(), config+"/operator") {
+		operator = append(operator, object.GetKind()+" "+object.GetName())
+	}
+	slices.Sort(whole)
+	slices.Sort(operator)
+	if diff := cmp.Diff(whole, operator); diff != "" {
+		t.Errorf("config/operator (-config/default +config/operator):\n%s", diff)
+	}
+}
+
+// The manager may do nothing with a wildcard (reading the rights refuses one), and touches objects that matter to others by name only.
+func TestRightsOfTheManagerAreNarrow(t *testing.T) {
+	given, err := rights.Of(config + "/rbac")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(given) < 20 {
+		t.Fatalf("only %d rights were read", len(given))
+	}
+	for _, right := range given {
+		switch right.Resource {
+		case "secrets":
+			if right.Name == "" || !right.Namespaced {
+				t.Errorf("to %s is not for one Secret in the operator's namespace", right)
+			}
+		case "customresourcedefinitions", "mutatingwebhookconfigurations", "validatingwebhookconfigurations":
+			if right.Name == "" || right.Verb == "create" || right.Verb == "delete" {
+				t.Errorf("to %s is more than keeping one that an installer has made", right)
+			}
+		case "validatingadmissionpolicies", "validatingadmissionpolicybindings":
+			if right.Name == "" {
+				t.Errorf("to %s is not for the operator's own", right)
+			}
+		case "clusterrolebindings":
+			if right.Name == "" || right.Verb != "get" {
+				t.Errorf("to %s is more than seeing that the installation is there", right)
+			}
+		case "roles", "clusterroles", "rolebindings", "serviceaccounts/token", "pods/exec", "nodes/proxy":
+			t.Errorf("to %s is the way to every other right", right)
+		}
+	}
+}
+
+// Every overlay on the page about installing builds, and reaches what it is about.
+func TestDocumentedOverlays(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var overlays []map[string]any
+	for i, block := range strings.Split(string(page), "```yaml\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		overlay := map[string]any{}
+		if err := yaml.Unmarshal([]byte(block), &overlay); err != nil {
+			t.Fatalf("block %d: %v", i+1, err)
+		}
+		overlays = append(overlays, overlay)
+	}
+	if len(overlays) < 3 {
+		t.Fatalf("the page has %d overlays", len(overlays))
+	}
+	overlays = append(overlays, map[string]any{"namespace": "somewhere"})
+	for i, overlay := range overlays {
+		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+			overlay["resources"] = []string{"../config/default"}
+			content, err := yaml.Marshal(overlay)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := filesys.MakeFsInMemory()
+			copyConfig(t, files)
+			if err := files.WriteFile("/overlay/kustomization.yaml", content); err != nil {
+				t.Fatal(err)
+			}
+			plain, changed := map[string]bool{}, false
+			for _, object := range render(t, files, "/config/default") {
+				plain[fmt.Sprint(object.Object)] = true
+			}
+			for _, object := range render(t, files, "/overlay") {
+				changed = changed || !plain[fmt.Sprint(object.Object)]
+				if overlay["namespace"] != nil && strings.Contains(fmt.Sprint(object.Object), "kruise-system") {
+					t.Errorf("%s %s still names the namespace kruise-system", object.GetKind(), object.GetName())
+				}
+			}
+			if !changed {
+				t.Errorf("it changes nothing:\n%s", content)
+			}
+		})
+	}
+}
+
+// Every kind has what users need to look at it and to edit it, for every resource that they can name.
+func TestUsersGetEveryKind(t *testing.T) {
+	type level struct{ verbs, resources string }
+	have := map[string]level{} // by plural and the cluster's own role
+	objects := render(t, filesys.MakeFsOnDisk(), config+"/default")
+	for _, object := range objects {
+		if object.GetKind() != "ClusterRole" {
+			continue
+		}
+		for _, to := range []string{"view", "edit"} {
+			if object.GetLabels()["rbac.authorization.k8s.io/aggregate-to-"+to] != "true" {
+				continue
+			}
+			rule := object.Object["rules"].([]any)[0].(map[string]any)
+			resources := strs(rule["resources"])
+			have[resources[0]+" "+to] = level{strings.Join(strs(rule["verbs"]), " "), strings.Join(resources, " ")}
+		}
+	}
+	kinds := 0
+	for _, object := range objects {
+		if object.GetKind() != "CustomResourceDefinition" || text(object, "spec", "scope") != "Namespaced" {
+			continue // what configures the operator is not for users
+		}
+		kinds++
+		plural := text(object, "spec", "names", "plural")
+		looked, edited := plural, plural
+		version := object.Object["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+		if subresources, is := version["subresources"].(map[string]any); is {
+			if subresources["scale"] != nil {
+				looked, edited = looked+" "+plural+"/scale", edited+" "+plural+"/scale"
+			}
+			if subresources["status"] != nil {
+				looked += " " + plural + "/status"
+			}
+		}
+		for to, want := range map[string]level{
+			"view": {"get list watch", looked}, "edit": {"create delete deletecollection patch update", edited},
+		} {
+			if have[plural+" "+to] != want {
+				t.Errorf("%s of %s: %v, want %v; see config/rbac/users", to, plural, have[plural+" "+to], want)
+			}
+		}
+	}
+	if kinds < 2 {
+		t.Errorf("there are %d kinds", kinds)
+	}
+}
+
+// render is what a kustomization gives.
+func render(t *testing.T, files filesys.FileSystem, folder string) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := manifests.Build(files, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// copyConfig copies the manifests to /config.
+func copyConfig(t *testing.T, files filesys.FileSystem) {
+	t.Helper()
+	if err := filesys.MakeFsOnDisk().Walk(config, func(name string, info os.FileInfo, err error) error {
+		if err != nil || info.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(config, name)
+		if err != nil {
+			return err
+		}
+		return files.WriteFile("/config/"+filepath.ToSlash(relative), content)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func text(object *unstructured.Unstructured, fields ...string) string {
+	text, _, _ := unstructured.NestedString(object.Object, fields...)
+	return text
+}
+
+func strs(list any) []string {
+	var all []string
+	for _, item := range list.([]any) {
+		all = append(all, item.(string))
+	}
+	return all
+}
