@@ -69,8 +69,8 @@ const (
 // default. Log levels change at once. For kinds, feature gates, workers and the metrics address the operator restarts by itself, the
 // replicas that stand by first; no pod is touched.
 type KruiseSpec struct {
-	// kinds are the kinds of workloads to look after. A kind that is left out costs nothing: it is not watched and not kept in memory, and
-	// its objects and pods stay as they are until it is looked after again. When omitted, all kinds are; an empty list means none.
+	// kinds are the kinds of workloads to reconcile. A kind that is left out costs nothing: it is not watched and not kept in memory, and
+	// its objects and pods stay as they are until it is reconciled again. When omitted, all kinds are; an empty list means none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -98,7 +98,7 @@ type KruiseSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Log level"
 	LogLevel LogLevel `json:"logLevel,omitempty"`
 
-	// controllers are settings of single controllers, by the kind they look after. They win over workers and logLevel beside this list.
+	// controllers are settings of single controllers, by the kind they reconcile. They win over workers and logLevel beside this list.
 	// +optional
 	// +listType=map
 	// +listMapKey=kind
@@ -146,7 +146,7 @@ type FeatureGate struct {
 
 // ControllerSettings are settings of one controller.
 type ControllerSettings struct {
-	// kind is the kind that the controller looks after.
+	// kind is the kind that the controller reconciles.
 	// +required
 	Kind Kind `json:"kind"`
 
@@ -268,7 +268,7 @@ type NodeDaemonSettings struct {
 
 // Condition types of a Kruise.
 const (
-	// KruiseAvailable is True while every kind that is enabled is looked after.
+	// KruiseAvailable is True while every kind that is enabled is reconciled.
 	KruiseAvailable = "Available"
 	// KruiseProgressing is True while replicas restart to take over a change.
 	KruiseProgressing = "Progressing"
@@ -288,7 +288,7 @@ const (
 const (
 	// ReasonAsExpected: everything is as the spec says.
 	ReasonAsExpected = "AsExpected"
-	// ReasonKindsNotReady: a kind that is enabled is not looked after yet; its entry in status.kinds says why.
+	// ReasonKindsNotReady: a kind that is enabled is not reconciled yet; its entry in status.kinds says why.
 	ReasonKindsNotReady = "KindsNotReady"
 	// ReasonRestarting: replicas restart to take over a change.
 	ReasonRestarting = "Restarting"
@@ -310,7 +310,7 @@ const (
 
 // Reasons in status.kinds.
 const (
-	// KindReady: objects of the kind are looked after.
+	// KindReady: objects of the kind are reconciled.
 	KindReady = "Ready"
 	// KindDisabled: spec.kinds leaves the kind out.
 	KindDisabled = "Disabled"
@@ -368,7 +368,7 @@ type KruiseStatus struct {
 	Replicas []ReplicaStatus `json:"replicas,omitempty"`
 }
 
-// KindStatus says whether a kind is looked after.
+// KindStatus says whether a kind is reconciled.
 type KindStatus struct {
 	// kind is the kind.
 	// +required
@@ -380,7 +380,7 @@ type KindStatus struct {
 	// +required
 	State State `json:"state"`
 
-	// ready is True while objects of the kind are looked after.
+	// ready is True while objects of the kind are reconciled.
 	// +required
 	// +kubebuilder:validation:Enum="True";"False";Unknown
 	Ready metav1.ConditionStatus `json:"ready"`
@@ -453,7 +453,7 @@ type ReplicaStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,path=kruises,singular=kruise
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'cluster'",message="there is one Kruise, and its name is cluster"
-// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`,description="Whether every kind that is enabled is looked after"
+// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`,description="Whether every kind that is enabled is reconciled"
 // +kubebuilder:printcolumn:name="Progressing",type=string,JSONPath=`.status.conditions[?(@.type=="Progressing")].status`,description="Whether replicas restart to take over a change"
 // +kubebuilder:printcolumn:name="Degraded",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].status`,description="Whether something in the spec cannot be followed"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.versions[?(@.name=="operator")].version`,description="Version of the operator"

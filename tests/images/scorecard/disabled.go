@@ -290,7 +290,7 @@ func (w *world) noWebhooks(ctx context.Context, example *unstructured.Unstructur
 	return nil
 }
 
-// comesBack looks whether the operator watches a kind again, and whether it looks after what it left alone.
+// comesBack looks whether the operator watches a kind again and reconciles its objects.
 func (w *world) comesBack(ctx context.Context, example *unstructured.Unstructured, without map[string]int, replicas int) error {
 	mapping, err := w.mapping(example)
 	if err != nil {

@@ -219,7 +219,7 @@ func TestTemplateThatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// A kind that is off costs the API server nothing, and nobody looks after its sets.
+// A kind that is off costs the API server nothing, and its sets are not reconciled.
 func TestKindThatIsOff(t *testing.T) {
 	if err := env.Operator.Stop(); err != nil {
 		t.Fatal(err)

@@ -200,7 +200,7 @@ func TestNodesSideBySide(t *testing.T) {
 
 	lap("three more pods, one image missing, one imported")
 
-	// Containers outlive the programs that look after them.
+	// Containers outlive the programs that supervise them.
 	for _, program := range []string{realnode.Kubelet, realnode.Containerd} {
 		if err := nodes[0].StopProgram(t.Context(), program); err != nil {
 			t.Fatal(err)
