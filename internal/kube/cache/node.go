@@ -8,14 +8,15 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// trimNode keeps of a node what decides which pods it may have: labels, taints, whether it may be scheduled to, and its conditions
-// without their times and messages. The images, addresses and annotations of a node are the most of it, and nothing here reads them.
+// trimNode keeps of a node what decides which pods it may have: labels, taints, whether it may be scheduled to, how much there is to give to
+// pods, and its conditions without their times and messages. The images, addresses and annotations of a node are the most of it, and nothing here reads them.
 func trimNode(stored any) (any, error) {
 	node, ok := stored.(*corev1.Node)
 	if !ok {
@@ -31,6 +32,7 @@ func trimNode(stored any) (any, error) {
 		},
 		Spec: corev1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable},
 	}
+	trimmed.Status.Allocatable = node.Status.Allocatable
 	for _, condition := range node.Status.Conditions {
 		trimmed.Status.Conditions = append(trimmed.Status.Conditions, corev1.NodeCondition{Type: condition.Type, Status: condition.Status})
 	}
@@ -53,6 +55,7 @@ func sameNode(a, b *corev1.Node) bool {
 		a.Spec.Unschedulable == b.Spec.Unschedulable &&
 		maps.Equal(a.Labels, b.Labels) &&
 		slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(x, y corev1.Taint) bool { return x.MatchTaint(&y) && x.Value == y.Value }) &&
+		maps.EqualFunc(a.Status.Allocatable, b.Status.Allocatable, func(x, y resource.Quantity) bool { return x.Equal(y) }) &&
 		slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y corev1.NodeCondition) bool {
 			return x.Type == y.Type && x.Status == y.Status
 		})

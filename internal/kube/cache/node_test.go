@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
@@ -24,8 +25,9 @@ func newNode() *corev1.Node {
 			Conditions: []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.NewTime(time.Unix(1e9, 0)),
 			}},
-			Images:    []corev1.ContainerImage{{Names: []string{"web:1"}}},
-			Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "a"}},
+			Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")},
+			Images:      []corev1.ContainerImage{{Names: []string{"web:1"}}},
+			Addresses:   []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "a"}},
 		},
 	}
 }
@@ -38,7 +40,10 @@ func TestNodesAreTrimmed(t *testing.T) {
 	want := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", ResourceVersion: "1", Labels: map[string]string{"zone": "x"}},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}, Unschedulable: true},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		Status: corev1.NodeStatus{
+			Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")},
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
@@ -56,8 +61,11 @@ func TestHeartbeatsOfNodesWakeNobody(t *testing.T) {
 		"a taint":     {func(n *corev1.Node) { n.Spec.Taints = nil }, true},
 		"a cordon":    {func(n *corev1.Node) { n.Spec.Unschedulable = false }, true},
 		"not ready":   {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
-		"a new node":  {func(n *corev1.Node) { n.UID = "2" }, true},
-		"a deletion":  {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1e9, 0)} }, true},
+		"more room": {func(n *corev1.Node) {
+			n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("111")}
+		}, true},
+		"a new node": {func(n *corev1.Node) { n.UID = "2" }, true},
+		"a deletion": {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1e9, 0)} }, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodefit
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// Pod is what of a pod template decides which nodes it may run on. The zero value fits every node without taints.
+type Pod struct {
+	nodeName    string
+	affinity    nodeaffinity.RequiredNodeAffinity
+	tolerations []corev1.Toleration
+}
+
+// Compile reads a pod template, whose pods get the added tolerations. It keeps parts of spec, which must not change afterwards.
+//
+// A node affinity that cannot be parsed matches no node, as everywhere in Kubernetes.
+func Compile(spec *corev1.PodSpec, added ...corev1.Toleration) Pod {
+	return Pod{
+		nodeName:    spec.NodeName,
+		affinity:    nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity),
+		tolerations: Tolerations(spec.Tolerations, added...),
+	}
+}
+
+// Result says what may become of the pod on a node.
+type Result struct {
+	// ShouldRun says that the node should have the pod: it is created where it is missing.
+	ShouldRun bool
+	// ShouldContinueRunning says that a pod that is there may stay. A taint NoSchedule keeps new pods away and lets it stay.
+	ShouldContinueRunning bool
+	// Reason is the first rule by which it should not run.
+	Reason Reason
+}
+
+// Fit decides about one node. The first rule that holds:
+//
+//  1. The template names another node: the pod should neither run nor stay.
+//  2. The node lacks what nodeSelector or the required node affinity ask for: neither.
+//  3. The node has a taint NoSchedule or NoExecute that is not tolerated: it should not run, and stays unless one of these is NoExecute.
+//  4. The node is cordoned, and the taint that says so is not tolerated: it should not run, and stays. The control plane adds that taint
+//     itself; this rule holds in the moment before.
+//  5. Otherwise it should run.
+func (p Pod) Fit(node *corev1.Node) Result {
+	if p.nodeName != "" && p.nodeName != node.Name {
+		return Result{Reason: Reason{Code: OtherNode}}
+	}
+	if match, err := p.affinity.Match(node); !match || err != nil {
+		return Result{Reason: Reason{Code: NodeAffinity}}
+	}
+	result := Result{ShouldRun: true, ShouldContinueRunning: true}
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		if taint.Effect != corev1.TaintEffectNoSchedule && taint.Effect != corev1.TaintEffectNoExecute || p.tolerates(taint) {
+			continue
+		}
+		if result.ShouldRun {
+			result.ShouldRun, result.Reason = false, Reason{Code: UntoleratedTaint, Key: taint.Key, Value: taint.Value, Effect: taint.Effect}
+		}
+		if taint.Effect == corev1.TaintEffectNoExecute {
+			result.ShouldContinueRunning = false
+		}
+	}
+	if node.Spec.Unschedulable && result.ShouldRun && !p.tolerates(&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) {
+		result.ShouldRun, result.Reason = false, Reason{Code: Cordoned}
+	}
+	return result
+}
+
+func (p Pod) tolerates(taint *corev1.Taint) bool {
+	for i := range p.tolerations {
+		if tolerates(&p.tolerations[i], taint) {
+			return true
+		}
+	}
+	return false
+}
+
+// tolerates says whether a toleration matches a taint: an empty effect or key matches all. Lt and Gt compare integers; a server whose gate
+// TaintTolerationComparisonOperators is off stores no such toleration.
+func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
+	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+		return false
+	}
+	switch t.Operator {
+	case "", corev1.TolerationOpEqual:
+		return t.Value == taint.Value
+	case corev1.TolerationOpExists:
+		return true
+	case corev1.TolerationOpLt, corev1.TolerationOpGt:
+		limit, err := strconv.ParseInt(t.Value, 10, 64)
+		value, valueErr := strconv.ParseInt(taint.Value, 10, 64)
+		if err != nil || valueErr != nil {
+			return false
+		}
+		return t.Operator == corev1.TolerationOpLt && value < limit || t.Operator == corev1.TolerationOpGt && value > limit
+	default:
+		return false
+	}
+}
+
+// Code names a rule of Fit.
+type Code string
+
+// The rules by which a pod should not run on a node.
+const (
+	// OtherNode: the template names another node.
+	OtherNode Code = "OtherNode"
+	// NodeAffinity: nodeSelector or the required node affinity do not match.
+	NodeAffinity Code = "NodeAffinity"
+	// UntoleratedTaint: the node has a taint that is not tolerated.
+	UntoleratedTaint Code = "UntoleratedTaint"
+	// Cordoned: spec.unschedulable of the node is true.
+	Cordoned Code = "Cordoned"
+)
+
+// Reason is why a pod should not run on a node. It is comparable, so that nodes can be counted by it. The zero value is no reason.
+type Reason struct {
+	Code Code
+	// Key, Value and Effect are those of the taint.
+	Key, Value string
+	Effect     corev1.TaintEffect
+}
+
+// String completes "the node ...".
+func (r Reason) String() string {
+	switch r.Code {
+	case OtherNode:
+		return "is not the one that spec.template.spec.nodeName names"
+	case NodeAffinity:
+		return "does not match nodeSelector and node affinity of the template"
+	case UntoleratedTaint:
+		value := ""
+		if r.Value != "" {
+			value = "=" + r.Value
+		}
+		return "has taint " + r.Key + value + ":" + string(r.Effect) + ", which the template does not tolerate"
+	case Cordoned:
+		return "is cordoned"
+	default:
+		return "fits"
+	}
+}
