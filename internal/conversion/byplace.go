@@ -144,6 +144,7 @@ func (p placed) put(in members) error {
 const (
 	metadataField      = "metadata"
 	annotationsField   = "annotations"
+	labelsField        = "labels"
 	specField          = "spec"
 	scaleField         = "scaleStrategy"
 	updateField        = "updateStrategy"

@@ -116,6 +116,13 @@ func All() []Kind {
 			Controller: Always, Users: AdminsOnly,
 		},
 		{
+			// Its pods are those of others: they carry the annotation that names the sets which were injected.
+			Name: "SidecarSet", Plural: "sidecarsets", Group: "apps.kruise.io",
+			Scope: Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true,
+			Controller: APIOnly, Users: View,
+			Needs: Needs{PodAnnotation: "kruise.io/sidecarset-injected-list", OwnsRevisions: true},
+		},
+		{
 			Name: "StatefulSet", Plural: "statefulsets", Group: "apps.kruise.io",
 			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Scale: true, ClaimTemplates: true,
 			Controller: Optional, WorkersFlag: "statefulset-workers", Admission: true, Protected: true, Users: Edit,

@@ -15,6 +15,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(),
 		&CloneSet{}, &CloneSetList{},
 		&ImagePullJob{}, &ImagePullJobList{},
+		&SidecarSet{}, &SidecarSetList{},
 		&StatefulSet{}, &StatefulSetList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion())

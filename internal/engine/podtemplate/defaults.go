@@ -57,6 +57,12 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 	}
 }
 
+// DefaultContainer fills in what the server fills in on a container wherever it stands: nothing that depends on the rest of a pod.
+func DefaultContainer(c *corev1.Container) { defaultCommon(c) }
+
+// DefaultVolume fills in what the server fills in on a volume.
+func DefaultVolume(v *corev1.Volume) { defaultVolume(v) }
+
 func defaultContainer(c *corev1.Container, hostNetwork bool) {
 	defaultCommon(c)
 	if hostNetwork {

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+// SidecarSetConditionType is what a condition of a SidecarSet is about.
+type SidecarSetConditionType string
+
+// Condition types of a SidecarSet.
+const (
+	// SidecarSetReconciling is True while pods are being updated or become ready. Otherwise its reason says why nothing moves. Tools that
+	// wait for an object look at it and at Stalled.
+	SidecarSetReconciling SidecarSetConditionType = "Reconciling"
+	// SidecarSetStalled is True when nothing can move until the user changes something, or a sidecar will hardly become ready by itself.
+	SidecarSetStalled SidecarSetConditionType = "Stalled"
+	// SidecarSetNotUpgradablePods is present and True while pods have sidecars that differ from the spec in more than images. They get the
+	// present ones when they are created anew.
+	SidecarSetNotUpgradablePods SidecarSetConditionType = "NotUpgradablePods"
+	// SidecarSetFailedUpdate is present and True while the server refuses to change a pod, or to create the revision of the spec.
+	SidecarSetFailedUpdate SidecarSetConditionType = "FailedUpdate"
+	// SidecarSetInjectionPath says in which way new pods get the sidecars: Policy, Webhook or Split, and whether that is proven.
+	SidecarSetInjectionPath SidecarSetConditionType = "InjectionPath"
+	// SidecarSetPodsWithoutSidecar is present and True while there are pods that the set selects and that do not have its sidecars.
+	SidecarSetPodsWithoutSidecar SidecarSetConditionType = "PodsWithoutSidecar"
+)
+
+// Reasons of the conditions of a SidecarSet. The others are shared with those of a StatefulSet.
+const (
+	// ReasonNotUpdate: pods are at an old revision, and updateStrategy.type is NotUpdate.
+	ReasonNotUpdate = "NotUpdate"
+	// ReasonNotSelected: pods are at an old revision, and updateStrategy.selector does not select them.
+	ReasonNotSelected = "NotSelected"
+	// ReasonNoPods: no pod has the sidecars.
+	ReasonNoPods = "NoPods"
+	// ReasonMoreThanImages: the pods' sidecars differ from the spec in more than images.
+	ReasonMoreThanImages = "MoreThanImagesChanged"
+	// ReasonMaxUnavailable: as many pods are unavailable as maxUnavailable allows.
+	ReasonMaxUnavailable = "MaxUnavailableReached"
+)
