@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -305,26 +304,6 @@ func TestReconcileForgetsASetThatIsGone(t *testing.T) {
 	s.pass()
 	if own := s.Remembered(s.set).Own; own != nil {
 		t.Errorf("it is remembered: %v", own)
-	}
-}
-
-func TestListThatHasChangedIsToldFromARefusal(t *testing.T) {
-	kind := Kind().GroupKind()
-	changed := apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", "testing value /spec/scaleStrategy/podsToDelete failed: test failed", 0, false)
-	refused := apierrors.NewInvalid(kind, "web", field.ErrorList{field.Invalid(field.NewPath("spec"), "", "no")})
-	for name, tc := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"the list has changed":                  {changed, true},
-		"the list has changed, said further up": {fmt.Errorf("patching: %w", changed), true},
-		"admission refuses":                     {refused, false},
-		"no right":                              {apierrors.NewForbidden(schema.GroupResource{}, "web", nil), false},
-		"no error":                              {nil, false},
-	} {
-		if got := testFailed(tc.err); got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
 	}
 }
 

@@ -6,7 +6,6 @@ package cloneset
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -238,17 +237,11 @@ func (r *Reconciler) prune(ctx context.Context, spec *plan.Spec, pods []podset.P
 		return fmt.Errorf("shortening podsToDelete: %w", err)
 	}
 	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(Kind(), set), writer.Patch{Type: types.JSONPatchType, Body: body})
-	if refused := testFailed(err); refused || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("shortening podsToDelete: %w", err)
 	}
 	return nil
-}
-
-// testFailed says that the server did not find what the patch expects.
-func testFailed(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && apierrors.IsInvalid(err) && status.Status().Details != nil && len(status.Status().Details.Causes) == 0
 }

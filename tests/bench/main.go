@@ -19,10 +19,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
@@ -43,6 +45,7 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctrl.SetLogger(logr.Discard()) // what clients of this program log is no figure
 	var o options
 	cmd := &cobra.Command{
 		Use:           "bench",

@@ -30,6 +30,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
@@ -64,6 +65,7 @@ func (b *run) connect() error {
 // The names of the scenarios.
 const (
 	inPlaceScenario = "in-place"
+	kubeletScenario = "busy kubelet"
 	replaceScenario = "replace"
 	manyScenario    = "many"
 	largeScenario   = "large"
@@ -71,7 +73,7 @@ const (
 )
 
 // scenarioNames are the scenarios in the order in which they are measured.
-var scenarioNames = []string{inPlaceScenario, replaceScenario, manyScenario, largeScenario, foreignScenario}
+var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario}
 
 // all measures the scenarios that were asked for of every kind that was asked for.
 func (b *run) all(ctx context.Context) ([]figure, error) {
@@ -83,6 +85,7 @@ func (b *run) all(ctx context.Context) ([]figure, error) {
 	}{
 		{statefulSet, inPlaceScenario, b.statefulSet},
 		{cloneSet, inPlaceScenario, b.cloneSet},
+		{cloneSet, kubeletScenario, b.busyKubelet},
 		{cloneSet, replaceScenario, b.replaced},
 		{cloneSet, manyScenario, b.manySets},
 		{cloneSet, largeScenario, b.large},
@@ -105,7 +108,7 @@ func (b *run) all(ctx context.Context) ([]figure, error) {
 
 // statefulSet starts a set, updates it in place, and measures a restart and rest with it.
 func (b *run) statefulSet(ctx context.Context) ([]figure, error) {
-	figures, last, err := b.inPlace(ctx, statefulSet, b.options.pods)
+	figures, last, err := b.inPlace(ctx, statefulSet, "update in place", shape{pods: b.options.pods})
 	if err != nil {
 		return figures, err
 	}
@@ -123,11 +126,23 @@ func (b *run) statefulSet(ctx context.Context) ([]figure, error) {
 
 // cloneSet starts a set and updates it in place.
 func (b *run) cloneSet(ctx context.Context) ([]figure, error) {
-	figures, last, err := b.inPlace(ctx, cloneSet, b.options.clones)
+	figures, last, err := b.inPlace(ctx, cloneSet, "update in place", shape{pods: b.options.clones})
 	if err != nil {
 		return figures, err
 	}
 	return figures, b.remove(ctx, last)
+}
+
+// busyKubelet starts and updates a CloneSet on nodes that write the status of a pod whenever its readiness gate becomes False, which is
+// between the operator's first and second write.
+func (b *run) busyKubelet(ctx context.Context) ([]figure, error) {
+	const scenario = "in place, busy kubelet"
+	of := shape{pods: b.options.clones, annotations: map[string]string{simnode.ReportGates: "true"}}
+	figures, last, err := b.inPlace(ctx, cloneSet, scenario, of)
+	if err != nil {
+		return figures, err
+	}
+	return figures[1:], b.remove(ctx, last) // its start is that of inPlaceScenario
 }
 
 // subject is a set under measurement and what is seen of its pods.
@@ -154,17 +169,17 @@ func median(figures []figure) figure {
 }
 
 // inPlace starts a set and moves it to another image in place, as often as there are runs. The last set stays.
-func (b *run) inPlace(ctx context.Context, w workload, pods int) (figures []figure, last *subject, err error) {
+func (b *run) inPlace(ctx context.Context, w workload, scenario string, of shape) (figures []figure, last *subject, err error) {
 	var starts, updates []figure
-	window := max(pods*b.options.unavailable/100, 1)
+	of.policy, of.unavailable = shared.InPlaceIfPossible, b.options.unavailable
 	for i := range b.options.runs {
-		b.progress(w.kind, "start and update in place", i, "the bare client")
-		bare, err := b.rawInPlace(ctx, w, i, pods, window)
+		b.progress(w.kind, "start and "+scenario, i, "the bare client")
+		bare, err := b.rawInPlace(ctx, w, i, of)
 		if err != nil {
 			return figures, nil, fmt.Errorf("the bare client: %w", err)
 		}
-		b.progress(w.kind, "start and update in place", i, "the operator")
-		last, err = b.subject(ctx, w, fmt.Sprintf("%s-%d", strings.ToLower(w.kind), i), shape{pods: pods, policy: shared.InPlaceIfPossible, unavailable: b.options.unavailable})
+		b.progress(w.kind, "start and "+scenario, i, "the operator")
+		last, err = b.subject(ctx, w, fmt.Sprintf("%s-%s-%d", strings.ToLower(w.kind), namePart(scenario), i), of)
 		if err != nil {
 			return figures, nil, err
 		}
@@ -172,7 +187,7 @@ func (b *run) inPlace(ctx context.Context, w workload, pods int) (figures []figu
 		if err != nil {
 			return figures, nil, fmt.Errorf("starting: %w", err)
 		}
-		update, err := b.move(ctx, last, "update in place")
+		update, err := b.move(ctx, last, scenario)
 		if err != nil {
 			return figures, nil, fmt.Errorf("updating: %w", err)
 		}
@@ -190,18 +205,22 @@ func (b *run) inPlace(ctx context.Context, w workload, pods int) (figures []figu
 
 type rawFigures struct{ exist, ready, update, tail float64 }
 
-func (b *run) rawInPlace(ctx context.Context, w workload, i, pods, window int) (rawFigures, error) {
+// namePart makes a scenario a part of a name.
+func namePart(scenario string) string { return strings.NewReplacer(" ", "-", ",", "").Replace(scenario) }
+
+func (b *run) rawInPlace(ctx context.Context, w workload, i int, of shape) (rawFigures, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	r, err := b.bare(ctx, fmt.Sprintf("%s-raw-%d", strings.ToLower(w.kind), i))
+	r, err := b.bare(ctx, fmt.Sprintf("%s-raw-%d-%d", strings.ToLower(w.kind), len(of.annotations), i))
 	if err != nil {
 		return rawFigures{}, err
 	}
-	exist, ready, err := r.start(ctx, pods, podTemplate("bench", imageBefore))
+	of.name = "bench"
+	exist, ready, err := r.start(ctx, of.pods, of.template())
 	if err != nil {
 		return rawFigures{}, err
 	}
-	update, tail, err := r.update(ctx, window, imageAfter)
+	update, tail, err := r.update(ctx, max(of.pods*of.unavailable/100, 1), imageAfter)
 	if err != nil {
 		return rawFigures{}, err
 	}

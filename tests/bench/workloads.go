@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -31,6 +32,8 @@ type shape struct {
 	policy          shared.PodUpdatePolicy
 	unavailable     int // percent
 	surge           int // percent; CloneSet only
+	// annotations of its pods.
+	annotations map[string]string
 }
 
 // workload is a kind as the scenarios see it.
@@ -51,7 +54,7 @@ var (
 				Spec: v1beta1.StatefulSetSpec{
 					Replicas:            ptr.To(int32(s.pods)),
 					Selector:            &metav1.LabelSelector{MatchLabels: map[string]string{"app": s.name}},
-					Template:            podTemplate(s.name, imageBefore),
+					Template:            s.template(),
 					ServiceName:         s.name,
 					PodManagementPolicy: appsv1.ParallelPodManagement,
 					UpdateStrategy: v1beta1.StatefulSetUpdateStrategy{RollingUpdate: &v1beta1.RollingUpdateStatefulSetStrategy{
@@ -79,7 +82,7 @@ var (
 				Spec: v1beta1.CloneSetSpec{
 					Replicas: ptr.To(int32(s.pods)),
 					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": s.name}},
-					Template: podTemplate(s.name, imageBefore),
+					Template: s.template(),
 					UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: &v1beta1.RollingUpdateCloneSetStrategy{
 						PodUpdatePolicy: s.policy,
 						MaxUnavailable:  percent(s.unavailable),
@@ -99,6 +102,12 @@ var (
 		},
 	}
 )
+
+func (s shape) template() corev1.PodTemplateSpec {
+	template := podTemplate(s.name, imageBefore)
+	template.Annotations = s.annotations
+	return template
+}
 
 func percent(n int) *intstr.IntOrString {
 	return ptr.To(intstr.FromString(fmt.Sprintf("%d%%", n)))

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,13 +17,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
@@ -59,6 +63,34 @@ func TestCloneSetPolicies(t *testing.T) {
 			s.Done()
 			s.Await("pods after a change of the environment", scenario.Number(tc.variables, "new", newComers(before)))
 		})
+	}
+}
+
+// TestStatusOfTheNodeDoesNotDelayUpdateInPlace updates pods on nodes that write the status of a pod as soon as it goes out of service, which is
+// before the operator writes the image.
+func TestStatusOfTheNodeDoesNotDelayUpdateInPlace(t *testing.T) {
+	t.Parallel()
+	s := scenario.StartClones(t, env, 12, limits.Rules{}, scenario.CloneLimits("4", "0"), scenario.CloneSim(simnode.ReportGates, "true"))
+	before := identitiesWhenDone(s)
+	log, err := audit.Open(env.Cluster.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Update(scenario.CloneImage(scenario.V2))
+	s.Done()
+	s.Await("all have the image and none is new", scenario.Number(12, "updated", scenario.WithImage(scenario.V2)), scenario.Number(0, "new", newComers(before)))
+	byOperator := audit.ByUser(operator.ServiceAccountUser)
+	events, err := log.Next(func(e *auditv1.Event) bool {
+		return byOperator(e) && e.ObjectRef != nil && e.ObjectRef.Namespace == s.Namespace.Name
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := audit.Count(events)
+	images := counts.Sum(func(r audit.Request) bool { return r.Verb == "patch" && r.Resource == "pods" })
+	refused := counts.Sum(func(r audit.Request) bool { return r.Verb == "patch" && r.Resource == "pods" && r.Code != http.StatusOK })
+	if images != 12 || refused != 0 {
+		t.Errorf("%d patches of images for 12 pods, %d of them refused:\n%s", images, refused, counts)
 	}
 }
 

@@ -21,16 +21,20 @@ const (
 )
 
 // Requests renders the Edit as patches of the pod it was made for, in the order in which they have to be sent. Each later one
-// takes the resourceVersion that the one before returned.
+// takes the version that the one before returned.
 //
 // The patches are strategic merges: conditions are keyed by type and containers by name, so what others wrote stays. Lists
 // keep the order the pod has, because the server takes a changed order of containers for a forbidden change.
+//
+// The last patch, that of images and metadata, is a JSON patch when another one went before it. The kubelet, and whoever else watches the
+// pod, may write its status as soon as a condition changes. That takes nothing from the decision, so the patch is tied to the pod's UID, its
+// generation and the names of its containers, and not to its resourceVersion.
 //
 // An Edit is of pods: for any other object the requests fail.
 func (e Edit) Requests(object planning.Object) []planning.Request {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
-		return []planning.Request{{Body: func(string) ([]byte, error) { return nil, fmt.Errorf("an edit of a pod is asked of a %T", object) }}}
+		return []planning.Request{{Body: func(planning.Version) ([]byte, error) { return nil, fmt.Errorf("an edit of a pod is asked of a %T", object) }}}
 	}
 	metadata := func(p *patch) { e.addMetadata(p, pod) }
 	conditions := func(p *patch) { e.addConditions(p, pod) }
@@ -39,19 +43,15 @@ func (e Edit) Requests(object planning.Object) []planning.Request {
 		requests = append(requests, planning.Request{
 			Subresource: subresource,
 			Type:        types.StrategicMergePatchType,
-			Body: func(resourceVersion string) ([]byte, error) {
+			Body: func(version planning.Version) ([]byte, error) {
 				p := patch{Metadata: metadataPatch{UID: pod.UID}}
 				if !e.Fresh {
-					p.Metadata.ResourceVersion = resourceVersion
+					p.Metadata.ResourceVersion = version.ResourceVersion
 				}
 				for _, part := range parts {
 					part(&p)
 				}
-				body, err := json.Marshal(p)
-				if err != nil {
-					return nil, fmt.Errorf("rendering the patch of pod %s: %w", pod.Name, err)
-				}
-				return body, nil
+				return encode(pod, p)
 			},
 		})
 	}
@@ -71,10 +71,25 @@ func (e Edit) Requests(object planning.Object) []planning.Request {
 	if len(e.Resources) > 0 {
 		add(SubresourceResize, func(p *patch) { e.addResources(p, pod) })
 	}
-	if len(e.Images) > 0 || e.hasMetadata() {
+	switch {
+	case len(e.Images) == 0 && !e.hasMetadata():
+	case len(requests) > 0 && e.fitsJSONPatch(pod):
+		requests = append(requests, planning.Request{
+			Type: types.JSONPatchType,
+			Body: func(version planning.Version) ([]byte, error) { return encode(pod, e.operations(pod, version.Generation)) },
+		})
+	default:
 		add("", metadata, func(p *patch) { e.addImages(p, pod) })
 	}
 	return requests
+}
+
+func encode(pod *corev1.Pod, body any) ([]byte, error) {
+	rendered, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("rendering the patch of pod %s: %w", pod.Name, err)
+	}
+	return rendered, nil
 }
 
 type patch struct {

@@ -96,9 +96,17 @@ type Request struct {
 	Subresource string
 	// Type is the media type of the patch.
 	Type types.PatchType
-	// Body renders the patch. resourceVersion is the one that the object should still have: the observed one for the first request, that
-	// of the last answer for each later one. A body that does not contain it is not tied to it.
-	Body func(resourceVersion string) ([]byte, error)
+	// Body renders the patch for the version that the object should still have: the observed one for the first request, that of the last
+	// answer for each later one. A body is tied to what it contains of it.
+	Body func(Version) ([]byte, error)
+}
+
+// Version is the state of an object that a request was decided for.
+type Version struct {
+	// ResourceVersion changes with every write to the object.
+	ResourceVersion string
+	// Generation changes with every write to its spec. Objects without generation have 0.
+	Generation int64
 }
 
 // RawPatch is a Change of one patch, as it is sent. What it is tied to, a UID or a resourceVersion, it says itself.
@@ -110,7 +118,7 @@ type RawPatch struct {
 
 // Requests implements Change.
 func (p RawPatch) Requests(Object) []Request {
-	return []Request{{Subresource: p.Subresource, Type: p.Type, Body: func(string) ([]byte, error) { return p.Body, nil }}}
+	return []Request{{Subresource: p.Subresource, Type: p.Type, Body: func(Version) ([]byte, error) { return p.Body, nil }}}
 }
 
 // RetryKey is what refusals of an action are remembered by. Equal keys are tries of the same thing.

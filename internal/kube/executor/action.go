@@ -132,22 +132,26 @@ func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
 	return schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
 }
 
-// change sends the requests of an action's change to the object in order, each with the resourceVersion that the one before returned.
+// change sends the requests of an action's change to the object in order, each for the version that the one before returned.
 func (e *Executor) change(ctx context.Context, of freshness.Owner, a *planning.Action, object client.Object) error {
 	ref := freshness.RefOf(a.Kind, object)
+	version := planning.Version{ResourceVersion: ref.ResourceVersion, Generation: object.GetGeneration()}
 	for _, request := range a.Change.Requests(object) {
-		body, err := request.Body(ref.ResourceVersion)
+		body, err := request.Body(version)
 		if err != nil {
 			return err
 		}
 		patch := writer.Patch{Subresource: request.Subresource, Type: request.Type, Body: body, FieldManager: a.FieldManager}
-		if ref.ResourceVersion, err = e.Writer.Patch(ctx, of, ref, patch); err != nil {
+		answer, err := e.Writer.Patch(ctx, of, ref, patch)
+		if err != nil {
 			what := request.Subresource
 			if what == "" {
 				what = "metadata and spec"
 			}
 			return fmt.Errorf("patching %s of %s: %w", what, describe(a), err)
 		}
+		ref.ResourceVersion = answer.ResourceVersion
+		version = planning.Version{ResourceVersion: answer.ResourceVersion, Generation: answer.Generation}
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,11 +90,10 @@ func (w *Writer) Create(ctx context.Context, owner freshness.Owner, kind schema.
 	return err
 }
 
-// Patch patches an object as it was observed and returns its new resourceVersion.
-func (w *Writer) Patch(ctx context.Context, owner freshness.Owner, ref freshness.Ref, patch Patch) (resourceVersion string, err error) {
+// Patch patches an object as it was observed and returns its new metadata. A JSON patch whose test failed is a conflict.
+func (w *Writer) Patch(ctx context.Context, owner freshness.Owner, ref freshness.Ref, patch Patch) (*metav1.PartialObjectMetadata, error) {
 	answer := bare(ref)
-	err = w.PatchInto(ctx, owner, ref, patch, answer)
-	return answer.ResourceVersion, err
+	return answer, w.PatchInto(ctx, owner, ref, patch, answer)
 }
 
 // PatchInto is Patch for who needs the whole answer. The answer is an object of the kind with namespace and name.
@@ -107,8 +107,18 @@ func (w *Writer) PatchInto(ctx context.Context, owner freshness.Owner, ref fresh
 	} else {
 		err = w.Client.SubResource(patch.Subresource).Patch(ctx, answer, raw, by)
 	}
+	if patch.Type == types.JSONPatchType && testFailed(err) {
+		err = apierrors.NewConflict(schema.GroupResource{Group: ref.Kind.Group, Resource: strings.ToLower(ref.Kind.Kind)}, ref.Name, err)
+	}
 	w.answered(owner, ref, freshness.Patch, answer.GetResourceVersion(), err)
 	return err
+}
+
+// testFailed says that a JSON patch could not be applied to the object as it is now. The server answers that with the code of an invalid
+// object, but names no field, as it does for one.
+func testFailed(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && apierrors.IsInvalid(err) && (status.Status().Details == nil || len(status.Status().Details.Causes) == 0)
 }
 
 // Apply makes the fields that the object has those of the field manager, and creates it if it does not exist. The object has to be

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
@@ -173,5 +174,33 @@ func TestApplyRefusesTypedObjects(t *testing.T) {
 	}
 	if got := len(server.Writes()); got != 0 {
 		t.Errorf("%d writes", got)
+	}
+}
+
+func TestFailedTestOfAJSONPatchIsAConflict(t *testing.T) {
+	changed := apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", "testing value /metadata/generation failed: test failed", 0, false)
+	invalid := apierrors.NewInvalid(kindPod().GroupKind(), "web-0", field.ErrorList{field.Invalid(field.NewPath("spec"), "", "no")})
+	for name, tc := range map[string]struct {
+		answer   error
+		patch    types.PatchType
+		conflict bool
+	}{
+		"the object has changed":            {changed, types.JSONPatchType, true},
+		"admission refuses the object":      {invalid, types.JSONPatchType, false},
+		"a merge that cannot be carried out": {changed, types.MergePatchType, false},
+		"no right":                          {apierrors.NewForbidden(schema.GroupResource{}, "web-0", nil), types.JSONPatchType, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, server, pod := newWriter(t)
+			server.SetFault(func(context.Context, testutil.Write, func() error) error { return tc.answer })
+			body := []byte(`[{"op":"test","path":"/metadata/generation","value":1}]`)
+			_, err := w.Patch(t.Context(), owner(), freshness.RefOf(kindPod(), pod), Patch{Type: tc.patch, Body: body})
+			if apierrors.IsConflict(err) != tc.conflict {
+				t.Errorf("conflict %v, want %v: %v", !tc.conflict, tc.conflict, err)
+			}
+			if !tc.conflict && !errors.Is(err, tc.answer) {
+				t.Errorf("got %v, want %v", err, tc.answer)
+			}
+		})
 	}
 }

@@ -49,9 +49,6 @@ func Open(path string) (*Log, error) {
 // Begin returns a log that is read from its beginning.
 func Begin(path string) *Log { return &Log{path: path} }
 
-// All returns a log that is read from its beginning on.
-func All(path string) *Log { return &Log{path: path} }
-
 // Next returns the events that were added since the last call and that the filter accepts.
 func (l *Log) Next(accept func(*auditv1.Event) bool) ([]auditv1.Event, error) {
 	file, err := os.Open(l.path)
@@ -123,9 +120,12 @@ func (c Counts) Writes() int {
 	})
 }
 
-// Conflicts counts the writes that were answered with 409.
+// Conflicts counts the writes that were answered with 409, and the patches that were answered with 422: so the server answers a JSON patch
+// whose test failed.
 func (c Counts) Conflicts() int {
-	return c.Sum(func(r Request) bool { return r.IsWrite() && r.Code == 409 && r.Resource != "leases" })
+	return c.Sum(func(r Request) bool {
+		return r.Resource != "leases" && (r.IsWrite() && r.Code == 409 || r.Verb == "patch" && r.Code == 422)
+	})
 }
 
 // Sum counts the requests that the filter accepts.

@@ -44,15 +44,17 @@ func TestCountsTellWritesAndConflicts(t *testing.T) {
 		{Verb: "list", Resource: "pods", Code: 200}:           100,
 		{Verb: "create", Resource: "pods", Code: 201}:         5,
 		{Verb: "patch", Resource: "pods/status", Code: 409}:   2,
+		{Verb: "patch", Resource: "pods", Code: 422}:          1,
+		{Verb: "create", Resource: "pods", Code: 422}:         1,
 		{Verb: "update", Resource: "leases", Code: 409}:       50,
 		{Verb: "create", Resource: "events", Code: 201}:       50,
 		{Verb: "create", Resource: "tokenreviews", Code: 201}: 50,
 	}
-	if got := counts.Writes(); got != 7 {
-		t.Errorf("writes: want 7, got %d", got)
+	if got := counts.Writes(); got != 9 {
+		t.Errorf("writes: want 9, got %d", got)
 	}
-	if got := counts.Conflicts(); got != 2 {
-		t.Errorf("conflicts: want 2, got %d", got)
+	if got := counts.Conflicts(); got != 3 {
+		t.Errorf("conflicts: want 3, got %d", got)
 	}
 }
 

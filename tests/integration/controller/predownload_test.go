@@ -40,7 +40,7 @@ func TestWithoutItsGateNothingIsPulledAhead(t *testing.T) {
 		}
 	}
 	seen := 0
-	requests, err := audit.All(env.Cluster.AuditLog()).Next(func(e *auditv1.Event) bool {
+	requests, err := audit.Begin(env.Cluster.AuditLog()).Next(func(e *auditv1.Event) bool {
 		if e.User.Username != operator.ServiceAccountUser || e.ObjectRef == nil {
 			return false
 		}

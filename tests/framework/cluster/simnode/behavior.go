@@ -39,6 +39,7 @@ const (
 	ResizeDelay    = AnnotationPrefix + "resize-delay"
 	TerminateDelay = AnnotationPrefix + "terminate-delay"
 	HangTerminate  = AnnotationPrefix + "hang-terminating"
+	ReportGates    = AnnotationPrefix + "report-gates"
 )
 
 // Values of the annotation Resize.
@@ -118,6 +119,7 @@ type behavior struct {
 	resizeDelay   time.Duration
 	terminate     time.Duration
 	hangTerminate bool
+	reportGates   bool
 }
 
 // behaviorOf reads the annotations of a pod. The error names every annotation that cannot be understood.
@@ -149,6 +151,7 @@ func behaviorOf(pod *corev1.Pod, delays Delays) (behavior, error) {
 		resizeDelay:   parse(&p, ResizeDelay, delays.Resize, duration).fallback,
 		terminate:     parse(&p, TerminateDelay, delays.Terminate, duration).fallback,
 		hangTerminate: parse(&p, HangTerminate, false, strconv.ParseBool).fallback,
+		reportGates:   parse(&p, ReportGates, false, strconv.ParseBool).fallback,
 	}
 	return b, errors.Join(p.faults...)
 }

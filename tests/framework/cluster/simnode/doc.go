@@ -53,6 +53,8 @@
 //	sim.kruise.io/resize-delay      duration: from observing changed resources to having them, with PodResizeInProgress
 //	sim.kruise.io/terminate-delay   duration: how long the pod lives on after its deletion, cut to its grace period
 //	sim.kruise.io/hang-terminating  true: the deleted pod never ends, until removed
+//	sim.kruise.io/report-gates      true: Ready=False because of a readiness gate is reported in the node's own words, whatever
+//	                                message it has, so that the node writes the status each time a gate becomes False
 //
 // # Claims
 //

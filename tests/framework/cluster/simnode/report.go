@@ -18,7 +18,7 @@ import (
 
 // report is the part of a pod's status that the kubelet writes. Conditions hold only the kubelet's own; readiness gates
 // and whatever else others write are not in it.
-func (s *simulation) report(pod *corev1.Pod) corev1.PodStatus {
+func (s *simulation) report(pod *corev1.Pod, reportGates bool) corev1.PodStatus {
 	out := corev1.PodStatus{
 		ObservedGeneration:         pod.Generation,
 		Phase:                      s.currentPhase(),
@@ -44,7 +44,7 @@ func (s *simulation) report(pod *corev1.Pod) corev1.PodStatus {
 		condition(corev1.PodReadyToStartContainers, !s.sandboxAt.IsZero() && s.phase == "", "", ""),
 		s.initialized(),
 		containersReady,
-		ready(pod, containersReady),
+		ready(pod, containersReady, reportGates),
 	}
 	out.Conditions = append(out.Conditions, s.resizing()...)
 	for i := range out.Conditions {
@@ -119,8 +119,8 @@ func (s *simulation) containersReady() corev1.PodCondition {
 }
 
 // ready is True when the containers are ready and every readiness gate's condition is True. An absent condition counts
-// as not True.
-func ready(pod *corev1.Pod, containersReady corev1.PodCondition) corev1.PodCondition {
+// as not True. With ownWords the message of gates is not one that a controller could foresee.
+func ready(pod *corev1.Pod, containersReady corev1.PodCondition, ownWords bool) corev1.PodCondition {
 	if containersReady.Status != corev1.ConditionTrue {
 		containersReady.Type = corev1.PodReady
 		return containersReady
@@ -135,6 +135,9 @@ func ready(pod *corev1.Pod, containersReady corev1.PodCondition) corev1.PodCondi
 		}
 	}
 	if len(faults) > 0 {
+		if ownWords {
+			faults = append(faults, "as the node sees it")
+		}
 		return condition(corev1.PodReady, false, "ReadinessGatesNotReady", strings.Join(faults, ", "))
 	}
 	return condition(corev1.PodReady, true, "", "")

@@ -293,7 +293,7 @@ func (n *Nodes) rounds(ctx context.Context, e *entry, pod *corev1.Pod) (time.Tim
 		if n.readBehavior(v, e) {
 			e.sim.round(v)
 		}
-		want := e.sim.report(pod)
+		want := e.sim.report(pod, v.behavior.reportGates)
 		patch, err := patchFor(pod, &want, v.now)
 		if err != nil {
 			return time.Time{}, err

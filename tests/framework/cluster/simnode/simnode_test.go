@@ -138,6 +138,21 @@ func testGates(t *testing.T, cfg *rest.Config) {
 	w.setCondition("a", "Two", corev1.ConditionTrue)
 	pod = w.awaitReady("a")
 	equal(t, "restarts", status(pod, "main").RestartCount, 0)
+
+	// Another kubelet has more to say.
+	w.create("c", gated("Two"), annotated(simnode.ReportGates, "true"))
+	w.setCondition("c", "Two", corev1.ConditionTrue)
+	w.awaitReady("c")
+	w.patch("c", object{"status": object{"conditions": []object{
+		{"type": "Two", "status": "False", "lastTransitionTime": metav1.Now()},
+		{
+			"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady", "message": message,
+			"lastTransitionTime": metav1.Now(),
+		},
+	}}}, "status")
+	w.await("c", "has the kubelet's own words", func(pod *corev1.Pod) bool {
+		return getCondition(pod, corev1.PodReady).Message == message+", as the node sees it"
+	})
 }
 
 func testImageChange(t *testing.T, cfg *rest.Config) {

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package edit
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// operation is one operation of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// fitsJSONPatch says whether images and metadata can be written as a JSON patch that leaves alone what others wrote meanwhile. It cannot
+// create a map that might be there by now, and it removes from a list by place, so such an Edit stays a merge. Pods that were last written
+// by a server before Kubernetes 1.33 have no generation.
+func (e Edit) fitsJSONPatch(pod *corev1.Pod) bool {
+	return pod.Generation > 0 &&
+		(len(e.Labels) == 0 || len(pod.Labels) > 0) &&
+		(len(e.Annotations) == 0 || len(pod.Annotations) > 0) &&
+		len(e.AddFinalizers)+len(e.RemoveFinalizers) == 0
+}
+
+// operations are the images and metadata as a JSON patch for the pod while it has this generation. Where a test fails, nothing is written.
+func (e Edit) operations(pod *corev1.Pod, generation int64) []operation {
+	all := []operation{
+		{"test", "/metadata/uid", pod.UID},
+		{"test", "/metadata/generation", generation},
+	}
+	for i, container := range pod.Spec.Containers {
+		if image, ok := e.Images[container.Name]; ok {
+			path := "/spec/containers/" + strconv.Itoa(i)
+			all = append(all, operation{"test", path + "/name", container.Name}, operation{"replace", path + "/image", image})
+		}
+	}
+	all = append(all, keyOperations("/metadata/labels/", pod.Labels, e.Labels)...)
+	return append(all, keyOperations("/metadata/annotations/", pod.Annotations, e.Annotations)...)
+}
+
+// keyOperations set and remove keys of a map, in the order of their names.
+func keyOperations(path string, present map[string]string, changes map[string]*string) []operation {
+	var all []operation
+	for _, key := range slices.Sorted(maps.Keys(changes)) {
+		at := path + pointerEscapes.Replace(key)
+		switch value := changes[key]; {
+		case value != nil:
+			all = append(all, operation{"add", at, *value})
+		case hasKey(present, key): // the server refuses to remove what is not there
+			all = append(all, operation{"remove", at, nil})
+		}
+	}
+	return all
+}
+
+func hasKey(m map[string]string, key string) bool {
+	_, ok := m[key]
+	return ok
+}
+
+// pointerEscapes writes a key as a part of a JSON pointer (RFC 6901).
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
