@@ -58,7 +58,8 @@ test-unit: ## Tables, stories and the exhaustive exploration of planners; needs 
 
 .PHONY: explore-full
 explore-full: ## Explore the large cases of planners too: some minutes on one core, 1 GB, and what is cut says so.
-	@EXPLORE=full go test -count=1 -p=1 -timeout=2h -v -run='^TestExplore$$' ./controllers/statefulset/plan ./controllers/cloneset/plan
+	@EXPLORE=full go test -count=1 -p=1 -timeout=2h -v -run='^TestExplore$$' ./controllers/...
+	@EXPLORE=full go test -count=1 -timeout=1h -v -run='^TestExplorationOfNodes$$' ./internal/engine/podset/podsettest
 
 .PHONY: test-integration
 test-integration: ## Admission, status, ownership, watches and the public typed client against a real API server.

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// longestLine of a document, in characters. Longer ones cannot be read in a diff, nor in a terminal.
+const longestLine = 160
+
+// TestLinesOfDocumentsAreShort leaves out tables, quoted output and drawings, whose lines cannot be broken, and generated documents.
+func TestLinesOfDocumentsAreShort(t *testing.T) {
+	t.Parallel()
+	generated := []string{"docs/operations/versions.md", "docs/operations/messages.md", "docs/operations/scorecard-run.md"}
+	root := filepath.Join("..", "..", "..")
+	files := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".md" {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 20 {
+		t.Fatalf("only %d documents were found", len(files))
+	}
+	for _, path := range files {
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(generated, filepath.ToSlash(name)) {
+			continue
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, fenced := bufio.NewScanner(file), false
+		for number := 1; lines.Scan(); number++ {
+			line := lines.Text()
+			switch fence := strings.HasPrefix(strings.TrimSpace(line), "```"); {
+			case fence:
+				fenced = !fenced
+			case fenced, strings.HasPrefix(strings.TrimSpace(line), "|"):
+			case utf8.RuneCountInString(line) > longestLine:
+				t.Errorf("%s:%d has %d characters, at most are allowed %d", name, number, utf8.RuneCountInString(line), longestLine)
+			}
+		}
+		if err := lines.Err(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = file.Close()
+	}
+}
