@@ -4,12 +4,16 @@
 package logging
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // controllerKey is the key under which controller-runtime puts a controller's name into its logger.
@@ -91,9 +95,28 @@ func (s *sink) Info(level int, message string, pairs ...any) {
 	s.LogSink.Info(level, message, slices.Concat(s.values, pairs)...)
 }
 
-// Error implements logr.LogSink.
+// Error implements logr.LogSink. client-go calls it an error when an event goes nowhere because its namespace is being deleted. Every
+// namespace ends like that, and nobody has to do anything.
 func (s *sink) Error(err error, message string, pairs ...any) {
+	if strings.HasPrefix(message, rejectedEvent) && namespaceEnds(err) {
+		if s.Enabled(1) {
+			s.Info(1, message, append(slices.Clip(pairs), "err", err.Error())...)
+		}
+		return
+	}
 	s.LogSink.Error(err, message, slices.Concat(s.values, pairs)...)
+}
+
+// rejectedEvent is how client-go begins what it says of an event that the server does not take.
+const rejectedEvent = "Server rejected event"
+
+// namespaceEnds says that the server refuses to create something because the namespace is being deleted, or is gone by now.
+func namespaceEnds(err error) bool {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return true
+	}
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }
 
 // WithName implements logr.LogSink.

@@ -5,13 +5,22 @@ package logging
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
 )
 
 func logger(t *testing.T, out io.Writer, all string, controllers map[string]string, format string) logr.Logger {
@@ -130,5 +139,65 @@ func TestValuesAreWrittenInTheirOrder(t *testing.T) {
 		if !strings.HasSuffix(line, want) {
 			t.Errorf("line %d is %s, want it to end with %s", i, line, want)
 		}
+	}
+}
+
+// refusing is a sink whose server refuses every event.
+type refusing struct{ with error }
+
+func (r refusing) Create(context.Context, *eventsv1.Event) (*eventsv1.Event, error) {
+	return nil, r.with
+}
+func (r refusing) Update(context.Context, *eventsv1.Event) (*eventsv1.Event, error) {
+	return nil, r.with
+}
+func (r refusing) Patch(context.Context, *eventsv1.Event, []byte) (*eventsv1.Event, error) {
+	return nil, r.with
+}
+
+// lines takes log lines one by one.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// Until this was so, each deletion of a namespace with workloads left errors in the log. The line comes from client-go: its text is part of the test.
+func TestAnEventInANamespaceThatIsDeletedIsNoError(t *testing.T) {
+	namespace := schema.GroupResource{Resource: "namespaces"}
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("the namespace is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, tc := range map[string]struct {
+		refused error
+		want    string
+	}{
+		"a namespace that is being deleted": {terminating, "debug"},
+		"a namespace that is gone":          {apierrors.NewNotFound(namespace, "shop"), "debug"},
+		"events that are forbidden":         {apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("no role")), "error"},
+		"another object that is gone":       {apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, "web"), "error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := make(lines, 10)
+			broadcaster := events.NewBroadcaster(refusing{tc.refused})
+			defer broadcaster.Shutdown()
+			if err := broadcaster.StartRecordingToSinkWithContext(logr.NewContext(t.Context(), logger(t, out, "debug", nil, "json"))); err != nil {
+				t.Fatal(err)
+			}
+			set := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+			broadcaster.NewRecorder(scheme.Scheme, "test").Eventf(set, nil, corev1.EventTypeNormal, "Happened", "Do", "it did")
+			var line struct{ Level, Msg, Err, Error string }
+			select {
+			case text := <-out:
+				if err := json.Unmarshal([]byte(text), &line); err != nil {
+					t.Fatalf("%s: %v", text, err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("no line within 10 seconds")
+			}
+			if line.Level != tc.want || line.Err+line.Error != tc.refused.Error() {
+				t.Errorf("the line is %+v, want it at level %s with the cause", line, tc.want)
+			}
+		})
 	}
 }
