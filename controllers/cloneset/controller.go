@@ -32,6 +32,7 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler reconciles CloneSets.
@@ -83,6 +84,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Passed: podset.TemplatePassed(set.Status.UpdateRevision, before, seen.snapshot.Update.Name),
 	})
 
+	over, overWait := pass.OverRequests(ctx, seen.snapshot.Pods)
+	seen.snapshot.OverRequests = over
+
 	pass.StartClock()
 	todo := plan.Plan(spec, seen.snapshot)
 	pass.StopClock()
@@ -103,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
 	pruneErr := r.prune(ctx, spec, seen.snapshot.Pods)
-	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr, pruneErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait)
+	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr, pruneErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, overWait)
 }
 
 // remembered returns what is remembered of a set.

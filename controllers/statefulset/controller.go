@@ -31,6 +31,7 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler reconciles StatefulSets.
@@ -73,6 +74,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Passed: podset.TemplatePassed(set.Status.UpdateRevision, before, seen.snapshot.Update.Name),
 	})
 
+	over, overWait := pass.OverRequests(ctx, seen.snapshot.Pods)
+	seen.snapshot.OverRequests = over
+
 	pass.StartClock()
 	todo := plan.Plan(spec, seen.snapshot)
 	pass.StopClock()
@@ -91,5 +95,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Announce(set, plan.Announcements(spec, status))
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
-	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait)
+	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait)
 }

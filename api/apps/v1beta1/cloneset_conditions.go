@@ -31,6 +31,12 @@ const (
 	// CloneSetImagePreDownload is present during a rollout while the feature gate PreDownloadImageForInPlaceUpdate is on. It is True while
 	// images are pulled ahead of the update; otherwise its reason says why they are not. The rollout does not depend on it.
 	CloneSetImagePreDownload CloneSetConditionType = "ImagePreDownload"
+	// CloneSetPodsWithoutReadinessGate is present and True while updates are made in place and some pods have no readiness gate
+	// InPlaceUpdateReady: they go on serving meanwhile. The message counts them.
+	CloneSetPodsWithoutReadinessGate CloneSetConditionType = "PodsWithoutReadinessGate"
+	// CloneSetPodsHeldNotReady is present and True while others hold pods out of service through the readiness gate KruisePodReady. The message
+	// names them.
+	CloneSetPodsHeldNotReady CloneSetConditionType = "PodsHeldNotReady"
 )
 
 // Reasons of the condition Progressing of a CloneSet. The other conditions share their reasons with those of a StatefulSet.

@@ -31,6 +31,12 @@ const (
 	// StatefulSetImagePreDownload is present during a rollout while the feature gate PreDownloadImageForInPlaceUpdate is on. It is True while
 	// images are pulled ahead of the update; otherwise its reason says why they are not. The rollout does not depend on it.
 	StatefulSetImagePreDownload appsv1.StatefulSetConditionType = "ImagePreDownload"
+	// StatefulSetPodsWithoutReadinessGate is present and True while updates are made in place and some pods have no readiness gate
+	// InPlaceUpdateReady: they go on serving meanwhile. The message counts them.
+	StatefulSetPodsWithoutReadinessGate appsv1.StatefulSetConditionType = "PodsWithoutReadinessGate"
+	// StatefulSetPodsHeldNotReady is present and True while others hold pods out of service through the readiness gate KruisePodReady. The message
+	// names them.
+	StatefulSetPodsHeldNotReady appsv1.StatefulSetConditionType = "PodsHeldNotReady"
 )
 
 // Reasons of the conditions of a StatefulSet.
@@ -75,6 +81,13 @@ const (
 	ReasonCrashLoop = "CrashLoop"
 	// ReasonUnschedulable: no node fitted a pod for five minutes.
 	ReasonUnschedulable = "Unschedulable"
+	// ReasonUpdatedInService: pods are not taken out of service while they are updated in place.
+	ReasonUpdatedInService = "UpdatedInService"
+	// ReasonHeldByOthers: pods are held out of service by writers other than this operator. A hold of a ContainerRecreateRequest that is over
+	// is given up; whoever else holds a pod has to do so.
+	ReasonHeldByOthers = "HeldByOthers"
+	// ReasonRightsMissing: the server does not let the operator read what it needs for the set, so nothing is done; the message is its answer.
+	ReasonRightsMissing = "RightsMissing"
 	// ReasonNotStalled: nothing needs the user.
 	ReasonNotStalled = "NotStalled"
 	// ReasonEnoughAvailable: no more pods are unavailable than an update may take away.

@@ -52,6 +52,7 @@ func (p *planner) move(s diff) {
 	if p.Paused {
 		return
 	}
+	p.pass.HoldReplaced(candidates, rollout)
 	slices.SortStableFunc(candidates, func(a, b *podset.Pod) int { return first(b.InService(), a.InService()) })
 
 	atTarget := 0

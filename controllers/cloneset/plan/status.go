@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -52,7 +53,7 @@ func Status(
 	setFailures(list, &plan, outcome)
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.CloneSetFieldsIgnored, spec.Ignored))
 	recheck = setProgressing(list, before, spec, &status)
-	progress := progressOf(spec, &counted, counts, plan, outcome)
+	progress := progressOf(spec, &counted, failed(&s), counts, plan, outcome)
 	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))
 	list.Set(also...)
 	for _, c := range list.All() {
@@ -132,12 +133,30 @@ func Announcements(spec *Spec, after appsv1beta1.CloneSetStatus, before, plan pl
 //  4. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
 //  5. pods are where they should be, see podset.Settled.
 //
-// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles.
-func progressOf(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan, outcome planning.Outcome) podset.Progress {
+// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. Pods that have
+// failed are no part of the set any more, but their causes are: the pods that replace them may meet the same.
+func progressOf(
+	spec *Spec, s *podset.Snapshot, failed []podset.Pod, counts podset.Counts, plan planning.Plan, outcome planning.Outcome,
+) podset.Progress {
 	if stopped, ok := podset.Stopped(&spec.Spec, s, &plan, outcome); ok {
 		return stopped
 	}
-	return progressOfPods(spec, s, counts, plan).WithTroubles(&plan, s.Pods)
+	pods := s.Pods
+	if len(failed) > 0 {
+		pods = slices.Concat(failed, s.Pods)
+	}
+	return progressOfPods(spec, s, counts, plan).WithTroubles(&plan, pods)
+}
+
+// failed are the pods at the update revision that have failed.
+func failed(s *podset.Snapshot) []podset.Pod {
+	var pods []podset.Pod
+	for i := range s.Pods {
+		if pod := &s.Pods[i]; !pod.Terminating && pod.Object.Status.Phase == corev1.PodFailed && pod.Revision == s.Update.Name {
+			pods = append(pods, *pod)
+		}
+	}
+	return pods
 }
 
 func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan) podset.Progress {

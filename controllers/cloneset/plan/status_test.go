@@ -5,6 +5,8 @@ package plan
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -268,5 +270,73 @@ func TestGrowingThatIsLimitedIsAnnouncedOnce(t *testing.T) {
 	first, again := Announcements(Parse(w.set, w.o), status, planning.Plan{}, plan), Announcements(Parse(w.set, w.o), status, plan, plan)
 	if len(first) != 1 || first[0].Reason != "ScaleUpLimited" || len(again) != 0 {
 		t.Errorf("announced %v, then %v", first, again)
+	}
+}
+
+// "web-p02 of 3 pods exist" for ever: whoever asked why had to find the failed pods, which the set no longer counts.
+func TestTheCauseOfPodsThatTheNodeRefusesIsSaid(t *testing.T) {
+	refuse := func(id string) func(*simulation) {
+		return change(id, func(pod *corev1.Pod) {
+			pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "OutOfcpu", "Node didn't have enough resource: cpu"
+		})
+	}
+	w := newSimulation(t, 3)
+	w.do(refuse("p02"), refuse("p03"))
+	w.Pass()
+	message := func() string {
+		i := slices.IndexFunc(w.set.Status.Conditions, func(c appsv1beta1.CloneSetCondition) bool { return c.Type == appsv1beta1.CloneSetReconciling })
+		return w.set.Status.Conditions[i].Message
+	}
+	if want := "web-p02, web-p03: it has failed: OutOfcpu: Node didn't have enough resource: cpu; "; !strings.HasPrefix(message(), want) {
+		t.Errorf("the message is %q, want it to begin with %q", message(), want)
+	}
+	w.rest()
+	w.expect("with others in their place", w.condition(appsv1beta1.CloneSetReconciling), "False Complete")
+	if strings.Contains(message(), "OutOfcpu") {
+		t.Errorf("at rest the message still says %q", message())
+	}
+	w.do(image("2"))
+	w.Pass()
+	if strings.Contains(message(), "OutOfcpu") {
+		t.Errorf("about an update, the message speaks of pods of the revision before: %q", message())
+	}
+}
+
+// Pods were replaced although updates in place were asked for, and only a comparison by hand told why.
+func TestWhyAPodIsReplacedIsInTheEventAndTheCondition(t *testing.T) {
+	const why = "spec.template.spec.hostNetwork changed: only image, resources and metadata can change in place"
+	w := newSimulation(t, 3, inPlace, maxUnavailable(1))
+	w.do(image("2"), func(w *simulation) { w.set.Spec.Template.Spec.HostNetwork = true })
+	w.Pass()
+	replaced := 0
+	for _, action := range w.Plan.Actions {
+		if action.Step != podset.StepDelete {
+			continue
+		}
+		replaced++
+		if action.Success.Reason != "SuccessfulUpdatePodReCreate" || !strings.HasSuffix(action.Success.Message, "successful, because it cannot be updated in place: "+why) {
+			t.Errorf("the event is %+v", action.Success)
+		}
+	}
+	if replaced != 1 {
+		t.Errorf("%d pods are replaced, want one", replaced)
+	}
+	i := slices.IndexFunc(w.set.Status.Conditions, func(c appsv1beta1.CloneSetCondition) bool { return c.Type == appsv1beta1.CloneSetReconciling })
+	if got := w.set.Status.Conditions[i].Message; !strings.Contains(got, "pods are replaced although podUpdatePolicy is InPlaceIfPossible: "+why) {
+		t.Errorf("the condition says %q", got)
+	}
+	for name, quiet := range map[string]*simulation{
+		"what can be made in place":         newSimulation(t, 3, inPlace),
+		"what was asked to be made so":      newSimulation(t, 3),
+		"what does not move while it waits": newSimulation(t, 3, inPlace, paused(true)),
+	} {
+		quiet.do(image("2"))
+		if name != "what can be made in place" {
+			quiet.do(func(w *simulation) { w.set.Spec.Template.Spec.HostNetwork = true })
+		}
+		quiet.Plan = Plan(Parse(quiet.set, quiet.o), quiet.snapshot())
+		if held := quiet.held(); strings.Contains(held, podset.ReasonReplaced) {
+			t.Errorf("of %s it is said as well: %s", name, held)
+		}
 	}
 }

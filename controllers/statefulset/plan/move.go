@@ -31,8 +31,9 @@ func (p *planner) move() {
 			blocked = append(blocked, pod)
 		}
 	}
-	admitted, waiting := p.unavailable.Select(p.movable())
-	rollout := p.rollout()
+	movable, rollout := p.movable(), p.rollout()
+	p.pass.HoldReplaced(movable, rollout)
+	admitted, waiting := p.unavailable.Select(movable)
 	for _, pod := range admitted {
 		p.moveOne(pod, rollout)
 	}
@@ -68,8 +69,9 @@ func (p *planner) moveUnavailable() {
 			return
 		}
 	}
-	rollout := p.rollout()
-	for _, pod := range p.movable() {
+	movable, rollout := p.movable(), p.rollout()
+	p.pass.HoldReplaced(movable, rollout)
+	for _, pod := range movable {
 		if !pod.InService() {
 			p.moveOne(pod, rollout)
 			return

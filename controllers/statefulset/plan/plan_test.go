@@ -290,12 +290,12 @@ func TestPlan(t *testing.T) {
 		},
 		"a difference that does not allow it replaces the pod": {
 			replicas: 2, steps: []func(*simulation){inPlace, running, image("2"), env},
-			want: []string{"Delete web-1 Outdated"}, held: []string{"MaxUnavailable"},
+			want: []string{"Delete web-1 Outdated"}, held: []string{"Replaced", "MaxUnavailable"},
 		},
 		"the way is chosen pod by pod": {
 			replicas: 3, steps: []func(*simulation){inPlace, maxUnavailable(3), running, env, image("2"), func(w *simulation) { w.snapshot() },
 				label(shared.LabelControllerRevisionHash, "web-2-env", 1), image("3"), label(shared.LabelControllerRevisionHash, "web-lost", 0)},
-			want: []string{"Delete web-2 Outdated", "Edit web-1 InPlaceUpdate Updating", "Delete web-0 Outdated"},
+			want: []string{"Delete web-2 Outdated", "Edit web-1 InPlaceUpdate Updating", "Delete web-0 Outdated"}, held: []string{"Replaced"},
 		},
 		"InPlaceOnly never replaces a pod": {
 			replicas: 2, steps: []func(*simulation){func(w *simulation) { w.rolling().PodUpdatePolicy = shared.InPlaceOnly }, running, env},

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -406,4 +407,59 @@ func TestSetLooksAgainAtAStorageClassThatLetsNothingGrow(t *testing.T) {
 	if plan := Plan(Parse(w.set, w.o), w.snapshot()); plan.RecheckAfter != time.Minute {
 		t.Errorf("recheck after %s, want a minute: nothing else would wake the set", plan.RecheckAfter)
 	}
+}
+
+// The kubelet refuses a pod that the server has taken. It was made again and again, and nothing said why.
+func TestTheCauseOfAPodThatTheNodeRefusesIsSaid(t *testing.T) {
+	w := newSimulation(t, 3, running)
+	pod := w.pod(1)
+	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "OutOfcpu", "Node didn't have enough resource: cpu"
+	message := conditionOf(t, w.report(planning.Outcome{}), appsv1beta1.StatefulSetReconciling).Message
+	if want := "web-1: it has failed: OutOfcpu: Node didn't have enough resource: cpu; "; !strings.HasPrefix(message, want) {
+		t.Errorf("the message is %q, want it to begin with %q", message, want)
+	}
+}
+
+// Pods were replaced although updates in place were asked for, and only a comparison by hand told why.
+func TestWhyAPodIsReplacedIsInTheEventAndTheCondition(t *testing.T) {
+	const why = "spec.template.spec.containers[0].env changed: only image, resources and metadata can change in place"
+	for name, options := range map[string][]func(*simulation){"Parallel": {inPlace, running}, "OrderedReady": {inPlace, ordered, running}} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 3, append(options, env)...)
+			plan := Plan(Parse(w.set, w.o), w.snapshot())
+			replaced := 0
+			for _, action := range plan.Actions {
+				if action.Step != podset.StepDelete {
+					continue
+				}
+				replaced++
+				if action.Success.Reason != "SuccessfulDelete" || !strings.HasSuffix(action.Success.Message, "successful, because it cannot be updated in place: "+why) {
+					t.Errorf("the event is %+v", action.Success)
+				}
+			}
+			if replaced != 1 {
+				t.Errorf("%d pods are replaced, want one", replaced)
+			}
+			message := conditionOf(t, w.report(planning.Outcome{}), appsv1beta1.StatefulSetReconciling).Message
+			if !strings.Contains(message, "pods are replaced although podUpdatePolicy is InPlaceIfPossible: "+why) {
+				t.Errorf("the condition says %q", message)
+			}
+		})
+	}
+	w := newSimulation(t, 3, running, env)
+	if note, held := ptr.To(Plan(Parse(w.set, w.o), w.snapshot())).HeldFor(podset.ReasonReplaced); held {
+		t.Errorf("of pods that were to be replaced it is said as well: %+v", note)
+	}
+}
+
+// conditionOf is the condition of that type, which there must be.
+func conditionOf(t *testing.T, status appsv1beta1.StatefulSetStatus, kind appsv1.StatefulSetConditionType) appsv1.StatefulSetCondition {
+	t.Helper()
+	for _, c := range status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	t.Fatalf("there is no condition %s in %+v", kind, status.Conditions)
+	return appsv1.StatefulSetCondition{}
 }

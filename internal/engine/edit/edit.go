@@ -90,6 +90,11 @@ func (e *Edit) SetCondition(condition corev1.PodCondition) {
 	setCondition(&e.Conditions, condition)
 }
 
+// HasCondition says that the Edit sets a condition of this type.
+func (e *Edit) HasCondition(conditionType corev1.PodConditionType) bool {
+	return slices.ContainsFunc(e.Conditions, func(c corev1.PodCondition) bool { return c.Type == conditionType })
+}
+
 // SetImage gives a container another image.
 func (e *Edit) SetImage(container, image string) { put(&e.Images, container, image) }
 

@@ -6,6 +6,7 @@ package inplace
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,8 @@ func CompareRevisions(old, target revision.Revision, policy shared.PodUpdatePoli
 //   - images of main containers;
 //   - with Options.Resources, cpu and memory of main containers that both templates set, as long as the QoS class stays.
 //
+// A container with a restart policy of its own that is not Always must not have to restart for it: whether it does is up to how it ended.
+//
 // Everything else makes the answer no. The old template is nil when history no longer has it, which is a no as well.
 func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 	if old == nil || target == nil {
@@ -75,6 +78,12 @@ func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 			}
 		}
 	}
+	for i := range b.Spec.Containers {
+		container := &b.Spec.Containers[i]
+		if _, restarts := reads[container.Name]; restarts && !restartsAlways(container) {
+			return refuse(notRestarted(fmt.Sprintf("spec.template.spec.containers[%d]", i), container))
+		}
+	}
 	d.MetadataOnly = len(d.Images)+len(d.Resources)+len(reads) == 0
 	return d
 }
@@ -94,6 +103,9 @@ func CompareContainers(path string, old, target []corev1.Container, o Options) D
 	for i := range target {
 		before, after := old[i], &target[i]
 		at := fmt.Sprintf("%s[%d]", path, i)
+		if !restartsAlways(after) && (before.Image != after.Image || resizeRestarts(&before, after)) {
+			return refuse(notRestarted(at, after))
+		}
 		if before.Image != after.Image {
 			d.Images[after.Name] = after.Image
 			before.Image = after.Image
@@ -114,6 +126,28 @@ func CompareContainers(path string, old, target []corev1.Container, o Options) D
 }
 
 func refuse(reason string) Difference { return Difference{Reason: reason} }
+
+// restartsAlways says that the container starts again whenever it ends: it has no restart policy of its own, since that of the pods of workloads is
+// Always, or has that one.
+func restartsAlways(container *corev1.Container) bool {
+	return container.RestartPolicy == nil || *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+func notRestarted(path string, container *corev1.Container) string {
+	return fmt.Sprintf("%s.restartPolicy is %s: a container that may stay ended cannot be restarted in place", path, *container.RestartPolicy)
+}
+
+// resizeRestarts says that what differs in the resources of the container restarts it.
+func resizeRestarts(before, after *corev1.Container) bool {
+	return slices.ContainsFunc(after.ResizePolicy, func(policy corev1.ContainerResizePolicy) bool {
+		differs := func(was, is corev1.ResourceList) bool {
+			a, b := was[policy.ResourceName], is[policy.ResourceName]
+			return a.Cmp(b) != 0
+		}
+		return policy.RestartPolicy == corev1.RestartContainer &&
+			(differs(before.Resources.Limits, after.Resources.Limits) || differs(before.Resources.Requests, after.Resources.Requests))
+	})
+}
 
 func sameNames(a, b []corev1.Container) bool {
 	if len(a) != len(b) {

@@ -128,6 +128,30 @@ func TestCompare(t *testing.T) {
 			old: join(guaranteed("1"), only1), target: join(guaranteed("2"), only1), o: all, resources: 1,
 		},
 
+		"the image of a container that is not restarted when it ends well does not qualify": {
+			old: ownPolicy(corev1.ContainerRestartPolicyOnFailure), target: join(ownPolicy(corev1.ContainerRestartPolicyOnFailure), image(1, "log:2")),
+			refused: "spec.template.spec.containers[1].restartPolicy is OnFailure: a container that may stay ended cannot be restarted in place",
+		},
+		"that of a container that is never restarted does not either": {
+			old: ownPolicy(corev1.ContainerRestartPolicyNever), target: join(ownPolicy(corev1.ContainerRestartPolicyNever), image(1, "log:2")),
+			refused: "spec.template.spec.containers[1].restartPolicy is Never: a container that may stay ended cannot be restarted in place",
+		},
+		"that of a container whose own policy is Always does": {
+			old: ownPolicy(corev1.ContainerRestartPolicyAlways), target: join(ownPolicy(corev1.ContainerRestartPolicyAlways), image(1, "log:2")), images: 1,
+		},
+		"that of another container of the pod does": {
+			old: ownPolicy(corev1.ContainerRestartPolicyNever), target: join(ownPolicy(corev1.ContainerRestartPolicyNever), image(0, "web:5")), images: 1,
+		},
+		"a resize that would restart a container that is never restarted does not qualify": {
+			old:    join(ownPolicy(corev1.ContainerRestartPolicyNever), resizes(corev1.RestartContainer, "100m")),
+			target: join(ownPolicy(corev1.ContainerRestartPolicyNever), resizes(corev1.RestartContainer, "200m")), o: all,
+			refused: "spec.template.spec.containers[1].restartPolicy is Never",
+		},
+		"one that restarts nothing does": {
+			old:    join(ownPolicy(corev1.ContainerRestartPolicyNever), resizes(corev1.NotRequired, "100m")),
+			target: join(ownPolicy(corev1.ContainerRestartPolicyNever), resizes(corev1.NotRequired, "200m")), o: all, resources: 1,
+		},
+
 		"a label that a container reads does not qualify": {
 			old: label("release", "r1"), target: label("release", "r2"),
 			refused: "spec.template.metadata.labels[release] changed: spec.template.spec.containers[0].env reads it",
@@ -308,6 +332,19 @@ func annotation(key, value string) templateChange {
 func request(name corev1.ResourceName, value string) templateChange {
 	return func(t *corev1.PodTemplateSpec) {
 		t.Spec.Containers[0].Resources.Requests[name] = resource.MustParse(value)
+	}
+}
+
+// ownPolicy gives the second container a restart policy of its own.
+func ownPolicy(policy corev1.ContainerRestartPolicy) templateChange {
+	return func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].RestartPolicy = &policy }
+}
+
+// resizes gives the second container a cpu request and says what changing it does.
+func resizes(policy corev1.ResourceResizeRestartPolicy, cpu string) templateChange {
+	return func(t *corev1.PodTemplateSpec) {
+		t.Spec.Containers[1].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(cpu)}
+		t.Spec.Containers[1].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: "cpu", RestartPolicy: policy}}
 	}
 }
 

@@ -151,10 +151,16 @@ func Transition(hooks *shared.Lifecycle, pod *corev1.Pod, to shared.LifecycleSta
 
 func marksNotReady(h *shared.LifecycleHook) bool { return h != nil && h.MarkPodNotReady }
 
+// holderAgent is how the holds of hooks are signed.
+const holderAgent = "Lifecycle"
+
+// IsOwn says that a hook holds the pod, so that leaving its state gives up the hold.
+func IsOwn(h shared.ReadinessHolder) bool { return h.UserAgent == holderAgent }
+
 func updateHook() shared.ReadinessHolder {
-	return shared.ReadinessHolder{UserAgent: "Lifecycle", Key: "preUpdateHook"}
+	return shared.ReadinessHolder{UserAgent: holderAgent, Key: "preUpdateHook"}
 }
 
 func deleteHook() shared.ReadinessHolder {
-	return shared.ReadinessHolder{UserAgent: "Lifecycle", Key: "preDeleteHook"}
+	return shared.ReadinessHolder{UserAgent: holderAgent, Key: "preDeleteHook"}
 }

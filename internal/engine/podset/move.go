@@ -11,6 +11,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
@@ -43,8 +44,8 @@ const (
 	MethodRefused UpdateMethod = "Refused"
 )
 
-// UpdateMethod says how the pod gets to the target, judged by its own revision, and for MethodRefused why. A pod whose revision is no
-// longer stored cannot be edited: nobody knows what differs.
+// UpdateMethod says how the pod gets to the target, judged by its own revision, and why not in place if the policy asks for that. A pod whose
+// revision is no longer stored cannot be edited: nobody knows what differs.
 func (p *Pass) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 	if pod.Revision == r.Target.Name {
 		return MethodNone, ""
@@ -59,7 +60,7 @@ func (p *Pass) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 	case r.Policy == shared.InPlaceOnly:
 		return MethodRefused, difference.Reason
 	default:
-		return MethodReplace, ""
+		return MethodReplace, difference.Reason
 	}
 }
 
@@ -95,6 +96,17 @@ func (p *Pass) KeepMoving(pod *Pod, r Rollout) {
 	}
 }
 
+// HoldReplaced notes why pods are replaced although updates in place were asked for: the first reason, which is mostly the only one. A
+// workload says so for the pods that it is moving, in their order.
+func (p *Pass) HoldReplaced(moving []*Pod, r Rollout) {
+	for _, pod := range moving {
+		if method, why := p.UpdateMethod(pod, r); method == MethodReplace && why != "" {
+			p.Hold(planning.Note{Reason: ReasonReplaced, Message: "pods are replaced although podUpdatePolicy is " + string(r.Policy) + ": " + why})
+			return
+		}
+	}
+}
+
 // Move brings a pod closer to the target. The caller has counted it as unavailable.
 func (p *Pass) Move(pod *Pod, r Rollout) {
 	method, why := p.UpdateMethod(pod, r)
@@ -103,6 +115,9 @@ func (p *Pass) Move(pod *Pod, r Rollout) {
 		p.updateInPlace(pod, r)
 	case MethodReplace:
 		p.Keep(pod)
+		if why != "" {
+			put(&p.replaced, keyOf(pod.Object), why)
+		}
 		r.Replace(pod)
 	case MethodRefused:
 		p.Refuse(pod, why)

@@ -45,6 +45,8 @@ const (
 	ReasonInitialize = "Initialize"
 	// ReasonRepair puts labels back that a pod should have.
 	ReasonRepair = "Repair"
+	// ReasonRelease gives up the hold of a writer who is not there any more: the pod may serve again.
+	ReasonRelease = "Release"
 	// ReasonHook moves a pod to or from a lifecycle hook; as a note, pods wait at one.
 	ReasonHook = "Hook"
 	// ReasonGracePeriod is a note: pods are out of service and wait for the grace period to pass.
@@ -53,6 +55,8 @@ const (
 	ReasonInPlaceBlocked = "InPlaceBlocked"
 	// ReasonInPlaceImpossible is a note: pods may be changed in place only, and their difference does not allow it.
 	ReasonInPlaceImpossible = "InPlaceImpossible"
+	// ReasonReplaced is a note: pods are replaced although updates in place were asked for, because their difference does not allow it.
+	ReasonReplaced = "Replaced"
 	// ReasonTemplateInvalid is a note: the server finds the template of the update revision faulty, so no pod is moved to it.
 	ReasonTemplateInvalid = "TemplateInvalid"
 	// ReasonInvalidSpec is a note: a field of the spec cannot be parsed, so nothing is planned but settling.
@@ -83,7 +87,9 @@ type Pass struct {
 	// taken are the pods that have an action.
 	taken map[types.NamespacedName]struct{}
 	// kept are the pods whose wait for a deletion or an update still has its reason, so that settling does not end it.
-	kept        map[types.NamespacedName]struct{}
+	kept map[types.NamespacedName]struct{}
+	// replaced says of pods that are replaced why they are not updated in place as their user asked for.
+	replaced    map[types.NamespacedName]string
 	waits       []*wait
 	waiting     map[[2]string]*wait
 	differences map[[2]string]inplace.Difference
@@ -228,6 +234,9 @@ func (p *Pass) remove(pod *Pod, reason string, success, failure planning.Event) 
 	case hooked:
 		p.Edit(pod, lifecycle.Transition(p.Hooks, pod.Object, shared.StatePreparingDelete, p.Snapshot.Now), ReasonHook)
 	default:
+		if why := p.replaced[keyOf(pod.Object)]; why != "" {
+			success.Message += ", because it cannot be updated in place: " + why
+		}
 		action := DeletePod(pod.Slot, pod.Object, reason)
 		action.ExactVersion, action.Success, action.Failure = pod.Available, success, failure
 		p.Act(action)
@@ -261,6 +270,13 @@ func mark[K comparable](set *map[K]struct{}, key K) {
 		*set = map[K]struct{}{}
 	}
 	(*set)[key] = struct{}{}
+}
+
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
 }
 
 func has[K comparable](set map[K]struct{}, key K) bool {

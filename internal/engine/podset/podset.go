@@ -79,6 +79,8 @@ type Snapshot struct {
 	// FreshSlots are candidates for new slots, in the order in which they are tried; the same ones each time. Only for workloads
 	// whose slots have random names; those in use are skipped.
 	FreshSlots iter.Seq[planning.Slot]
+	// OverRequests are those who hold pods out of service for a request that is over: nobody else will give up their holds.
+	OverRequests map[shared.ReadinessHolder]bool
 	// NodeLabel is the value of a label of a node; "" when the node has none or is not known. Only asked for the keys of the template's
 	// topology spread constraints. Nil: no node is known.
 	NodeLabel func(node, key string) string

@@ -356,7 +356,8 @@ func TestWay(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, why := pass.UpdateMethod(&Pod{Revision: tc.from}, Rollout{Target: target, Policy: tc.policy})
-			if got != tc.want || (got == MethodRefused) != (why != "") {
+			notInPlace := got == MethodRefused || got == MethodReplace && tc.policy == shared.InPlaceIfPossible
+			if got != tc.want || notInPlace != (why != "") {
 				t.Errorf("method %q (%s), want %q", got, why, tc.want)
 			}
 		})

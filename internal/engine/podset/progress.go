@@ -150,12 +150,14 @@ func TemplatePassed(updateRevision string, before []conditions.Condition, update
 	return updateRevision == update && !faulty
 }
 
-// SetCommon adds the conditions that every workload of this kind has: Reconciling, Stalled, Available and, while there is a fault,
-// TemplateInvalid. available is how many pods are.
+// SetCommon adds the conditions that every workload of this kind has: Reconciling, Stalled and Available, and those that are present only
+// while there is something to say. available is how many pods are.
 func SetCommon(list *conditions.List, progress Progress, spec *Spec, s *Snapshot, available int) {
 	list.Set(progress.Conditions()...)
 	list.Set(Availability(available, spec.Replicas, spec.MaxUnavailable))
 	list.SetIf(TemplateInvalid(s))
+	list.SetIf(WithoutGate(spec, s))
+	list.SetIf(HeldByOthers(s))
 }
 
 // Headline is what of a status is written as soon as it changes, beside the conditions. Everything else are counters, which may be

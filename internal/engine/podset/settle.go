@@ -53,8 +53,11 @@ func (p *Pass) settle(pod *Pod, rules SettleRules) {
 	if conditions := podstate.InitialConditions(pod.Object, now); len(conditions) > 0 {
 		add(edit.Edit{Conditions: conditions, Fresh: true}, ReasonInitialize)
 	}
+	repaired := false
 	if rules.Repair != nil {
-		add(rules.Repair(pod), ReasonRepair)
+		repair := rules.Repair(pod)
+		repaired = !repair.IsZero()
+		add(repair, ReasonRepair)
 	}
 	if to, ok := p.next(pod, rules); ok {
 		why := ReasonHook
@@ -75,8 +78,15 @@ func (p *Pass) settle(pod *Pod, rules SettleRules) {
 	case inplace.Blocked:
 		p.Wait(pod, ReasonInPlaceBlocked, pod.Update.Message)
 	}
+	if !e.HasCondition(shared.GateKruisePodReady) { // one edit can change its holders once
+		add(p.releaseOver(pod), ReasonRelease)
+	}
 	if !e.IsZero() {
-		p.settled = append(p.settled, p.write(pod, e, reason))
+		action := p.write(pod, e, reason)
+		if repaired {
+			action.Success = p.success("SuccessfulUpdate", "update", pod.Object.Name)
+		}
+		p.settled = append(p.settled, action)
 	}
 }
 

@@ -19,11 +19,17 @@ import (
 // updatePatience is for how long an update in place may be under way before conditions say what it waits for.
 const updatePatience = 30 * time.Second
 
-// troubleOf says why the pod does not get ready: what its containers say, else what a long update in place waits for.
+// troubleOf says why the pod does not get ready: what its containers say, else what a long update in place waits for. Nothing else may happen
+// to a pod whose update hangs, so the time from which on it is said is a reason to look again.
 func troubleOf(object *corev1.Pod, update inplace.Status, now time.Time) podstate.Trouble {
 	began := func() time.Time { return inplace.Began(object) }
 	trouble := podstate.TroubleOf(object, began, now)
-	if trouble.Message == "" && update.Progress == inplace.Running && object.DeletionTimestamp == nil && !now.Before(began().Add(updatePatience)) {
+	if trouble.Message != "" || update.Progress != inplace.Running || object.DeletionTimestamp != nil {
+		return trouble
+	}
+	if left := began().Add(updatePatience).Sub(now); left > 0 {
+		trouble.RecheckAfter = left
+	} else {
 		trouble.Message = update.Message
 	}
 	return trouble

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
@@ -106,5 +108,29 @@ func TestAnImageThatCannotBePulledStallsTheWorkload(t *testing.T) {
 	moving := planning.Plan{Actions: []planning.Action{DeletePod("4", pods[0].Object, ReasonOutdated), DeletePod("5", pods[1].Object, ReasonOutdated)}}
 	if got := waits.WithTroubles(&moving, pods); got != want {
 		t.Errorf("when both are replaced: %+v, want %+v", got, want)
+	}
+}
+
+// Nothing happened to a pod whose update hung, so nothing was said about it until something happened to another one.
+func TestAnUpdateInPlaceThatHangsIsSaidInTime(t *testing.T) {
+	pod := object("web-0", notReady)
+	began := now().Add(-10 * time.Second)
+	pod.Annotations = map[string]string{shared.AnnotationInPlaceState: `{"revision":"web-2","updateTimestamp":"` + began.Format(time.RFC3339) + `"}`}
+	update := inplace.Status{Progress: inplace.Running, Reason: inplace.ReasonContainerNotRestarted, Message: "container main does not run web:2 yet"}
+	if got, want := troubleOf(pod, update, now()), (podstate.Trouble{RecheckAfter: 20 * time.Second}); got != want {
+		t.Errorf("after 10 s: %+v, want %+v", got, want)
+	}
+	if got, want := troubleOf(pod, update, now().Add(20*time.Second)), (podstate.Trouble{Message: update.Message}); got != want {
+		t.Errorf("after 30 s: %+v, want %+v", got, want)
+	}
+	observed := Observe(pod, Identity{Slot: "0"}, FactRules{Now: now()})
+	observed.Update, observed.Trouble = update, troubleOf(pod, update, now())
+	pass := Pass{Snapshot: &Snapshot{Now: now(), Pods: []Pod{observed}}}
+	pass.Settle(SettleRules{})
+	if got := pass.Plan().RecheckAfter; got != 20*time.Second {
+		t.Errorf("it is planned again after %s, want the 20 s until there is something to say", got)
+	}
+	if got := troubleOf(pod, inplace.Status{Progress: inplace.Done}, now()); got != (podstate.Trouble{}) {
+		t.Errorf("when it is done: %+v", got)
 	}
 }

@@ -32,6 +32,8 @@ type Memory struct {
 	verdict verdict
 	// images is the last failure to have its images pulled ahead.
 	images predownload.State
+	// requests is what is known of requests for which others hold its pods.
+	requests requests
 	// actions is what became of its last plans.
 	actions executor.State
 	// Own is what its kind remembers beside that; nil at first.

@@ -279,7 +279,7 @@ func (s *Simulation) Rest() {
 		if s.stands() {
 			wait = 0
 		}
-		if wait > time.Second {
+		if wait > time.Second && !happened {
 			s.Wait(wait - time.Second)
 		}
 		if !acted && !happened && wait == 0 {

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+const (
+	// requestAgent is how a ContainerRecreateRequest signs its hold on a pod; the key is its namespace and name.
+	requestAgent = "ContainerRecreateRequest"
+	// lookAtRequests is how often requests are looked at that hold pods: nothing else tells that they are over.
+	lookAtRequests = 10 * time.Second
+	// requestsAtOnce is how many of them are looked at in one pass.
+	requestsAtOnce = 20
+)
+
+// requests is what is known of the requests for which others hold the pods of an object.
+type requests struct {
+	looked time.Time
+	over   map[shared.ReadinessHolder]bool
+}
+
+// OverRequests says whose holds on the pods are those of requests that are over, and when to look again. OpenKruise gives up such a hold by
+// itself; one that was taken while it was being replaced would last. Without such holds, which is nearly always, nothing is asked.
+func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[shared.ReadinessHolder]bool, wait time.Duration) {
+	known := &p.Memory.requests
+	var holders []shared.ReadinessHolder
+	for i := range pods {
+		if pods[i].Terminating {
+			continue
+		}
+		for _, h := range podset.Strangers(pods[i].Object) {
+			if namespace, _, ok := strings.Cut(h.Key, "/"); ok && h.UserAgent == requestAgent && namespace == pods[i].Object.Namespace &&
+				len(holders) < requestsAtOnce && !slices.Contains(holders, h) {
+				holders = append(holders, h)
+			}
+		}
+	}
+	if len(holders) == 0 {
+		*known = requests{}
+		return nil, 0
+	}
+	now := p.Clock.Now()
+	if wait := known.looked.Add(lookAtRequests).Sub(now); wait > 0 {
+		return known.over, wait
+	}
+	*known = requests{looked: now, over: map[shared.ReadinessHolder]bool{}}
+	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
+	defer cancel()
+	for _, h := range holders {
+		isOver, err := p.requestOver(ctx, h)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("It is not known whether a request that holds a pod is over", "request", h.Key, "err", err.Error())
+			break
+		}
+		if isOver {
+			known.over[h] = true
+		}
+	}
+	return known.over, lookAtRequests
+}
+
+// requestOver says that a ContainerRecreateRequest is gone, is being deleted or has completed, or that there are none at all.
+func (p *Pass) requestOver(ctx context.Context, h shared.ReadinessHolder) (bool, error) {
+	namespace, name, _ := strings.Cut(h.Key, "/")
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(appsv1alpha1.GroupVersion().WithKind(requestAgent + "List"))
+	err := p.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
+	if meta.IsNoMatchError(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking up the request: %w", err)
+	}
+	for i := range list.Items {
+		request := &list.Items[i]
+		phase, _, _ := unstructured.NestedString(request.Object, "status", "phase")
+		if request.GetDeletionTimestamp() == nil && phase != "Completed" && phase != "Succeeded" && phase != "Failed" {
+			return false, nil
+		}
+	}
+	return true, nil
+}
