@@ -39,8 +39,10 @@ type Deps struct {
 	Metrics *metrics.Metrics
 	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
 	Accepted *templatecheck.Accepted
-	Clock    clock.WithTicker
-	Log      logr.Logger
+	// Denied is what the server does not let the cache read.
+	Denied *kubecache.Denied
+	Clock  clock.WithTicker
+	Log    logr.Logger
 	// Guard wraps a reconciler so that its passes wait while another manager acts on the same objects. Nil: none ever waits.
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
 	// Operator is for the reconciler of the operator's own configuration; what follows from the other fields is filled in.
@@ -164,6 +166,7 @@ func setupOperatorConfig(mgr ctrl.Manager, deps Deps, kinds []operatorconfig.Kin
 		d.Appeared = appeared(mgr.GetRESTMapper(), missing)
 	}
 	d.Client, d.Live, d.Cache, d.Clock = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache(), deps.Clock
+	d.Denied = deps.Denied.Messages
 	d.Kinds, d.Gates, d.Elected = kinds, deps.Config.Features.On(), mgr.Elected()
 	if err := d.Levels.Set(deps.Config.LogLevel, operatorconfig.Levels(deps.Config, kinds)); err != nil {
 		return fmt.Errorf("setting the log levels: %w", err)
@@ -186,6 +189,7 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers 
 		Pool:             all.pool,
 		PullJobs:         all.pullJobs,
 		Accepted:         deps.Accepted,
+		Denied:           deps.Denied,
 		Clock:            deps.Clock,
 		Guard:            deps.Guard,
 		Workers:          workers,

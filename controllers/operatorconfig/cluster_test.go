@@ -171,21 +171,25 @@ func (c *condition) Set(_ context.Context, status metav1.ConditionStatus, option
 	return nil
 }
 
-func TestSettingsOfTheDeploymentAreNamedAsIgnoredUnderTheLifecycleManager(t *testing.T) {
+func TestSettingsOfTheDeploymentAreNamedWhereTheyAreIgnored(t *testing.T) {
 	set, unset := &operatorv1alpha1.Kruise{}, &operatorv1alpha1.Kruise{}
 	set.Spec.Manager = &operatorv1alpha1.ManagerSettings{PriorityClassName: "high"}
+	own := &Operands{}
 	for name, tc := range map[string]struct {
 		underOLM bool
+		operands *Operands
 		object   *operatorv1alpha1.Kruise
 		want     string
 	}{
-		"under it, set":    {true, set, operatorv1alpha1.ReasonManagedByOLM},
-		"under it, unset":  {true, unset, ""},
-		"without it, set":  {false, set, ""},
-		"neither of these": {false, unset, ""},
+		"under the lifecycle manager, set":   {true, own, set, operatorv1alpha1.ReasonManagedByOLM},
+		"under the lifecycle manager, unset": {true, own, unset, ""},
+		"outside of a cluster, set":          {false, nil, set, operatorv1alpha1.ReasonNotInCluster},
+		"outside of a cluster, unset":        {false, nil, unset, ""},
+		"in a cluster, set":                  {false, own, set, ""},
+		"in a cluster, unset":                {false, own, unset, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fields, reason := New(Dependencies{UnderOLM: tc.underOLM}).ignored(tc.object)
+			fields, reason := New(Dependencies{UnderOLM: tc.underOLM, Operands: tc.operands}).ignored(tc.object)
 			named := len(fields) == 1 && strings.HasPrefix(fields[0], "spec.manager: ")
 			if reason != tc.want || named != (tc.want != "") {
 				t.Errorf("ignored %q because of %q, want the reason %q", fields, reason, tc.want)

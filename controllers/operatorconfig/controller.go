@@ -39,6 +39,9 @@ const Name = "operatorconfig-controller"
 // syncing is when to look again at kinds whose objects are being read.
 const syncing = 500 * time.Millisecond
 
+// lookForRights is when to look again whether the operator may read what it needs.
+const lookForRights = 5 * time.Second
+
 // working is when to look again at work that an upgrade should not cut off.
 const working = 5 * time.Second
 
@@ -112,6 +115,8 @@ type Dependencies struct {
 	Protection *Protection
 	// Work says what an upgrade should not cut off. It may be nil.
 	Work func() Work
+	// Denied are the answers of the API server where it does not let the cache read something. It may be nil.
+	Denied func() []string
 	// WorkChanged receives when Work may have another answer. Without it, it is asked again when there is something else to do.
 	WorkChanged <-chan struct{}
 }
@@ -252,8 +257,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if r.Appeared != nil {
 		recheck = earliest(recheck, missing)
 	}
-	if leads && slices.ContainsFunc(r.Kinds, func(k Kind) bool { return ready(k).Reason == operatorv1alpha1.KindStarting }) {
-		recheck = earliest(recheck, syncing)
+	if leads {
+		recheck = earliest(recheck, r.kindsRecheck())
 	}
 	return ctrl.Result{RequeueAfter: recheck}, nil
 }
@@ -421,7 +426,7 @@ func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise
 		facts.Faults = append(facts.Faults, r.Faults...)
 	}
 	for _, kind := range r.Kinds {
-		facts.Kinds = append(facts.Kinds, ready(kind))
+		facts.Kinds = append(facts.Kinds, ready(kind, r.denied()))
 	}
 	facts.Ignored, facts.IgnoredReason = r.ignored(object)
 	status := Status(object.Status, facts)
@@ -455,8 +460,31 @@ func Leave(ctx context.Context, direct client.Client, self string) error {
 	return nil
 }
 
-// ready says what there is to say about a kind.
-func ready(k Kind) operatorv1alpha1.KindStatus {
+// denied are the answers of the API server where it does not let the cache read something.
+func (r *Reconciler) denied() []string {
+	if r.Denied == nil {
+		return nil
+	}
+	return r.Denied()
+}
+
+// kindsRecheck is when to look again at kinds that are not ready but may be soon; zero when there is no such kind.
+func (r *Reconciler) kindsRecheck() time.Duration {
+	denied := r.denied()
+	var recheck time.Duration
+	for _, kind := range r.Kinds {
+		switch ready(kind, denied).Reason {
+		case operatorv1alpha1.KindStarting:
+			recheck = earliest(recheck, syncing)
+		case operatorv1alpha1.KindRightsMissing:
+			recheck = earliest(recheck, lookForRights)
+		}
+	}
+	return recheck
+}
+
+// ready says what there is to say about a kind. What may not be read may be of any use, so it concerns every kind that is managed.
+func ready(k Kind, denied []string) operatorv1alpha1.KindStatus {
 	status := operatorv1alpha1.KindStatus{Kind: k.Name, State: operatorv1alpha1.Enabled, Ready: "False"}
 	switch {
 	case !k.Enabled:
@@ -464,6 +492,8 @@ func ready(k Kind) operatorv1alpha1.KindStatus {
 		status.Message = "its objects and their pods stay as they are"
 	case !k.Served:
 		status.Reason, status.Message = operatorv1alpha1.KindNotServed, "its CRD is missing; it is managed soon after the CRD is there"
+	case len(denied) > 0:
+		status.Reason, status.Message = operatorv1alpha1.KindRightsMissing, strings.Join(denied, "; ")
 	case k.Synced == nil || !k.Synced():
 		status.Reason, status.Message = operatorv1alpha1.KindStarting, "its objects are being read"
 	default:
@@ -500,14 +530,22 @@ func (r *Reconciler) work() Work {
 	return now
 }
 
-// ignored are the fields that others decide: what is asked of the operator's Deployment where it is not the operator's to change.
+// ignored are the fields that others decide: what is asked of the operator's Deployment where it is not the operator's to change, or where
+// there is none.
 func (r *Reconciler) ignored(object *operatorv1alpha1.Kruise) (fields []string, reason string) {
-	if !r.UnderOLM || object.Spec.Manager == nil {
+	switch {
+	case object.Spec.Manager == nil:
 		return nil, ""
+	case r.UnderOLM:
+		return []string{
+			"spec.manager: the Operator Lifecycle Manager owns the operator's Deployment; set config in the Subscription",
+		}, operatorv1alpha1.ReasonManagedByOLM
+	case r.Operands == nil:
+		return []string{
+			"spec.manager: the operator was started without --deployment, as outside of a cluster: it has no Deployment",
+		}, operatorv1alpha1.ReasonNotInCluster
 	}
-	return []string{
-		"spec.manager: the Operator Lifecycle Manager owns the operator's Deployment; set config in the Subscription",
-	}, operatorv1alpha1.ReasonManagedByOLM
+	return nil, ""
 }
 
 // Levels are the log levels of controllers by their names.

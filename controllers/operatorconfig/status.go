@@ -80,7 +80,11 @@ func Status(old operatorv1alpha1.KruiseStatus, f Facts) operatorv1alpha1.KruiseS
 		case kind.Ready == metav1.ConditionTrue:
 			ready = append(ready, kind.Kind)
 		default:
-			waiting = append(waiting, fmt.Sprintf("%s: %s", kind.Kind, kind.Reason))
+			why := kind.Reason
+			if why == operatorv1alpha1.KindRightsMissing {
+				why += " (" + kind.Message + ")"
+			}
+			waiting = append(waiting, fmt.Sprintf("%s: %s", kind.Kind, why))
 		}
 	}
 	switch {

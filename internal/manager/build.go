@@ -25,6 +25,7 @@ import (
 	bundled "github.com/kruise-operator/kruise-operator/config"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
+	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -44,7 +45,8 @@ func (p *process) build(ctx context.Context, c *config.Config, operator operator
 	if err := p.openWebhooks(ctx, c); err != nil {
 		return nil, err
 	}
-	mgr, err := p.newManager(c, operator.Watch)
+	denied := kubecache.NewDenied(clock.RealClock{})
+	mgr, err := p.newManager(c, operator.Watch, denied)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +56,9 @@ func (p *process) build(ctx context.Context, c *config.Config, operator operator
 		}
 	}
 	if err := addMetricsServer(mgr, c); err != nil {
+		return nil, err
+	}
+	if err := addLeaderMetric(mgr, p.metrics.IsLeader); err != nil {
 		return nil, err
 	}
 	guard, err := p.addGuard(mgr, c)
@@ -69,7 +74,7 @@ func (p *process) build(ctx context.Context, c *config.Config, operator operator
 	}
 	accepted := templatecheck.NewAccepted(clock.RealClock{})
 	deps := controllers.Deps{
-		Config: c, Metrics: p.metrics, Accepted: accepted, Clock: clock.RealClock{}, Log: p.log.WithName("setup"), Guard: guard.Reconciler, Operator: operator,
+		Config: c, Metrics: p.metrics, Accepted: accepted, Denied: denied, Clock: clock.RealClock{}, Log: p.log.WithName("setup"), Guard: guard.Reconciler, Operator: operator,
 	}
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
 		return nil, err
@@ -104,7 +109,7 @@ func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
 }
 
 // newManager returns a manager with nothing in it. Its cache can keep the Kruise object only where that is served.
-func (p *process) newManager(c *config.Config, served bool) (ctrl.Manager, error) {
+func (p *process) newManager(c *config.Config, served bool, denied *kubecache.Denied) (ctrl.Manager, error) {
 	server := rest.CopyConfig(p.server)
 	server.QPS, server.Burst = -1, 0
 	if c.QPS > 0 {
@@ -115,6 +120,7 @@ func (p *process) newManager(c *config.Config, served bool) (ctrl.Manager, error
 		return nil, err
 	}
 	kept := controllers.CacheContents(c).Options()
+	kept.DefaultWatchErrorHandler = denied.Handle
 	if served {
 		kept = operatorconfig.Cache(kept)
 	}

@@ -4,6 +4,7 @@
 package manager
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -37,6 +38,21 @@ func addMetricsServer(mgr ctrl.Manager, c *config.Config) error {
 	server := &http.Server{Addr: c.MetricsAddress, Handler: mux, MaxHeaderBytes: 1 << 20, IdleTimeout: 90 * time.Second, ReadHeaderTimeout: 32 * time.Second}
 	if err := mgr.Add(&ctrlmanager.Server{Name: "metrics", Server: server, ShutdownTimeout: ptr.To(time.Second)}); err != nil {
 		return fmt.Errorf("serving metrics: %w", err)
+	}
+	return nil
+}
+
+// addLeaderMetric says in the metrics whether this replica leads.
+func addLeaderMetric(mgr ctrl.Manager, leads prometheus.Gauge) error {
+	// What does not say otherwise runs on the leader alone.
+	err := mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
+		leads.Set(1)
+		<-ctx.Done()
+		leads.Set(0)
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("adding the metric of the leader: %w", err)
 	}
 	return nil
 }

@@ -298,7 +298,7 @@ const (
 	ReasonOperandsFailed = "OperandsFailed"
 	// ReasonManagedByOLM: the Operator Lifecycle Manager owns the operator's Deployment.
 	ReasonManagedByOLM = "ManagedByOLM"
-	// ReasonNotInCluster: the operator runs outside of the cluster and has no Deployment.
+	// ReasonNotInCluster: the operator runs outside of the cluster, or was started without --deployment, and has no Deployment.
 	ReasonNotInCluster = "NotInCluster"
 	// ReasonMigrating: stored objects are being moved to another version. Nothing does that yet.
 	ReasonMigrating = "Migrating"
@@ -318,6 +318,8 @@ const (
 	KindNotServed = "NotServed"
 	// KindStarting: the objects of the kind are being read.
 	KindStarting = "Starting"
+	// KindRightsMissing: the API server does not let the operator read what it needs for the kind; the message is its answer.
+	KindRightsMissing = "RightsMissing"
 )
 
 // KruiseStatus is how the operator runs.

@@ -27,6 +27,9 @@ var ErrViewChanged = errors.New("objects were adopted or released")
 // ErrNotSynced says that the cache does not hold yet what the workload needs.
 var ErrNotSynced = errors.New("the cache is being filled")
 
+// ErrDenied says that the server does not let the cache read what the workload needs.
+var ErrDenied = errors.New("the operator may not read what it needs")
+
 // historyLimit is revisionHistoryLimit when it is omitted.
 const historyLimit = 10
 

@@ -24,6 +24,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
+// deniedRecheck is when to look again whether the operator may read what it needs.
+const deniedRecheck = 2 * time.Second
+
 // Announce emits events about a workload, whose messages may be of any length.
 func (b *Base) Announce(object client.Object, events []planning.Event) {
 	const longest = 1000 // The server takes 1024 bytes.
@@ -39,10 +42,23 @@ func (b *Base) NotObserved(ctx context.Context, stored *unstructured.Unstructure
 	switch {
 	case errors.Is(cause, ErrViewChanged), errors.Is(cause, ErrNotSynced):
 		return ctrl.Result{RequeueAfter: Busy}, nil
+	case errors.Is(cause, ErrDenied):
+		return b.reportDenied(ctx, stored, cause, failed)
 	case apierrors.HasStatusCause(cause, corev1.NamespaceTerminatingCause):
 		return ctrl.Result{RequeueAfter: time.Second}, nil // It goes with its namespace.
 	}
 	return ctrl.Result{}, errors.Join(fmt.Errorf("observing: %w", cause), b.ReportRefused(ctx, stored, cause, failed))
+}
+
+// reportDenied tells the user that nothing is done for a workload because the operator has not the rights that it needs, and looks again.
+func (b *Base) reportDenied(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) (ctrl.Result, error) {
+	progress := podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRightsMissing, Message: cause.Error()}
+	all := append(progress.Conditions(), conditions.New(failed, true, progress.Reason, progress.Message))
+	written, wait, err := b.AddConditions(ctx, stored, all...)
+	if written {
+		b.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, progress.Reason, "Observe", "%s", progress.Message)
+	}
+	return ctrl.Result{RequeueAfter: max(wait, deniedRecheck)}, err
 }
 
 // ReportUndecodable tells the user, once, that nothing is done for an object because it cannot be decoded. Conditions of the types in

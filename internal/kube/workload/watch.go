@@ -93,7 +93,7 @@ func (b *Base) wake(name types.NamespacedName) {
 }
 
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
-// fails with ErrNotSynced, so that no worker waits. Where of is nil they wake nobody. Indexes are added before.
+// fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where of is nil they wake nobody. Indexes are added before.
 func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, indexes ...func(context.Context, client.FieldIndexer) error) error {
 	kind, err := b.Client.GroupVersionKindFor(object)
 	if err != nil {
@@ -121,10 +121,22 @@ func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, index
 		}
 		b.informers[kind] = informer
 	}
-	if !informer.HasSynced() {
-		return ErrNotSynced
+	if informer.HasSynced() {
+		return nil
 	}
-	return nil
+	if why := b.denied(kind); why != "" {
+		return fmt.Errorf("%w: %s", ErrDenied, why)
+	}
+	return ErrNotSynced
+}
+
+// denied is what the server said when it refused to let objects of the kind be read; empty when it does not.
+func (b *Base) denied(kind schema.GroupVersionKind) string {
+	mapping, err := b.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return ""
+	}
+	return b.Denied.Of(mapping.Resource.GroupResource())
 }
 
 // follow tells the tracker where writes of this kind will show. It does not wait until the cache holds them.

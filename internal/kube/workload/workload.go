@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
@@ -61,6 +62,8 @@ type Dependencies struct {
 	PullJobs *predownload.Watch
 	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
 	Accepted *templatecheck.Accepted
+	// Denied is what the server does not let the cache read. Nil: it lets everything be read.
+	Denied *kubecache.Denied
 	// Clock is the time.
 	Clock clock.PassiveClock
 	// Guard wraps a reconciler so that its passes wait while another manager acts on the same objects. Nil: none ever waits.

@@ -22,6 +22,8 @@ type Metrics struct {
 	DroppedEvents prometheus.Counter
 	// TakeoverWaiting is 1 for the reason why no reconciler acts while OpenKruise is, or was, in charge, and 0 for the others.
 	TakeoverWaiting *prometheus.GaugeVec
+	// IsLeader is 1 while this replica leads. It has the name that OpenKruise gave it, for the sake of dashboards.
+	IsLeader prometheus.Gauge
 }
 
 // New returns the metrics, registered with registerer.
@@ -43,8 +45,12 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "kruise_takeover_waiting",
 			Help: "1 while no reconciler acts for this reason, which concerns OpenKruise.",
 		}, []string{"reason"}),
+		IsLeader: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "kruise_manager_is_leader",
+			Help: "1 while this replica leads.",
+		}),
 	}
-	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting} {
+	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
