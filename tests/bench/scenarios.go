@@ -206,7 +206,9 @@ func (b *run) inPlace(ctx context.Context, w workload, scenario string, of shape
 type rawFigures struct{ exist, ready, update, tail float64 }
 
 // namePart makes a scenario a part of a name.
-func namePart(scenario string) string { return strings.NewReplacer(" ", "-", ",", "").Replace(scenario) }
+func namePart(scenario string) string {
+	return strings.NewReplacer(" ", "-", ",", "").Replace(scenario)
+}
 
 func (b *run) rawInPlace(ctx context.Context, w workload, i int, of shape) (rawFigures, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)

@@ -88,7 +88,9 @@ func TestStatusOfTheNodeDoesNotDelayUpdateInPlace(t *testing.T) {
 	}
 	counts := audit.Count(events)
 	images := counts.Sum(func(r audit.Request) bool { return r.Verb == "patch" && r.Resource == "pods" })
-	refused := counts.Sum(func(r audit.Request) bool { return r.Verb == "patch" && r.Resource == "pods" && r.Code != http.StatusOK })
+	refused := counts.Sum(func(r audit.Request) bool {
+		return r.Verb == "patch" && r.Resource == "pods" && r.Code != http.StatusOK
+	})
 	if images != 12 || refused != 0 {
 		t.Errorf("%d patches of images for 12 pods, %d of them refused:\n%s", images, refused, counts)
 	}

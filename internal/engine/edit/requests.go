@@ -34,7 +34,9 @@ const (
 func (e Edit) Requests(object planning.Object) []planning.Request {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
-		return []planning.Request{{Body: func(planning.Version) ([]byte, error) { return nil, fmt.Errorf("an edit of a pod is asked of a %T", object) }}}
+		return []planning.Request{{Body: func(planning.Version) ([]byte, error) {
+			return nil, fmt.Errorf("an edit of a pod is asked of a %T", object)
+		}}}
 	}
 	metadata := func(p *patch) { e.addMetadata(p, pod) }
 	conditions := func(p *patch) { e.addConditions(p, pod) }
@@ -76,7 +78,9 @@ func (e Edit) Requests(object planning.Object) []planning.Request {
 	case len(requests) > 0 && e.fitsJSONPatch(pod):
 		requests = append(requests, planning.Request{
 			Type: types.JSONPatchType,
-			Body: func(version planning.Version) ([]byte, error) { return encode(pod, e.operations(pod, version.Generation)) },
+			Body: func(version planning.Version) ([]byte, error) {
+				return encode(pod, e.operations(pod, version.Generation))
+			},
 		})
 	default:
 		add("", metadata, func(p *patch) { e.addImages(p, pod) })

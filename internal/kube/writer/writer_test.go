@@ -185,10 +185,10 @@ func TestFailedTestOfAJSONPatchIsAConflict(t *testing.T) {
 		patch    types.PatchType
 		conflict bool
 	}{
-		"the object has changed":            {changed, types.JSONPatchType, true},
-		"admission refuses the object":      {invalid, types.JSONPatchType, false},
+		"the object has changed":             {changed, types.JSONPatchType, true},
+		"admission refuses the object":       {invalid, types.JSONPatchType, false},
 		"a merge that cannot be carried out": {changed, types.MergePatchType, false},
-		"no right":                          {apierrors.NewForbidden(schema.GroupResource{}, "web-0", nil), types.JSONPatchType, false},
+		"no right":                           {apierrors.NewForbidden(schema.GroupResource{}, "web-0", nil), types.JSONPatchType, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, server, pod := newWriter(t)
