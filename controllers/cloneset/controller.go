@@ -93,6 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
+	memory.dropUsed(todo, outcome)
 	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(spec, seen.snapshot), before)
 
 	pass.StartClock()

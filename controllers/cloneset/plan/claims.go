@@ -86,6 +86,17 @@ func (p *planner) usable(slot planning.Slot) bool {
 	})
 }
 
+// retriable says that a pod may be created for a candidate: it has no claims, or those that an earlier try left behind when the server then
+// refused the pod. As no pod had a candidate yet, they are empty. Trying the same one again keeps claims from piling up while pods are
+// refused, without waiting for anything. Claims that are not what the set asks for now are left to be deleted.
+func (p *planner) retriable(slot planning.Slot) bool {
+	return p.usable(slot) && !slices.ContainsFunc(p.claimsOf[slot], func(claim *corev1.PersistentVolumeClaim) bool {
+		return !slices.ContainsFunc(p.Claims.Claims, func(template corev1.PersistentVolumeClaim) bool {
+			return claim.Name == claims.Name(template.Name, p.podName(slot)) && claims.Compare(claim, &template) == claims.Fits
+		})
+	})
+}
+
 // overdue is how long after its grace period a pod that somebody deleted is waited for: its node may be gone.
 const overdue = 30 * time.Second
 
@@ -113,7 +124,7 @@ func (p *planner) returning() (n int, after time.Duration) {
 //
 //   - A claim of a pod that stays belongs to the set.
 //   - A claim of a pod that is terminating or has finished goes with that pod, unless claims are reused.
-//   - A claim without a pod is deleted, unless claims are reused.
+//   - A claim without a pod is deleted, unless claims are reused or this pass creates a pod for it.
 //
 // Those of a pod that this pass works at removing are left to remove.
 func (p *planner) keepClaims() {

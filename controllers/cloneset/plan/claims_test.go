@@ -4,12 +4,14 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -164,14 +166,82 @@ func TestFreshSlotsAvoidPodsAndClaims(t *testing.T) {
 	}
 }
 
-func TestClaimsDoNotPileUpWhilePodsAreRefused(t *testing.T) {
+// A finalizer, a quota or a policy may keep a claim that nobody uses from being deleted. That must not cost a replica.
+func TestAPodIsReplacedAlthoughTheUnusedClaimOfAnotherCannotBeDeleted(t *testing.T) {
 	w := newSimulation(t, 1, claimTemplates("data"))
-	stray := w.Claims[0].DeepCopy()
-	stray.Name, stray.Labels[shared.LabelInstanceID] = "data-web-p02", "p02"
-	w.Claims = append(w.Claims, stray)
-	w.do(replicas(3))
-	w.expectActions("1 Create ScaleOut 1, 1 DeleteClaim ClaimUnused")
-	w.expect("held", w.held(), noteClaimsUnused)
+	w.move("p01", podsettest.DeletePod)
+	w.move("p01", podsettest.FinishDeletion)
+	unused(w, "gone1")
+	w.expectActions("1 Create ScaleOut 1, 2 DeleteClaim ClaimUnused")
+	w.expect("held", w.held(), "")
+}
+
+// unused adds a claim as that of the set's first pod, for an instance ID that no pod has.
+func unused(w *simulation, id string) *corev1.PersistentVolumeClaim {
+	claim := w.Claim("data-web-p01").DeepCopy()
+	claim.Name, claim.UID, claim.Labels[shared.LabelInstanceID] = "data-web-"+id, types.UID("uid-"+id), id
+	claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.set, Kind())}
+	w.PutClaim(claim)
+	return claim
+}
+
+func TestClaimsDoNotPileUpWhilePodsAreRefused(t *testing.T) {
+	begin := func() *simulation {
+		w := newSimulation(t, 1, claimTemplates("data", "logs"))
+		w.do(replicas(3))
+		return w
+	}
+	created := func(w *simulation) (slots, claims []string) {
+		w.Plan = Plan(Parse(w.set, w.o), w.snapshot())
+		for _, a := range w.Plan.Actions {
+			if a.Step == podset.StepCreate {
+				slots = append(slots, string(a.Slot))
+				for _, claim := range podset.ClaimsOf(a) {
+					claims = append(claims, claim.Name)
+				}
+			}
+		}
+		return slots, claims
+	}
+	cases := map[string]struct {
+		left          func(claim *corev1.PersistentVolumeClaim) // how the claim that the last try left behind differs
+		slots, claims []string
+		deleted       bool
+	}{
+		"the same instance ID is tried again with the claims it has": {
+			slots: []string{"p02", "p03"}, claims: []string{"logs-web-p02", "data-web-p03", "logs-web-p03"},
+		},
+		"not with a claim that another template made": {
+			left: func(c *corev1.PersistentVolumeClaim) {
+				c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+			},
+			slots: []string{"p03", "p04"}, claims: []string{"data-web-p03", "logs-web-p03", "data-web-p04", "logs-web-p04"}, deleted: true,
+		},
+		"not with a claim that is being deleted": {
+			left:  func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = ptr.To(metav1.NewTime(podsettest.Now())) },
+			slots: []string{"p03", "p04"}, claims: []string{"data-web-p03", "logs-web-p03", "data-web-p04", "logs-web-p04"},
+		},
+		"not with a claim that is not the set's": {
+			left:  func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = nil },
+			slots: []string{"p03", "p04"}, claims: []string{"data-web-p03", "logs-web-p03", "data-web-p04", "logs-web-p04"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := begin()
+			claim := unused(w, "p02")
+			if tc.left != nil {
+				tc.left(claim)
+			}
+			slots, claims := created(w)
+			if !slices.Equal(slots, tc.slots) || !slices.Equal(claims, tc.claims) {
+				t.Errorf("created pods %v with claims %v, want %v with %v", slots, claims, tc.slots, tc.claims)
+			}
+			if got := strings.Contains(w.actions(), "DeleteClaim"); got != tc.deleted {
+				t.Errorf("planned %s; the claim is deleted: %v, want %v", w.actions(), got, tc.deleted)
+			}
+		})
+	}
 }
 
 func TestClaimsOfOthersAreLeftAlone(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 const (
 	noteScaleUpLimited = "ScaleUpLimited"
 	noteNoFreshSlot    = "NoFreshSlot"
-	noteClaimsUnused   = "ClaimsUnused"
 	// noteClaimsReturning: new pods wait for claims whose pods are terminating.
 	noteClaimsReturning = "ClaimsReturning"
 )
@@ -76,7 +75,7 @@ type planner struct {
 	blocked     []*podset.Pod
 	// claimsOf are the claims of each slot, by name.
 	claimsOf map[planning.Slot][]*corev1.PersistentVolumeClaim
-	// existing are the slots that have a pod object, whatever its state; leaving are the pods whose deletion this pass works at.
+	// existing are the slots that have a pod object, whatever its state, or that this pass creates one for; leaving are the pods whose deletion this pass works at.
 	existing map[planning.Slot]bool
 	leaving  map[string]bool
 	// back is how many pods at their preDelete hook are brought back by this pass.

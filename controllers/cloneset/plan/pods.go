@@ -61,7 +61,7 @@ func revisionOf(set string, pod *corev1.Pod) string {
 func (p *planner) podName(slot planning.Slot) string { return p.Set.Name + "-" + string(slot) }
 
 // freshSlots are n slots for new pods, fewer if there are not enough candidates: those whose claims wait for another pod,
-// then candidates that neither a pod nor a claim uses.
+// then candidates that neither a pod nor a claim uses, and those whose claims were created for a pod that then was not.
 func (p *planner) freshSlots(n int) []planning.Slot {
 	slots := p.reusable()
 	slots = slots[:min(n, len(slots))]
@@ -69,8 +69,11 @@ func (p *planner) freshSlots(n int) []planning.Slot {
 		return slots
 	}
 	taken := map[planning.Slot]bool{}
+	for _, slot := range slots {
+		taken[slot] = true
+	}
 	for slot := range p.s.FreshSlots {
-		if p.existing[slot] || taken[slot] || len(p.claimsOf[slot]) > 0 {
+		if p.existing[slot] || taken[slot] || !p.retriable(slot) {
 			continue
 		}
 		taken[slot] = true

@@ -29,14 +29,6 @@ func (p *planner) withReturned(s diff) diff {
 // create is step 2: first the partition's share at the current revision, then the rest at the update revision.
 func (p *planner) create(s diff) {
 	n := min(s.create, creationsAtOnce)
-	// A claim that is to be deleted takes the place of the next creation: a server that refuses pods cannot make claims pile up.
-	if unused := min(len(p.unusedClaims()), n); unused > 0 {
-		n -= unused
-		p.pass.Hold(planning.Note{
-			Reason:  noteClaimsUnused,
-			Message: fmt.Sprintf("%s to be created: as many volume claims without a pod are deleted first", podset.Waits(unused)),
-		})
-	}
 	if returning, after := p.returning(); returning > 0 {
 		if waiting := min(returning, n-min(n, len(p.reusable()))); waiting > 0 {
 			n -= waiting
@@ -53,6 +45,7 @@ func (p *planner) create(s diff) {
 		if i < s.createOld {
 			rev = p.s.Current
 		}
+		p.existing[slot] = true
 		pod := p.newPod(slot, rev)
 		p.pass.Create(slot, pod, p.missingClaims(slot, pod.Name), podset.ReasonScaleOut)
 	}

@@ -24,6 +24,7 @@ const (
 	reasonClaimGrow = "ClaimGrow"
 
 	noteClaimGrowing       = "ClaimGrowing"
+	noteClaimOwned         = "ClaimOwned"
 	noteClaimDiffers       = "ClaimDiffers"
 	noteClaimNotExpandable = "ClaimNotExpandable"
 )
@@ -152,6 +153,34 @@ func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.Persis
 	action.Success = planning.Event{Reason: success, Message: p.claimMessage(verb, claim.Name, pod, "success")}
 	action.Failure = planning.Event{Warning: true, Reason: failure, Message: p.claimMessage(verb, claim.Name, pod, "failed error")}
 	p.pass.Act(action)
+}
+
+// removeWanted removes a pod whose ordinal the set asks for, so that another one takes its place with the same claims. It waits as long as
+// one of them names the pod as its owner: the garbage collector would delete that claim with the pod. This is so when an ordinal is
+// wanted again after its claims were condemned. The claim is let go of first, and the pod goes when the cache shows that.
+func (p *planner) removeWanted(pod *podset.Pod, reason string) {
+	if pod.Terminating || p.pass.HeldFromDeletion(pod) || !p.letGo(pod) {
+		p.pass.Remove(pod, reason)
+		return
+	}
+	p.pass.Keep(pod)
+	p.pass.Recheck(afterClaims)
+	p.pass.Wait(pod, noteClaimOwned, "it is replaced when its volume claims no longer name it as their owner, since they would be deleted with it")
+}
+
+// letGo takes the pod from the owners of its claims, whatever the retention policy and its feature gate say, and reports whether it was
+// one. Claims that are terminating are lost already.
+func (p *planner) letGo(pod *podset.Pod) bool {
+	owned := false
+	p.existing(pod.Object.Name, func(_, claim *corev1.PersistentVolumeClaim) {
+		if claim.DeletionTimestamp != nil || !claims.OwnedBy(claim, pod.Object.UID) {
+			return
+		}
+		owned = true
+		patch, err := claims.DisownPatch(claim, pod.Object.UID)
+		p.editClaim(pod.Slot, pod.Object.Name, claim, patch, err, reasonClaimOwners, "update", "SuccessfulUpdate", "FailedUpdate")
+	})
+	return owned
 }
 
 // grows says that a claim of the pod requests less than its template, or differs from it otherwise.

@@ -26,7 +26,7 @@ func (p *planner) move() {
 	var blocked []*podset.Pod
 	for _, pod := range specified {
 		if p.unavailable.Admit(pod) {
-			p.pass.Remove(pod, podset.ReasonSpecifiedDelete)
+			p.removeWanted(pod, podset.ReasonSpecifiedDelete)
 		} else {
 			blocked = append(blocked, pod)
 		}
@@ -54,7 +54,7 @@ func (p *planner) moveUnavailable() {
 	}
 	for _, pod := range specified {
 		if pod.State == shared.StatePreparingDelete {
-			p.pass.Remove(pod, podset.ReasonSpecifiedDelete)
+			p.removeWanted(pod, podset.ReasonSpecifiedDelete)
 			return
 		}
 	}
@@ -65,7 +65,7 @@ func (p *planner) moveUnavailable() {
 	}
 	for _, pod := range specified {
 		if p.outdated(pod) && !pod.InService() {
-			p.pass.Remove(pod, podset.ReasonSpecifiedDelete)
+			p.removeWanted(pod, podset.ReasonSpecifiedDelete)
 			return
 		}
 	}
@@ -129,7 +129,7 @@ func (p *planner) rollout() podset.Rollout {
 	return podset.Rollout{
 		Target: p.s.Update, Policy: p.PodUpdatePolicy, Grace: p.GracePeriod,
 		MarkUpdating: func(pod *podset.Pod) bool { return pod.State != "" },
-		Replace:      func(pod *podset.Pod) { p.pass.Remove(pod, podset.ReasonOutdated) },
+		Replace:      func(pod *podset.Pod) { p.removeWanted(pod, podset.ReasonOutdated) },
 	}
 }
 

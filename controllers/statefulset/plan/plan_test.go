@@ -17,6 +17,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 )
 
 func fail(ordinals ...int) func(*simulation) {
@@ -40,6 +41,16 @@ func gone(ordinals ...int) func(*simulation) {
 	return func(w *simulation) {
 		for _, o := range ordinals {
 			w.RemovePod(w.pod(o).Name)
+		}
+	}
+}
+
+// condemned makes claims go with their pods, as if the set had not asked for the ordinals a moment ago.
+func condemned(ordinals ...int) func(*simulation) {
+	return func(w *simulation) {
+		for _, o := range ordinals {
+			pod := w.pod(o)
+			w.Claim("data-" + pod.Name).OwnerReferences = []metav1.OwnerReference{claims.PodReference(pod)}
 		}
 	}
 }
@@ -441,6 +452,35 @@ func TestPlan(t *testing.T) {
 		"claims are condemned before their pod is deleted": {
 			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, replicas(1)},
 			want: []string{"EditClaim data-web-1 ClaimOwners"},
+		},
+		"a pod that is wanted again is not replaced while its claim would go with it": {
+			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, condemned(1), image("2")},
+			want: []string{"EditClaim data-web-1 ClaimOwners"}, held: []string{"MaxUnavailable", "ClaimOwned"},
+		},
+		"a pod that is wanted again is not replaced in order while its claim would go with it": {
+			replicas: 2, steps: []func(*simulation){ordered, storage("1Gi"), retention("Delete", "Retain"), running, condemned(1), unready(1), image("2")},
+			want: []string{"EditClaim data-web-1 ClaimOwners"}, held: []string{"PodNotReady", "ClaimOwned"},
+		},
+		"a failed pod that is wanted again is not replaced while its claim would go with it": {
+			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, condemned(1), fail(1)},
+			want: []string{"EditClaim data-web-1 ClaimOwners"}, held: []string{"ClaimOwned"},
+		},
+		"a failed pod that is wanted again is not replaced in order while its claim would go with it": {
+			replicas: 2, steps: []func(*simulation){ordered, storage("1Gi"), retention("Delete", "Retain"), running, condemned(1), fail(1)},
+			want: []string{"EditClaim data-web-1 ClaimOwners"}, held: []string{"ClaimOwned"},
+		},
+		"a pod that its user wants replaced is not while its claim would go with it": {
+			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, condemned(1), specified(1)},
+			want: []string{"EditClaim data-web-1 ClaimOwners"}, held: []string{"ClaimOwned"},
+		},
+		"a pod whose claim goes with it is not replaced either while the gate is off": {
+			replicas: 2, steps: []func(*simulation){storage("1Gi"), func(w *simulation) { w.o.AutoDeletePVC = false }, running, condemned(1), image("2")},
+			want: []string{"EditClaim data-web-1 ClaimOwners"}, held: []string{"MaxUnavailable", "ClaimOwned"},
+		},
+		"a claim that is lost already does not keep its pod from being replaced": {
+			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, condemned(1), fail(1),
+				func(w *simulation) { w.Claim("data-web-1").DeletionTimestamp = ptr.To(metav1.NewTime(w.Time)) }},
+			want: []string{"Delete web-1 Finished"},
 		},
 		"owners of claims are left alone while the gate is off": {
 			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Delete"), func(w *simulation) { w.o.AutoDeletePVC = false }, running, replicas(1)},

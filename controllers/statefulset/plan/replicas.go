@@ -28,7 +28,7 @@ const namedSlots = 100
 func (p *planner) replicasAtOnce() {
 	for _, pod := range p.pods {
 		if pod.DeletionReason == podset.DeletionFinished {
-			p.pass.Remove(pod.Pod, podset.ReasonFinished)
+			p.removeWanted(pod.Pod, podset.ReasonFinished)
 		}
 	}
 
@@ -92,7 +92,7 @@ func (p *planner) replicasInOrder() bool {
 			p.holdFor(pod, noteTerminating, "is terminating")
 			return false
 		case pod.DeletionReason == podset.DeletionFinished:
-			p.pass.Remove(pod, podset.ReasonFinished)
+			p.removeWanted(pod, podset.ReasonFinished)
 			return false
 		case !pod.Available:
 			p.holdFor(pod, notePodNotReady, "is not available yet")

@@ -139,7 +139,7 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 	}
 	moving := podset.Moves(&plan, s.Pods, podset.ReasonOutdated, podset.ReasonSpecifiedDelete, reasonClaimGrow)
 	_, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked)
-	if _, ok := plan.HeldFor(noteClaimGrowing); ok {
+	if _, ok := plan.HeldFor(noteClaimGrowing, noteClaimOwned); ok {
 		moving = true
 	}
 	if _, ok := plan.HeldFor(podset.ReasonMaxUnavailable); ok && !isBlocked {

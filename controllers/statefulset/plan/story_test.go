@@ -17,6 +17,10 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
 // tell begins the story: what happened before is not part of it.
@@ -200,6 +204,38 @@ func TestExample7SpecifiedDelete(t *testing.T) {
 		w.Golden()
 		w.expectOrder("Delete web-", "1", "3")
 	})
+}
+
+// A user scaled in, at once out again, and changed the template: the plan let go of the claim and deleted its pod together, the first
+// request was refused, and the garbage collector took the data.
+func TestDataOfAPodThatIsWantedAgainIsKept(t *testing.T) {
+	w := newSimulation(t, 2, storage("1Gi"), retention("Delete", "Retain"), running)
+	w.tell(replicas(1))
+	w.expect("EditClaim data-web-1 ClaimOwners")
+	w.tell(replicas(2))
+	w.tell(image("2"))
+	for range 3 { // the server refuses the patch of the claim
+		plan := Plan(Parse(w.set, w.o), w.snapshot())
+		outcome := planning.Outcome{Failures: []planning.Failure{{Step: podset.StepEditClaim, Slot: "1", Message: "no"}}}
+		for _, action := range plan.Actions {
+			if action.Step != podset.StepEditClaim {
+				t.Fatalf("%s is planned while the claim would go with its pod", podsettest.ActionLine(action))
+			}
+		}
+		if plan.RecheckAfter != afterClaims {
+			t.Errorf("the plan is repeated after %v, want %v", plan.RecheckAfter, afterClaims)
+		}
+		status := Status(Parse(w.set, w.o), w.snapshot(), plan, outcome)
+		c, _ := conditions.Find(Conditions(&status), appsv1beta1.StatefulSetReconciling)
+		if c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "web-1 waits: it is replaced when its volume claims") {
+			t.Errorf("condition %+v does not say what the pod waits for", c)
+		}
+	}
+	w.Rest()
+	w.expectNames("0:2 1:2")
+	if claim := w.Claim("data-web-1"); claim == nil || len(claim.OwnerReferences) > 0 {
+		t.Errorf("claim of the pod: %+v", claim)
+	}
 }
 
 func TestExample8WhenScaledDelete(t *testing.T) {

@@ -184,6 +184,12 @@ func OwnersPatch(claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerRefer
 	return patch(claim, map[string]any{"ownerReferences": owners}, nil)
 }
 
+// DisownPatch is OwnersPatch with the claim's present owners but the one with the UID.
+func DisownPatch(claim *corev1.PersistentVolumeClaim, uid types.UID) ([]byte, error) {
+	others := slices.DeleteFunc(slices.Clone(claim.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == uid })
+	return OwnersPatch(claim, others)
+}
+
 // Fit says how a claim stands to its template.
 type Fit string
 

@@ -76,8 +76,8 @@ type Snapshot struct {
 	// Expandable says, by the name of a storage class that exists, whether it lets claims grow. Only read where a workload lets
 	// claims grow with their template.
 	Expandable map[string]bool
-	// FreshSlots are candidates for new slots, in the order in which they are tried; the same ones each time. Only for workloads
-	// whose slots have random names; those in use are skipped.
+	// FreshSlots are candidates for new slots, in the order in which they are tried; the same ones each time, until a pod was created
+	// with one. Only for workloads whose slots have random names; those in use are skipped.
 	FreshSlots iter.Seq[planning.Slot]
 	// OverRequests are those who hold pods out of service for a request that is over: nobody else will give up their holds.
 	OverRequests map[shared.ReadinessHolder]bool

@@ -310,11 +310,21 @@ func GraceHolds[W any]() Invariant[W] {
 	}}
 }
 
-// ClaimsStay holds when no claim is deleted that has a pod, and none is made to go with a pod that stays. podOf is the name of
-// the pod that a claim is for.
+// ClaimsStay holds when no claim is deleted that has a pod, none is made to go with a pod that stays, and no such pod is deleted while its claim
+// would go with it. podOf is the name of the pod that a claim is for; stays says that the pod does, or that another one takes its place.
 func ClaimsStay[W any](podOf func(*corev1.PersistentVolumeClaim) string, stays func(*State[W], *corev1.Pod) bool) Invariant[W] {
 	return Invariant[W]{Name: "claims stay as long as their pods", Check: func(e Event[W]) error {
+		owns := func(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
+			return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID })
+		}
 		for _, a := range e.Actions {
+			if pod := podset.PodOf(a); a.Step == podset.StepDelete && stays(e.Before, pod) {
+				for _, claim := range e.Before.Claims {
+					if podOf(claim) == pod.Name && claim.DeletionTimestamp == nil && owns(claim, pod) {
+						return fmt.Errorf("pod %s is deleted, and claim %s would go with it", pod.Name, claim.Name)
+					}
+				}
+			}
 			if podset.ClaimOf(a) == nil {
 				continue
 			}
@@ -326,10 +336,7 @@ func ClaimsStay[W any](podOf func(*corev1.PersistentVolumeClaim) string, stays f
 			if after == nil || pod == nil || pod.DeletionTimestamp != nil || !stays(e.Before, pod) {
 				continue
 			}
-			goes := func(claim *corev1.PersistentVolumeClaim) bool {
-				return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID })
-			}
-			if goes(after) && !goes(podset.ClaimOf(a)) {
+			if owns(after, pod) && !owns(podset.ClaimOf(a), pod) {
 				return fmt.Errorf("claim %s is to go with pod %s, which stays", podset.ClaimOf(a).Name, pod.Name)
 			}
 		}

@@ -53,6 +53,8 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 	handOver := []byte(`{"metadata":{"ownerReferences":[{"kind":"Pod","uid":"uid-a"}]}}`)
 	withUID := running("a")
 	withUID.UID = UIDOf("a")
+	owned := claim.DeepCopy()
+	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", UID: withUID.UID}}
 
 	cases := map[string]struct {
 		invariant Invariant[toy]
@@ -141,6 +143,12 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 		"a claim is to go with a pod that stays": {
 			ClaimsStay(podOf, everyPod), []*corev1.Pod{withUID}, podset.EditClaim("", claim, handOver, ""), "go with pod a, which stays",
 		},
+		"a pod is deleted that is to be replaced, and its claim would go with it": {
+			ClaimsStay(podOf, everyPod), []*corev1.Pod{withUID}, podset.DeletePod("", withUID, ""), "pod a is deleted, and claim data-a would go with it",
+		},
+		"a pod is deleted that nobody wants, and its claim goes with it": {
+			ClaimsStay(podOf, noPod), []*corev1.Pod{withUID}, podset.DeletePod("", withUID, ""), "",
+		},
 		"a claim is to go with a pod that leaves": {
 			ClaimsStay(podOf, noPod), []*corev1.Pod{withUID}, podset.EditClaim("", claim, handOver, ""), "",
 		},
@@ -156,6 +164,8 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 				before.Claims = []*corev1.PersistentVolumeClaim{claim}
 			} else if tc.action.Object == nil {
 				tc.action.Object = tc.pods[0]
+			} else if tc.action.Object == withUID {
+				before.Claims = []*corev1.PersistentVolumeClaim{owned}
 			}
 			after := before.clone()
 			if err := Apply(after, tc.action); err != nil {
