@@ -20,6 +20,7 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
@@ -60,6 +61,7 @@ type reconciler struct {
 func reconcilers() map[string]reconciler {
 	return map[string]reconciler{
 		"CloneSet":    {cloneset.Name, cloneset.Setup},
+		"SidecarSet":  {sidecarset.Name, sidecarset.Setup},
 		"StatefulSet": {statefulset.Name, statefulset.Setup},
 	}
 }
@@ -139,7 +141,9 @@ func appeared(mapper meta.RESTMapper, missing []schema.GroupVersionKind) func(co
 
 // NameOf is the name of the controller of a kind, as metrics and logs have it; empty when there is none.
 func NameOf(kind string) string {
-	return map[string]string{cloneset.Kind().Kind: cloneset.Name, statefulset.Kind().Kind: statefulset.Name}[kind]
+	return map[string]string{
+		cloneset.Kind().Kind: cloneset.Name, sidecarset.Kind().Kind: sidecarset.Name, statefulset.Kind().Kind: statefulset.Name,
+	}[kind]
 }
 
 // shared is what all kinds have together.

@@ -41,11 +41,11 @@ func newGuarded(t *testing.T, accept bool, objects ...client.Object) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sidecarSets := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "SidecarSet"}
-	types.AddKnownTypeWithName(sidecarSets, &unstructured.Unstructured{})
-	types.AddKnownTypeWithName(sidecarSets.GroupVersion().WithKind("SidecarSetList"), &unstructured.UnstructuredList{})
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{sidecarSets.GroupVersion()})
-	mapper.Add(sidecarSets, meta.RESTScopeRoot)
+	distributions := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "ResourceDistribution"}
+	types.AddKnownTypeWithName(distributions, &unstructured.Unstructured{})
+	types.AddKnownTypeWithName(distributions.GroupVersion().WithKind("ResourceDistributionList"), &unstructured.UnstructuredList{})
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{distributions.GroupVersion()})
+	mapper.Add(distributions, meta.RESTScopeRoot)
 	g := &guarded{clock: clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0))}
 	g.client = fake.NewClientBuilder().WithScheme(types).WithRESTMapper(mapper).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
@@ -106,15 +106,15 @@ func lease(renewal int) client.Object {
 	return l
 }
 
-func sidecarSet() client.Object {
+func distribution() client.Object {
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "SidecarSet"})
-	object.SetName("logs")
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "ResourceDistribution"})
+	object.SetName("copies")
 	return object
 }
 
 func TestGuardOpensAtOnceWithoutALease(t *testing.T) {
-	g := newGuarded(t, false, sidecarSet())
+	g := newGuarded(t, false, distribution())
 	g.want(t, LeaseUnknown)
 	g.check(t.Context())
 	g.want(t, Acting)
@@ -157,16 +157,16 @@ func TestGuardFollowsTheLease(t *testing.T) {
 }
 
 func TestGuardRefusesToOrphanObjects(t *testing.T) {
-	g := newGuarded(t, false, lease(1), sidecarSet())
+	g := newGuarded(t, false, lease(1), distribution())
 	g.pass(t, 20*time.Second)
 	g.want(t, UnservedKinds)
-	if !strings.Contains(g.State().Message, "1 sidecarsets") {
+	if !strings.Contains(g.State().Message, "1 resourcedistributions") {
 		t.Errorf("it says %q", g.State().Message)
 	}
 	if err := g.client.Get(t.Context(), Lease(), &coordinationv1.Lease{}); err != nil {
 		t.Errorf("the lease of a takeover that is refused: %v", err)
 	}
-	if err := g.client.Delete(t.Context(), sidecarSet()); err != nil {
+	if err := g.client.Delete(t.Context(), distribution()); err != nil {
 		t.Fatal(err)
 	}
 	g.pass(t, refusedEvery+5*time.Second)
@@ -174,7 +174,7 @@ func TestGuardRefusesToOrphanObjects(t *testing.T) {
 }
 
 func TestGuardOrphansObjectsWhenTold(t *testing.T) {
-	g := newGuarded(t, true, lease(1), sidecarSet())
+	g := newGuarded(t, true, lease(1), distribution())
 	g.pass(t, 20*time.Second)
 	g.want(t, Acting)
 }

@@ -34,6 +34,4 @@ const (
 	ReasonNoPods = "NoPods"
 	// ReasonMoreThanImages: the pods' sidecars differ from the spec in more than images.
 	ReasonMoreThanImages = "MoreThanImagesChanged"
-	// ReasonMaxUnavailable: as many pods are unavailable as maxUnavailable allows.
-	ReasonMaxUnavailable = "MaxUnavailableReached"
 )

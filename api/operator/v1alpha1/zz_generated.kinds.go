@@ -6,5 +6,5 @@
 package v1alpha1
 
 // Kind is a kind of object that the operator manages.
-// +kubebuilder:validation:Enum=CloneSet;StatefulSet
+// +kubebuilder:validation:Enum=CloneSet;SidecarSet;StatefulSet
 type Kind string

@@ -96,6 +96,15 @@ func (r Record) Revision(pod *corev1.Pod) string {
 	return update.Revision
 }
 
+// Began is when the update that the record names began; zero when it knows of none.
+func (r Record) Began(pod *corev1.Pod) time.Time {
+	update, _, err := r.read(pod)
+	if err != nil {
+		return time.Time{}
+	}
+	return update.UpdateTimestamp.Time
+}
+
 func (r Record) read(pod *corev1.Pod) (update run, found bool, err error) {
 	states, err := members(pod, r.State)
 	if err != nil || states[r.Member] == nil {

@@ -44,13 +44,18 @@ type Store struct {
 // namespace, those of a cluster-scoped one in the operator's. Those that cannot be decoded are left out and left alone; a new
 // revision that would get the name of one of them gets another.
 func (s *Store) List(ctx context.Context, namespace string, owner types.UID) ([]revision.Revision, error) {
+	return ListOf(ctx, s, revision.PodTemplates(), namespace, owner)
+}
+
+// ListOf is List for any payload. An empty namespace lists those of all namespaces.
+func ListOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], namespace string, owner types.UID) ([]revision.Of[T], error) {
 	var list appsv1.ControllerRevisionList
 	if err := cache.Controlled(ctx, s.Client, &list, namespace, owner); err != nil {
 		return nil, fmt.Errorf("listing revisions: %w", err)
 	}
-	var revisions []revision.Revision
+	var revisions []revision.Of[T]
 	for i := range list.Items {
-		decoded, err := revision.Decode(&list.Items[i])
+		decoded, err := revision.DecodeOf(codec, &list.Items[i])
 		if err != nil {
 			ctrl.LoggerFrom(ctx).V(1).Info("Revision left out", "err", err.Error())
 			continue
@@ -66,14 +71,34 @@ func (s *Store) List(ctx context.Context, namespace string, owner types.UID) ([]
 func (s *Store) Ensure(ctx context.Context, of freshness.Owner, owner revision.Owner, template *corev1.PodTemplateSpec, stored []revision.Revision,
 	collisionCount *int32,
 ) (revision.Decision, error) {
+	decide := func(collisionCount *int32) (revision.Decision, error) {
+		return revision.Decide(owner, template, stored, collisionCount)
+	}
+	return ensure(ctx, s, revision.PodTemplates(), of, decide, collisionCount)
+}
+
+// EnsureOf is Ensure for any payload.
+func EnsureOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], of freshness.Owner, owner revision.Owner, payload *T, stored []revision.Of[T],
+	collisionCount *int32,
+) (revision.DecisionOf[T], error) {
+	decide := func(collisionCount *int32) (revision.DecisionOf[T], error) {
+		return revision.DecideOf(codec, owner, payload, stored, collisionCount)
+	}
+	return ensure(ctx, s, codec, of, decide, collisionCount)
+}
+
+// ensure carries out what decide says, and asks it again with another collision count while the name of a new revision is taken.
+func ensure[T any](ctx context.Context, s *Store, codec revision.Codec[T], of freshness.Owner, decide func(*int32) (revision.DecisionOf[T], error),
+	collisionCount *int32,
+) (revision.DecisionOf[T], error) {
 	for range attempts {
-		decision, err := revision.Decide(owner, template, stored, collisionCount)
+		decision, err := decide(collisionCount)
 		if err != nil {
-			return revision.Decision{}, fmt.Errorf("deciding about the revision: %w", err)
+			return revision.DecisionOf[T]{}, fmt.Errorf("deciding about the revision: %w", err)
 		}
 		switch {
 		case decision.Create != nil:
-			created, err := s.create(ctx, of, decision.Create)
+			created, err := create(ctx, s, codec, of, decision.Create)
 			if errors.Is(err, errTaken) {
 				next := int32(1)
 				if decision.CollisionCount != nil {
@@ -83,27 +108,29 @@ func (s *Store) Ensure(ctx context.Context, of freshness.Owner, owner revision.O
 				continue
 			}
 			if err != nil {
-				return revision.Decision{}, err
+				return revision.DecisionOf[T]{}, err
 			}
 			decision.Update.Object = created
 			decision.Update.Number = created.Revision
 		case decision.Bump != nil:
 			bumped, err := s.bump(ctx, of, decision.Bump)
 			if err != nil {
-				return revision.Decision{}, err
+				return revision.DecisionOf[T]{}, err
 			}
 			decision.Update.Object = bumped
 		}
 		return decision, nil
 	}
-	return revision.Decision{}, fmt.Errorf("creating a revision: %d names in a row are taken", attempts)
+	return revision.DecisionOf[T]{}, fmt.Errorf("creating a revision: %d names in a row are taken", attempts)
 }
 
 // errTaken says that the name of a revision belongs to something else.
 var errTaken = errors.New("the name is taken")
 
 // create stores a revision. One of ours that exists already with the same data, because an earlier answer was lost, is as good.
-func (s *Store) create(ctx context.Context, owner freshness.Owner, wanted *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+func create[T any](
+	ctx context.Context, s *Store, codec revision.Codec[T], owner freshness.Owner, wanted *appsv1.ControllerRevision,
+) (*appsv1.ControllerRevision, error) {
 	created := wanted.DeepCopy()
 	err := s.Writer.Create(ctx, owner, Kind(), created, "")
 	if apierrors.IsAlreadyExists(err) {
@@ -111,7 +138,7 @@ func (s *Store) create(ctx context.Context, owner freshness.Owner, wanted *appsv
 		if err := s.Writer.Read(ctx, client.ObjectKeyFromObject(wanted), found); err != nil {
 			return nil, fmt.Errorf("looking up revision %s: %w", wanted.Name, err)
 		}
-		if !metav1.IsControlledBy(found, &metav1.ObjectMeta{UID: owner.UID}) || !sameData(found, wanted) {
+		if !metav1.IsControlledBy(found, &metav1.ObjectMeta{UID: owner.UID}) || !sameData(codec, found, wanted) {
 			return nil, fmt.Errorf("creating revision %s: %w", wanted.Name, errTaken)
 		}
 		s.Writer.Saw(owner, Kind(), found)
@@ -123,14 +150,14 @@ func (s *Store) create(ctx context.Context, owner freshness.Owner, wanted *appsv
 	return created, nil
 }
 
-// sameData says whether two revisions record the same template.
-func sameData(a, b *appsv1.ControllerRevision) bool {
-	left, err := revision.Decode(a)
+// sameData says whether two revisions record the same payload.
+func sameData[T any](codec revision.Codec[T], a, b *appsv1.ControllerRevision) bool {
+	left, err := codec.Decode(a.Data.Raw)
 	if err != nil {
 		return false
 	}
-	right, err := revision.Decode(b)
-	return err == nil && revision.Same(left.Template, right.Template)
+	right, err := codec.Decode(b.Data.Raw)
+	return err == nil && codec.Same(left, right)
 }
 
 // bump gives a stored revision its new number.
@@ -166,6 +193,11 @@ func (s *Store) Label(ctx context.Context, owner freshness.Owner, object *appsv1
 // Trim deletes the oldest revisions that nothing in live names, down to limit of them. What others deleted or changed meanwhile is
 // no error.
 func (s *Store) Trim(ctx context.Context, owner freshness.Owner, stored []revision.Revision, live sets.Set[string], limit int) error {
+	return TrimOf(ctx, s, owner, stored, live, limit)
+}
+
+// TrimOf is Trim for any payload.
+func TrimOf[T any](ctx context.Context, s *Store, owner freshness.Owner, stored []revision.Of[T], live sets.Set[string], limit int) error {
 	var failed []error
 	for _, surplus := range revision.Surplus(stored, live, limit) {
 		err := s.Writer.Delete(ctx, owner, freshness.RefOf(Kind(), surplus.Object), writer.Delete{ExactVersion: true})

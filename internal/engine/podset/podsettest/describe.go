@@ -86,7 +86,8 @@ func describeEdit(e edit.Edit) string {
 			parts = append(parts, "no annotation "+key)
 		case key == shared.AnnotationInPlaceGrace:
 			parts = append(parts, "grace period")
-		case key == shared.AnnotationInPlaceState, key == shared.AnnotationInPlaceEvidence, key == shared.AnnotationLifecycleTimestamp:
+		case key == shared.AnnotationInPlaceState, key == shared.AnnotationInPlaceEvidence, key == shared.AnnotationLifecycleTimestamp,
+			key == shared.AnnotationSidecarSetInPlaceState, key == shared.AnnotationSidecarSetInPlaceEvidence, key == shared.AnnotationSidecarSetHash:
 			// They come with every update and every transition.
 		default:
 			parts = append(parts, "annotation "+key)

@@ -35,14 +35,12 @@ func (c Cluster) normalize(pod *corev1.Pod) *corev1.Pod {
 // renumber counts generations from 1, keeping which of them are equal and which is higher. Evidence of a generation that the
 // kubelet has seen says no more than that, however long ago it was.
 func renumber(pod *corev1.Pod) {
-	evidence, raw := int64(0), pod.Annotations[shared.AnnotationInPlaceEvidence]
-	var content map[string]json.RawMessage
-	if raw != "" && json.Unmarshal([]byte(raw), &content) == nil {
-		if json.Unmarshal(content["generation"], &evidence) == nil {
-			evidence = max(evidence, pod.Status.ObservedGeneration)
-		}
-	}
-	numbers := []int64{pod.Generation, pod.Status.ObservedGeneration, evidence}
+	numbers := []int64{pod.Generation, pod.Status.ObservedGeneration}
+	eachEvidence(pod, func(generation int64) int64 {
+		generation = max(generation, pod.Status.ObservedGeneration)
+		numbers = append(numbers, generation)
+		return generation
+	})
 	slices.Sort(numbers)
 	numbers = slices.DeleteFunc(slices.Compact(numbers), func(n int64) bool { return n == 0 })
 	rank := func(n int64) int64 {
@@ -52,12 +50,35 @@ func renumber(pod *corev1.Pod) {
 		return int64(slices.Index(numbers, n) + 1)
 	}
 	pod.Generation, pod.Status.ObservedGeneration = rank(pod.Generation), rank(pod.Status.ObservedGeneration)
-	if evidence > 0 {
-		content["generation"], _ = json.Marshal(rank(evidence))
-		text, err := json.Marshal(content)
-		if err == nil {
-			pod.Annotations[shared.AnnotationInPlaceEvidence] = string(text)
+	eachEvidence(pod, rank)
+}
+
+// eachEvidence replaces the generation in the evidence of each update in place: that of the workload and those of SidecarSets.
+func eachEvidence(pod *corev1.Pod, replace func(int64) int64) {
+	change := func(content map[string]json.RawMessage) bool {
+		var generation int64
+		if json.Unmarshal(content["generation"], &generation) != nil {
+			return false
 		}
+		text, err := json.Marshal(replace(generation))
+		content["generation"] = text
+		return err == nil
+	}
+	write := func(key string, content any) {
+		if text, err := json.Marshal(content); err == nil {
+			pod.Annotations[key] = string(text)
+		}
+	}
+	var one map[string]json.RawMessage
+	if raw := pod.Annotations[shared.AnnotationInPlaceEvidence]; raw != "" && json.Unmarshal([]byte(raw), &one) == nil && change(one) {
+		write(shared.AnnotationInPlaceEvidence, one)
+	}
+	var members map[string]map[string]json.RawMessage
+	if raw := pod.Annotations[shared.AnnotationSidecarSetInPlaceEvidence]; raw != "" && json.Unmarshal([]byte(raw), &members) == nil {
+		for _, member := range members {
+			change(member)
+		}
+		write(shared.AnnotationSidecarSetInPlaceEvidence, members)
 	}
 }
 

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "sidecarset-controller"
+
+// Kind is the kind that is reconciled, in the version that is stored.
+func Kind() schema.GroupVersionKind { return plan.Kind() }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=sidecarsets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=sidecarsets/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=sidecarsets/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles SidecarSets.
+type Reconciler struct {
+	*workload.Base
+	Options Options
+}
+
+// New returns a Reconciler that watches nothing yet.
+func New(d workload.Dependencies, o Options) *Reconciler {
+	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
+}
+
+// SetupWithManager makes the manager run the reconciler.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.Run(mgr, r); err != nil {
+		return err
+	}
+	return r.Watch(ctx, workload.Watches{Pods: r.injected, Revisions: true})
+}
+
+// Reconcile takes one SidecarSet a step closer to its spec, when it is its turn and the view of it is complete.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pass, set, result, err := workload.Begin[appsv1beta1.SidecarSet](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+
+	seen, err := r.observe(ctx, pass, set)
+	if err != nil {
+		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.SidecarSetFailedUpdate))
+	}
+	todo := plan.Plan(seen.spec, seen.snapshot)
+	pass.StopClock()
+
+	// The status is written even when some action failed: it is how the user learns about it.
+	outcome := pass.Apply(ctx, set, todo)
+
+	pass.StartClock()
+	status := plan.Status(seen.spec, seen.snapshot, todo, outcome)
+	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
+	pass.StopClock()
+	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
+	var trimErr error
+	if statusErr == nil && statusWait == 0 {
+		r.Announce(set, plan.Announcements(seen.spec, status))
+		trimErr = r.trim(ctx, set, seen)
+	}
+	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait)
+}

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/history"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+)
+
+// recorded is a revision of a SidecarSet.
+type recorded = revision.Of[sidecarspec.Payload]
+
+// observation is what was read of a set.
+type observation struct {
+	spec     *plan.Spec
+	snapshot plan.Snapshot
+	// objects are the pods that say that they have the sidecars, whether or not the set still selects them.
+	objects []*corev1.Pod
+	// stored are the revisions that there were before.
+	stored         []recorded
+	collisionCount *int32
+}
+
+// observe reads the pods that have the sidecars of a set, and makes sure that its spec has a revision and that the set carries its hashes,
+// unless it is being deleted: then it changes nothing.
+func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *appsv1beta1.SidecarSet) (observation, error) {
+	raw, _, _ := unstructured.NestedMap(pass.Stored.Object, "spec")
+	payload := sidecarspec.PayloadOf(&set.Spec, raw)
+	hashes, err := sidecarspec.HashesOf(payload)
+	if err != nil {
+		return observation{}, err
+	}
+	var seen observation
+	update, hashes, err := r.ensureRevision(ctx, set, payload, hashes, &seen)
+	if err != nil {
+		return observation{}, err
+	}
+	if err := r.keepHashes(ctx, set, hashes); err != nil {
+		return observation{}, err
+	}
+	seen.spec = plan.Parse(set, hashes)
+	pods, err := cache.Annotated(ctx, r.Client, shared.AnnotationSidecarSetInjectedList, metav1.NamespaceAll, set.Name)
+	if err != nil {
+		return observation{}, err
+	}
+	for i := range pods {
+		seen.objects = append(seen.objects, &pods[i])
+	}
+	inNamespace, err := r.namespaceFilter(ctx, seen.spec)
+	if err != nil {
+		return observation{}, err
+	}
+	now := r.Clock.Now()
+	seen.snapshot = plan.Snapshot{Now: now, Pods: plan.Pods(seen.spec, seen.objects, inNamespace, now), Update: update}
+	return seen, nil
+}
+
+// ensureRevision makes sure that the payload has a revision. The hashes are those that the revision carries, where it does: pods that
+// another manager injected carry them, too.
+func (r *Reconciler) ensureRevision(
+	ctx context.Context, set *appsv1beta1.SidecarSet, payload *sidecarspec.Payload, hashes sidecarspec.Hashes, seen *observation,
+) (recorded, sidecarspec.Hashes, error) {
+	of, codec := freshness.OwnerOf(set), sidecarspec.Codec()
+	var err error
+	// Those of another namespace are the set's as well: an earlier manager may have been installed there.
+	if seen.stored, err = history.ListOf(ctx, r.History, codec, metav1.NamespaceAll, of.UID); err != nil {
+		return recorded{}, hashes, err
+	}
+	annotations := maps.Clone(set.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[shared.AnnotationSidecarSetHash], annotations[shared.AnnotationSidecarSetHashWithoutImage] = hashes.Hash, hashes.WithoutImage
+	labels := maps.Clone(set.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[shared.LabelSidecarSetName] = set.Name
+	if set.Spec.CustomVersion != "" {
+		labels[shared.LabelSidecarSetCustomVersion] = set.Spec.CustomVersion
+	}
+	owner := revision.Owner{
+		Namespace: r.Options.Namespace, Name: set.Name, Labels: labels, Annotations: annotations, Reference: *metav1.NewControllerRef(set, Kind()),
+	}
+	var decision revision.DecisionOf[sidecarspec.Payload]
+	if set.DeletionTimestamp != nil {
+		decision, err = revision.DecideOf(codec, owner, payload, seen.stored, set.Status.CollisionCount)
+	} else {
+		decision, err = history.EnsureOf(ctx, r.History, codec, of, owner, payload, seen.stored, set.Status.CollisionCount)
+	}
+	if err != nil {
+		return recorded{}, hashes, err
+	}
+	seen.collisionCount = decision.CollisionCount
+	if object := decision.Update.Object; object != nil {
+		hash, withoutImage := object.Annotations[shared.AnnotationSidecarSetHash], object.Annotations[shared.AnnotationSidecarSetHashWithoutImage]
+		if hash != "" && withoutImage != "" {
+			hashes = sidecarspec.Hashes{Hash: hash, WithoutImage: withoutImage}
+		}
+		if err := r.keepVersion(ctx, set, object); err != nil {
+			return recorded{}, hashes, err
+		}
+	}
+	return decision.Update, hashes, nil
+}
+
+// keepVersion names the revision as spec.customVersion does.
+func (r *Reconciler) keepVersion(ctx context.Context, set *appsv1beta1.SidecarSet, object *appsv1.ControllerRevision) error {
+	version := set.Spec.CustomVersion
+	if version == "" || object.Labels[shared.LabelSidecarSetCustomVersion] == version || set.DeletionTimestamp != nil {
+		return nil
+	}
+	labels := map[string]*string{shared.LabelSidecarSetCustomVersion: &version}
+	return r.History.Label(ctx, freshness.OwnerOf(set), object, labels)
+}
+
+// keepHashes writes the hashes to the set, where OpenKruise looks for them.
+func (r *Reconciler) keepHashes(ctx context.Context, set *appsv1beta1.SidecarSet, hashes sidecarspec.Hashes) error {
+	wanted := map[string]string{
+		shared.AnnotationSidecarSetHash: hashes.Hash, shared.AnnotationSidecarSetHashWithoutImage: hashes.WithoutImage,
+	}
+	same := true
+	for key, value := range wanted {
+		same = same && set.Annotations[key] == value
+	}
+	if same || set.DeletionTimestamp != nil {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": set.UID, "resourceVersion": set.ResourceVersion, "annotations": wanted,
+	}})
+	if err != nil {
+		return fmt.Errorf("writing the hashes of the sidecars: %w", err)
+	}
+	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(Kind(), set), writer.Patch{Type: types.MergePatchType, Body: body})
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return workload.ErrViewChanged
+	}
+	return fmt.Errorf("writing the hashes of the sidecars: %w", err)
+}
+
+// namespaceFilter says of namespaces whether the set selects their pods. Namespaces are watched only from the first set that needs
+// more of one than its name.
+func (r *Reconciler) namespaceFilter(ctx context.Context, spec *plan.Spec) (func(string) bool, error) {
+	if !spec.NeedsNamespaces() {
+		return func(name string) bool { return spec.SelectsNamespace(name, nil) }, nil
+	}
+	if err := r.WatchLate(ctx, namespaces(), r.selectingNamespaces); err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	return func(name string) bool {
+		selects, ok := known[name]
+		if !ok {
+			namespace := namespaces()
+			err := r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace, client.UnsafeDisableDeepCopy)
+			selects = err == nil && spec.SelectsNamespace(name, namespace.Labels)
+			known[name] = selects
+		}
+		return selects
+	}, nil
+}
+
+// trim deletes revisions that neither a pod nor the spec needs, beyond the limit. The present one is always kept.
+func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.SidecarSet, seen observation) error {
+	limit := max(int(ptr.Deref(set.Spec.RevisionHistoryLimit, sidecarspec.HistoryLimit)), 1)
+	if set.DeletionTimestamp != nil || len(seen.stored) <= limit {
+		return nil
+	}
+	live := sets.New(seen.snapshot.Update.Name)
+	for _, pod := range seen.objects {
+		live.Insert(plan.RevisionOf(pod, set.Name))
+	}
+	if pinned := set.Spec.InjectionStrategy.Revision; pinned != nil {
+		live.Insert(ptr.Deref(pinned.RevisionName, ""))
+		if version := ptr.Deref(pinned.CustomVersion, ""); version != "" {
+			for _, stored := range seen.stored {
+				if stored.Object.Labels[shared.LabelSidecarSetCustomVersion] == version {
+					live.Insert(stored.Name)
+				}
+			}
+		}
+	}
+	return history.TrimOf(ctx, r.History, freshness.OwnerOf(set), seen.stored, live, limit)
+}

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// update is the one edit that gives a pod the images of the spec: images, what the pod says of the set, and the annotations that the set
+// wants, together. The condition SidecarSetUpgradable is written with it where the pod does not say True yet. An error says what of the pod
+// stands in the way.
+func (p *planner) update(pod *Pod) (edit.Edit, error) {
+	object, name := pod.Object, p.Set.Name
+	images := map[string]string{}
+	var marks edit.Edit
+	version := nextVersion(object, pod.pairs, p.Set.ResourceVersion)
+	for i := range p.Containers {
+		if c := &p.Containers[i]; !c.Hot {
+			images[c.Name] = c.Image
+		}
+	}
+	for i := range pod.pairs {
+		pod.pairs[i].upgrade(object, version, images, &marks)
+	}
+	e, err := p.record().Begin(object, p.Hashes.Hash, images, p.s.Now)
+	if err != nil {
+		return edit.Edit{}, err
+	}
+	e.Merge(marks)
+	entry := shared.SidecarSetUpgrade{
+		UpdateTimestamp: seconds(p.s.Now), SidecarSetHash: p.Hashes.Hash, SidecarSetName: name, SidecarList: p.List,
+		ControllerRevision: p.s.Update.Name,
+	}
+	if err := setEntry(&e, object, shared.AnnotationSidecarSetHash, name, entry); err != nil {
+		return edit.Edit{}, err
+	}
+	if err := patchMetadata(&e, object, p.Set.Spec.PatchPodMetadata); err != nil {
+		return edit.Edit{}, err
+	}
+	if condition, ok := upgradable(object, name, true, p.s.Now); ok {
+		e.SetCondition(condition)
+	}
+	return e, nil
+}
+
+// setEntry sets what the annotation of a pod says of a set. What it says of others stays. An entry of a very old pod becomes an object.
+func setEntry(e *edit.Edit, pod *corev1.Pod, key, set string, entry any) error {
+	all := entries(pod, key)
+	text, err := json.Marshal(entry)
+	if err != nil {
+		return fmt.Errorf("encoding annotation %s: %w", key, err)
+	}
+	all[set] = text
+	value, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("encoding annotation %s: %w", key, err)
+	}
+	e.SetAnnotation(key, string(value))
+	return nil
+}
+
+// patchMetadata adds the annotations that the set wants on its pods, in their order.
+func patchMetadata(e *edit.Edit, pod *corev1.Pod, patches []appsv1beta1.SidecarSetPatchPodMetadata) error {
+	for _, patch := range patches {
+		for key, wanted := range patch.Annotations {
+			is, has := pod.Annotations[key]
+			if edited := e.Annotations[key]; edited != nil {
+				is, has = *edited, true
+			}
+			value := wanted
+			switch patch.PatchPolicy {
+			case appsv1beta1.SidecarSetOverwritePatchPolicy:
+			case appsv1beta1.SidecarSetMergePatchJSONPatchPolicy:
+				if is != "" {
+					merged, err := jsonpatch.MergePatch([]byte(is), []byte(wanted))
+					if err != nil {
+						return fmt.Errorf("annotation %s cannot be merged with that of spec.patchPodMetadata: %w", key, err)
+					}
+					value = string(merged)
+				}
+			case appsv1beta1.SidecarSetRetainPatchPolicy, "":
+				if has {
+					continue
+				}
+			default:
+				continue
+			}
+			if !has || is != value {
+				e.SetAnnotation(key, value)
+			}
+		}
+	}
+	return nil
+}
+
+// upgradable is the condition that says of a pod whether the set can update its sidecars; false when the pod says so already.
+func upgradable(pod *corev1.Pod, set string, is bool, now time.Time) (corev1.PodCondition, bool) {
+	condition := corev1.PodCondition{Type: shared.SidecarSetUpgradable}
+	before := map[string]bool{}
+	if old := podstate.Condition(pod, shared.SidecarSetUpgradable); old != nil {
+		condition = *old
+		if json.Unmarshal([]byte(old.Message), &before) != nil || before == nil {
+			before = map[string]bool{}
+		}
+	}
+	was, known := before[set]
+	if known && was == is {
+		return corev1.PodCondition{}, false
+	}
+	before[set] = is
+	status, reason := corev1.ConditionTrue, shared.ReasonAllSidecarSetUpgradable
+	for _, one := range before {
+		if !one {
+			status, reason = corev1.ConditionFalse, shared.ReasonUpdateImmutableField
+		}
+	}
+	if condition.Status != status {
+		condition.LastTransitionTime = seconds(now)
+	}
+	condition.Status, condition.Reason = status, reason
+	message, err := json.Marshal(before)
+	if err != nil {
+		return corev1.PodCondition{}, false // Names and booleans always marshal.
+	}
+	condition.Message = string(message)
+	return condition, true
+}
+
+// saysNotUpgradable says that the condition of the pod says that the set cannot update it.
+func saysNotUpgradable(pod *corev1.Pod, set string) bool {
+	condition := podstate.Condition(pod, shared.SidecarSetUpgradable)
+	if condition == nil || !strings.Contains(condition.Message, set) {
+		return false
+	}
+	is := map[string]bool{}
+	if json.Unmarshal([]byte(condition.Message), &is) != nil {
+		return false
+	}
+	value, known := is[set]
+	return known && !value
+}
+
+// Injected are the names of the sets that a pod says were injected, sorted.
+func Injected(pod *corev1.Pod) []string {
+	var names []string
+	for name := range strings.SplitSeq(pod.Annotations[shared.AnnotationSidecarSetInjectedList], ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// seconds is the time as the server stores it.
+func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }

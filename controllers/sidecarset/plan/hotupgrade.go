@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+)
+
+// noVersion is the version of a container that has nothing to do.
+const noVersion = "0"
+
+// pair are the two containers of a hot upgrade in a pod.
+type pair struct {
+	*Container
+	// working is the one that the pod says works, other the second one.
+	working, other string
+}
+
+// pairsOf are the pairs of a pod. False: the pod lacks a container of the set, or does not say which one of a pair works.
+func pairsOf(spec *Spec, pod *corev1.Pod) ([]pair, bool) {
+	var pairs []pair
+	var working map[string]string
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		if !c.Hot {
+			if !hasContainer(pod, c.Name) {
+				return nil, false
+			}
+			continue
+		}
+		if working == nil {
+			working = workingOf(pod)
+		}
+		p := pair{Container: c, working: c.Name + "-1", other: c.Name + "-2"}
+		if working[c.Name] == p.other {
+			p.working, p.other = p.other, p.working
+		}
+		if working[c.Name] != p.working || !hasContainer(pod, p.working) || !hasContainer(pod, p.other) {
+			return nil, false
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs, true
+}
+
+// workingOf are the containers that work, by the name of the pair.
+func workingOf(pod *corev1.Pod) map[string]string {
+	working := map[string]string{}
+	if json.Unmarshal([]byte(pod.Annotations[shared.AnnotationSidecarSetWorkingContainer]), &working) != nil {
+		return map[string]string{}
+	}
+	return working
+}
+
+// idle says that the other container has nothing to do. Its version says so, too, if the pod has an earlier empty image.
+func (p *pair) idle(pod *corev1.Pod) bool {
+	return imageOf(pod, p.other) == p.EmptyImage || pod.Annotations[shared.AnnotationSidecarSetVersionPrefix+p.other] == noVersion
+}
+
+// target says which container of the pair gets the image of the spec, and which one goes on serving meanwhile:
+//
+//  1. the one that is idle;
+//  2. the one that is not ready while its peer is: an upgrade that failed is repaired, or taken back, without touching what serves;
+//  3. the one that does not work any more.
+func (p *pair) target(pod *corev1.Pod) (changed, serving string) {
+	workingReady, otherReady := isReady(pod, p.working), isReady(pod, p.other)
+	if !p.idle(pod) && !workingReady && otherReady {
+		return p.working, p.other
+	}
+	return p.other, p.working
+}
+
+// upgrade adds to the wanted images what brings the pair to the image of the spec, and to the edit who works then. The peer that serves is never
+// touched. version is what a container that starts to work gets.
+//
+// Where the peer has the image already, because an upgrade that failed is taken back, the container that failed becomes idle at once.
+func (p *pair) upgrade(pod *corev1.Pod, version string, images map[string]string, e *edit.Edit) {
+	changed, serving := p.target(pod)
+	if imageOf(pod, serving) != p.Image {
+		images[changed] = p.Image
+		p.work(pod, changed, e)
+		e.SetAnnotation(shared.AnnotationSidecarSetVersionPrefix+changed, version)
+		e.SetAnnotation(shared.AnnotationSidecarSetVersionAltPrefix+changed, versionOf(pod, serving))
+		e.SetAnnotation(shared.AnnotationSidecarSetVersionAltPrefix+serving, version)
+		return
+	}
+	if serving != p.working {
+		p.work(pod, serving, e)
+		p.rest(changed, serving, images, e)
+	}
+}
+
+// reset adds what makes the other container idle once the working one has taken over: it is ready and runs its image, which the caller has
+// seen. It says whether there is something to do.
+func (p *pair) reset(pod *corev1.Pod, images map[string]string, e *edit.Edit) bool {
+	if p.idle(pod) || !isReady(pod, p.working) {
+		return false
+	}
+	p.rest(p.other, p.working, images, e)
+	return true
+}
+
+// rest makes a container idle.
+func (p *pair) rest(container, serving string, images map[string]string, e *edit.Edit) {
+	images[container] = p.EmptyImage
+	e.SetAnnotation(shared.AnnotationSidecarSetVersionPrefix+container, noVersion)
+	e.SetAnnotation(shared.AnnotationSidecarSetVersionAltPrefix+serving, noVersion)
+}
+
+// work makes a container the one that works. Several pairs of a pod share the annotation.
+func (p *pair) work(pod *corev1.Pod, container string, e *edit.Edit) {
+	working := workingOf(pod)
+	if text := e.Annotations[shared.AnnotationSidecarSetWorkingContainer]; text != nil {
+		_ = json.Unmarshal([]byte(*text), &working) // It was written below.
+	}
+	working[p.Name] = container
+	if text, err := json.Marshal(working); err == nil {
+		e.SetAnnotation(shared.AnnotationSidecarSetWorkingContainer, string(text))
+	}
+}
+
+func versionOf(pod *corev1.Pod, container string) string {
+	if version := pod.Annotations[shared.AnnotationSidecarSetVersionPrefix+container]; version != "" {
+		return version
+	}
+	return noVersion
+}
+
+// nextVersion is the version of containers that start to work: the resourceVersion of the set, which is what OpenKruise takes, and always
+// above every version that the pod has had. Containers compare them.
+func nextVersion(pod *corev1.Pod, pairs []pair, resourceVersion string) string {
+	next, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		next = 1
+	}
+	for _, p := range pairs {
+		for _, container := range []string{p.working, p.other} {
+			if is, err := strconv.ParseUint(versionOf(pod, container), 10, 64); err == nil && is >= next {
+				next = is + 1
+			}
+		}
+	}
+	return strconv.FormatUint(next, 10)
+}

@@ -1,0 +1,287 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Reasons of actions and notes, beside those that workloads share.
+const (
+	// reasonReset makes the container idle that a hot upgrade has replaced.
+	reasonReset = "ResetContainer"
+	// reasonUpgradable writes the condition SidecarSetUpgradable alone.
+	reasonUpgradable = "Upgradable"
+
+	noteNotUpdate     = "NotUpdate"
+	noteNotSelected   = "NotSelected"
+	noteNotUpgradable = "NotUpgradable"
+)
+
+// Plan decides the next step of a SidecarSet for the pods that have its sidecars.
+//
+//  1. Updating: outdated pods get the images of the spec, as far as partition and maxUnavailable allow.
+//  2. Settling: what has begun on all other pods goes on, always, paused or not: the next batch of containers, and of a hot upgrade the
+//     container that was replaced becomes idle.
+//  3. Pods whose sidecars differ in more than images say so in a condition.
+//
+// A set that is being deleted leaves its pods as they are.
+func Plan(spec *Spec, s Snapshot) planning.Plan {
+	if spec.Deleting {
+		return planning.Plan{}
+	}
+	p := newPlanner(spec, &s)
+	if spec.Invalid != nil {
+		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: spec.Invalid.Error()})
+		return p.pass.Plan()
+	}
+	p.move()
+	p.settle()
+	if !spec.NotUpdate && !spec.Paused {
+		p.tellUpgradable()
+	}
+	return p.pass.Plan()
+}
+
+// planner is what the steps of one Plan share.
+type planner struct {
+	*Spec
+	s    *Snapshot
+	pass *podset.Pass
+}
+
+func newPlanner(spec *Spec, s *Snapshot) *planner {
+	return &planner{Spec: spec, s: s, pass: &podset.Pass{
+		Snapshot: &podset.Snapshot{Now: s.Now}, Workload: podset.Workload{Kind: Kind().Kind, Name: spec.Set.Name},
+	}}
+}
+
+// outdated sorts the pods that are not at the present spec by what may become of them.
+type outdated struct {
+	// candidates can be updated, in the order of the update.
+	candidates []*Pod
+	// notSelected are kept by updateStrategy.selector, notUpgradable differ in more than images.
+	notSelected, notUpgradable []*Pod
+}
+
+func (p *planner) outdated() (outdated, error) {
+	var o outdated
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		switch {
+		case pod.Updated:
+		case !pod.Selected:
+			o.notSelected = append(o.notSelected, pod)
+		case !pod.Upgradable:
+			o.notUpgradable = append(o.notUpgradable, pod)
+		default:
+			o.candidates = append(o.candidates, pod)
+		}
+	}
+	object := func(pod *Pod) *corev1.Pod { return pod.Object }
+	ordered := podorder.ByActivity(o.candidates, func(pod *Pod) podorder.Victim {
+		return podorder.Victim{Object: pod.Object, Ready: pod.Available, Available: pod.Available}
+	})
+	all := make([]*Pod, len(p.s.Pods))
+	for i := range p.s.Pods {
+		all[i] = &p.s.Pods[i]
+	}
+	var err error
+	o.candidates, err = podorder.ForUpdate(ordered, all, object, podorder.UpdateOrder{
+		Priority: p.Set.Spec.UpdateStrategy.PriorityStrategy, Scatter: p.scatter(all),
+	})
+	return o, err
+}
+
+// scatter are the terms of updateStrategy.scatterStrategy, in which "*" stands for every value that pods have.
+func (p *planner) scatter(pods []*Pod) []shared.UpdateScatterTerm {
+	var terms []shared.UpdateScatterTerm
+	for _, term := range p.Set.Spec.UpdateStrategy.ScatterStrategy {
+		if term.Value != "*" {
+			terms = append(terms, term)
+			continue
+		}
+		var values []string
+		for _, pod := range pods {
+			if value, has := pod.Object.Labels[term.Key]; has {
+				values = append(values, value)
+			}
+		}
+		slices.Sort(values)
+		for _, value := range slices.Compact(values) {
+			terms = append(terms, shared.UpdateScatterTerm{Key: term.Key, Value: value})
+		}
+	}
+	return terms
+}
+
+// move is step 1.
+//
+// The partition counts all pods that stay at an old revision, those that cannot be updated first: only what they leave of it is kept of the
+// others, and the last in the order of the update stay. Pods that updateStrategy.selector does not select do not come together with a
+// partition.
+func (p *planner) move() {
+	o, err := p.outdated()
+	if err != nil {
+		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: "spec.updateStrategy." + err.Error()})
+		return
+	}
+	if p.NotUpdate || p.Paused {
+		p.holdStopped(slices.Concat(o.candidates, o.notUpgradable))
+		return
+	}
+	// Both were parsed once already.
+	partition, _ := p.partition(len(p.s.Pods))
+	most, _ := p.maxUnavailable(len(p.s.Pods))
+	keep := min(max(partition-len(o.notUpgradable), 0), len(o.candidates))
+	moving, kept := o.candidates[:len(o.candidates)-keep], o.candidates[len(o.candidates)-keep:]
+
+	limit := podset.Limit{Name: "updateStrategy.maxUnavailable", Max: most}
+	for i := range p.s.Pods {
+		if pod := &p.s.Pods[i]; pod.Updated && !pod.Available || pod.UnderWay() {
+			limit.Use(&pod.Pod)
+		}
+	}
+	var waiting []*podset.Pod
+	for _, pod := range moving {
+		switch {
+		case !pod.Available:
+			p.updatePod(pod)
+		case len(waiting) == 0 && limit.Room():
+			limit.Use(&pod.Pod)
+			p.updatePod(pod)
+		default:
+			waiting = append(waiting, &pod.Pod)
+		}
+	}
+	if len(waiting) > 0 {
+		p.pass.Hold(limit.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
+	}
+	p.hold(noteNotUpgradable, o.notUpgradable, "differ from the spec in more than images, which a running pod cannot follow; they get the present sidecars when they are created anew")
+	if len(kept) > 0 {
+		p.pass.HoldPartition(plain(kept), partition)
+	}
+	p.hold(noteNotSelected, o.notSelected, "are at an earlier revision, and updateStrategy.selector does not select them")
+}
+
+// holdStopped notes which pods stay as they are because their user has stopped updates.
+func (p *planner) holdStopped(pods []*Pod) {
+	if p.NotUpdate {
+		p.hold(noteNotUpdate, pods, "are at an earlier revision, and updateStrategy.type is NotUpdate")
+		return
+	}
+	p.hold(podset.ReasonPaused, pods, "are at an earlier revision, and updateStrategy.paused is true")
+}
+
+func (p *planner) hold(reason string, pods []*Pod, what string) {
+	if len(pods) == 0 {
+		return
+	}
+	count := fmt.Sprintf("%d pods", len(pods))
+	if len(pods) == 1 {
+		count = "1 of the pods"
+	}
+	p.pass.Hold(planning.Note{Reason: reason, Message: count + " " + what, Slots: podset.Slots(plain(pods))})
+}
+
+func plain(pods []*Pod) []*podset.Pod {
+	out := make([]*podset.Pod, len(pods))
+	for i := range pods {
+		out[i] = &pods[i].Pod
+	}
+	return out
+}
+
+// updatePod gives one pod the images of the spec.
+func (p *planner) updatePod(pod *Pod) {
+	e, err := p.update(pod)
+	if err != nil {
+		p.pass.Wait(&pod.Pod, podset.ReasonInPlaceBlocked, err.Error())
+		return
+	}
+	p.act(pod, e, podset.ReasonInPlaceUpdate, "SuccessfulUpdatePodInPlace", "FailedUpdatePodInPlace", "updating the sidecars")
+}
+
+// act writes an edit to a pod, with the events about it.
+func (p *planner) act(pod *Pod, e edit.Edit, reason, success, failure, what string) {
+	action := podset.EditPod(pod.Slot, pod.Object, e, reason)
+	if success != "" {
+		message := fmt.Sprintf("%s of pod %s", what, pod.Slot)
+		action.Success = planning.Event{Reason: success, Message: message + " succeeded"}
+		action.Failure = planning.Event{Warning: true, Reason: failure, Message: message + " failed"}
+	}
+	p.pass.Act(action)
+}
+
+// settle is step 2.
+func (p *planner) settle() {
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		p.pass.Recheck(pod.Update.RecheckAfter)
+		p.pass.Recheck(pod.Trouble.RecheckAfter)
+		if p.pass.Taken(&pod.Pod) {
+			continue
+		}
+		switch pod.Update.Progress {
+		case inplace.Running, inplace.Grace:
+			if next, ok := p.record().Continue(pod.Object, p.s.Now); ok {
+				p.act(pod, next, podset.ReasonInPlaceContinue, "", "", "")
+			}
+		case inplace.Blocked:
+			p.pass.Wait(&pod.Pod, podset.ReasonInPlaceBlocked, pod.Update.Message)
+		case inplace.None, inplace.Done:
+			p.reset(pod)
+		}
+	}
+}
+
+// reset makes the containers idle that a hot upgrade has replaced.
+func (p *planner) reset(pod *Pod) {
+	images := map[string]string{}
+	var marks edit.Edit
+	some := false
+	for i := range pod.pairs {
+		if pod.pairs[i].reset(pod.Object, images, &marks) {
+			some = true
+		}
+	}
+	if !some {
+		return
+	}
+	revision := p.record().Revision(pod.Object)
+	if revision == "" {
+		revision = pod.Revision
+	}
+	e, err := p.record().Begin(pod.Object, revision, images, p.s.Now)
+	if err != nil {
+		p.pass.Wait(&pod.Pod, podset.ReasonInPlaceBlocked, err.Error())
+		return
+	}
+	e.Merge(marks)
+	p.act(pod, e, reasonReset, "ResetContainerSucceed", "ResetContainerFailed", "making the replaced container idle")
+}
+
+// tellUpgradable is step 3. A pod that once said so takes it back when it can be updated again, or is.
+func (p *planner) tellUpgradable() {
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		differs := !pod.Updated && !pod.Upgradable
+		if p.pass.Taken(&pod.Pod) || !differs && !saysNotUpgradable(pod.Object, p.Set.Name) {
+			continue
+		}
+		if condition, ok := upgradable(pod.Object, p.Set.Name, !differs, p.s.Now); ok {
+			p.act(pod, edit.Edit{Conditions: []corev1.PodCondition{condition}}, reasonUpgradable, "", "", "")
+		}
+	}
+}

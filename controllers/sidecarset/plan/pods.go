@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+)
+
+// Snapshot is all the planner may look at, beside the set itself.
+type Snapshot struct {
+	// Now is when the snapshot was taken.
+	Now time.Time
+	// Pods are those that the set selects and that have its sidecars, in the order of their names.
+	Pods []Pod
+	// Update is the revision of the present spec.
+	Update revision.Of[sidecarspec.Payload]
+}
+
+// Pod is one such pod. Available says that it is ready, that its sidecars run the images of its spec, and that of each pair of a hot upgrade
+// one container is idle. Revision is the hash that it carries, and Update how far the update of its sidecars has come.
+type Pod struct {
+	podset.Pod
+	// Updated says that the pod has the sidecars of the present spec, or is being moved to it.
+	Updated bool
+	// Upgradable says that it differs in images alone.
+	Upgradable bool
+	// Selected says that updateStrategy.selector selects it.
+	Selected bool
+	// Serves says that the sidecars themselves are ready, whatever the other containers of the pod are.
+	Serves bool
+	// pairs are the containers of hot upgrades.
+	pairs []pair
+}
+
+// Pods derives the facts about the pods that have the sidecars of the set. Left out are pods that are terminating or finished, those that the
+// selectors do not select, and those that lack a container. inNamespace says whether the set selects the pods of a namespace.
+func Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now time.Time) []Pod {
+	if spec.Invalid != nil {
+		return nil
+	}
+	pods := make([]Pod, 0, len(objects))
+	for _, object := range objects {
+		if object.DeletionTimestamp != nil || podstate.Finished(object) || !spec.Selector.Matches(labels.Set(object.Labels)) || !inNamespace(object.Namespace) {
+			continue
+		}
+		if pod, ok := observe(spec, object, now); ok {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b Pod) int {
+		return cmp.Or(strings.Compare(a.Object.Namespace, b.Object.Namespace), strings.Compare(a.Object.Name, b.Object.Name))
+	})
+	return pods
+}
+
+// observe derives the facts about one pod; false when it does not have all sidecars.
+func observe(spec *Spec, object *corev1.Pod, now time.Time) (Pod, bool) {
+	pairs, complete := pairsOf(spec, object)
+	if !complete {
+		return Pod{}, false
+	}
+	name := spec.Set.Name
+	record := spec.record()
+	pod := Pod{
+		Pod: podset.Pod{
+			Object:   object,
+			Slot:     planning.Slot(object.Namespace + "/" + object.Name),
+			Revision: entryOf(object, shared.AnnotationSidecarSetHash, name).SidecarSetHash,
+			Update:   record.Check(object, now),
+			Ready:    podstate.RunningAndReady(object),
+		},
+		Upgradable: entryOf(object, shared.AnnotationSidecarSetHashWithoutImage, name).SidecarSetHash == spec.Hashes.WithoutImage,
+		Selected:   spec.UpdateSelector == nil || spec.UpdateSelector.Matches(labels.Set(object.Labels)),
+		pairs:      pairs,
+	}
+	pod.Updated = pod.Revision == spec.Hashes.Hash
+	pod.Trouble = podstate.TroubleOf(object, func() time.Time { return record.Began(object) }, now)
+	complete = !pod.UnderWay()
+	pod.Serves = complete && sidecarsReady(spec, object, pairs)
+	pod.Available = pod.Ready && complete
+	return pod, true
+}
+
+// UnderWay says that an update of the sidecars has begun and is not over.
+func (p *Pod) UnderWay() bool {
+	if p.Update.Progress != inplace.None && p.Update.Progress != inplace.Done {
+		return true
+	}
+	return slices.ContainsFunc(p.pairs, func(pair pair) bool { return !pair.idle(p.Object) })
+}
+
+// sidecarsReady says that the containers of the set that have something to do are ready.
+func sidecarsReady(spec *Spec, object *corev1.Pod, pairs []pair) bool {
+	for i := range spec.Containers {
+		if c := &spec.Containers[i]; !c.Hot && !isReady(object, c.Name) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(pairs, func(p pair) bool { return !isReady(object, p.working) })
+}
+
+func isReady(pod *corev1.Pod, container string) bool {
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
+	return i >= 0 && pod.Status.ContainerStatuses[i].Ready
+}
+
+func imageOf(pod *corev1.Pod, container string) string {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == container {
+			return pod.Spec.Containers[i].Image
+		}
+	}
+	return ""
+}
+
+func hasContainer(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+}
+
+// entries are what an annotation of a pod says of SidecarSets, by their names; none when it cannot be decoded.
+func entries(pod *corev1.Pod, key string) map[string]json.RawMessage {
+	all := map[string]json.RawMessage{}
+	if json.Unmarshal([]byte(pod.Annotations[key]), &all) != nil {
+		return map[string]json.RawMessage{}
+	}
+	return all
+}
+
+// entryOf is what the annotation says of one set. Very old pods have the hash alone.
+func entryOf(pod *corev1.Pod, key, set string) shared.SidecarSetUpgrade {
+	raw := entries(pod, key)[set]
+	var entry shared.SidecarSetUpgrade
+	if json.Unmarshal(raw, &entry) == nil {
+		return entry
+	}
+	entry = shared.SidecarSetUpgrade{SidecarSetName: set}
+	_ = json.Unmarshal(raw, &entry.SidecarSetHash) // What is neither has no hash, and differs.
+	return entry
+}
+
+// RevisionOf is the name of the revision that a pod says it has; empty when it names none.
+func RevisionOf(pod *corev1.Pod, set string) string {
+	return entryOf(pod, shared.AnnotationSidecarSetHash, set).ControllerRevision
+}

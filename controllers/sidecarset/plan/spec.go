@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+)
+
+// Kind is the kind that is planned, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("SidecarSet") }
+
+// Spec is a SidecarSet as the planner uses it, parsed once in a pass. Comments name the fields of the API.
+type Spec struct {
+	// Set is the set itself. Read-only.
+	Set *appsv1beta1.SidecarSet
+	// Deleting says that the set is being deleted.
+	Deleting bool
+	// Invalid says what of the spec cannot be parsed.
+	Invalid error
+
+	// Selector is spec.selector, NamespaceSelector the field of that name; nil: every namespace.
+	Selector, NamespaceSelector labels.Selector
+	// UpdateSelector is updateStrategy.selector; nil: every pod.
+	UpdateSelector labels.Selector
+	// NotUpdate is updateStrategy.type, Paused the field of that name.
+	NotUpdate, Paused bool
+
+	// Containers are spec.containers.
+	Containers []Container
+	// List are the names of these and of the native sidecars, sorted, as pods carry them.
+	List []string
+	// Hashes are those of the present spec. A pod that carries them has the sidecars of it.
+	Hashes sidecarspec.Hashes
+}
+
+// Container is a sidecar that is updated in place.
+type Container struct {
+	Name, Image string
+	// Hot says that it is two containers in a pod, of which the idle one runs EmptyImage.
+	Hot        bool
+	EmptyImage string
+}
+
+// Parse parses the spec of a set with these hashes. A field that cannot be parsed is named by Invalid of the result.
+func Parse(set *appsv1beta1.SidecarSet, hashes sidecarspec.Hashes) *Spec {
+	strategy := &set.Spec.UpdateStrategy
+	s := &Spec{
+		Set:       set,
+		Deleting:  set.DeletionTimestamp != nil,
+		NotUpdate: strategy.Type == appsv1beta1.NotUpdateSidecarSetStrategyType,
+		Paused:    strategy.Paused,
+		Hashes:    hashes,
+	}
+	for i := range set.Spec.Containers {
+		c := &set.Spec.Containers[i]
+		s.Containers = append(s.Containers, Container{
+			Name: c.Name, Image: c.Image,
+			Hot: c.UpgradeStrategy.UpgradeType == appsv1beta1.HotUpgrade, EmptyImage: c.UpgradeStrategy.HotUpgradeEmptyImage,
+		})
+		s.List = append(s.List, c.Name)
+	}
+	for i := range set.Spec.InitContainers {
+		if c := &set.Spec.InitContainers[i]; sidecarspec.IsNative(c) {
+			s.List = append(s.List, c.Name)
+		}
+	}
+	slices.Sort(s.List)
+	s.Invalid = s.parse()
+	return s
+}
+
+func (s *Spec) parse() error {
+	spec := &s.Set.Spec
+	var err error
+	if s.Selector, err = podset.Selector(spec.Selector); err != nil {
+		return err
+	}
+	if s.NamespaceSelector, err = selector("spec.namespaceSelector", spec.NamespaceSelector); err != nil {
+		return err
+	}
+	if s.UpdateSelector, err = selector("spec.updateStrategy.selector", spec.UpdateStrategy.Selector); err != nil {
+		return err
+	}
+	if _, err := s.partition(0); err != nil {
+		return err
+	}
+	if _, err := s.maxUnavailable(0); err != nil {
+		return err
+	}
+	for i := range s.Containers {
+		if c := &s.Containers[i]; c.Hot && c.EmptyImage == "" {
+			return fmt.Errorf("spec.containers[%d].upgradeStrategy.hotUpgradeEmptyImage: HotUpgrade requires it", i)
+		}
+	}
+	return nil
+}
+
+func selector(field string, s *metav1.LabelSelector) (labels.Selector, error) {
+	if s == nil {
+		return nil, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	return selector, nil
+}
+
+// partition is updateStrategy.partition of so many matched pods.
+func (s *Spec) partition(matched int) (int, error) {
+	n, err := budget.CloneSetPartition(s.Set.Spec.UpdateStrategy.Partition, int32(matched)) //nolint:gosec // pods of one cluster
+	if err != nil {
+		return 0, fmt.Errorf("spec.updateStrategy.%w", err)
+	}
+	return int(n), nil
+}
+
+// maxUnavailable is updateStrategy.maxUnavailable of so many matched pods.
+func (s *Spec) maxUnavailable(matched int) (int, error) {
+	n, err := budget.MaxUnavailable(s.Set.Spec.UpdateStrategy.MaxUnavailable, int32(matched), intstr.FromInt32(1), budget.Up) //nolint:gosec // as above
+	if err != nil {
+		return 0, fmt.Errorf("spec.updateStrategy.%w", err)
+	}
+	return int(n), nil
+}
+
+// record is where the last update of a pod's sidecars is remembered on the pod.
+func (s *Spec) record() inplace.Record {
+	return inplace.Record{
+		State: shared.AnnotationSidecarSetInPlaceState, Evidence: shared.AnnotationSidecarSetInPlaceEvidence, Member: s.Set.Name,
+	}
+}
+
+// NeedsNamespaces says whether the labels of namespaces have to be read: a selector of one namespace by its name is decided without.
+func (s *Spec) NeedsNamespaces() bool {
+	selector := s.Set.Spec.NamespaceSelector
+	if selector == nil {
+		return false
+	}
+	for key := range selector.MatchLabels {
+		if key != corev1.LabelMetadataName {
+			return true
+		}
+	}
+	return slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key != corev1.LabelMetadataName })
+}
+
+// SelectsNamespace says whether the set selects the pods of a namespace with these labels.
+func (s *Spec) SelectsNamespace(name string, all map[string]string) bool {
+	if s.NamespaceSelector == nil {
+		return true
+	}
+	if all == nil {
+		all = map[string]string{corev1.LabelMetadataName: name}
+	}
+	return s.NamespaceSelector.Matches(labels.Set(all))
+}

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went wrong. It is about
+// the pods as they were observed; what the plan did to them shows in the next pass. also are conditions about what does not concern them.
+func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition) appsv1beta1.SidecarSetStatus {
+	set := spec.Set
+	status := appsv1beta1.SidecarSetStatus{
+		ObservedGeneration: set.Generation, LatestRevision: s.Update.Name, CollisionCount: ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
+	}
+	if spec.Invalid != nil {
+		before := set.Status
+		status.MatchedPods, status.UpdatedPods, status.ReadyPods, status.UpdatedReadyPods = before.MatchedPods, before.UpdatedPods, before.ReadyPods, before.UpdatedReadyPods
+	}
+	for i := range s.Pods {
+		pod := &s.Pods[i]
+		status.MatchedPods++
+		if pod.Available {
+			status.ReadyPods++
+		}
+		if pod.Updated {
+			status.UpdatedPods++
+		}
+		if pod.Updated && pod.Available {
+			status.UpdatedReadyPods++
+		}
+	}
+	list := conditions.NewList(Conditions(&set.Status), s.Now)
+	list.Set(progressOf(spec, &s, &plan, outcome).Conditions()...)
+	list.SetIf(failedUpdate(&plan, outcome))
+	if note, ok := plan.HeldFor(noteNotUpgradable); ok {
+		list.Set(conditions.New(appsv1beta1.SidecarSetNotUpgradablePods, true, appsv1beta1.ReasonMoreThanImages, note.Message+": "+podset.List(slotNames(note))))
+	}
+	list.Set(also...)
+	for _, c := range list.All() {
+		status.Conditions = append(status.Conditions, metav1.Condition{
+			Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			LastTransitionTime: c.LastTransitionTime,
+		})
+	}
+	return status
+}
+
+// Conditions are those of a status.
+func Conditions(status *appsv1beta1.SidecarSetStatus) []conditions.Condition {
+	all := make([]conditions.Condition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		all[i] = conditions.Condition{
+			Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		}
+	}
+	return all
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
+func Urgent(before, after *appsv1beta1.SidecarSetStatus) bool {
+	return before.ObservedGeneration != after.ObservedGeneration || before.LatestRevision != after.LatestRevision ||
+		ptr.Deref(before.CollisionCount, 0) != ptr.Deref(after.CollisionCount, 0) || !conditions.Alike(Conditions(before), Conditions(after))
+}
+
+// Announcements are the events about what a status says for the first time, or about another spec than before.
+func Announcements(spec *Spec, after appsv1beta1.SidecarSetStatus) []planning.Event {
+	before := &spec.Set.Status
+	otherSpec := before.ObservedGeneration != after.ObservedGeneration
+	events := podset.Announcements(Conditions(before), Conditions(&after), otherSpec, appsv1beta1.SidecarSetFailedUpdate)
+	if c, ok := conditions.Find(Conditions(&after), appsv1beta1.SidecarSetNotUpgradablePods); ok && (otherSpec || !conditions.Contains(Conditions(before), c)) {
+		events = append(events, planning.Event{Reason: string(appsv1beta1.SidecarSetNotUpgradablePods), Message: c.Message})
+	}
+	return events
+}
+
+func slotNames(note planning.Note) []string {
+	names := make([]string, len(note.Slots))
+	for i, slot := range note.Slots {
+		names[i] = string(slot)
+	}
+	return names
+}
+
+// failedUpdate says why pods cannot be updated; false when nothing keeps them.
+func failedUpdate(plan *planning.Plan, outcome planning.Outcome) (conditions.Condition, bool) {
+	refused := ""
+	if failure, ok := outcome.Failed(podset.StepEdit); ok {
+		refused = fmt.Sprintf("changing pod %s: %s", failure.Slot, failure.Message)
+	}
+	return podset.FailedUpdate(appsv1beta1.SidecarSetFailedUpdate, refused, plan)
+}
+
+// progressOf says what the set is doing, the first that holds:
+//
+//  1. it is being deleted, or its spec cannot be parsed: stalled;
+//  2. pods get images, or wait for others that do;
+//  3. updates have begun and cannot go on: stalled;
+//  4. sidecars of updated pods are not ready;
+//  5. pods differ in more than images: stalled, because only their owners can replace them;
+//  6. pods stay at an old revision because the spec says so;
+//  7. everything is done.
+//
+// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. That
+// other containers of a pod are not ready is not the set's business, unless updates wait for it.
+func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outcome) podset.Progress {
+	switch {
+	case spec.Deleting:
+		return podset.Progress{
+			Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The set is being deleted; its pods keep their sidecars.",
+		}
+	case spec.Invalid != nil:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+	}
+	if note, ok := plan.HeldFor(podset.ReasonInvalidSpec); ok {
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: note.Message}
+	}
+	_, waiting := plan.HeldFor(podset.ReasonMaxUnavailable)
+	progress := progressOfPods(spec, s, plan, waiting)
+	var concerned []podset.Pod
+	for i := range s.Pods {
+		pod := &s.Pods[i]
+		if pod.Updated && !pod.Available && (!pod.Serves || waiting) || pod.UnderWay() {
+			concerned = append(concerned, pod.Pod)
+		}
+	}
+	return progress.WithTroubles(plan, concerned)
+}
+
+func progressOfPods(spec *Spec, s *Snapshot, plan *planning.Plan, waiting bool) podset.Progress {
+	if waiting || moves(s, plan) {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
+			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+	}
+	if blocked, ok := podset.Blocked(plan); ok {
+		return blocked
+	}
+	serving, updated := 0, 0
+	for i := range s.Pods {
+		if pod := &s.Pods[i]; pod.Updated {
+			updated++
+			if pod.Serves {
+				serving++
+			}
+		}
+	}
+	if serving < updated {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPodsNotAvailable,
+			Message: fmt.Sprintf("The sidecars of %d of %d updated pods are ready.", serving, updated)}
+	}
+	return settled(spec, s, plan)
+}
+
+// moves says that pods are on their way to the present spec, or the plan sends them there.
+func moves(s *Snapshot, plan *planning.Plan) bool {
+	for i := range plan.Actions {
+		if plan.Actions[i].Reason != reasonUpgradable {
+			return true
+		}
+	}
+	for i := range s.Pods {
+		if pod := &s.Pods[i]; pod.UnderWay() && pod.Update.Progress != inplace.Blocked {
+			return true
+		}
+	}
+	return false
+}
+
+// settled is the progress of a set whose pods are where they should be now. Pods that cannot be updated need their owner, unless the partition
+// keeps as many anyway.
+func settled(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
+	partition, _ := spec.partition(len(s.Pods)) // It was parsed once already.
+	for _, kept := range []struct {
+		note, reason string
+		stalled      bool
+	}{
+		{noteNotUpgradable, appsv1beta1.ReasonMoreThanImages, true},
+		{podset.ReasonPaused, appsv1beta1.ReasonPaused, false},
+		{noteNotUpdate, appsv1beta1.ReasonNotUpdate, false},
+		{podset.ReasonPartition, appsv1beta1.ReasonPartitionReached, false},
+		{noteNotSelected, appsv1beta1.ReasonNotSelected, false},
+	} {
+		if note, ok := plan.HeldFor(kept.note); ok {
+			return podset.Progress{Stalled: kept.stalled && len(note.Slots) > partition, Reason: kept.reason, Message: note.Message}
+		}
+	}
+	if len(s.Pods) == 0 {
+		return podset.Progress{Reason: appsv1beta1.ReasonNoPods, Message: "No pod that the set selects has its sidecars."}
+	}
+	return podset.Progress{Reason: appsv1beta1.ReasonComplete, Message: "Every pod that has the sidecars has those of the present spec."}
+}

@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+)
+
+// world is what of a set changes in a story.
+type world struct {
+	Image, Partition, MaxUnavailable string
+	Hot, Paused, NotUpdate           bool
+}
+
+func (w world) set() *appsv1beta1.SidecarSet {
+	changes := []func(*appsv1beta1.SidecarSet){partition(w.Partition), maxUnavailable(w.MaxUnavailable)}
+	if w.Hot {
+		changes = append(changes, hot)
+	}
+	if w.Paused {
+		changes = append(changes, paused)
+	}
+	if w.NotUpdate {
+		changes = append(changes, notUpdate)
+	}
+	return newSet(w.Image, changes...)
+}
+
+func step(t testing.TB) podsettest.Step[world] {
+	return func(w *podsettest.State[world]) (planning.Plan, world) {
+		spec := parse(t, w.Set.set())
+		return plan.Plan(spec, snapshot(spec, w.Pods)), w.Set
+	}
+}
+
+type (
+	state = podsettest.State[world]
+	act   = podsettest.Act[world]
+	event = podsettest.Event[world]
+)
+
+// start is a fleet of so many pods that the set was injected into.
+func start(t testing.TB, w world, pods int) *state {
+	s := &state{Set: w}
+	for i := range pods {
+		s.Pods = append(s.Pods, run(newPod(t, fmt.Sprintf("p%d", i), w.set()), true))
+	}
+	return s
+}
+
+func change(name string, to func(*world)) act {
+	return act{Name: name, Do: func(s *state) error { to(&s.Set); return nil }}
+}
+
+// images are what containers of a pod of this name shall run.
+func images(s *state, container string) []string {
+	var all []string
+	for _, pod := range s.Pods {
+		for _, c := range pod.Spec.Containers {
+			if c.Name == container {
+				all = append(all, c.Image)
+			}
+		}
+	}
+	return all
+}
+
+func wantImages(container string, want ...string) func(*state) error {
+	return func(s *state) error {
+		if got := images(s, container); !slices.Equal(got, want) {
+			return fmt.Errorf("container %s of the pods has images %v, want %v", container, got, want)
+		}
+		return nil
+	}
+}
+
+// onlyOurs holds when nothing but the set's own containers changes.
+func onlyOurs() podsettest.Invariant[world] {
+	return podsettest.Invariant[world]{Name: "containers of others stay as they are", Check: func(e event) error {
+		return wantImages("main", slices.Repeat([]string{"main:1"}, len(e.After.Pods))...)(e.After)
+	}}
+}
+
+// oneServes holds while of each pair one container is ready that runs an image of the user's and is not being changed.
+func oneServes() podsettest.Invariant[world] {
+	return podsettest.Invariant[world]{Name: "a container of each pair serves", Check: func(e event) error {
+		for _, pod := range e.After.Pods {
+			if e.Before.Pod(pod.Name) == nil || !servedBy(e.Before.Pod(pod.Name)) {
+				continue
+			}
+			if !servedBy(pod) {
+				return fmt.Errorf("neither container of pod %s serves", pod.Name)
+			}
+		}
+		return nil
+	}}
+}
+
+// servedBy says that a container of the pair is ready, has an image of the user's, and runs that.
+func servedBy(pod *corev1.Pod) bool {
+	for _, c := range pod.Spec.Containers {
+		if c.Name != "agent-1" && c.Name != "agent-2" || c.Image == "idle:1" {
+			continue
+		}
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.Name == c.Name && status.Ready && status.Image == c.Image {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func stories(t testing.TB) []podsettest.Story[world] {
+	calm := world{Image: "agent:v1", Partition: "0", MaxUnavailable: "1"}
+	with := func(change func(*world)) world { w := calm; change(&w); return w }
+	hotWorld := with(func(w *world) { w.Hot = true })
+	all := []podsettest.Story[world]{
+		{
+			Name: "a new image reaches all pods, one after the other", Start: start(t, calm, 3),
+			Acts: []act{change("image v2", func(w *world) { w.Image = "agent:v2" })},
+			End:  wantImages("agent", "agent:v2", "agent:v2", "agent:v2"),
+		},
+		{
+			Name: "a partition keeps a pod until it is lowered", Start: start(t, with(func(w *world) { w.Partition = "1"; w.MaxUnavailable = "100%" }), 3),
+			Acts: []act{
+				change("image v2", func(w *world) { w.Image = "agent:v2" }),
+				{Name: "the last pod has stayed", Do: func(s *state) error { return wantOld(s, 1) }},
+				change("partition 0", func(w *world) { w.Partition = "0" }),
+			},
+			End: wantImages("agent", "agent:v2", "agent:v2", "agent:v2"),
+		},
+		{
+			Name: "a bad image stops, and the next one repairs it", Start: start(t, calm, 3), Cluster: podsettest.Cluster{NeverReady: []string{"agent:bad"}},
+			Acts: []act{
+				change("image bad", func(w *world) { w.Image = "agent:bad" }),
+				{Name: "only one pod has it", Do: func(s *state) error { return wantOld(s, 2) }},
+				change("image v2", func(w *world) { w.Image = "agent:v2" }),
+			},
+			End: wantImages("agent", "agent:v2", "agent:v2", "agent:v2"),
+		},
+		{
+			Name: "pausing stops, and going on goes on", Start: start(t, with(func(w *world) { w.Paused = true }), 2),
+			Acts: []act{
+				change("image v2", func(w *world) { w.Image = "agent:v2" }),
+				{Name: "nothing has moved", Do: func(s *state) error { return wantOld(s, 2) }},
+				change("go on", func(w *world) { w.Paused = false }),
+			},
+			End: wantImages("agent", "agent:v2", "agent:v2"),
+		},
+		{
+			Name: "a hot upgrade changes containers by turns", Start: start(t, hotWorld, 2),
+			Acts: []act{
+				change("image v2", func(w *world) { w.Image = "agent:v2" }),
+				{Name: "the second container works", Do: wantImages("agent-2", "agent:v2", "agent:v2")},
+				change("image v3", func(w *world) { w.Image = "agent:v3" }),
+			},
+			End: func(s *state) error {
+				if err := wantImages("agent-2", "idle:1", "idle:1")(s); err != nil {
+					return err
+				}
+				return wantImages("agent-1", "agent:v3", "agent:v3")(s)
+			},
+		},
+		{
+			Name: "a hot upgrade that fails is repaired in the same container", Start: start(t, hotWorld, 1), Cluster: podsettest.Cluster{NotPulled: []string{"agent:bad"}},
+			Acts: []act{
+				change("image bad", func(w *world) { w.Image = "agent:bad" }),
+				{Name: "the first container serves", Do: wantImages("agent-1", "agent:v1")},
+				change("image v3", func(w *world) { w.Image = "agent:v3" }),
+			},
+			End: func(s *state) error {
+				if err := wantImages("agent-1", "idle:1")(s); err != nil {
+					return err
+				}
+				return wantImages("agent-2", "agent:v3")(s)
+			},
+		},
+		{
+			Name: "a hot upgrade that fails is taken back", Start: start(t, hotWorld, 1), Cluster: podsettest.Cluster{NotPulled: []string{"agent:bad"}},
+			Acts: []act{
+				change("image bad", func(w *world) { w.Image = "agent:bad" }),
+				change("image v1", func(w *world) { w.Image = "agent:v1" }),
+			},
+			End: func(s *state) error {
+				if err := wantImages("agent-2", "idle:1")(s); err != nil {
+					return err
+				}
+				if got := s.Pods[0].Annotations[shared.AnnotationSidecarSetWorkingContainer]; got != `{"agent":"agent-1"}` {
+					return fmt.Errorf("working: %s", got)
+				}
+				return wantImages("agent-1", "agent:v1")(s)
+			},
+		},
+		{
+			Name: "pausing lets a hot upgrade end", Start: start(t, hotWorld, 1),
+			Acts: []act{{Name: "image v2, paused once the pod has it", Do: func(s *state) error {
+				s.Set.Image = "agent:v2"
+				todo, _ := step(t)(s)
+				for _, action := range todo.Actions {
+					if err := podsettest.Apply(s, action); err != nil {
+						return err
+					}
+				}
+				s.Set.Paused = true
+				return nil
+			}}},
+			End: func(s *state) error {
+				if err := wantImages("agent-1", "idle:1")(s); err != nil {
+					return err
+				}
+				return wantImages("agent-2", "agent:v2")(s)
+			},
+		},
+	}
+	for i := range all {
+		all[i].Step = step(t)
+		all[i].Always = append(all[i].Always, onlyOurs(), podsettest.OneActionEach[world]())
+		if all[i].Start.Set.Hot {
+			all[i].Always = append(all[i].Always, oneServes())
+		}
+	}
+	return all
+}
+
+func wantOld(s *state, want int) error {
+	old := 0
+	for _, image := range images(s, "agent") {
+		if image == "agent:v1" {
+			old++
+		}
+	}
+	if old != want {
+		return fmt.Errorf("%d pods have the image v1, want %d", old, want)
+	}
+	return nil
+}
+
+func TestStories(t *testing.T) {
+	for _, story := range stories(t) {
+		t.Run(story.Name, func(t *testing.T) { podsettest.Run(t, story, 30) })
+	}
+}
