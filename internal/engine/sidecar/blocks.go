@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// placed is one container of a payload with its place. A hot upgrade pair is two.
+type placed struct {
+	template string
+	name     string
+	first    bool
+	init     bool
+	// pair is 1 for the container of a pair that works and 2 for its peer; 0 without a pair.
+	pair      int
+	container map[string]any
+	extra     extra
+	// set and position are the order among ordinary containers.
+	set      string
+	position int
+	byName   bool
+}
+
+// blocks are the containers of a payload in the order in which they stand in a pod.
+type blocks struct {
+	containers, inits []placed
+}
+
+// blocksOf places the containers of a payload. Init containers are sorted by name.
+func blocksOf(p Payload) (blocks, error) {
+	var b blocks
+	var err error
+	if b.containers, err = place(p.Containers, false); err != nil {
+		return b, err
+	}
+	b.inits, err = place(p.InitContainers, true)
+	slices.SortStableFunc(b.inits, func(x, y placed) int { return cmp.Compare(x.name, y.name) })
+	return b, err
+}
+
+func place(sidecars []map[string]any, init bool) ([]placed, error) {
+	var all []placed
+	for _, sidecar := range sidecars {
+		t, err := split(sidecar)
+		if err != nil {
+			return nil, err
+		}
+		// Where nothing is said, ordinary sidecars stand before the pod's containers and init containers after its own.
+		one := placed{template: t.name, init: init, container: t.container, extra: t.extra, first: cmp.Or(t.extra.PodInjectPolicy, defaultPlace(init)) == before}
+		if t.extra.UpgradeStrategy.UpgradeType != hot {
+			one.name, one.position = t.name, len(all)
+			one.container["env"] = withEnv(one.container, map[string]any{"name": InjectedEnv, "value": "true"})
+			all = append(all, one)
+			continue
+		}
+		for pair := 1; pair <= 2; pair++ {
+			half := one
+			half.pair, half.name, half.position = pair, t.name+"-"+strconv.Itoa(pair), len(all)
+			half.container = maps.Clone(one.container)
+			half.container["name"] = half.name
+			if pair == 2 {
+				half.container["image"] = t.extra.UpgradeStrategy.HotUpgradeEmptyImage
+			}
+			half.container["env"] = withEnv(one.container, map[string]any{"name": InjectedEnv, "value": "true"},
+				versionEnv("SIDECARSET_VERSION", VersionPrefix+half.name), versionEnv("SIDECARSET_VERSION_ALT", VersionAltPrefix+half.name))
+			all = append(all, half)
+		}
+	}
+	return all, nil
+}
+
+func defaultPlace(init bool) string {
+	if init {
+		return "AfterAppContainer"
+	}
+	return before
+}
+
+func versionEnv(name, annotation string) map[string]any {
+	return map[string]any{"name": name, "valueFrom": map[string]any{
+		"fieldRef": map[string]any{"apiVersion": "v1", "fieldPath": "metadata.annotations['" + annotation + "']"},
+	}}
+}
+
+// withEnv is the env of a container with some variables after its own. What it has itself wins.
+func withEnv(container map[string]any, added ...map[string]any) []any {
+	env := slices.Clone(listOf(container, "env"))
+	if env == nil {
+		env = []any{}
+	}
+	for _, variable := range added {
+		if !slices.ContainsFunc(env, func(e any) bool { return nameOf(e) == variable["name"] }) {
+			env = append(env, variable)
+		}
+	}
+	return env
+}
+
+// listOf is a list in an object; nil when there is none.
+func listOf(object map[string]any, field string) []any {
+	list, _ := object[field].([]any)
+	return list
+}
+
+// nameOf is the name of an object in a list; empty when it has none.
+func nameOf(object any) string { return textOf(object, "name") }
+
+func textOf(object any, field string) string {
+	fields, _ := object.(map[string]any)
+	text, _ := fields[field].(string)
+	return text
+}
+
+// names are those of a block.
+func names(all []placed, first bool) []string {
+	var names []string
+	for _, p := range all {
+		if p.first == first {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// usedVolumes are the volumes of a payload that its containers mount, sorted by name.
+func usedVolumes(p Payload, b blocks) []map[string]any {
+	used := map[string]bool{}
+	for _, all := range [][]placed{b.containers, b.inits} {
+		for _, one := range all {
+			for _, field := range []string{"volumeMounts", "volumeDevices"} {
+				for _, mount := range listOf(one.container, field) {
+					used[nameOf(mount)] = true
+				}
+			}
+		}
+	}
+	volumes := []map[string]any{}
+	for _, v := range p.Volumes {
+		if used[nameOf(v)] {
+			volumes = append(volumes, v)
+		}
+	}
+	slices.SortStableFunc(volumes, func(a, b map[string]any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
+	return volumes
+}
+
+// ranks are the containers of a set and of those that meet it, in the order in which they would stand in a pod.
+type ranks struct {
+	containers, inits []placed
+}
+
+func ranksOf(set *Set, own blocks, others []*Set) ranks {
+	var r ranks
+	add := func(s *Set, b blocks) {
+		for _, p := range b.containers {
+			p.set, p.byName = s.Name, set.SortByName
+			r.containers = append(r.containers, p)
+		}
+		for _, p := range b.inits {
+			p.set, p.byName = s.Name, true
+			r.inits = append(r.inits, p)
+		}
+	}
+	add(set, own)
+	for _, o := range others {
+		choices, err := o.choices()
+		if err != nil {
+			continue // It injects nothing.
+		}
+		for _, c := range choices {
+			b, err := blocksOf(c.payload)
+			if err != nil {
+				break
+			}
+			add(o, b)
+		}
+	}
+	slices.SortStableFunc(r.containers, placed.compare)
+	slices.SortStableFunc(r.inits, placed.compare)
+	return r
+}
+
+// compare orders the containers of several sets within their block.
+func (p placed) compare(other placed) int {
+	if p.byName {
+		return cmp.Compare(p.name, other.name)
+	}
+	return cmp.Or(cmp.Compare(p.set, other.set), cmp.Compare(p.position, other.position))
+}
+
+// compile is the container as an Injection has it. all are the containers among which it stands, in order.
+func (p placed) compile(set string, all []placed) Container {
+	c := Container{
+		Value: p.container, Name: p.name, First: p.first, Beyond: []string{}, Transfers: []Transfer{},
+		ShareMounts:  p.extra.ShareVolumePolicy.Type == enabled,
+		ShareDevices: p.extra.ShareVolumeDevicePolicy != nil && p.extra.ShareVolumeDevicePolicy.Type == enabled,
+	}
+	at := slices.IndexFunc(all, func(o placed) bool { return o.name == p.name && o.set == set })
+	for i, o := range all {
+		if o.first == p.first && o.name != p.name && (p.first && i < at || !p.first && i > at) && !slices.Contains(c.Beyond, o.name) {
+			c.Beyond = append(c.Beyond, o.name)
+		}
+	}
+	slices.Sort(c.Beyond)
+	for _, t := range p.extra.TransferEnv {
+		one := Transfer{From: t.SourceContainerName, Names: []string{}}
+		if t.SourceContainerNameFrom != nil && t.SourceContainerNameFrom.FieldRef != nil {
+			one.From = ""
+			one.Label, one.Annotation = subscript(t.SourceContainerNameFrom.FieldRef)
+		}
+		if t.EnvName != "" {
+			one.Names = append(one.Names, t.EnvName)
+		}
+		one.Names = append(one.Names, t.EnvNames...)
+		slices.Sort(one.Names)
+		one.Names = slices.Compact(one.Names)
+		c.Transfers = append(c.Transfers, one)
+	}
+	if r := p.extra.ResourcesPolicy; r != nil {
+		c.Resources = &Resources{Mode: r.TargetContainersMode, Regex: cmp.Or(r.TargetContainersNameRegex, ".*"), Limits: filled(r.ResourcesExpr.Limits), Requests: filled(r.ResourcesExpr.Requests)}
+	}
+	return c
+}
+
+// subscript is the key of a label or of an annotation that a field path names.
+func subscript(ref *corev1.ObjectFieldSelector) (label, annotation string) {
+	if key, is := strings.CutPrefix(ref.FieldPath, "metadata.labels['"); is {
+		return strings.TrimSuffix(key, "']"), ""
+	}
+	if key, is := strings.CutPrefix(ref.FieldPath, "metadata.annotations['"); is {
+		return "", strings.TrimSuffix(key, "']")
+	}
+	return "", ""
+}
+
+// filled leaves out empty expressions.
+func filled(expressions map[string]string) map[string]string {
+	out := map[string]string{}
+	for resource, expression := range expressions {
+		if expression != "" {
+			out[resource] = expression
+		}
+	}
+	return out
+}
+
+func sortedNames(of map[string]string) []string { return slices.Sorted(maps.Keys(of)) }

@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sidecar decides what SidecarSets put into pods.
+//
+// A SidecarSet is compiled, together with the sets that may meet it on a pod, into an Injection: plain data that says all of it. One
+// Injection is interpreted twice: by Inject, in the webhook, and by the expressions of the static policy in the API server. Both give
+// the same pod.
+//
+// Several sets inject one after the other, in no particular order: policies run at random. So every set knows the names that the others
+// put into the same pod, and where its own belong among them; the pod is the same in every order.
+package sidecar
+
+// What is written into pods. These names are OpenKruise's, and outlive us.
+const (
+	// HashAnnotation holds the hash of what each set injected, as a JSON object by set.
+	HashAnnotation = "kruise.io/sidecarset-hash"
+	// HashWithoutImageAnnotation is the same, of the sidecars without their images.
+	HashWithoutImageAnnotation = "kruise.io/sidecarset-hash-without-image"
+	// InjectedListAnnotation holds the names of the sets, sorted, joined with commas.
+	InjectedListAnnotation = "kruise.io/sidecarset-injected-list"
+	// WorkingAnnotation says which container of each hot upgrade pair works, as a JSON object.
+	WorkingAnnotation = "kruise.io/sidecarset-working-hotupgrade-container"
+	// VersionPrefix and VersionAltPrefix, before the name of a container of a pair, are the versions that it and its peer see.
+	VersionPrefix, VersionAltPrefix = "version.sidecarset.kruise.io/", "versionalt.sidecarset.kruise.io/"
+	// CanaryAnnotation and BaseAnnotation on a SidecarSet make it the canary of another.
+	CanaryAnnotation, BaseAnnotation = "apps.kruise.io/sidecarset-canary", "apps.kruise.io/sidecarset-base"
+	// InjectedEnv marks injected containers.
+	InjectedEnv = "IS_INJECTED"
+	// BypassLabel with the value BypassValue, on a pod or on its namespace, keeps every pod webhook and policy of ours away.
+	BypassLabel, BypassValue = "operator.kruise.io/admission", "bypass"
+	// MirrorAnnotation is on the pods by which kubelets show what they run on their own.
+	MirrorAnnotation = "kubernetes.io/config.mirror"
+)
+
+// Injection is what one SidecarSet puts into the pods that it selects. It is stored as the data of a ControllerRevision. Lists are
+// never absent, so that expressions need not ask.
+type Injection struct {
+	// Set is the name of the SidecarSet.
+	Set string `json:"set"`
+	// Skip are sets, among Others, whose pods this one leaves alone: its canaries.
+	Skip []string `json:"skip"`
+	// Others are the sets that may inject into the same pods.
+	Others []Other `json:"others"`
+	// Variants are tried in order; the first that fits the pod is injected. The last one fits every pod.
+	Variants []Variant `json:"variants"`
+}
+
+// Match says which pods a set selects.
+type Match struct {
+	// Labels are about the pod, Namespace about its namespace. All must hold.
+	Labels    []Requirement `json:"labels"`
+	Namespace []Requirement `json:"namespace"`
+}
+
+// Requirement is one of a label selector.
+type Requirement struct {
+	Key string `json:"key"`
+	// Op is In, NotIn, Exists or DoesNotExist.
+	Op     string   `json:"op"`
+	Values []string `json:"values"`
+}
+
+// Other is what a set must know of another: whether it injects into the pod, too, and the names of what it brings.
+type Other struct {
+	Name  string   `json:"name"`
+	Match Match    `json:"match"`
+	Skip  []string `json:"skip"`
+	// First and Last are containers before and after those of the pod, InitFirst and InitLast init containers likewise.
+	First     []string `json:"first"`
+	Last      []string `json:"last"`
+	InitFirst []string `json:"initFirst"`
+	InitLast  []string `json:"initLast"`
+	Volumes   []string `json:"volumes"`
+	Secrets   []string `json:"secrets"`
+}
+
+// Variant is one way of injecting.
+type Variant struct {
+	// When are requirements on the labels of the pod.
+	When []Requirement `json:"when"`
+	// Percent is the share of pods that get it; nil: all.
+	Percent *int32 `json:"percent,omitempty"`
+	// Containers and InitContainers are in the order in which they stand in the pod.
+	Containers     []Container `json:"containers"`
+	InitContainers []Container `json:"initContainers"`
+	// Volumes are the ones that the containers use, sorted by name; Secrets are names, sorted.
+	Volumes []map[string]any `json:"volumes"`
+	Secrets []string         `json:"secrets"`
+	// Patches are for annotations, in order.
+	Patches []Patch `json:"patches"`
+	// Constants are annotations that are always set: the versions of hot upgrade pairs.
+	Constants map[string]string `json:"constants"`
+	// Working are the members of WorkingAnnotation, such as "proxy":"proxy-1", and WorkingKeys their keys, such as "proxy":.
+	Working     []string `json:"working"`
+	WorkingKeys []string `json:"workingKeys"`
+	// Entry and EntryWithoutImage are the members of the two hash annotations. Key is how both begin.
+	Entry             string `json:"entry"`
+	EntryWithoutImage string `json:"entryWithoutImage"`
+	Key               string `json:"key"`
+	// Mark is in the hash annotation of a pod that has this already.
+	Mark string `json:"mark"`
+}
+
+// Container is one sidecar.
+type Container struct {
+	// Value is the container as it gets into the pod, but for what is taken from other containers.
+	Value map[string]any `json:"value"`
+	Name  string         `json:"name"`
+	// First says that it stands before the containers of the pod.
+	First bool `json:"first"`
+	// Beyond are names of sidecars of the same block, of this set and of others, between it and the block's outer end: those that stand
+	// before it when First, and after it otherwise.
+	Beyond []string `json:"beyond"`
+	// ShareMounts and ShareDevices give it the volume mounts and devices of the pod's containers.
+	ShareMounts  bool `json:"shareMounts"`
+	ShareDevices bool `json:"shareDevices"`
+	// Transfers are environment variables to copy, in order.
+	Transfers []Transfer `json:"transfers"`
+	// Resources computes its resources from those of the pod's containers; nil leaves them as they are in Value.
+	Resources *Resources `json:"resources,omitempty"`
+}
+
+// Transfer copies environment variables of one container of the pod.
+type Transfer struct {
+	// From is the name of the container. Label or Annotation, when set, is the key of where the name is found instead.
+	From       string `json:"from"`
+	Label      string `json:"label"`
+	Annotation string `json:"annotation"`
+	// Names are the variables, sorted.
+	Names []string `json:"names"`
+}
+
+// Resources are computed from the target containers.
+type Resources struct {
+	// Mode is sum or max.
+	Mode string `json:"mode"`
+	// Regex says which containers are targets, by name; it may match anywhere in it.
+	Regex string `json:"regex"`
+	// Limits and Requests are expressions by resource.
+	Limits   map[string]string `json:"limits"`
+	Requests map[string]string `json:"requests"`
+}
+
+// Policies for annotations.
+const (
+	Retain         = "Retain"
+	Overwrite      = "Overwrite"
+	MergePatchJSON = "MergePatchJson"
+)
+
+// Patch is for one annotation.
+type Patch struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Policy string `json:"policy"`
+	// Yields are sets that decide instead when they inject into the pod, too.
+	Yields []string `json:"yields"`
+	// Then are merges of later sets into the same annotation. They are made again after this one, so that the order of sets decides, not
+	// the order in which they were asked.
+	Then []Merge `json:"then"`
+}
+
+// Merge is the patch of another set.
+type Merge struct {
+	Set   string `json:"set"`
+	Value string `json:"value"`
+}
+
+// Webhooked are the features of an injection that the static policy does not have, in words, sorted. With one of them the webhook injects.
+func (i Injection) Webhooked() []string {
+	features := map[string]bool{}
+	for _, v := range i.Variants {
+		features["a percentage of pods"] = features["a percentage of pods"] || v.Percent != nil
+		for _, p := range v.Patches {
+			features["patchPolicy MergePatchJson"] = features["patchPolicy MergePatchJson"] || p.Policy == MergePatchJSON
+		}
+		for _, containers := range [][]Container{v.Containers, v.InitContainers} {
+			for _, c := range containers {
+				features["resourcesPolicy"] = features["resourcesPolicy"] || c.Resources != nil
+			}
+		}
+	}
+	return sortedKeys(features)
+}

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// requirementsOf are those of a selector, sorted by key. None is none: whether an empty selector matches all is the caller's business.
+func requirementsOf(selector *metav1.LabelSelector) ([]Requirement, error) {
+	requirements := []Requirement{}
+	if selector == nil {
+		return requirements, nil
+	}
+	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+		return nil, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+		requirements = append(requirements, Requirement{Key: key, Op: string(metav1.LabelSelectorOpIn), Values: []string{selector.MatchLabels[key]}})
+	}
+	for _, e := range selector.MatchExpressions {
+		requirements = append(requirements, Requirement{Key: e.Key, Op: string(e.Operator), Values: append([]string{}, e.Values...)})
+	}
+	return requirements, nil
+}
+
+func (r Requirement) holds(labels map[string]string) bool {
+	value, has := labels[r.Key]
+	switch metav1.LabelSelectorOperator(r.Op) {
+	case metav1.LabelSelectorOpIn:
+		return has && slices.Contains(r.Values, value)
+	case metav1.LabelSelectorOpNotIn:
+		return !has || !slices.Contains(r.Values, value)
+	case metav1.LabelSelectorOpExists:
+		return has
+	case metav1.LabelSelectorOpDoesNotExist:
+		return !has
+	}
+	return false
+}
+
+func hold(requirements []Requirement, labels map[string]string) bool {
+	return !slices.ContainsFunc(requirements, func(r Requirement) bool { return !r.holds(labels) })
+}
+
+// Selects says whether a pod with these labels, in a namespace with those, is selected.
+func (m Match) Selects(pod, namespace map[string]string) bool {
+	return hold(m.Labels, pod) && hold(m.Namespace, namespace)
+}
+
+// disjoint says whether no pod can be selected by both, as far as two requirements on one key show it.
+func disjoint(a, b Match) bool {
+	return contradict(a.Labels, b.Labels) || contradict(a.Namespace, b.Namespace)
+}
+
+func contradict(a, b []Requirement) bool {
+	return slices.ContainsFunc(a, func(x Requirement) bool {
+		return slices.ContainsFunc(b, func(y Requirement) bool { return x.Key == y.Key && (x.excludes(y) || y.excludes(x)) })
+	})
+}
+
+// excludes says whether no value, present or absent, fulfills both.
+func (r Requirement) excludes(other Requirement) bool {
+	switch metav1.LabelSelectorOperator(r.Op) {
+	case metav1.LabelSelectorOpIn:
+		return !slices.ContainsFunc(r.Values, func(v string) bool { return other.holds(map[string]string{r.Key: v}) })
+	case metav1.LabelSelectorOpExists:
+		return metav1.LabelSelectorOperator(other.Op) == metav1.LabelSelectorOpDoesNotExist
+	}
+	return false
+}
+
+// Selector is the label selector with these requirements. Without any it is empty, and selects everything.
+func Selector(requirements []Requirement) *metav1.LabelSelector {
+	selector := &metav1.LabelSelector{}
+	for _, r := range requirements {
+		e := metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Op)}
+		if len(r.Values) > 0 {
+			e.Values = slices.Clone(r.Values)
+		}
+		selector.MatchExpressions = append(selector.MatchExpressions, e)
+	}
+	return selector
+}
+
+// NamespaceExclusions are the requirements that keep every set away from namespaces in which nothing may depend on the operator.
+func NamespaceExclusions(operator string) []Requirement {
+	exempt := []string{metav1.NamespaceSystem}
+	if operator != "" && operator != metav1.NamespaceSystem {
+		exempt = append(exempt, operator)
+	}
+	slices.Sort(exempt)
+	return []Requirement{{Key: corev1.LabelMetadataName, Op: string(metav1.LabelSelectorOpNotIn), Values: exempt}, Bypass()}
+}
+
+// Bypass is the requirement that the break-glass label is not set.
+func Bypass() Requirement {
+	return Requirement{Key: BypassLabel, Op: string(metav1.LabelSelectorOpNotIn), Values: []string{BypassValue}}
+}
+
+// NamespaceKeys are the labels of the namespace that decide beside its name, sorted: without any, the namespace need not be read.
+func (i Injection) NamespaceKeys() []string {
+	keys := map[string]bool{}
+	for _, o := range i.Others {
+		for _, r := range o.Match.Namespace {
+			keys[r.Key] = r.Key != corev1.LabelMetadataName
+		}
+	}
+	return sortedKeys(keys)
+}
+
+// injecting are the other sets that inject into the pod, too, and whether this one does.
+func (i Injection) injecting(pod, namespace map[string]string) ([]Other, bool) {
+	matching := map[string]bool{}
+	for _, o := range i.Others {
+		matching[o.Name] = o.Match.Selects(pod, namespace)
+	}
+	skipped := func(names []string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return matching[n] })
+	}
+	var others []Other
+	for _, o := range i.Others {
+		if matching[o.Name] && !skipped(o.Skip) {
+			others = append(others, o)
+		}
+	}
+	return others, !skipped(i.Skip)
+}
+
+// sortedKeys are the keys whose value is true.
+func sortedKeys(set map[string]bool) []string {
+	keys := []string{}
+	for key, in := range set {
+		if in {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// String is for messages.
+func (r Requirement) String() string { return fmt.Sprintf("%s %s %v", r.Key, r.Op, r.Values) }

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	_ "embed" // policy.yaml
+	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed policy.yaml
+var policyText []byte
+
+// PolicyName is the name of the static policy.
+const PolicyName = "kruise-operator-sidecars"
+
+// AnchorName is the name of a binding of the policy that matches no pod, and of its revision. Without any binding, an API server would
+// forget how to read revisions, and refuse pods later.
+const AnchorName = PolicyName + "-anchor"
+
+// Policy is the static policy for an operator in a namespace.
+func Policy(operatorNamespace string) (*admissionv1.MutatingAdmissionPolicy, error) {
+	policy := &admissionv1.MutatingAdmissionPolicy{}
+	if err := yaml.UnmarshalStrict(policyText, policy); err != nil {
+		return nil, fmt.Errorf("decoding the policy of SidecarSets: %w", err)
+	}
+	policy.Spec.MatchConstraints.NamespaceSelector = Selector(NamespaceExclusions(operatorNamespace))
+	return policy, nil
+}
+
+// Binding makes the policy inject one set.
+func Binding(set Registration, operatorNamespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
+	binding := bindingTo(EntryName(set.Set), set.Revision, operatorNamespace, owner)
+	binding.Spec.MatchResources = &admissionv1.MatchResources{
+		MatchPolicy:       ptr.To(admissionv1.Equivalent),
+		NamespaceSelector: Selector(slices.Clone(set.Match.Namespace)), ObjectSelector: Selector(slices.Clone(set.Match.Labels)),
+	}
+	return binding
+}
+
+// Anchor is the binding that matches no pod.
+func Anchor(operatorNamespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
+	binding := bindingTo(AnchorName, AnchorName, operatorNamespace, owner)
+	binding.Spec.MatchResources = &admissionv1.MatchResources{
+		MatchPolicy:       ptr.To(admissionv1.Equivalent),
+		NamespaceSelector: &metav1.LabelSelector{},
+		ObjectSelector:    &metav1.LabelSelector{MatchLabels: map[string]string{"operator.kruise.io/never": "matches"}},
+	}
+	return binding
+}
+
+func bindingTo(name, revision, namespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
+	return &admissionv1.MutatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "MutatingAdmissionPolicyBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "kruise-operator"}, OwnerReferences: []metav1.OwnerReference{owner}},
+		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
+			PolicyName: PolicyName,
+			ParamRef: &admissionv1.ParamRef{
+				Name: revision, Namespace: namespace,
+				// A revision that is gone is that of a set, or of an operator, that is gone: no pod is refused for it.
+				ParameterNotFoundAction: ptr.To(admissionv1.AllowAction),
+			},
+		},
+	}
+}

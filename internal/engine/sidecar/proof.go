@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ProofLabel is on pods that are created for a dry run only, to see whether they are injected. Its value is the way that is to be proven,
+// and keeps the other one away.
+const (
+	ProofLabel   = "operator.kruise.io/injection-proof"
+	ProofPolicy  = "policy"
+	ProofWebhook = "webhook"
+)
+
+// ProvesOnly is the requirement that a pod is not there to prove the other way.
+func ProvesOnly(other string) Requirement {
+	return Requirement{Key: ProofLabel, Op: string(metav1.LabelSelectorOpNotIn), Values: []string{other}}
+}
+
+// ExampleLabels are labels that fulfill the requirements, if some can be made up.
+func ExampleLabels(requirements []Requirement) (map[string]string, bool) {
+	labels := map[string]string{}
+	for _, r := range requirements {
+		var candidates []string
+		switch metav1.LabelSelectorOperator(r.Op) {
+		case metav1.LabelSelectorOpIn:
+			candidates = r.Values
+		case metav1.LabelSelectorOpExists:
+			candidates = []string{"proof", "other"}
+		default:
+			continue
+		}
+		if _, has := labels[r.Key]; has {
+			continue
+		}
+		for _, value := range candidates {
+			about := slices.DeleteFunc(slices.Clone(requirements), func(o Requirement) bool { return o.Key != r.Key })
+			if hold(about, map[string]string{r.Key: value}) {
+				labels[r.Key] = value
+				break
+			}
+		}
+	}
+	return labels, hold(requirements, labels)
+}
+
+// Missing is what a pod lacks of what it should have, as a path; empty when it lacks nothing. More is allowed everywhere: other sets, and
+// what the API server fills in. Of the metadata only what this set says in the hash annotation is looked at.
+func (i Injection) Missing(want, have map[string]any) string {
+	of := func(pod map[string]any) map[string]string { return stringsAt(pod, "metadata", "annotations") }
+	for at := range i.Variants {
+		if v := &i.Variants[at]; v.marked(of(want)) && !v.marked(of(have)) {
+			return "metadata.annotations[" + HashAnnotation + "]"
+		}
+	}
+	return missing(want["spec"], have["spec"], "spec")
+}
+
+func missing(want, have any, path string) string {
+	switch want := want.(type) {
+	case nil:
+		return ""
+	case map[string]any:
+		fields, is := have.(map[string]any)
+		if !is {
+			if len(want) == 0 && have == nil {
+				return ""
+			}
+			return path
+		}
+		for key, value := range want {
+			if lack := missing(value, fields[key], path+"."+key); lack != "" {
+				return lack
+			}
+		}
+		return ""
+	case []any:
+		list, _ := have.([]any)
+		return missingItems(want, list, path)
+	}
+	if fmt.Sprint(want) == fmt.Sprint(have) || sameQuantity(want, have) {
+		return ""
+	}
+	return path
+}
+
+// missingItems says which item of want is not among have, where the order must be the same.
+func missingItems(want, have []any, path string) string {
+	at := 0
+	for n, item := range want {
+		lack := path + "[" + strconv.Itoa(n) + "]"
+		found := false
+		for ; at < len(have) && !found; at++ {
+			if nameOf(item) == nameOf(have[at]) {
+				difference := missing(item, have[at], path+"["+strconv.Itoa(n)+"]")
+				found = difference == ""
+				if !found {
+					lack = difference
+				}
+			}
+		}
+		if !found {
+			return lack
+		}
+	}
+	return ""
+}
+
+func sameQuantity(a, b any) bool {
+	one, err := resource.ParseQuantity(fmt.Sprint(a))
+	if err != nil {
+		return false
+	}
+	other, err := resource.ParseQuantity(fmt.Sprint(b))
+	return err == nil && one.Cmp(other) == 0
+}

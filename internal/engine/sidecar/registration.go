@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// InjectPath is where the API server calls the operator to inject, followed by the name of a revision.
+	InjectPath = "/inject-pods/"
+	// WebhookConfiguration is the object that registers it. It is there only while a set needs it.
+	WebhookConfiguration = "kruise-operator-pods"
+	// FailurePolicyAnnotation on a SidecarSet says what becomes of its pods while the operator does not answer: Fail, the default, or Ignore.
+	FailurePolicyAnnotation = "operator.kruise.io/injection-failure-policy"
+
+	// callTimeout is how long the API server waits for an answer, in seconds.
+	callTimeout = 10
+	// maxLabel is the length of one label of a domain name.
+	maxLabel = 63
+)
+
+// Registration is one set that is injected by webhook.
+type Registration struct {
+	Set           string
+	Match         Match
+	Revision      string
+	FailurePolicy admissionv1.FailurePolicyType
+}
+
+// Entries are the entries of the webhook configuration for some sets, by name. call is how the operator is called at a path.
+func Entries(sets []Registration, operatorNamespace string, call func(path string) admissionv1.WebhookClientConfig) []admissionv1.MutatingWebhook {
+	sets = slices.Clone(sets)
+	slices.SortFunc(sets, func(a, b Registration) int { return cmp.Compare(a.Set, b.Set) })
+	entries := make([]admissionv1.MutatingWebhook, len(sets))
+	for i, set := range sets {
+		entries[i] = admissionv1.MutatingWebhook{
+			Name:         EntryName(set.Set),
+			ClientConfig: call(InjectPath + set.Revision),
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule: admissionv1.Rule{
+					APIGroups: []string{corev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: ptr.To(admissionv1.NamespacedScope),
+				},
+			}},
+			FailurePolicy:     ptr.To(set.FailurePolicy),
+			MatchPolicy:       ptr.To(admissionv1.Equivalent),
+			NamespaceSelector: Selector(append(slices.Clone(set.Match.Namespace), NamespaceExclusions(operatorNamespace)...)),
+			ObjectSelector:    Selector(append(slices.Clone(set.Match.Labels), Bypass(), ProvesOnly(ProofPolicy))),
+			SideEffects:       ptr.To(admissionv1.SideEffectClassNone),
+			TimeoutSeconds:    ptr.To[int32](callTimeout),
+			// What other webhooks add later, such as labels, may still make a set match, and containers that they add are seen.
+			ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
+			AdmissionReviewVersions: []string{"v1"},
+			MatchConditions: []admissionv1.MatchCondition{{
+				Name: "not-a-mirror-pod", Expression: `!('` + MirrorAnnotation + `' in object.metadata.?annotations.orValue({}))`,
+			}},
+		}
+	}
+	return entries
+}
+
+// EntryName is the name of what registers a set: of its webhook entry, and of the binding of the policy.
+func EntryName(set string) string {
+	label := "sidecarset-" + set
+	if len(label) > maxLabel {
+		sum := sha256.Sum256([]byte(set))
+		label = label[:maxLabel-9] + "-" + hex.EncodeToString(sum[:])[:8]
+	}
+	return label + ".operator.kruise.io"
+}
+
+// FailurePolicy is what a SidecarSet with these annotations asks for.
+func FailurePolicy(annotations map[string]string) admissionv1.FailurePolicyType {
+	if annotations[FailurePolicyAnnotation] == string(admissionv1.Ignore) {
+		return admissionv1.Ignore
+	}
+	return admissionv1.Fail
+}
