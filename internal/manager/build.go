@@ -179,7 +179,7 @@ func addProbes(mgr ctrl.Manager, c *config.Config) error {
 }
 
 func admission(c *config.Config, direct client.Client, accepted *templatecheck.Accepted) webhook.Deps {
-	return webhook.Deps{Client: direct, Accepted: accepted, Enabled: c.Enabled, Gates: c.Features}
+	return webhook.Deps{Client: direct, Namespace: c.Namespace, Accepted: accepted, Enabled: c.Enabled, Gates: c.Features}
 }
 
 // completeOperator fills in what the reconciler of the Kruise object needs of the manager.

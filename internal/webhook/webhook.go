@@ -18,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 )
 
@@ -30,6 +31,8 @@ type Deps struct {
 	Client client.Client
 	// Accepted are templates that the server would take, shared with the controllers. Nil remembers none.
 	Accepted *templatecheck.Accepted
+	// Namespace is the operator's own.
+	Namespace string
 	// Gates are the feature gates; each kind takes its own.
 	Gates features.Set
 	// Enabled says whether a kind is managed; nil: all are. Requests for others are let through as they are: where the Operator
@@ -50,6 +53,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 // conversion it could not even delete what is stored. Every kind of the table with admission has one line.
 func Register(server webhook.Server, deps Deps) {
 	server.Register(conversion.Path, conversion.Handler{})
+	// Only entries that the controller of SidecarSets writes lead there.
+	server.Register(podinject.Path, &podinject.Handler{Reader: deps.Client, Namespace: deps.Namespace})
 	serve(server, deps, cloneset.Kind(cloneset.OptionsOf(deps.Gates), cloneset.Pods{Reader: deps.Client}))
 	serve(server, deps, statefulset.Kind(statefulset.OptionsOf(deps.Gates), statefulset.StorageClasses{Reader: deps.Client}))
 }

@@ -48,6 +48,8 @@ func targets() []target {
 	all := []target{
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-mutating", rightWebhooks},
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-validating", rightWebhooks},
+		// The controller of SidecarSets makes it, while it is needed.
+		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods", rightWebhooks},
 	}
 	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Converted }) {
 		all = append(all, target{

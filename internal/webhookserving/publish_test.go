@@ -446,7 +446,9 @@ func TestWithoutFilesTheCertificateIsOurOwn(t *testing.T) {
 }
 
 func TestTargetsAreThoseOfTheManifests(t *testing.T) {
-	var want, got []string
+	// No manifest has this one: it is there only while a SidecarSet needs it.
+	want := []string{"MutatingWebhookConfiguration kruise-operator-pods"}
+	var got []string
 	for _, object := range rendered(t, "default") {
 		switch object.GetKind() {
 		case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":

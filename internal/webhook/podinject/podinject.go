@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podinject injects sidecars into pods that are being created.
+//
+// Nothing registers it but the entries that the controller of SidecarSets writes, one for each set and for the pods of that set only. An
+// entry names the revision that holds what is to be injected, by the path that it calls. A revision never changes and its name says what
+// is in it, so every replica reads it once and no replica can lag behind.
+package podinject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	stdjson "encoding/json"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+)
+
+const (
+	// Path is where the API server calls, followed by the name of a revision.
+	Path = sidecar.InjectPath
+	// readTimeout is how long reading a revision or a namespace may take. It leaves time to answer within the webhook's ten seconds.
+	readTimeout = 4 * time.Second
+	// remembered is how many revisions are kept. More sets than that cost a read for some pods.
+	remembered = 1024
+)
+
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get
+
+// Handler answers the API server.
+type Handler struct {
+	// Reader asks the API server directly.
+	Reader client.Reader
+	// Namespace is the operator's; revisions lie there.
+	Namespace string
+
+	mutex     sync.Mutex
+	revisions map[string]sidecar.Injection
+}
+
+// injectionKey is the key of the injection in the context of a request.
+type injectionKey struct{}
+
+// ServeHTTP implements http.Handler. What cannot be known just now is answered with an error of HTTP, not with a refusal: the failure policy of
+// the entry decides what becomes of the pod.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
+	defer cancel()
+	injection, err := h.injection(ctx, strings.TrimPrefix(r.URL.Path, Path))
+	if err != nil {
+		ctrl.Log.WithName("injection").Info("Cannot inject", "path", r.URL.Path, "reason", err.Error())
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	webhook := &ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(h.handle)}
+	webhook.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), injectionKey{}, injection)))
+}
+
+// injection reads a revision, once.
+func (h *Handler) injection(ctx context.Context, name string) (sidecar.Injection, error) {
+	h.mutex.Lock()
+	known, found := h.revisions[name]
+	h.mutex.Unlock()
+	if found {
+		return known, nil
+	}
+	stored := &appsv1.ControllerRevision{}
+	if err := h.Reader.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, stored); err != nil {
+		return sidecar.Injection{}, fmt.Errorf("reading what to inject: %w", err)
+	}
+	injection, err := sidecar.Decode(stored.Data.Raw)
+	if err != nil {
+		return injection, err
+	}
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if h.revisions == nil || len(h.revisions) >= remembered {
+		h.revisions = map[string]sidecar.Injection{}
+	}
+	h.revisions[name] = injection
+	return injection, nil
+}
+
+// handle injects into one pod.
+func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
+	injection, found := ctx.Value(injectionKey{}).(sidecar.Injection)
+	if !found {
+		return ctrladmission.Errored(http.StatusInternalServerError, errors.New("the request names no revision"))
+	}
+	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Kind != metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")) {
+		return ctrladmission.Allowed("")
+	}
+	namespace, err := h.namespaceLabels(ctx, injection, req.Namespace)
+	if err != nil {
+		return ctrladmission.Errored(http.StatusServiceUnavailable, err)
+	}
+	pod := sidecar.Pod{Object: map[string]any{}, Namespace: namespace, Draw: rand.Int32N(100)} //nolint:gosec // which pods of a share is no secret
+	if err := json.Unmarshal(req.Object.Raw, &pod.Object); err != nil {
+		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
+	}
+	changed, err := injection.Inject(pod)
+	if err != nil {
+		return ctrladmission.Errored(http.StatusUnprocessableEntity, err)
+	}
+	if !changed {
+		return ctrladmission.Allowed("")
+	}
+	injected, err := stdjson.Marshal(pod.Object)
+	if err != nil {
+		return ctrladmission.Errored(http.StatusInternalServerError, fmt.Errorf("encoding the pod: %w", err))
+	}
+	return ctrladmission.PatchResponseFromRaw(req.Object.Raw, injected)
+}
+
+// namespaceLabels are those that may decide. The namespace is read only where more than its name matters.
+func (h *Handler) namespaceLabels(ctx context.Context, injection sidecar.Injection, name string) (map[string]string, error) {
+	if len(injection.NamespaceKeys()) == 0 {
+		return map[string]string{corev1.LabelMetadataName: name}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	namespace := &corev1.Namespace{}
+	if err := h.Reader.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return nil, fmt.Errorf("reading the namespace of the pod: %w", err)
+	}
+	return namespace.Labels, nil
+}
