@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
+)
+
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=kruise-operator-pods,verbs=create;delete;get;list;patch;update;watch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=get,resourceNames=kruise-operator-manager;"kruise-operator-manager-service-system:auth-delegator"
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=create
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list
+
+const (
+	// verifyEvery is how often what is registered is compared with what should be, without a change of a set.
+	verifyEvery = 5 * time.Minute
+	// proveEvery is how often a proof is made again: an API server may have been restarted without the policy, or replaced.
+	proveEvery = 10 * time.Minute
+	// keepUnused is how long a revision is kept that nothing registers any more: API servers learn of that each for itself, within a second
+	// or so.
+	keepUnused = 10 * time.Second
+)
+
+// Path is the way by which a set's pods are injected.
+type Path string
+
+// The paths.
+const (
+	// PathPolicy is the API server's own: it injects whether the operator runs or not.
+	PathPolicy Path = "Policy"
+	// PathWebhook asks the operator.
+	PathWebhook Path = "Webhook"
+	// PathNone injects nothing.
+	PathNone Path = "None"
+)
+
+// ConditionInjectionPath is the type of the condition that says which path a set has.
+const ConditionInjectionPath = "InjectionPath"
+
+// InjectionState is what a SidecarSet's status says of its injection.
+type InjectionState struct {
+	Path Path
+	// Condition is True when a proof has shown that pods are injected, Unknown while that is not known, and False when they are not. Its
+	// reason is the path. It has no time.
+	Condition metav1.Condition
+	// RecheckAfter is when to ask again; 0: only when something changes.
+	RecheckAfter time.Duration
+}
+
+// InjectionOptions are what injection needs.
+type InjectionOptions struct {
+	// Client writes. Live reads past the cache.
+	Client client.Client
+	Live   client.Reader
+	// Sets are all SidecarSets as they are stored, from the cache.
+	Sets func(context.Context) ([]unstructured.Unstructured, error)
+	// Namespace is the operator's.
+	Namespace string
+	// PreferPolicy uses policies of the API server where they can do it.
+	PreferPolicy bool
+	// SortByName orders the ordinary sidecars of all sets by name.
+	SortByName bool
+	Clock      clock.PassiveClock
+}
+
+// Injection registers at the API server what SidecarSets inject, and says whether it does. All sets are registered together, since what
+// one injects depends on the others. It is for the leader alone.
+type Injection struct {
+	options InjectionOptions
+
+	mutex sync.Mutex
+	// registered is what was registered last, and when.
+	registered world
+	verified   time.Time
+	// written are the names of revisions that were written or seen, unused those that nothing registers any more, since when.
+	written map[string]bool
+	unused  map[string]time.Time
+	// entries are the webhook entries that were written last, by set.
+	entries map[string]string
+	// bindings are the revisions of the bindings that were written last, by set.
+	bindings map[string]string
+	proofs   map[string]*proofs
+	latest   map[string]Latest
+	policy   policyState
+	// searched says that revisions of another process were looked for.
+	searched bool
+	// loaded says that what another process has registered was read.
+	loaded bool
+}
+
+// NewInjection returns an Injection that has registered nothing yet.
+func NewInjection(options InjectionOptions) *Injection {
+	return &Injection{
+		options: options, written: map[string]bool{}, unused: map[string]time.Time{}, entries: map[string]string{}, bindings: map[string]string{},
+		proofs: map[string]*proofs{}, latest: map[string]Latest{},
+	}
+}
+
+// Latest is the revision of the present spec in a set's history.
+type Latest struct {
+	// Generation is that of the spec.
+	Generation int64
+	// Revision is the name of the ControllerRevision, Made when it was created.
+	Revision string
+	Made     time.Time
+}
+
+// Reconcile makes the API server inject what the SidecarSets say, and returns how it does so for the set of this name. latest is what the
+// set's own pass has just found out. It is called for a set that is gone, too.
+func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (InjectionState, error) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	i.latest[name] = latest
+	seen, err := i.observe(ctx)
+	if err != nil {
+		return InjectionState{}, err
+	}
+	if err := i.load(ctx); err != nil {
+		return InjectionState{}, err
+	}
+	for _, one := range seen.sets {
+		if i.options.PreferPolicy && one.revision != "" {
+			i.rehearse(ctx, one)
+		}
+	}
+	now := i.options.Clock.Now()
+	if !seen.same(i.registered) || now.Sub(i.verified) >= verifyEvery {
+		i.verified = time.Time{}
+	}
+	if err := i.settle(ctx, &seen); err != nil {
+		return InjectionState{}, err
+	}
+	one := seen.sets[name]
+	if one != nil {
+		i.prove(ctx, one)
+		// A proof may have ended the time in which both ways are open.
+		if err := i.settle(ctx, &seen); err != nil {
+			return InjectionState{}, err
+		}
+	}
+	i.registered = seen
+	wait, err := i.collect(ctx)
+	if one == nil {
+		return InjectionState{Path: PathNone, RecheckAfter: wait}, err
+	}
+	state := i.state(one)
+	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
+		state.RecheckAfter = wait
+	}
+	return state, err
+}
+
+// settle registers what should be, when it is not known to be so already.
+func (i *Injection) settle(ctx context.Context, seen *world) error {
+	i.plan(seen)
+	changed := i.verified.IsZero()
+	for _, one := range seen.sets {
+		changed = changed || i.entries[one.name] != one.entry() || i.bindings[one.name] != one.binding()
+	}
+	if !changed && len(i.entries)+len(i.bindings) <= 2*len(seen.sets) {
+		return nil
+	}
+	owner, err := installowner.Find(ctx, i.options.Live)
+	if err != nil && !errors.Is(err, installowner.ErrNone) {
+		return err
+	}
+	seen.ownerless = err != nil
+	if seen.ownerless {
+		i.plan(seen)
+	}
+	// What a registration names is there before it, and goes after it.
+	for _, one := range seen.sets {
+		if one.wantEntry || one.wantBinding {
+			if err := i.writeRevision(ctx, one, owner); err != nil {
+				return err
+			}
+		}
+	}
+	if err := i.registerPolicy(ctx, seen, owner); err != nil {
+		return err
+	}
+	if err := i.registerWebhooks(ctx, seen, owner); err != nil {
+		return err
+	}
+	i.verified = i.options.Clock.Now()
+	return nil
+}
+
+// state is what is known of one set.
+func (i *Injection) state(one *injected) InjectionState {
+	s := InjectionState{Path: PathNone, Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionFalse}}
+	switch {
+	case one.fault != nil:
+		s.Condition.Reason, s.Condition.Message = "InvalidSpec", "nothing is injected: "+one.fault.Error()
+		if errors.Is(one.fault, sidecar.ErrNoRevision) {
+			s.Condition.Reason, s.RecheckAfter = "RevisionNotFound", time.Minute
+		}
+		return s
+	case one.set.Paused:
+		s.Condition.Reason, s.Condition.Message = "Paused", "nothing is injected: injectionStrategy.paused is true"
+		return s
+	case !one.wantEntry && !one.wantBinding:
+		s.Condition.Reason, s.RecheckAfter = "NoInstallationOwner", verifyEvery
+		s.Condition.Message = "nothing is injected: the operator's installation has no object with which what refuses pods would be removed; " +
+			"with the annotation " + sidecar.FailurePolicyAnnotation + ": Ignore the set is injected by webhook"
+		return s
+	}
+	s.Path = PathWebhook
+	proof := i.proofs[one.name].webhook
+	if one.wantBinding && (!one.wantEntry || i.proofs[one.name].policy.holds(one.revision)) {
+		s.Path, proof = PathPolicy, i.proofs[one.name].policy
+	}
+	s.Condition.Reason = string(s.Path)
+	s.Condition.Status, s.Condition.Message = proof.verdict(one.revision)
+	s.Condition.Message = one.why(s.Path) + "; " + s.Condition.Message
+	s.RecheckAfter = proof.recheck(one.revision, i.options.Clock.Now())
+	return s
+}
+
+// why says why a set has its path.
+func (one *injected) why(path Path) string {
+	if path == PathPolicy {
+		return "the API server injects by itself, whether the operator runs or not"
+	}
+	on := "the API server asks the operator"
+	if len(one.reasons) > 0 {
+		on += " (" + strings.Join(one.reasons, ", ") + ")"
+	}
+	return on + "; while the operator does not answer, pods are " + map[bool]string{true: "created without the sidecars", false: "refused"}[one.ignore]
+}
+
+// errorf names the set of an error.
+func (one *injected) errorf(err error) error {
+	return fmt.Errorf("injecting SidecarSet %s: %w", one.name, err)
+}

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+// injectionLabel is on the revisions that say what is injected. Its value is the name of the set.
+const injectionLabel = "operator.kruise.io/injection"
+
+// writeRevision makes the revision of a set, unless it is there. What has its name says the same.
+func (i *Injection) writeRevision(ctx context.Context, one *injected, owner metav1.OwnerReference) error {
+	delete(i.unused, one.revision)
+	if i.written[one.revision] && !i.verified.IsZero() {
+		return nil
+	}
+	revision := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: i.options.Namespace, Name: one.revision, Labels: map[string]string{injectionLabel: one.name},
+		},
+		Data: runtime.RawExtension{Raw: one.data},
+	}
+	if owner.UID != "" {
+		revision.OwnerReferences = []metav1.OwnerReference{owner}
+	}
+	// Mostly it is there: asking is no write.
+	err := i.options.Live.Get(ctx, client.ObjectKeyFromObject(revision), &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
+		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision",
+	}})
+	if apierrors.IsNotFound(err) {
+		err = i.options.Client.Create(ctx, revision, client.FieldOwner(shared.FieldManager))
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return one.errorf(fmt.Errorf("writing revision %s: %w", one.revision, err))
+	}
+	i.written[one.revision] = true
+	return nil
+}
+
+// collect deletes revisions that nothing has registered for a while, and says when to look again.
+func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
+	used := map[string]bool{}
+	for _, one := range i.registered.sets {
+		if one.wantEntry || one.wantBinding {
+			used[one.revision] = true
+		}
+	}
+	now := i.options.Clock.Now()
+	for name := range i.written {
+		if !used[name] && i.unused[name].IsZero() {
+			i.unused[name] = now
+		}
+	}
+	if err := i.findLeftovers(ctx, used, now); err != nil {
+		return 0, err
+	}
+	var wait time.Duration
+	for name, since := range i.unused {
+		if left := keepUnused - now.Sub(since); left > 0 {
+			wait = max(wait, left)
+			continue
+		}
+		revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: i.options.Namespace, Name: name}}
+		if err := client.IgnoreNotFound(i.options.Client.Delete(ctx, revision)); err != nil {
+			return 0, fmt.Errorf("deleting revision %s, which nothing injects any more: %w", name, err)
+		}
+		delete(i.unused, name)
+		delete(i.written, name)
+	}
+	return wait, nil
+}
+
+// findLeftovers looks, once in the life of the process, for revisions that another process left behind.
+func (i *Injection) findLeftovers(ctx context.Context, used map[string]bool, now time.Time) error {
+	if i.searched {
+		return nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+	if err := i.options.Live.List(ctx, list, client.InNamespace(i.options.Namespace), client.HasLabels{injectionLabel}); err != nil {
+		return fmt.Errorf("looking for revisions that nothing injects any more: %w", err)
+	}
+	for at := range list.Items {
+		if name := list.Items[at].Name; !used[name] && i.unused[name].IsZero() {
+			i.unused[name] = now
+		}
+	}
+	i.searched = true
+	return nil
+}

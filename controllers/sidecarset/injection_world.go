@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+)
+
+const (
+	// nameLabel and versionLabel are on the revisions of a set's history.
+	nameLabel    = "kruise.io/sidecarset-name"
+	versionLabel = "apps.kruise.io/sidecarset-custom-version"
+)
+
+// world is what all sets inject.
+type world struct {
+	sets map[string]*injected
+	// ownerless says that the installation has no owner, so that nothing may be written that refuses pods.
+	ownerless bool
+}
+
+// injected is what one set injects, and how.
+type injected struct {
+	name     string
+	owner    metav1.OwnerReference
+	set      *sidecar.Set
+	ignore   bool
+	fault    error
+	compiled sidecar.Injection
+	// revision is the name of the ControllerRevision, data what is in it.
+	revision string
+	data     []byte
+	// reasons are why the policy cannot do it; without any it can.
+	reasons []string
+	// wantEntry and wantBinding are what should be registered.
+	wantEntry, wantBinding bool
+}
+
+// entry and binding say what should be registered, for comparison with what is.
+func (one *injected) entry() string {
+	if !one.wantEntry {
+		return ""
+	}
+	return fmt.Sprint(one.revision, one.ignore, one.set.Match)
+}
+
+func (one *injected) binding() string {
+	if !one.wantBinding {
+		return ""
+	}
+	return fmt.Sprint(one.revision, one.owner.UID, one.set.Match)
+}
+
+// same says whether two worlds inject the same.
+func (w world) same(other world) bool {
+	return maps.EqualFunc(w.sets, other.sets, func(a, b *injected) bool {
+		return a.revision == b.revision && a.ignore == b.ignore && a.owner.UID == b.owner.UID && a.set.Paused == b.set.Paused && (a.fault == nil) == (b.fault == nil)
+	})
+}
+
+// observe reads all sets and compiles them.
+func (i *Injection) observe(ctx context.Context) (world, error) {
+	list, err := i.options.Sets(ctx)
+	if err != nil {
+		return world{}, fmt.Errorf("reading the SidecarSets: %w", err)
+	}
+	seen := world{sets: map[string]*injected{}, ownerless: i.registered.ownerless}
+	var all []*sidecar.Set
+	for at := range list {
+		object := &list[at]
+		if object.GetDeletionTimestamp() != nil {
+			continue
+		}
+		one := &injected{
+			name: object.GetName(), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
+			owner: metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID()},
+		}
+		seen.sets[one.name] = one
+		if one.set, one.fault = sidecar.ParseSet(object.Object); one.fault != nil {
+			one.set = &sidecar.Set{Name: one.name, Paused: true}
+			continue
+		}
+		if one.fault = i.complete(one.set, object); one.fault != nil {
+			one.set.Paused = true
+			continue
+		}
+		if one.set.Revision != nil && !one.set.Paused {
+			if err := i.pin(ctx, one.set); err != nil {
+				return world{}, one.errorf(err)
+			}
+		}
+		all = append(all, one.set)
+	}
+	for _, one := range seen.sets {
+		if one.fault != nil || one.set.Paused {
+			continue
+		}
+		if one.compiled, one.fault = sidecar.Compile(one.set, all); one.fault == nil {
+			one.revision, one.data, one.fault = one.compiled.Encode()
+		}
+	}
+	return seen, nil
+}
+
+// complete fills in what the stored object does not say: the hashes, which depend on defaults, and the revision of its spec, which its status
+// may not know yet.
+func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured) error {
+	typed := &appsv1beta1.SidecarSet{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		return fmt.Errorf("decoding the SidecarSet: %w", err)
+	}
+	raw, _, _ := unstructured.NestedMap(object.Object, "spec")
+	hashes, err := sidecarspec.HashesOf(sidecarspec.PayloadOf(&typed.Spec, raw))
+	if err != nil {
+		return err
+	}
+	set.SortByName = i.options.SortByName
+	set.Latest.Hash, set.Latest.HashWithoutImage = hashes.Hash, hashes.WithoutImage
+	switch latest := i.latest[set.Name]; {
+	case latest.Generation == typed.Generation && latest.Revision != "":
+		set.Latest.Revision = latest.Revision
+		if !latest.Made.IsZero() {
+			set.Latest.Time = latest.Made.UTC().Format(time.RFC3339)
+		}
+	case typed.Status.ObservedGeneration != typed.Generation:
+		set.Latest.Revision = ""
+	}
+	return nil
+}
+
+// pin reads the historic revision that a set asks for. When there is none, compiling says so.
+func (i *Injection) pin(ctx context.Context, set *sidecar.Set) error {
+	wanted := client.MatchingLabels{nameLabel: set.Name}
+	if set.Revision.Name == "" {
+		wanted[versionLabel] = set.Revision.CustomVersion
+	}
+	history := &appsv1.ControllerRevisionList{}
+	if err := i.options.Live.List(ctx, history, client.InNamespace(i.options.Namespace), wanted); err != nil {
+		return fmt.Errorf("reading its history: %w", err)
+	}
+	found := slices.DeleteFunc(history.Items, func(r appsv1.ControllerRevision) bool { return set.Revision.Name != "" && r.Name != set.Revision.Name })
+	if len(found) == 0 {
+		return nil
+	}
+	newest := slices.MaxFunc(found, func(a, b appsv1.ControllerRevision) int { return int(a.Revision - b.Revision) })
+	data := map[string]any{}
+	if err := json.Unmarshal(newest.Data.Raw, &data); err != nil {
+		return fmt.Errorf("decoding revision %s: %w", newest.Name, err)
+	}
+	payload, err := sidecar.ParseRevision(data)
+	if err != nil {
+		return err
+	}
+	payload.Hash, payload.HashWithoutImage = newest.Annotations[sidecar.HashAnnotation], newest.Annotations[sidecar.HashWithoutImageAnnotation]
+	payload.Revision, payload.Time = newest.Name, newest.CreationTimestamp.UTC().Format(time.RFC3339)
+	set.Pinned = payload
+	return nil
+}
+
+// plan decides by which ways each set is to be open. While one takes the place of the other, both are, until the new one is proven.
+func (i *Injection) plan(seen *world) {
+	available := i.policyAvailable()
+	now := i.options.Clock.Now()
+	for _, one := range seen.sets {
+		one.wantEntry, one.wantBinding, one.reasons = false, false, nil
+		if one.fault != nil || one.set.Paused {
+			continue
+		}
+		if i.proofs[one.name] == nil {
+			i.proofs[one.name] = &proofs{}
+		}
+		proof := i.proofs[one.name]
+		if available != "" {
+			one.reasons = append(one.reasons, available)
+		}
+		if features := one.compiled.Webhooked(); len(features) > 0 {
+			one.reasons = append(one.reasons, "the policy does not do "+joined(features))
+		}
+		if refused := proof.rehearsal.refused; refused != "" {
+			one.reasons = append(one.reasons, "a policy may not set what the API server does not know: "+refused)
+		}
+		if proof.policy.failedFor(now) {
+			one.reasons = append(one.reasons, "the policy has no effect: "+proof.policy.message)
+		}
+		byPolicy := len(one.reasons) == 0 && !seen.ownerless
+		one.wantBinding = byPolicy || i.bindings[one.name] != "" && !seen.ownerless && !proof.webhook.holds(one.revision)
+		one.wantEntry = !byPolicy || i.entries[one.name] != "" && !proof.policy.holds(one.revision)
+		if seen.ownerless && !one.ignore {
+			one.wantEntry = false
+		}
+	}
+	for name := range i.proofs {
+		if seen.sets[name] == nil {
+			delete(i.proofs, name)
+			delete(i.latest, name)
+		}
+	}
+}
+
+func joined(features []string) string {
+	text := ""
+	for at, feature := range features {
+		if at > 0 {
+			text += " and "
+		}
+		text += feature
+	}
+	return text
+}
