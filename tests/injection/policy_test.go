@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package injection_test compares the two ways in which SidecarSets get into pods: the expressions of the static policy, evaluated by the
+// API server's own packages, and the injector of the webhook. It needs no cluster.
+package injection_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	"k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+)
+
+// evaluator is the static policy as an API server has compiled it.
+type evaluator struct {
+	compiler *plugincel.CompositedCompiler
+	patcher  patch.Patcher
+	// matcher is a condition of some other policy: once it was evaluated, the object is typed for all.
+	matcher matchconditions.Matcher
+}
+
+func compile(t testing.TB) *evaluator {
+	t.Helper()
+	policy, err := sidecar.Policy("kruise-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := plugincel.OptionalVariableDeclarations{HasParams: true, HasAuthorizer: true}
+	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var variables []plugincel.NamedExpressionAccessor
+	for _, v := range policy.Spec.Variables {
+		// Compiled alone as well, since an error would be told to the first pod only.
+		variables = append(variables, &validating.Variable{Name: v.Name, Expression: v.Expression})
+	}
+	compiler.CompileAndStoreVariables(variables, options, environment.StoredExpressions)
+	condition := matchconditions.MatchCondition(admissionv1.MatchCondition{Name: "typed", Expression: "object.spec.containers.size() >= 0"})
+	e := &evaluator{compiler: compiler, matcher: matchconditions.NewMatcher(
+		compiler.CompileCondition([]plugincel.ExpressionAccessor{&condition}, options, environment.StoredExpressions), policy.Spec.FailurePolicy, "policy", "validate", "other",
+	)}
+	options.HasPatchTypes = true
+	mutating := compiler.CompileMutatingEvaluator(&patch.JSONPatchCondition{Expression: policy.Spec.Mutations[0].JSONPatch.Expression}, options, environment.StoredExpressions)
+	if errs := mutating.CompilationErrors(); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	e.patcher = patch.NewJSONPatcher(mutating)
+	return e
+}
+
+// apply evaluates the policy for one pod and one set.
+func (e *evaluator) apply(ctx context.Context, pod *corev1.Pod, namespace *corev1.Namespace, revision *appsv1.ControllerRevision, typed bool) (*corev1.Pod, error) {
+	kind := corev1.SchemeGroupVersion.WithKind("Pod")
+	pod = pod.DeepCopy()
+	pod.SetGroupVersionKind(kind)
+	resource := corev1.SchemeGroupVersion.WithResource("pods")
+	attributes := admission.NewAttributesRecord(pod, nil, kind, namespace.Name, pod.Name, resource, "", admission.Create, &metav1.CreateOptions{}, false, nil)
+	versioned := &admission.VersionedAttributes{
+		Attributes: attributes, VersionedKind: kind, VersionedObject: admission.NewLazyObject(pod), VersionedOldObject: admission.NewLazyObject(nil),
+	}
+	ctx = e.compiler.CreateContext(ctx)
+	if typed {
+		if result := e.matcher.Match(ctx, versioned, nil, nil); result.Error != nil || !result.Matches {
+			return nil, fmt.Errorf("the other policy: %v", result)
+		}
+	}
+	out, err := e.patcher.Patch(ctx, patch.Request{
+		MatchedResource: resource, VersionedAttributes: versioned, ObjectInterfaces: admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme),
+		OptionalVariables: plugincel.OptionalVariableBindings{VersionedParams: revision}, Namespace: namespace,
+	}, cel.RuntimeCELCostBudget)
+	if err != nil {
+		return nil, err
+	}
+	return out.(*corev1.Pod), nil
+}
+
+func revisionOf(t testing.TB, i sidecar.Injection) *appsv1.ControllerRevision {
+	t.Helper()
+	name, data, err := i.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: runtime.RawExtension{Raw: data}}
+}
+
+// byReference injects one set as the webhook does.
+func byReference(t testing.TB, pod *corev1.Pod, namespace *corev1.Namespace, revision *appsv1.ControllerRevision) (*corev1.Pod, error) {
+	t.Helper()
+	injection, err := sidecar.Decode(revision.Data.Raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := injection.Inject(sidecar.Pod{Object: object, Namespace: namespace.Labels}); err != nil {
+		return nil, err
+	}
+	out := &corev1.Pod{}
+	data, err := json.Marshal(object)
+	if err == nil {
+		err = json.Unmarshal(data, out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, nil
+}

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package injection_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
+	"github.com/kruise-operator/kruise-operator/tests/framework/install"
+)
+
+const byPolicy = `
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: log}
+spec:
+  selector: {matchLabels: {app: shop}}
+  containers:
+  - name: agent
+    image: "example/agent:v1"
+    shareVolumePolicy: {type: enabled}
+    transferEnv: [{sourceContainerName: web, envName: NAME}]
+    volumeMounts: [{name: spool, mountPath: /spool}]
+  - {name: mesh, image: "example/mesh:v1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "example/idle:v1"}}
+  initContainers: [{name: native, image: "example/native:v1", restartPolicy: Always}]
+  updateStrategy: {type: NotUpdate}
+  volumes: [{name: spool, emptyDir: {}}]
+  patchPodMetadata: [{annotations: {example.com/logs: "on"}, patchPolicy: Retain}]
+`
+
+const byWebhook = `
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: extra}
+spec:
+  selector: {matchLabels: {app: shop}}
+  containers: [{name: early, image: "example/early:v1"}]
+  patchPodMetadata: [{annotations: {example.com/config: '{"a":1}'}, patchPolicy: MergePatchJson}]
+`
+
+const namedShop = `
+metadata: {generateName: shop-, labels: {app: shop}}
+spec: {containers: [{name: web, image: example/web, env: [{name: NAME, value: shop}]}]}
+`
+
+// creating asks for pods until a state is reached, and none may be refused meanwhile.
+func (w *world) creating(t *testing.T, namespace, until string) {
+	t.Helper()
+	last := ""
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+		pod, err := w.pod(t, namespace, namedShop)
+		if err != nil {
+			return false, err
+		}
+		last = containers(pod)
+		return last == until, nil
+	})
+	if err != nil {
+		t.Fatalf("until pods are %q: %v, the last was %q", until, err, last)
+	}
+}
+
+func TestByPolicy(t *testing.T) {
+	w := shared
+	namespace := w.namespace(t, nil)
+	i := w.injection(true)
+	log := w.apply(t, byPolicy)
+	state := w.inForce(t, i, "log", sidecarset.PathPolicy)
+	t.Log(state.Condition.Message)
+	if w.registered(t) {
+		t.Error("a webhook matches pods although the policy is proven")
+	}
+	const injected = "agent mesh-1 mesh-2 web"
+
+	t.Run("with the operator dead", func(t *testing.T) {
+		w.stop()
+		defer w.serve(t.Context())
+		pod, err := w.pod(t, namespace, namedShop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := containers(pod); got != injected || pod.Spec.InitContainers[0].Name != "native" {
+			t.Errorf("containers: %s, init containers: %v", got, pod.Spec.InitContainers)
+		}
+		if env := pod.Spec.Containers[0].Env; len(env) != 2 || env[1].Name != "NAME" || env[1].Value != "shop" {
+			t.Errorf("env: %v", env)
+		}
+	})
+	t.Run("one set by policy and one by webhook on one pod", func(t *testing.T) {
+		extra := w.apply(t, byWebhook)
+		if state := w.inForce(t, i, "extra", sidecarset.PathWebhook); !strings.Contains(state.Condition.Message, "MergePatchJson") {
+			t.Errorf("why: %s", state.Condition.Message)
+		}
+		w.inForce(t, i, "log", sidecarset.PathPolicy)
+		w.creating(t, namespace, "early "+injected)
+		w.remove(t, extra)
+		if _, err := i.Reconcile(t.Context(), "extra", sidecarset.Latest{}); err != nil {
+			t.Fatal(err)
+		}
+		w.creating(t, namespace, injected)
+	})
+	t.Run("what the API server does not know goes by webhook", func(t *testing.T) {
+		future := w.apply(t, strings.NewReplacer("name: extra", "name: future", "name: early, ", "name: early, futureField: 1, ", "MergePatchJson", "Retain").Replace(byWebhook))
+		if state := w.inForce(t, i, "future", sidecarset.PathWebhook); !strings.Contains(state.Condition.Message, "futureField") {
+			t.Errorf("why: %s", state.Condition.Message)
+		}
+		w.remove(t, future)
+		if _, err := i.Reconcile(t.Context(), "future", sidecarset.Latest{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("the switch between both ways leaves no gap", func(t *testing.T) {
+		w.creating(t, namespace, injected)
+		gap := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer close(gap)
+			for ctx.Err() == nil {
+				pod, err := w.pod(t, namespace, namedShop)
+				if err == nil && containers(pod) != injected {
+					err = fmt.Errorf("containers: %s", containers(pod))
+				}
+				if err != nil {
+					gap <- err
+					return
+				}
+			}
+		}()
+		w.inForce(t, w.injection(false), "log", sidecarset.PathWebhook)
+		i = w.injection(true)
+		w.inForce(t, i, "log", sidecarset.PathPolicy)
+		cancel()
+		if err := <-gap; err != nil {
+			t.Error(err)
+		}
+		if w.registered(t) {
+			t.Error("a webhook still matches pods")
+		}
+	})
+	t.Run("deleted while the operator is dead, it ends, and no pod is refused", func(t *testing.T) {
+		w.remove(t, log)
+		w.creating(t, namespace, "web")
+	})
+	t.Run("the anchor stays, and the next set is injected", func(t *testing.T) {
+		if _, err := i.Reconcile(t.Context(), "log", sidecarset.Latest{}); err != nil {
+			t.Fatal(err)
+		}
+		bindings := &admissionv1.MutatingAdmissionPolicyBindingList{}
+		if err := w.client.List(t.Context(), bindings); err != nil {
+			t.Fatal(err)
+		}
+		if len(bindings.Items) != 1 || bindings.Items[0].Name != "kruise-operator-sidecars-anchor" {
+			t.Errorf("bindings: %v", bindings.Items)
+		}
+		log = w.apply(t, byPolicy)
+		w.inForce(t, i, "log", sidecarset.PathPolicy)
+		w.creating(t, namespace, injected)
+	})
+	t.Run("uninstalled while the operator is dead, it ends, and no pod is refused", func(t *testing.T) {
+		binding := &rbacv1.ClusterRoleBinding{}
+		binding.Name = "kruise-operator-manager"
+		if err := w.client.Delete(t.Context(), binding); err != nil {
+			t.Fatal(err)
+		}
+		w.creating(t, namespace, "web")
+		w.remove(t, log)
+		if err := install.Install(t.Context(), w.client, install.Options{WebhookURL: fmt.Sprintf("https://127.0.0.1:%d", w.port)}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.serving.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		err := w.client.Get(t.Context(), client.ObjectKey{Name: "kruise-operator-sidecars"}, &admissionv1.MutatingAdmissionPolicy{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("the policy outlives the installation: %v", err)
+		}
+	})
+}

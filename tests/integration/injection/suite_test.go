@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package injection_test shows what pods get from SidecarSets on a real API server, by each way of injection.
+package injection_test
+
+import (
+	"context"
+	"crypto/tls"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
+	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/install"
+)
+
+// world is a cluster with our kinds, and with our webhooks served by this process while serve has been called.
+type world struct {
+	cluster *cluster.Cluster
+	client  client.Client
+	port    int
+	serving *webhookserving.Serving
+	stop    func()
+}
+
+// shared is the cluster of all tests here. They use it one after the other, since a webhook configuration is everybody's.
+var shared *world
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(klog.Background())
+	os.Exit(func() int {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+		defer cancel()
+		c, err := cluster.Start(ctx, cluster.Options{Progress: os.Stderr})
+		if err != nil {
+			klog.Background().Error(err, "starting the cluster")
+			return 1
+		}
+		defer func() { _ = c.Stop() }()
+		if shared, err = installed(ctx, c); err != nil {
+			klog.Background().Error(err, "installing")
+			return 1
+		}
+		defer func() { shared.stop() }()
+		return m.Run()
+	}())
+}
+
+func installed(ctx context.Context, c *cluster.Cluster) (*world, error) {
+	direct, err := client.New(c.Config(), client.Options{Scheme: environment.Scheme()})
+	if err != nil {
+		return nil, err
+	}
+	w := &world{cluster: c, client: direct}
+	if w.port, err = c.FreePort(); err != nil {
+		return nil, err
+	}
+	url := "https://127.0.0.1:" + strconv.Itoa(w.port)
+	if err := install.Install(ctx, direct, install.Options{WebhookURL: url}); err != nil {
+		return nil, err
+	}
+	w.serving, err = webhookserving.Open(ctx, webhookserving.Options{
+		Client: direct, Endpoint: webhookserving.Endpoint{Namespace: install.Namespace, URL: url}, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.serve(ctx)
+	return w, nil
+}
+
+// serve answers the API server until stop.
+func (w *world) serve(ctx context.Context) {
+	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: w.port, TLSOpts: []func(*tls.Config){w.serving.TLS}})
+	webhook.Register(server, webhook.Deps{Client: w.client, Namespace: install.Namespace})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() {
+		defer close(done)
+		done <- server.Start(ctx)
+	}()
+	w.stop = func() {
+		cancel()
+		<-done
+	}
+}
+
+// injection is one that reads the SidecarSets of the cluster.
+func (w *world) injection(preferPolicy bool) *sidecarset.Injection {
+	return sidecarset.NewInjection(sidecarset.InjectionOptions{
+		Client: w.client, Live: w.client, Namespace: install.Namespace, PreferPolicy: preferPolicy, Clock: clock.RealClock{},
+		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) {
+			list := &unstructured.UnstructuredList{}
+			list.SetAPIVersion("apps.kruise.io/v1beta1")
+			list.SetKind("SidecarSetList")
+			err := w.client.List(ctx, list)
+			return list.Items, err
+		},
+	})
+}
+
+// apply creates an object from YAML; it is deleted with the test.
+func (w *world) apply(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+		t.Fatalf("reading %s: %v", text, err)
+	}
+	if err := w.client.Create(t.Context(), object); err != nil {
+		t.Fatalf("creating %s: %v", text, err)
+	}
+	t.Cleanup(func() { w.remove(t, object) })
+	return object
+}
+
+func (w *world) remove(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := client.IgnoreNotFound(w.client.Delete(context.Background(), object)); err != nil {
+		t.Errorf("deleting %s: %v", object.GetName(), err)
+	}
+}
+
+// namespace makes one with the service account that pods need.
+func (w *world) namespace(t *testing.T, labels map[string]string) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "injection-", Labels: labels}}
+	if err := w.client.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.remove(t, namespace) })
+	w.eventually(t, "the service account", func(ctx context.Context) error {
+		return w.client.Get(ctx, client.ObjectKey{Namespace: namespace.Name, Name: "default"}, &corev1.ServiceAccount{})
+	})
+	return namespace.Name
+}
+
+// pod creates one without keeping it.
+func (w *world) pod(t *testing.T, namespace, text string) (*corev1.Pod, error) {
+	t.Helper()
+	pod := &corev1.Pod{}
+	if err := yaml.UnmarshalStrict([]byte(text), pod); err != nil {
+		t.Fatalf("reading %s: %v", text, err)
+	}
+	pod.Namespace = namespace
+	return pod, w.client.Create(t.Context(), pod, client.DryRunAll)
+}
+
+func (w *world) eventually(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", what, last)
+	}
+}
+
+// inForce reconciles until a set is injected by a way, proven.
+func (w *world) inForce(t *testing.T, i *sidecarset.Injection, set string, path sidecarset.Path) sidecarset.InjectionState {
+	t.Helper()
+	var state sidecarset.InjectionState
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 45*time.Second, true, func(ctx context.Context) (bool, error) {
+		now, err := i.Reconcile(ctx, set, sidecarset.Latest{})
+		if err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		state = now
+		return state.Path == path && state.Condition.Status == metav1.ConditionTrue, nil
+	})
+	if err != nil {
+		t.Fatalf("SidecarSet %s is not injected by %s: %v, %+v", set, path, err, state)
+	}
+	return state
+}
+
+func containers(pod *corev1.Pod) string {
+	names := make([]string, len(pod.Spec.Containers))
+	for i := range names {
+		names[i] = pod.Spec.Containers[i].Name
+	}
+	return strings.Join(names, " ")
+}
+
+// registered says whether the webhook configuration on pods is there.
+func (w *world) registered(t *testing.T) bool {
+	t.Helper()
+	err := w.client.Get(t.Context(), client.ObjectKey{Name: "kruise-operator-pods"}, &admissionv1.MutatingWebhookConfiguration{})
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return !apierrors.IsNotFound(err)
+}
