@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/manager"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -44,10 +43,7 @@ func command() *cobra.Command {
 		},
 	}
 	c.AddFlags(run.Flags())
-	checks := preflight.Command(func() (client.Client, error) {
-		_, direct, err := manager.Connect()
-		return direct, err
-	})
+	checks := preflight.Command(manager.Connect)
 	root.AddCommand(run, checks)
 	return root
 }

@@ -47,6 +47,10 @@ type Cluster struct {
 	Objects  []Objects
 	Managers []Manager
 	Daemons  []types.NamespacedName
+	// Version is that of Kubernetes, as the API server says it; empty when it was not asked.
+	Version string
+	// Uses are what stored objects have whose effect a takeover may change.
+	Uses []Users
 	// WaitingPods wait for the node daemon in the middle of an update in place.
 	WaitingPods []types.NamespacedName
 }
@@ -96,6 +100,8 @@ type Objects struct {
 	// Names are some of them, Finalizers how many have which finalizer of OpenKruise's.
 	Names      []string
 	Finalizers map[string]int
+	// Malformed are those whose spec is not that of a workload, each with the reason.
+	Malformed []string
 	// Unread is why they could not be listed.
 	Unread string
 }
@@ -114,6 +120,8 @@ type Reading struct {
 	// Client asks the API server directly.
 	Client client.Client
 	Clock  clock.WithTicker
+	// Version asks for the version of Kubernetes. It may be nil.
+	Version func() (string, error)
 	// Progress is told what is waited for. It may be nil.
 	Progress func(string)
 }
@@ -126,6 +134,7 @@ func (r Reading) Read(ctx context.Context) (Cluster, error) {
 		what string
 		do   func(context.Context, *Cluster) error
 	}{
+		{"the version of Kubernetes", r.readVersion},
 		{"webhook configurations", r.readWebhooks},
 		{"custom resource definitions", r.readCRDs},
 		{"objects", r.readObjects},
@@ -154,6 +163,13 @@ func (r Reading) Read(ctx context.Context) (Cluster, error) {
 		}
 	}
 	return c, nil
+}
+
+func (r Reading) readVersion(_ context.Context, c *Cluster) (err error) {
+	if r.Version != nil {
+		c.Version, err = r.Version()
+	}
+	return err
 }
 
 // readAgain reads anew what removing webhooks and clearing conversions changes.
@@ -327,22 +343,40 @@ func ourCRDs() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 }
 
 // readObjects counts the objects of every kind in OpenKruise's groups, in the version in which they are stored: reading another one
-// would need a conversion that may have no server any more.
+// would need a conversion that may have no server any more. Of workloads it looks at the spec, too.
 func (r Reading) readObjects(ctx context.Context, c *Cluster) error {
 	for _, crd := range c.CRDs {
 		objects := Objects{GroupKind: crd.GroupKind, Resource: crd.Resource, Finalizers: map[string]int{}}
-		kind := schema.GroupVersionKind{Group: crd.Group, Version: crd.Storage, Kind: crd.Kind + "List"}
-		err := r.each(ctx, kind, nil, func(o *metav1.PartialObjectMetadata) {
+		count := func(o client.Object) (name string) {
+			name = strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
 			objects.Count++
 			if len(objects.Names) < named {
-				objects.Names = append(objects.Names, strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/"))
+				objects.Names = append(objects.Names, name)
 			}
-			for _, finalizer := range o.Finalizers {
+			for _, finalizer := range o.GetFinalizers() {
 				if strings.Contains(finalizer, "kruise.io") {
 					objects.Finalizers[finalizer]++
 				}
 			}
-		})
+			return name
+		}
+		kind := schema.GroupVersionKind{Group: crd.Group, Version: crd.Storage, Kind: crd.Kind + "List"}
+		var err error
+		if isWorkload(crd.GroupKind) {
+			resource := crd.Resource + "." + crd.Group
+			err = r.eachWhole(ctx, kind, func(o *unstructured.Unstructured) {
+				name := count(o)
+				uses, unreadable := usesOf(crd.Kind, o.Object)
+				if unreadable != nil && len(objects.Malformed) <= named {
+					objects.Malformed = append(objects.Malformed, fmt.Sprintf("%s: %v", name, unreadable))
+				}
+				for _, u := range uses {
+					c.addUse(u, resource, name)
+				}
+			})
+		} else {
+			err = r.each(ctx, kind, nil, func(o *metav1.PartialObjectMetadata) { count(o) })
+		}
 		if err != nil {
 			if ctx.Err() != nil {
 				return err
@@ -352,6 +386,11 @@ func (r Reading) readObjects(ctx context.Context, c *Cluster) error {
 		c.Objects = append(c.Objects, objects)
 	}
 	return nil
+}
+
+// isWorkload says that objects of the kind have a template of pods in spec.template.
+func isWorkload(kind schema.GroupKind) bool {
+	return kind.Group == "apps.kruise.io" && slices.Contains([]string{"StatefulSet", "CloneSet", "DaemonSet", "BroadcastJob"}, kind.Kind)
 }
 
 // readPods finds pods in the middle of an update that only the node daemon can finish.
@@ -380,6 +419,23 @@ func (r Reading) each(ctx context.Context, kind schema.GroupVersionKind, selecto
 			visit(&list.Items[i])
 		}
 		if list.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// eachWhole visits all objects of a list kind, page by page.
+func (r Reading) eachWhole(ctx context.Context, kind schema.GroupVersionKind, visit func(*unstructured.Unstructured)) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	for {
+		if err := r.Client.List(ctx, list, &client.ListOptions{Limit: page, Continue: list.GetContinue()}); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			visit(&list.Items[i])
+		}
+		if list.GetContinue() == "" {
 			return nil
 		}
 	}

@@ -12,10 +12,13 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
 // request is what the command line of preflight asks for.
@@ -27,7 +30,7 @@ type request struct {
 }
 
 // Command returns the command that looks at the cluster and says what a takeover meets. It fails while something blocks it.
-func Command(connect func() (client.Client, error)) *cobra.Command {
+func Command(connect func() (*rest.Config, client.Client, error)) *cobra.Command {
 	r := request{}
 	cmd := &cobra.Command{
 		Use:   "preflight",
@@ -39,11 +42,14 @@ func Command(connect func() (client.Client, error)) *cobra.Command {
 			if r.output != "table" && r.output != "json" {
 				return fmt.Errorf("--output: %q is neither table nor json", r.output)
 			}
-			c, err := connect()
+			if _, _, err := features.Parse(r.options.FeatureGates); err != nil {
+				return fmt.Errorf("--feature-gates: %w", err)
+			}
+			server, c, err := connect()
 			if err != nil {
 				return err
 			}
-			return r.run(cmd, c)
+			return r.run(cmd, server, c)
 		},
 	}
 	flags := cmd.Flags()
@@ -53,13 +59,24 @@ func Command(connect func() (client.Client, error)) *cobra.Command {
 		"Replace the conversion by None in CRDs of OpenKruise's that need none with this operator. Refused while it runs.")
 	flags.StringSliceVar(&r.options.Served, "kinds", config.KnownKinds(), "Kinds that the operator will manage, as given to run.")
 	flags.BoolVar(&r.options.AcceptUnserved, "accept-unserved-kinds", false, "Objects of other kinds warn and do not block.")
+	flags.StringVar(&r.options.FeatureGates, "feature-gates", "", "Feature gates of the operator, as they will be given to run. What stored objects say is compared with them.")
 	return cmd
 }
 
-func (r request) run(cmd *cobra.Command, c client.Client) error {
+func (r request) run(cmd *cobra.Command, server *rest.Config, c client.Client) error {
 	ctx := cmd.Context()
 	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
-	reading := Reading{Client: c, Clock: clock.RealClock{}, Progress: say}
+	reading := Reading{Client: c, Clock: clock.RealClock{}, Progress: say, Version: func() (string, error) {
+		asking, err := discovery.NewDiscoveryClientForConfig(server)
+		if err != nil {
+			return "", err
+		}
+		is, err := asking.ServerVersion()
+		if err != nil {
+			return "", err
+		}
+		return is.GitVersion, nil
+	}}
 	found, err := reading.Read(ctx)
 	if err != nil {
 		return err

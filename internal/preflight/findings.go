@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
@@ -43,13 +44,15 @@ type Options struct {
 	Served []string
 	// AcceptUnserved says that objects of other kinds may be left without a controller.
 	AcceptUnserved bool
+	// FeatureGates is what --feature-gates will be.
+	FeatureGates string
 }
 
 // Findings says what a takeover of the cluster meets, in the order in which to deal with it.
 func Findings(c Cluster, w Options) []Finding {
 	var all []Finding
 	for _, find := range []func(Cluster, Options) []Finding{
-		findPods, findObjects, findSettings, findStoredVersions, // while OpenKruise still runs
+		findVersion, findPods, findObjects, findUses, findSettings, findStoredVersions, // while OpenKruise still runs
 		findManagers, findWebhooks, findConversions, findDaemons,
 	} {
 		all = append(all, find(c, w)...)
@@ -71,6 +74,20 @@ func Blocked(all []Finding) int {
 // Runs says whether OpenKruise's manager acts or is about to.
 func (c Cluster) Runs() bool {
 	return slices.ContainsFunc(c.Leases, func(l LeaseState) bool { return l.Status == takeover.Renewed })
+}
+
+// minimumVersion is the oldest Kubernetes that the operator runs on. From it on a pod's status says which generation the kubelet has seen.
+const minimumVersion = "1.34.0"
+
+func findVersion(c Cluster, _ Options) []Finding {
+	is, err := version.ParseGeneric(c.Version)
+	if err != nil || is.AtLeast(version.MustParseGeneric(minimumVersion)) {
+		return nil
+	}
+	return []Finding{{
+		Severity: Blocker, Subject: "cluster", Finding: fmt.Sprintf("runs Kubernetes %s; this operator needs %s or later", c.Version, minimumVersion),
+		Next: "update the cluster first",
+	}}
 }
 
 func findPods(c Cluster, _ Options) []Finding {
@@ -99,6 +116,12 @@ func findObjects(c Cluster, w Options) []Finding {
 				Next: "if a conversion is named that does not answer, start OpenKruise's manager again and write every object of the kind once (kubectl get " + name + " -A -o json | kubectl replace -f -), so that none is stored in an older version",
 			})
 			continue
+		}
+		if len(o.Malformed) > 0 {
+			all = append(all, Finding{
+				Severity: Warning, Subject: name, Finding: "some cannot be read as workloads, so nothing is known of what they use: " + some(o.Malformed),
+				Next: "look at their specs",
+			})
 		}
 		kind, alone := unserved[o.String()]
 		known := slices.ContainsFunc(takeover.Kinds(), func(k takeover.Kind) bool { return k.GroupKind == o.GroupKind })

@@ -4,6 +4,7 @@
 package preflight
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -121,6 +122,76 @@ func TestFindings(t *testing.T) {
 			options: options,
 			want:    []string{"warning|pods shop/web-68fpv|1 is in the middle of an update in place", "note|daemonset kruise-system/kruise-daemon|delete daemonset/kruise-daemon"},
 		},
+		"a takeover that would delete pods, because their first ordinal is not honored here, blocks": {
+			cluster: Cluster{Managers: manages("StatefulSetStartOrdinal=true"), Uses: uses(useStartOrdinal, "statefulsets")},
+			options: options,
+			want: []string{
+				"blocker|statefulsets.apps.kruise.io|With the feature gate StatefulSetStartOrdinal off, this operator would count from 0",
+				"note|deployment kruise-system/kruise-controller-manager|start the operator with --feature-gates=StatefulSetStartOrdinal=true",
+			},
+		},
+		"nor is it known whether OpenKruise honored it": {
+			cluster: Cluster{Uses: uses(useStartOrdinal, "statefulsets")},
+			options: options,
+			want:    []string{"blocker|statefulsets.apps.kruise.io|no Deployment of OpenKruise says whether it honored that"},
+		},
+		"one that would delete pods, because their first ordinal was not honored before, blocks": {
+			cluster: Cluster{Managers: manages(""), Uses: uses(useStartOrdinal, "statefulsets")},
+			options: Options{Served: options.Served, FeatureGates: "AllAlpha=true"},
+			want:    []string{"blocker|statefulsets.apps.kruise.io|it would delete the pods with the lowest ordinals"},
+		},
+		"a first ordinal that both honor, one of them by AllAlpha, is not mentioned": {
+			cluster: Cluster{Managers: manages("AllAlpha=true"), Uses: uses(useStartOrdinal, "statefulsets")},
+			options: Options{Served: options.Served, FeatureGates: "StatefulSetStartOrdinal=true"},
+			want:    []string{"note|deployment kruise-system/kruise-controller-manager|--feature-gates=AllAlpha=true"},
+		},
+		"a first ordinal that neither honors is not mentioned": {
+			cluster: Cluster{Managers: manages(""), Uses: uses(useStartOrdinal, "statefulsets")}, options: options,
+		},
+		"volume claims that OpenKruise keeps and this operator would delete block": {
+			cluster: Cluster{Managers: manages("StatefulSetAutoDeletePVC=false"), Uses: uses(useClaimDeletion, "statefulsets")},
+			options: options,
+			want: []string{
+				"blocker|statefulsets.apps.kruise.io|volume claims that OpenKruise keeps would be deleted",
+				"note|deployment kruise-system/kruise-controller-manager|--feature-gates=StatefulSetAutoDeletePVC=false",
+			},
+		},
+		"volume claims that are no longer deleted, or no longer grow, and pods that no longer go back warn": {
+			cluster: Cluster{
+				Managers: manages("StatefulSetAutoResizePVCGate=true,CloneSetPartitionRollback=true"),
+				Uses:     append(append(uses(useClaimDeletion, "statefulsets"), uses(useClaimGrowth, "statefulsets")...), uses(usePartition, "clonesets")...),
+			},
+			options: Options{Served: options.Served, FeatureGates: "StatefulSetAutoDeletePVC=false"},
+			want: []string{
+				"warning|statefulsets.apps.kruise.io|will no longer be deleted",
+				"warning|statefulsets.apps.kruise.io|will no longer grow",
+				"warning|clonesets.apps.kruise.io|will no longer bring updated pods back",
+				"note|deployment kruise-system/kruise-controller-manager|start the operator with",
+			},
+		},
+		"workloads whose labels cannot change in place any more, and whose containers no longer start in order, are named": {
+			cluster: Cluster{Uses: append(uses(useEnvironment, "clonesets"), uses(useContainerLaunch, "statefulsets")...)},
+			options: options,
+			want: []string{
+				"warning|clonesets.apps.kruise.io|1 (shop/web) has a policy to update in place",
+				"warning|statefulsets.apps.kruise.io|1 (shop/web) has an order in which containers start",
+			},
+		},
+		"what OpenKruise did not do either is not mentioned": {
+			cluster: Cluster{Managers: manages("InPlaceUpdateEnvFromMetadata=false,PodWebhook=false"), Uses: append(uses(useEnvironment, "clonesets"), uses(useContainerLaunch, "statefulsets")...)},
+			options: options,
+			want:    []string{"note|deployment kruise-system/kruise-controller-manager|start the operator with"},
+		},
+		"gates that mean nothing here say so": {
+			cluster: Cluster{Managers: manages("KruisePodReadinessGate=true")},
+			options: options,
+			want:    []string{"note|deployment kruise-system/kruise-controller-manager|feature gate KruisePodReadinessGate: the operator has no webhook for pods"},
+		},
+		"a Kubernetes that is too old blocks": {
+			cluster: Cluster{Version: "v1.33.9+k3s1"}, options: options,
+			want: []string{"blocker|cluster|runs Kubernetes v1.33.9+k3s1; this operator needs 1.34.0 or later"},
+		},
+		"a Kubernetes that is new enough is not mentioned": {cluster: Cluster{Version: "v1.34.0"}, options: options},
 		"settings are carried over": {
 			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName), RevisionNamespace: "elsewhere", Args: []string{
 				"/manager", "--feature-gates=StatefulSetStartOrdinal=true,Unheard=true", "--statefulset-workers=10", "--v=4",
@@ -153,6 +224,67 @@ func TestFindings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// manages is OpenKruise's manager with these feature gates.
+func manages(gates string) []Manager {
+	m := Manager{NamespacedName: name(managerName), RevisionNamespace: takeover.Namespace, Args: []string{"/manager"}}
+	if gates != "" {
+		m.Args = append(m.Args, "--feature-gates="+gates)
+	}
+	return []Manager{m}
+}
+
+func uses(u use, resource string) []Users {
+	return []Users{{Use: u, Resource: resource + ".apps.kruise.io", Count: 1, Names: []string{"shop/web"}}}
+}
+
+func TestUses(t *testing.T) {
+	container := func(env string) string {
+		return `"template":{"spec":{"containers":[{"name":"c","env":[` + env + `]}]}}`
+	}
+	label := `{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.labels['a']"}}}`
+	cases := map[string]struct {
+		kind, spec string
+		want       []use
+	}{
+		"nothing":                           {"StatefulSet", ``, nil},
+		"a first ordinal":                   {"StatefulSet", `"ordinals":{"start":4}`, []use{useStartOrdinal}},
+		"a first ordinal of 0":              {"StatefulSet", `"ordinals":{"start":0}`, nil},
+		"claims that go":                    {"StatefulSet", `"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}`, []use{useClaimDeletion}},
+		"claims that stay":                  {"StatefulSet", `"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Retain","whenDeleted":"Retain"}`, nil},
+		"claims that grow":                  {"StatefulSet", `"volumeClaimUpdateStrategy":{"type":"OnPodRollingUpdate"}`, []use{useClaimGrowth}},
+		"a partition in v1beta1":            {"CloneSet", `"updateStrategy":{"rollingUpdate":{"partition":"50%"}}`, []use{usePartition}},
+		"a partition in v1alpha1":           {"CloneSet", `"updateStrategy":{"partition":3}`, []use{usePartition}},
+		"a partition of 0":                  {"CloneSet", `"updateStrategy":{"rollingUpdate":{"partition":0}}`, nil},
+		"a partition of another kind":       {"StatefulSet", `"updateStrategy":{"rollingUpdate":{"partition":3}}`, nil},
+		"an environment in place":           {"StatefulSet", `"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"podUpdatePolicy":"InPlaceOnly"}},` + container(label), []use{useEnvironment}},
+		"an environment in place, v1alpha1": {"CloneSet", `"updateStrategy":{"type":"InPlaceIfPossible"},` + container(label), []use{useEnvironment}},
+		"an environment, replaced":          {"CloneSet", `"updateStrategy":{"type":"ReCreate"},` + container(label), nil},
+		"a name in the environment":         {"CloneSet", `"updateStrategy":{"type":"InPlaceOnly"},` + container(`{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}`), nil},
+		"a launch priority":                 {"DaemonSet", container(`{"name":"KRUISE_CONTAINER_PRIORITY","value":"1"}`), []use{useContainerLaunch}},
+		"containers in order": {
+			"CloneSet", `"template":{"metadata":{"annotations":{"apps.kruise.io/container-launch-priority":"Ordered"}},"spec":{"containers":[]}}`, []use{useContainerLaunch},
+		},
+	}
+	for title, tc := range cases {
+		t.Run(title, func(t *testing.T) {
+			var object map[string]any
+			if err := json.Unmarshal([]byte(`{"spec":{`+tc.spec+`}}`), &object); err != nil {
+				t.Fatal(err)
+			}
+			got, err := usesOf(tc.kind, object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if _, err := usesOf("StatefulSet", map[string]any{"spec": "?"}); err == nil {
+		t.Error("a spec that is none can be read")
 	}
 }
 

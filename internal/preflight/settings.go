@@ -54,16 +54,9 @@ func CarryOver(args []string) Settings {
 
 // gates keeps the gates that are known here, in a form that the operator accepts.
 func (s *Settings) gates(text string) {
-	var kept []string
-	for part := range strings.SplitSeq(text, ",") {
-		name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
-		switch {
-		case name == "":
-		case features.Accepts(features.Gate(name)):
-			kept = append(kept, strings.TrimSpace(part))
-		default:
-			s.Dropped = append(s.Dropped, fmt.Sprintf("feature gate %s: not known here", strings.TrimSpace(part)))
-		}
+	kept, dropped := splitGates(text)
+	for _, part := range dropped {
+		s.Dropped = append(s.Dropped, fmt.Sprintf("feature gate %s: not known here", part))
 	}
 	if len(kept) == 0 {
 		return
@@ -76,6 +69,22 @@ func (s *Settings) gates(text string) {
 	}
 	s.Notes = append(s.Notes, notes...)
 	s.Args = append(s.Args, "--feature-gates="+carried)
+}
+
+// splitGates splits a list of feature gates into those that are known here and the others.
+func splitGates(text string) (kept, dropped []string) {
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		name, _, _ := strings.Cut(part, "=")
+		switch {
+		case name == "":
+		case features.Accepts(features.Gate(name)):
+			kept = append(kept, part)
+		default:
+			dropped = append(dropped, part)
+		}
+	}
+	return kept, dropped
 }
 
 // flags reads a command line: --name=value, --name value, or --name for true. Of a repeated flag the last one counts.
