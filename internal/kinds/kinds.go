@@ -119,7 +119,7 @@ func All() []Kind {
 			// Its pods are those of others: they carry the annotation that names the sets which were injected.
 			Name: "SidecarSet", Plural: "sidecarsets", Group: "apps.kruise.io",
 			Scope: Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true,
-			Controller: Optional, WorkersFlag: "sidecarset-workers", Users: View,
+			Controller: Optional, WorkersFlag: "sidecarset-workers", Admission: true, Users: View,
 			Needs: Needs{PodAnnotation: "kruise.io/sidecarset-injected-list", OwnsRevisions: true},
 		},
 		{

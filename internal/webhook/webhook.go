@@ -19,6 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/sidecarset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 )
 
@@ -56,6 +57,7 @@ func Register(server webhook.Server, deps Deps) {
 	// Only entries that the controller of SidecarSets writes lead there.
 	server.Register(podinject.Path, &podinject.Handler{Reader: deps.Client, Namespace: deps.Namespace})
 	serve(server, deps, cloneset.Kind(cloneset.OptionsOf(deps.Gates), cloneset.Pods{Reader: deps.Client}))
+	serve(server, deps, sidecarset.Kind(sidecarset.OptionsOf(deps.Gates), sidecarset.Others{Reader: deps.Client, Namespace: deps.Namespace}))
 	serve(server, deps, statefulset.Kind(statefulset.OptionsOf(deps.Gates), statefulset.StorageClasses{Reader: deps.Client}))
 }
 

@@ -99,10 +99,12 @@ type SidecarContainer struct {
 
 	// upgradeStrategy says how the container gets a new image.
 	// +optional
+	// +kubebuilder:default={}
 	UpgradeStrategy SidecarUpgradeStrategy `json:"upgradeStrategy,omitempty"`
 
 	// shareVolumePolicy says whether the container mounts all that the pod's own containers mount.
 	// +optional
+	// +kubebuilder:default={}
 	ShareVolumePolicy ShareVolumePolicy `json:"shareVolumePolicy,omitempty"`
 
 	// shareVolumeDevicePolicy says whether the container gets all block devices that the pod's own containers have. When omitted, it does not.
@@ -134,6 +136,7 @@ type SidecarUpgradeStrategy struct {
 	// upgradeType is ColdUpgrade, which restarts the container, or HotUpgrade, which starts the new image in a second container before the
 	// first one ends. It cannot be changed. When omitted, it is ColdUpgrade.
 	// +optional
+	// +kubebuilder:default=ColdUpgrade
 	UpgradeType SidecarUpgradeType `json:"upgradeType,omitempty"`
 
 	// hotUpgradeEmptyImage is the image of the container that has nothing to do: it must do nothing for ever. HotUpgrade requires it.
@@ -155,6 +158,7 @@ const (
 type ShareVolumePolicy struct {
 	// type is enabled or disabled. When omitted, it is disabled.
 	// +optional
+	// +kubebuilder:default=disabled
 	Type ShareVolumePolicyType `json:"type,omitempty"`
 }
 
@@ -254,6 +258,7 @@ type SidecarSetPatchPodMetadata struct {
 	// patchPolicy says what happens to an annotation that the pod has already: Retain leaves it, Overwrite replaces it, MergePatchJson merges
 	// the JSON in it with the JSON given here (RFC 7386). When omitted, it is Retain.
 	// +optional
+	// +kubebuilder:default=Retain
 	PatchPolicy SidecarSetPatchPolicy `json:"patchPolicy,omitempty"`
 }
 

@@ -31,8 +31,9 @@ import (
 // HistoryLimit is revisionHistoryLimit when it is omitted.
 const HistoryLimit = 10
 
-// Default fills in what the user left out, except in what is of a pod: containers and volumes get no defaults of Kubernetes, which would
-// show up as drift in whatever the manifest is kept in.
+// Default fills in what the user left out, except in lists: those would be written back as our types have them, and lose fields that these
+// do not know. The schema has the defaults for our own fields of containers and patches. Containers and volumes get no defaults of
+// Kubernetes, which would show up as drift in whatever the manifest is kept in.
 func Default(spec *v1beta1.SidecarSetSpec) {
 	if spec.RevisionHistoryLimit == nil {
 		spec.RevisionHistoryLimit = ptr.To[int32](HistoryLimit)
@@ -48,9 +49,6 @@ func Default(spec *v1beta1.SidecarSetSpec) {
 	if strategy.MaxUnavailable == nil {
 		strategy.MaxUnavailable = ptr.To(intstr.FromInt32(1))
 	}
-	defaultSidecars(spec.Containers, v1beta1.BeforeAppContainer)
-	defaultSidecars(spec.InitContainers, v1beta1.AfterAppContainer)
-	defaultPatches(spec.PatchPodMetadata)
 }
 
 func defaultSidecars(sidecars []v1beta1.SidecarContainer, place v1beta1.SidecarInjectPolicy) {

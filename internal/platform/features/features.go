@@ -171,7 +171,7 @@ func Known() []Info {
 			Stage: Beta, Missing: "it protects CloneSets and StatefulSets of apps.kruise.io, and no other kind yet",
 		},
 		{Name: RolloutHistory, Elsewhere: true, Effect: "finished rollouts are recorded", Missing: noKind},
-		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata that no rule allows", Missing: noKind},
+		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata where no rule says which"},
 		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Missing: noDaemon, Needs: []Gate{KruiseDaemon}},
 		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honored"},
 		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honored"},

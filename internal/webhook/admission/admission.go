@@ -18,6 +18,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -72,6 +74,8 @@ type Kind[T any, P Object[T]] struct {
 	// Warnings say what is allowed but will not do what its author may expect. Each begins with the path of its field. old is nil for
 	// a creation.
 	Warnings func(set, old P) []string
+	// ChecksMetadata says that rules look at annotations: updates of metadata alone are checked, too.
+	ChecksMetadata bool
 	// Templates are what the object makes its pods from. The API server is asked about new ones.
 	Templates func(set P) Templates
 	// RefuseTemplates refuses an object whose templates have faults. Otherwise they are warnings.
@@ -267,7 +271,7 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 		return v.refuse(req, errs)
 	}
 	unprotected := unprotected(req, v.Protects)
-	if specUnchanged(req) {
+	if specUnchanged(req) && !v.Kind.ChecksMetadata {
 		return ctrladmission.Allowed("").WithWarnings(unprotected...)
 	}
 	set := P(new(T))
@@ -295,7 +299,7 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 		warnings = v.inClientsWords(req, v.Kind.Warnings(set, old))
 	}
 	if v.Kind.Templates != nil {
-		faults := v.templateFaults(ctx, req.Namespace, set, old)
+		faults := v.templateFaults(ctx, cmp.Or(req.Namespace, metav1.NamespaceDefault), set, old)
 		refused, warned := v.judge(faults)
 		if len(refused) > 0 {
 			return refuseTemplate(v.Kind.GroupKind(), req.Name, refused)

@@ -6,6 +6,7 @@ package admission
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -29,15 +30,20 @@ func tooLarge(req ctrladmission.Request) field.ErrorList {
 	return wire.TooLarge(req.Object.Raw, req.OldObject.Raw)
 }
 
-// unknownFields warns of fields in pod and claim templates. Elsewhere the API server warns itself.
+// unknownFields warns of fields in pod and claim templates, containers and volumes. Elsewhere the API server warns itself.
 func unknownFields(paths []string) []string {
 	var warnings []string
 	for _, path := range paths {
-		if within(path, "spec.template") || within(path, "spec.volumeClaimTemplates") {
+		if slices.ContainsFunc(openFields(), func(open string) bool { return within(path, open) }) {
 			warnings = append(warnings, fmt.Sprintf("unknown or duplicate field %q", path))
 		}
 	}
 	return warnings
+}
+
+// openFields are the fields that a schema leaves open.
+func openFields() []string {
+	return []string{"spec.template", "spec.volumeClaimTemplates", "spec.containers", "spec.initContainers", "spec.volumes"}
 }
 
 func within(path, parent string) bool {

@@ -22,6 +22,8 @@ const maxFaults = 10
 type Templates struct {
 	Pod    *corev1.PodTemplateSpec
 	Claims []corev1.PersistentVolumeClaim
+	// Field is the name in the object of a field of spec.template. Nil: it has the same one.
+	Field func(path string) string
 }
 
 // same says whether the API server would give the same answer about other templates.
@@ -39,6 +41,11 @@ func (t Templates) faults(ctx context.Context, checker templatecheck.Checker, na
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Letting a pod template in unchecked", "reason", err.Error())
 		return nil
+	}
+	for i := range faults {
+		if t.Field != nil {
+			faults[i].Field = t.Field(faults[i].Field)
+		}
 	}
 	return faults
 }

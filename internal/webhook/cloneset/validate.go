@@ -22,8 +22,6 @@ import (
 )
 
 const (
-	// aCount is what the fields of type int-or-string accept.
-	aCount = `must be a whole number of at least 0, or a percentage such as "30%"`
 	// noDeadline is the progressDeadlineSeconds that means none.
 	noDeadline = math.MaxInt32
 )
@@ -69,7 +67,7 @@ func validateScaleStrategy(s *appsv1beta1.CloneSetScaleStrategy, path *field.Pat
 		}
 		named[name] = struct{}{}
 	}
-	return append(errs, validateCount(s.MaxUnavailable, path.Child("maxUnavailable"))...)
+	return append(errs, rules.Count(s.MaxUnavailable, path.Child("maxUnavailable"))...)
 }
 
 func validateUpdateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
@@ -85,14 +83,14 @@ func validateUpdateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) fi
 	errs = append(errs, rules.OneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy, "",
 		shared.RecreatePods, shared.InPlaceIfPossible, shared.InPlaceOnly)...)
 	if rolling.Partition == nil && strategy.Type != appsv1beta1.OnDeleteCloneSetUpdateStrategyType {
-		errs = append(errs, field.Invalid(path.Child("partition"), nil, aCount))
+		errs = append(errs, field.Invalid(path.Child("partition"), nil, rules.ACount))
 	}
-	errs = append(errs, validateCount(rolling.Partition, path.Child("partition"))...)
+	errs = append(errs, rules.Count(rolling.Partition, path.Child("partition"))...)
 	errs = append(errs, validateLimits(rolling, ptr.Deref(spec.Replicas, 1), path)...)
 	if p := rolling.PriorityStrategy; p != nil {
 		errs = append(errs, rules.Priority(p, path.Child("priorityStrategy"))...)
 	}
-	errs = append(errs, validateScatter(rolling.ScatterStrategy, path.Child("scatterStrategy"))...)
+	errs = append(errs, rules.Scatter(rolling.ScatterStrategy, path.Child("scatterStrategy"))...)
 	if p := rolling.InPlaceUpdateStrategy; p != nil {
 		errs = append(errs, validatePreDownload(p, path.Child("inPlaceUpdateStrategy"))...)
 	}
@@ -101,8 +99,8 @@ func validateUpdateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) fi
 
 // validateLimits requires that an update can begin: with neither an unavailable pod nor a surplus one it never would.
 func validateLimits(rolling *appsv1beta1.RollingUpdateCloneSetStrategy, replicas int32, path *field.Path) field.ErrorList {
-	errs := validateCount(rolling.MaxUnavailable, path.Child("maxUnavailable"))
-	errs = append(errs, validateCount(rolling.MaxSurge, path.Child("maxSurge"))...)
+	errs := rules.Count(rolling.MaxUnavailable, path.Child("maxUnavailable"))
+	errs = append(errs, rules.Count(rolling.MaxSurge, path.Child("maxSurge"))...)
 	if len(errs) > 0 {
 		return errs
 	}
@@ -126,32 +124,6 @@ func roundedUp(v *intstr.IntOrString, def intstr.IntOrString, replicas int32) in
 		return 0
 	}
 	return n
-}
-
-func validateCount(v *intstr.IntOrString, path *field.Path) field.ErrorList {
-	if v == nil {
-		return nil
-	}
-	if _, err := budget.Count(*v, 0, budget.Up); err != nil {
-		return field.ErrorList{field.Invalid(path, rules.Plain(*v), aCount)}
-	}
-	return nil
-}
-
-func validateScatter(terms []shared.UpdateScatterTerm, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	known := make(map[shared.UpdateScatterTerm]struct{}, len(terms))
-	for i, term := range terms {
-		_, twice := known[term]
-		switch {
-		case term.Key == "":
-			errs = append(errs, field.Required(path.Index(i).Child("key"), "the key of a pod label"))
-		case twice:
-			errs = append(errs, field.Duplicate(path.Index(i), term.Key+"="+term.Value))
-		}
-		known[term] = struct{}{}
-	}
-	return errs
 }
 
 func validatePreDownload(p *shared.InPlaceUpdateStrategy, path *field.Path) field.ErrorList {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 )
 
@@ -55,6 +56,17 @@ func matching(labelSelector *metav1.LabelSelector, template *corev1.PodTemplateS
 			fmt.Sprintf("must match spec.selector, which is %s", selector))}
 	}
 	return nil
+}
+
+// NonEmptySelector requires a selector that says something, and is well-formed. A nil one is left to the caller.
+func NonEmptySelector(selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	switch {
+	case selector == nil:
+		return nil
+	case len(selector.MatchLabels)+len(selector.MatchExpressions) == 0:
+		return field.ErrorList{field.Invalid(path, "{}", "must not be empty: leave it out, or name labels")}
+	}
+	return labelSelectorFaults(selector, path)
 }
 
 // maxKeys is how many labels, annotations or terms of a selector are looked at. To name the faults of more would cost more than anybody
@@ -158,6 +170,37 @@ func Priority(p *shared.UpdatePriorityStrategy, path *field.Path) field.ErrorLis
 		errs = append(errs, labelSelectorFaults(selector, path.Child("matchSelector"))...)
 	}
 	return errs
+}
+
+// Scatter holds the rules for spreading pods over the order of an update: terms with a key, each once.
+func Scatter(terms []shared.UpdateScatterTerm, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	known := make(map[shared.UpdateScatterTerm]struct{}, len(terms))
+	for i, term := range terms {
+		_, twice := known[term]
+		switch {
+		case term.Key == "":
+			errs = append(errs, field.Required(path.Index(i).Child("key"), "the key of a pod label"))
+		case twice:
+			errs = append(errs, field.Duplicate(path.Index(i), term.Key+"="+term.Value))
+		}
+		known[term] = struct{}{}
+	}
+	return errs
+}
+
+// ACount is what fields of type int-or-string accept.
+const ACount = `must be a whole number of at least 0, or a percentage such as "30%"`
+
+// Count requires a number or a percentage. Nil is none.
+func Count(v *intstr.IntOrString, path *field.Path) field.ErrorList {
+	if v == nil {
+		return nil
+	}
+	if _, err := budget.Count(*v, 0, budget.Up); err != nil {
+		return field.ErrorList{field.Invalid(path, Plain(*v), ACount)}
+	}
+	return nil
 }
 
 // SelectorFixed refuses to change a selector. path is that of the spec.
