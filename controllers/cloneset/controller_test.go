@@ -232,6 +232,27 @@ func TestFreshSlotsAreOfferedUntilTheyAreUsed(t *testing.T) {
 	}
 }
 
+func TestClaimsOfPodsThatLostTheirOwnerOrInstanceIDAreTaken(t *testing.T) {
+	set := newSet(1)
+	orphan := ownPod(set, "aaaaa", map[string]string{"app": "web", shared.LabelInstanceID: "aaaaa"})
+	orphan.OwnerReferences = nil
+	renamed := ownPod(set, "bbbbb", map[string]string{"app": "web", shared.LabelInstanceID: "other"})
+	known := ownPod(set, "ccccc", map[string]string{"app": "web", shared.LabelInstanceID: "ccccc"})
+	found := claimsByName{}
+	for _, id := range []string{"aaaaa", "bbbbb", "ccccc", "ddddd"} {
+		found["data-web-"+id] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-web-" + id, Labels: map[string]string{shared.LabelInstanceID: id}}}
+	}
+	s := newShell(t, set, orphan, renamed, known)
+	pods := plan.Pods(plan.Parse(set, plan.Options{}), []*corev1.Pod{renamed, known}, time.Now())
+	taken, err := s.takenSlots(t.Context(), set, pods, found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[planning.Slot]bool{"aaaaa": true, "bbbbb": true}, taken); diff != "" {
+		t.Errorf("slots whose pods exist (-want +got):\n%s", diff)
+	}
+}
+
 func TestReconcileReleasesAndAdoptsNothing(t *testing.T) {
 	set := newSet(1)
 	released := ownPod(set, "aaaaa", map[string]string{"app": "debugged", shared.LabelInstanceID: "aaaaa"})

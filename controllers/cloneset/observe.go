@@ -89,6 +89,9 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, remembered *m
 		NodeLabel: labels,
 	}
 	r.MarkDeleted(owner, seen.snapshot.Pods)
+	if seen.snapshot.Taken, err = r.takenSlots(ctx, set, seen.snapshot.Pods, found); err != nil {
+		return observation{}, err
+	}
 	seen.snapshot.FreshSlots = remembered.freshSlots(seen.snapshot.Pods)
 	return seen, nil
 }
@@ -158,6 +161,36 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, 
 		}
 	}
 	return found, nil
+}
+
+// takenSlots are the slots of claims that no pod of the set has, although there is a pod of that name: somebody took its owner reference or
+// changed its instance ID by hand. The claims are its all the same.
+func (r *Reconciler) takenSlots(ctx context.Context, set *appsv1beta1.CloneSet, pods []podset.Pod, found claimsByName) (map[planning.Slot]bool, error) {
+	if len(found) == 0 {
+		return nil, nil
+	}
+	own := make(map[planning.Slot]bool, len(pods))
+	for i := range pods {
+		own[pods[i].Slot] = true
+	}
+	var taken map[planning.Slot]bool
+	for _, claim := range found {
+		slot := planning.Slot(claim.Labels[shared.LabelInstanceID])
+		if slot == "" || own[slot] || taken[slot] {
+			continue
+		}
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: set.Name + "-" + string(slot)}, &corev1.Pod{}, client.UnsafeDisableDeepCopy)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("reading the pod of claim %s: %w", claim.Name, err)
+		case taken == nil:
+			taken = map[planning.Slot]bool{slot: true}
+		default:
+			taken[slot] = true
+		}
+	}
+	return taken, nil
 }
 
 // hasOwnClaim says that the pod mounts a claim that was made for it.

@@ -138,16 +138,39 @@ func (p *planner) keepClaims() {
 			p.fixOwners(pod, true)
 		}
 	}
+	p.holdTaken()
 	for _, slot := range p.unusedClaims() {
 		for _, claim := range p.claimsOf[slot] {
 			if p.unused(claim) {
 				action := podset.DeleteClaim(slot, claim, reasonClaimUnused)
+				action.IfAbsent = &planning.Reference{Kind: podset.KindPod(), Namespace: claim.Namespace, Name: p.podName(slot)}
 				action.Success = planning.Event{Reason: "SuccessfulDelete", Message: p.claimMessage("delete", claim.Name, "successful")}
 				action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: p.claimMessage("delete", claim.Name, "failed error")}
 				p.pass.Act(action)
 			}
 		}
 	}
+}
+
+// takenRecheck is how often the set looks again whether the pod is gone that has claims of the set and is not its own: no event tells.
+const takenRecheck = time.Minute
+
+// holdTaken notes that claims stay because of pods that the set does not control under their name.
+func (p *planner) holdTaken() {
+	if len(p.s.Taken) == 0 || p.EnablePVCReuse {
+		return
+	}
+	slots := slices.Sorted(maps.Keys(p.s.Taken))
+	names := make([]string, len(slots))
+	for i, slot := range slots {
+		names[i] = p.podName(slot)
+	}
+	p.pass.Recheck(takenRecheck)
+	p.pass.Hold(planning.Note{
+		Reason:  noteClaimsInUse,
+		Message: "volume claims stay as long as these pods exist, which are not pods of the set any more, or have lost their instance ID: " + podset.List(names),
+		Slots:   slots,
+	})
 }
 
 // unusedClaims are the slots that have claims to delete, because no pod has the slot and claims are not reused.

@@ -176,6 +176,32 @@ func TestAPodIsReplacedAlthoughTheUnusedClaimOfAnotherCannotBeDeleted(t *testing
 	w.expect("held", w.held(), "")
 }
 
+// Somebody took the owner reference of a pod, or changed its instance ID, to look at it in peace; its claims were deleted under it.
+func TestClaimsStayWithAPodThatIsNotTheSetsAnyMore(t *testing.T) {
+	w := newSimulation(t, 2, claimTemplates("data"))
+	w.RemovePod("web-p01") // from the set's view
+	s := w.snapshot()
+	s.Taken = map[planning.Slot]bool{"p01": true}
+	w.Plan = Plan(Parse(w.set, w.o), s)
+	w.expect("planned", w.actions(), "1 Create ScaleOut 1")
+	w.expect("held", w.held(), noteClaimsInUse)
+	w.expect("recheck", w.Plan.RecheckAfter, takenRecheck)
+	w.do(reuse)
+	w.Plan = Plan(Parse(w.set, w.o), s)
+	for _, a := range w.Plan.Actions {
+		if a.Slot == "p01" {
+			t.Errorf("%s uses the instance ID of a pod that exists", podsettest.ActionLine(a))
+		}
+	}
+
+	w = newSimulation(t, 1, claimTemplates("data"))
+	unused(w, "gone1")
+	w.Plan = Plan(Parse(w.set, w.o), w.snapshot())
+	if deletion := w.Plan.Actions[0]; deletion.IfAbsent == nil || deletion.IfAbsent.Name != "web-gone1" || deletion.IfAbsent.Namespace != "shop" {
+		t.Errorf("%s does not depend on the pod web-gone1 being absent: %+v", podsettest.ActionLine(deletion), deletion.IfAbsent)
+	}
+}
+
 // unused adds a claim as that of the set's first pod, for an instance ID that no pod has.
 func unused(w *simulation, id string) *corev1.PersistentVolumeClaim {
 	claim := w.Claim("data-web-p01").DeepCopy()

@@ -18,6 +18,8 @@ import (
 const (
 	noteScaleUpLimited = "ScaleUpLimited"
 	noteNoFreshSlot    = "NoFreshSlot"
+	// noteClaimsInUse: claims stay although no pod of the set has them.
+	noteClaimsInUse = "ClaimsInUse"
 	// noteClaimsReturning: new pods wait for claims whose pods are terminating.
 	noteClaimsReturning = "ClaimsReturning"
 )
@@ -99,6 +101,9 @@ func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 		if counts(pod) {
 			p.pods = append(p.pods, pod)
 		}
+	}
+	for slot := range s.Taken {
+		p.existing[slot] = true
 	}
 	surplus := max(len(p.pods)-p.Replicas, 0)
 	p.unavailable = podset.Limit{Name: "maxUnavailable", Max: p.MaxUnavailable + surplus, Extra: surplus}

@@ -61,6 +61,9 @@ type Action struct {
 	KeepExisting bool
 	// ExactVersion ties VerbDelete to the observed resourceVersion, not only to the UID: a newer state could have changed the decision.
 	ExactVersion bool
+	// IfAbsent is an object that must not exist: it is looked up past the cache right before the request, which is not sent when it does.
+	// The owner is then planned again when the cache shows the object.
+	IfAbsent *Reference
 	// Propagation is what becomes of the dependents of an object that VerbDelete deletes. Empty: the default of its kind.
 	Propagation metav1.DeletionPropagation
 	// FieldManager is whose fields are written. Empty: the operator's.
@@ -75,6 +78,12 @@ type Action struct {
 	Reason string
 	// Success and Failure are the events to emit on the owner; an empty reason emits none.
 	Success, Failure Event
+}
+
+// Reference names an object.
+type Reference struct {
+	Kind            schema.GroupVersionKind
+	Namespace, Name string
 }
 
 // Event is an event to emit when an action is over. On failure the error is appended to the message.

@@ -73,6 +73,8 @@ type Snapshot struct {
 	UpdateFault string
 	// Revisions are all stored revisions, Current and Update included, by name: what outdated pods came from.
 	Revisions map[string]revision.Revision
+	// Taken are slots of claims whose pod exists and is not among Pods: the workload no longer controls it, or it says it has another slot.
+	Taken map[planning.Slot]bool
 	// Expandable says, by the name of a storage class that exists, whether it lets claims grow. Only read where a workload lets
 	// claims grow with their template.
 	Expandable map[string]bool

@@ -35,17 +35,18 @@ func (e *Executor) carryOut(ctx context.Context, owner client.Object, of freshne
 	var related runtime.Object = a.Object
 	var err error
 	quiet := false
-	switch a.Verb {
-	case planning.VerbCreate:
+	switch err = e.checkAbsent(ctx, of, a); {
+	case err != nil:
+	case a.Verb == planning.VerbCreate:
 		related, quiet, err = e.create(ctx, owner, of, a)
-	case planning.VerbPatch:
+	case a.Verb == planning.VerbPatch:
 		err = e.change(ctx, of, a, a.Object)
-	case planning.VerbApply:
+	case a.Verb == planning.VerbApply:
 		_, err = e.Writer.Apply(ctx, of, a.Kind, a.Object, writer.Apply{FieldManager: a.FieldManager, Force: a.Force})
 		if err != nil {
 			err = fmt.Errorf("applying %s: %w", describe(a), err)
 		}
-	case planning.VerbDelete:
+	case a.Verb == planning.VerbDelete:
 		err = e.Writer.Delete(ctx, of, freshness.RefOf(a.Kind, a.Object), writer.Delete{ExactVersion: a.ExactVersion, Propagation: a.Propagation})
 		if err != nil {
 			err = fmt.Errorf("deleting %s: %w", describe(a), err)
@@ -62,6 +63,22 @@ func (e *Executor) carryOut(ctx context.Context, owner client.Object, of freshne
 		e.report(ctx, owner, related, a, err)
 	}
 	return err
+}
+
+// checkAbsent fails when the object exists that must not for the action to be carried out, or when that is not known.
+func (e *Executor) checkAbsent(ctx context.Context, of freshness.Owner, a *planning.Action) error {
+	if a.IfAbsent == nil {
+		return nil
+	}
+	found, err := e.Writer.Look(ctx, a.IfAbsent.Kind, client.ObjectKey{Namespace: a.IfAbsent.Namespace, Name: a.IfAbsent.Name})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking up %s %s, which must not exist: %w", nameOf(a.IfAbsent.Kind), a.IfAbsent.Name, err)
+	}
+	e.Writer.Saw(of, a.IfAbsent.Kind, found)
+	return fmt.Errorf("%s %s exists: %w", nameOf(a.IfAbsent.Kind), a.IfAbsent.Name, errBusy)
 }
 
 // create carries out what comes before, creates the object, and then writes the first change to it. Quiet says that the event of the action

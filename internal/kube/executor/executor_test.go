@@ -613,6 +613,38 @@ func TestApplyDeletesAClaimOnlyAsItWasSeen(t *testing.T) {
 	}
 }
 
+// A new leader whose cache lagged behind deleted the claim of a pod that it did not see yet.
+func TestApplyDeletesNoClaimWhosePodExists(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: "data-web-0", UID: "claim"}}
+	pod := testutil.Pod("web-0").UID("pod").Obj()
+	deletion := podset.DeleteClaim("0", claim, "")
+	deletion.IfAbsent = &planning.Reference{Kind: podset.KindPod(), Namespace: testutil.Namespace, Name: pod.Name}
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		deleted bool
+	}{
+		"the pod exists":   {[]client.Object{claim.DeepCopy(), pod}, false},
+		"there is no such": {[]client.Object{claim.DeepCopy()}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil, tc.objects...)
+			action := deletion
+			stored := &corev1.PersistentVolumeClaim{}
+			if err := f.server.Get(t.Context(), client.ObjectKeyFromObject(claim), stored); err != nil {
+				t.Fatal(err)
+			}
+			action.Object = stored
+			outcome := f.apply(t, action)
+			if err := f.server.Get(t.Context(), client.ObjectKeyFromObject(claim), stored); apierrors.IsNotFound(err) != tc.deleted {
+				t.Errorf("the claim after the deletion: %v; deleted should be %v", err, tc.deleted)
+			}
+			if len(outcome.Failures) > 0 || outcome.RecheckAfter > 0 == tc.deleted {
+				t.Errorf("outcome is %+v", outcome)
+			}
+		})
+	}
+}
+
 func TestApplyTracksDeletions(t *testing.T) {
 	pod := testutil.Pod("web-0").UID("a").Obj()
 	cases := map[string]struct {
