@@ -22,6 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
+	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
@@ -63,6 +64,8 @@ func reconcilers() map[string]reconciler {
 		"CloneSet":    {cloneset.Name, cloneset.Setup},
 		"SidecarSet":  {sidecarset.Name, sidecarset.Setup},
 		"StatefulSet": {statefulset.Name, statefulset.Setup},
+
+		"UnitedDeployment": {uniteddeployment.Name, uniteddeployment.Setup},
 	}
 }
 
@@ -141,9 +144,7 @@ func appeared(mapper meta.RESTMapper, missing []schema.GroupVersionKind) func(co
 
 // NameOf is the name of the controller of a kind, as metrics and logs have it; empty when there is none.
 func NameOf(kind string) string {
-	return map[string]string{
-		cloneset.Kind().Kind: cloneset.Name, sidecarset.Kind().Kind: sidecarset.Name, statefulset.Kind().Kind: statefulset.Name,
-	}[kind]
+	return reconcilers()[kind].name
 }
 
 // shared is what all kinds have together.

@@ -128,6 +128,17 @@ func All() []Kind {
 			Controller: Optional, WorkersFlag: "statefulset-workers", Admission: true, Protected: true, Users: Edit,
 			Needs: Needs{ControlsPods: true, OwnsRevisions: true},
 		},
+		{
+			Name: "UnitedDeployment", Plural: "uniteddeployments", Group: "apps.kruise.io",
+			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Scale: true,
+			Controller: Optional, WorkersFlag: "uniteddeployment-workers", Admission: true, Protected: true, Users: Edit,
+			Needs: Needs{OwnsRevisions: true, Controls: []schema.GroupVersionKind{
+				{Group: "apps", Version: "v1", Kind: "Deployment"},
+				{Group: "apps", Version: "v1", Kind: "StatefulSet"},
+				{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet"},
+				{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"},
+			}},
+		},
 	}
 }
 

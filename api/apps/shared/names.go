@@ -27,6 +27,12 @@ const (
 	LabelPreDownloadCreated = "apps.kruise.io/pre-predownload-created"
 	// LabelPreDownloadIgnored on a ControllerRevision says that pulling its images ahead was decided against.
 	LabelPreDownloadIgnored = "apps.kruise.io/image-predownload-ignored"
+	// LabelSubsetName is the subset that a workload of a UnitedDeployment, or a pod of it, belongs to.
+	LabelSubsetName = "apps.kruise.io/subset-name"
+	// LabelUnitedDeploymentRevision names the revision of a UnitedDeployment that a workload and its pods are made from.
+	LabelUnitedDeploymentRevision = "apps.kruise.io/controller-revision-hash"
+	// LabelReservedPod on a pod of a UnitedDeployment says, when it is "true", that other pods stand in for it.
+	LabelReservedPod = "apps.kruise.io/united-deployment-reserved-pod"
 	// LabelDeleteProtection on a workload forbids deleting it.
 	LabelDeleteProtection = "policy.kruise.io/delete-protection"
 )
@@ -38,6 +44,13 @@ const (
 	// DeleteProtectionCascading forbids deleting a workload that has replicas.
 	DeleteProtectionCascading = "Cascading"
 )
+
+// SubsetRemovalAfterReplacement is the value of AnnotationSubsetRemoval that keeps the workload of a subset that was taken out until as
+// many pods as spec.replicas are ready in the others.
+const SubsetRemovalAfterReplacement = "AfterReplacement"
+
+// FieldManagerUnitedDeployment is the name under which UnitedDeployments apply their workloads.
+const FieldManagerUnitedDeployment = "kruise-operator-uniteddeployment"
 
 // Annotations.
 const (
@@ -56,6 +69,13 @@ const (
 	// AnnotationPaused, when it is true, stops the operator from doing anything for a workload, also from replacing pods that are gone.
 	// The condition Stalled says so. It is for emergencies and for hands-on repair; to hold an update, use its pause or its partition.
 	AnnotationPaused = "operator.kruise.io/paused"
+	// AnnotationSubsetPatch on a workload of a UnitedDeployment is the patch of its subset; empty when there is none.
+	AnnotationSubsetPatch = "apps.kruise.io/subset-patch"
+	// AnnotationSubsetRemoval on a UnitedDeployment says when the workload of a subset that was taken out is deleted; see
+	// SubsetRemovalAfterReplacement. Without it, that is at once.
+	AnnotationSubsetRemoval = "operator.kruise.io/subset-removal"
+	// AnnotationAppliedHash on a workload of a UnitedDeployment stands for what was applied to it last.
+	AnnotationAppliedHash = "operator.kruise.io/applied-hash"
 	// AnnotationRuntimeContainersMeta is written by the node daemon: runtime facts about the containers of a pod.
 	AnnotationRuntimeContainersMeta = "apps.kruise.io/runtime-containers-meta"
 	// AnnotationOwnedByStatefulSet on a claim names the set that resizes it.

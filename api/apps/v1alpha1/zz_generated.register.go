@@ -17,6 +17,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&ImagePullJob{}, &ImagePullJobList{},
 		&SidecarSet{}, &SidecarSetList{},
 		&StatefulSet{}, &StatefulSetList{},
+		&UnitedDeployment{}, &UnitedDeploymentList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil

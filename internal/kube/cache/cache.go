@@ -77,6 +77,9 @@ func (c Contents) Options() cache.Options {
 		ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: trimNode}},
 	}
 	for kind, owners := range c.controllers {
+		if own, ok := kinds.Of(kind.Kind); ok && own.Stored() == kind {
+			continue // It has reconcilers of its own, or no definition in this cluster.
+		}
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
 		needed := func(object client.Object) bool { return ControllerOf(object, owners) != nil }

@@ -37,10 +37,14 @@ func Workload(kind string, replicas *int32, selector *metav1.LabelSelector, temp
 
 // matching requires a selector that matches the labels of the template, and not every pod. path is that of the spec.
 func matching(labelSelector *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	return Selects(labelSelector, template.Labels, path.Child("selector"), path.Child("template", "metadata", "labels"))
+}
+
+// Selects requires a selector that matches the labels of a template, and not every pod.
+func Selects(labelSelector *metav1.LabelSelector, carried map[string]string, path, labelsPath *field.Path) field.ErrorList {
 	if labelSelector == nil {
-		return field.ErrorList{field.Required(path.Child("selector"), "a selector that matches the labels of the template")}
+		return field.ErrorList{field.Required(path, "a selector that matches the labels of the template")}
 	}
-	path, templateLabels := path.Child("selector"), path.Child("template", "metadata", "labels")
 	if len(labelSelector.MatchLabels)+len(labelSelector.MatchExpressions) == 0 {
 		return field.ErrorList{field.Invalid(path, "{}", "must not be empty: it would match every pod")}
 	}
@@ -51,9 +55,8 @@ func matching(labelSelector *metav1.LabelSelector, template *corev1.PodTemplateS
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, metav1.FormatLabelSelector(labelSelector), err.Error())}
 	}
-	if !selector.Matches(labels.Set(template.Labels)) {
-		return field.ErrorList{field.Invalid(templateLabels, template.Labels,
-			fmt.Sprintf("must match spec.selector, which is %s", selector))}
+	if !selector.Matches(labels.Set(carried)) {
+		return field.ErrorList{field.Invalid(labelsPath, carried, fmt.Sprintf("must match spec.selector, which is %s", selector))}
 	}
 	return nil
 }

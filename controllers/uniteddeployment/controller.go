@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uniteddeployment
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/history"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// Name is the name of the controller, and the reportingController of its events.
+const Name = "uniteddeployment-controller"
+
+// historyLimit is revisionHistoryLimit when it is omitted.
+const historyLimit = 10
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=statefulsets;deployments,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles UnitedDeployments.
+type Reconciler struct {
+	*workload.Base
+	// Disabled are kinds that the operator is told to leave alone.
+	Disabled map[schema.GroupKind]bool
+	// follow starts the watch of a kind of workloads, once; see workload.Base.WatchLate.
+	follow func(context.Context, *unstructured.Unstructured) error
+}
+
+// memory is what is remembered of a UnitedDeployment.
+type memory struct {
+	// tried are the generations of workloads at which an apply made no difference.
+	tried map[types.UID]int64
+}
+
+// New returns a Reconciler that watches nothing yet.
+func New(d workload.Dependencies, disabled map[schema.GroupKind]bool) *Reconciler {
+	r := &Reconciler{Base: workload.New(Name, united.Kind(), d), Disabled: disabled}
+	r.follow = func(ctx context.Context, object *unstructured.Unstructured) error {
+		return r.WatchLate(ctx, object, r.Controller, func(ctx context.Context, indexer client.FieldIndexer) error {
+			return cache.IndexByController(ctx, indexer, object)
+		})
+	}
+	return r
+}
+
+// SetupWithManager makes the manager run the reconciler. The workloads are watched from the first UnitedDeployment on.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.Run(mgr, r); err != nil {
+		return err
+	}
+	return r.Watch(ctx, workload.Watches{Revisions: true})
+}
+
+// Reconcile is one pass over one UnitedDeployment.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pass, set, result, err := workload.Begin[appsv1beta1.UnitedDeployment](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+
+	memory := remembered(pass.Memory)
+	spec := united.Parse(set)
+	seen, err := r.observe(ctx, spec, memory)
+	if err != nil {
+		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.UnitedDeploymentSubsetFailure))
+	}
+	todo := plan.Plan(spec, seen.snapshot)
+	pass.StopClock()
+
+	// The status is written even when some action failed: it is how the user learns about it.
+	outcome := pass.Apply(ctx, set, todo.Plan)
+	memory.note(seen.snapshot.Children, todo.Plan, outcome)
+
+	pass.StartClock()
+	status := plan.Status(spec, seen.snapshot, todo, outcome)
+	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
+	pass.StopClock()
+	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
+	var trimErr error
+	if statusErr == nil && statusWait == 0 {
+		r.Announce(set, plan.Announcements(spec, status))
+		trimErr = r.trim(ctx, spec, seen, &status)
+	}
+	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, seen.again)
+}
+
+// remembered returns the memory of a UnitedDeployment.
+func remembered(m *workload.Memory) *memory {
+	own, ok := m.Own.(*memory)
+	if !ok {
+		own = &memory{tried: map[types.UID]int64{}}
+		m.Own = own
+	}
+	return own
+}
+
+// note remembers which workloads were applied in which generation. When such a workload still differs in that generation, the server has its
+// own way to write a value, and applying it again would change nothing.
+func (m *memory) note(children []plan.Child, todo planning.Plan, outcome planning.Outcome) {
+	present := map[types.UID]int64{}
+	for i := range children {
+		present[children[i].Object.GetUID()] = children[i].Object.GetGeneration()
+	}
+	for uid := range m.tried {
+		if _, found := present[uid]; !found {
+			delete(m.tried, uid)
+		}
+	}
+	failed := map[planning.Slot]bool{}
+	for _, failure := range outcome.Failures {
+		failed[failure.Slot] = true
+	}
+	for i := range todo.Actions {
+		a := &todo.Actions[i]
+		if a.Step == plan.StepUpdateSubset && outcome.Left == 0 && !failed[a.Slot] {
+			m.tried[a.Object.GetUID()] = present[a.Object.GetUID()]
+		}
+	}
+}
+
+// trim deletes revisions beyond the limit that nothing needs.
+func (r *Reconciler) trim(ctx context.Context, spec *united.Spec, seen observation, status *appsv1beta1.UnitedDeploymentStatus) error {
+	most := int(ptr.Deref(spec.Set.Spec.RevisionHistoryLimit, historyLimit))
+	if spec.Deleting || spec.Invalid != nil || len(seen.stored) <= most {
+		return nil
+	}
+	live := sets.New(status.CurrentRevision, status.UpdatedRevision)
+	for i := range seen.snapshot.Children {
+		live.Insert(seen.snapshot.Children[i].Revision)
+	}
+	return history.TrimOf(ctx, r.History, freshness.OwnerOf(spec.Set), seen.stored, live, most)
+}
+
+// lookAgain is when pods are read again that an update may be waiting for.
+const lookAgain = 10 * time.Second

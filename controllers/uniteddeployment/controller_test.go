@@ -1,0 +1,295 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uniteddeployment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+)
+
+// limit is how long a test waits.
+const limit = 30 * time.Second
+
+// shell is a reconciler with a fake server, which is its cache as well.
+type shell struct {
+	*Reconciler
+	t      *testing.T
+	server *testutil.Client
+	set    *appsv1beta1.UnitedDeployment
+}
+
+// view is the cache of a shell: it starts informers that hold nothing, and reads from the server.
+type view struct {
+	*informertest.FakeInformers
+	client.Reader
+}
+
+func (v view) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return v.Reader.Get(ctx, key, o, opts...)
+}
+
+func (v view) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	return v.Reader.List(ctx, l, opts...)
+}
+
+// children are the kinds of the workloads, as the reconciler reads them.
+func children() []client.Object {
+	var all []client.Object
+	for _, adapter := range united.Adapters() {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(adapter.Kind)
+		all = append(all, object)
+	}
+	return all
+}
+
+func newShell(t *testing.T, set *appsv1beta1.UnitedDeployment, objects ...client.Object) *shell {
+	t.Helper()
+	known, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := metrics.New(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := testutil.NewIndexedClient(known, append(children(), &corev1.Pod{}, &appsv1beta1.UnitedDeployment{}), func(i client.FieldIndexer) error {
+		for _, object := range children() {
+			if err := cache.IndexByController(t.Context(), i, object); err != nil {
+				return err
+			}
+		}
+		return cache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return k.Name == united.Kind().Kind })...).Index(t.Context(), i)
+	}, append(objects, set)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{
+		t: t, server: server, set: set,
+		Reconciler: New(workload.Dependencies{
+			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: events.NewFakeRecorder(10000),
+			Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
+			WriteTimeout: limit, ReconcileTimeout: 2 * limit,
+		}, nil),
+	}
+	s.follow = func(context.Context, *unstructured.Unstructured) error { return nil } // The cache of a shell needs none.
+	return s
+}
+
+func newSet(replicas int32) *appsv1beta1.UnitedDeployment {
+	labels := map[string]string{"app": "web"}
+	spec := `{"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"web:1"}]}}}`
+	return &appsv1beta1.UnitedDeployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: united.Kind().GroupVersion().String(), Kind: united.Kind().Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: "web", UID: "set", Generation: 1},
+		Spec: appsv1beta1.UnitedDeploymentSpec{
+			Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: appsv1beta1.SubsetTemplate{CloneSetTemplate: &appsv1beta1.WorkloadTemplate{
+				Metadata: metav1.ObjectMeta{Labels: labels}, Spec: runtime.RawExtension{Raw: []byte(spec)},
+			}},
+			Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{{Name: "a"}, {Name: "b"}}},
+		},
+	}
+}
+
+// pass is one pass, which may not fail.
+func (s *shell) pass() ctrl.Result {
+	s.t.Helper()
+	s.Remembered(s.set).Pace = pacing.Pace{}
+	result, err := s.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s.set)})
+	if err != nil {
+		s.t.Fatalf("reconciling: %v", err)
+	}
+	return result
+}
+
+// until makes passes until done.
+func (s *shell) until(what string, done func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(limit); !done(); {
+		if time.Now().After(end) {
+			status, _ := json.Marshal(s.stored().Status) //nolint:errcheck // a status can be encoded
+			s.t.Fatalf("not reached: %s: %s", what, status)
+		}
+		s.pass()
+	}
+}
+
+func (s *shell) stored() *appsv1beta1.UnitedDeployment {
+	s.t.Helper()
+	got := &appsv1beta1.UnitedDeployment{}
+	if err := s.server.Get(s.t.Context(), client.ObjectKeyFromObject(s.set), got); err != nil {
+		s.t.Fatal(err)
+	}
+	return got
+}
+
+// sets are the CloneSets, by name.
+func (s *shell) sets() map[string]*unstructured.Unstructured {
+	s.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("CloneSetList"))
+	if err := s.server.List(s.t.Context(), list); err != nil {
+		s.t.Fatal(err)
+	}
+	all := map[string]*unstructured.Unstructured{}
+	for i := range list.Items {
+		all[list.Items[i].GetName()] = &list.Items[i]
+	}
+	return all
+}
+
+func TestReconcileAppliesWorkloadsAndRests(t *testing.T) {
+	s := newShell(t, newSet(5))
+	s.until("two CloneSets and a status", func() bool { return len(s.sets()) == 2 && s.stored().Status.UpdatedRevision != "" })
+	for range 10 {
+		s.pass()
+	}
+	before := len(s.server.Writes())
+	for range 3 {
+		s.pass()
+	}
+	if got := s.server.Writes()[before:]; len(got) > 0 {
+		t.Errorf("writes at rest: %+v", got)
+	}
+	sum := 0
+	for name, set := range s.sets() {
+		sum += united.Number(set.Object, "spec", "replicas")
+		if !metav1.IsControlledBy(set, s.set) || name != "web-"+set.GetLabels()[shared.LabelSubsetName] {
+			t.Errorf("CloneSet %s has labels %v and owners %v", name, set.GetLabels(), set.GetOwnerReferences())
+		}
+	}
+	if sum != 5 {
+		t.Errorf("the CloneSets have %d pods", sum)
+	}
+	for _, w := range s.server.Writes() {
+		if w.Verb == "apply" && (w.ApplyOptions.FieldManager != shared.FieldManagerUnitedDeployment || !ptr.Deref(w.ApplyOptions.Force, false)) {
+			t.Errorf("applied with %+v", w.ApplyOptions)
+		}
+	}
+}
+
+func TestReconcileLeavesWorkloadsOfOthersAlone(t *testing.T) {
+	other := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(7)}}}
+	other.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("CloneSet"))
+	other.SetNamespace(testutil.Namespace)
+	other.SetName("web-a")
+	s := newShell(t, newSet(2), other)
+	s.until("two more CloneSets", func() bool { return len(s.sets()) == 3 })
+	hashed := united.Names("web", "a")[1]
+	if sets := s.sets(); united.Number(sets["web-a"].Object, "spec", "replicas") != 7 || sets[hashed] == nil {
+		t.Errorf("the CloneSets are %v", sets)
+	}
+}
+
+func TestReconcileNamesTheSubsetThatIsRefused(t *testing.T) {
+	s := newShell(t, newSet(2))
+	s.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Verb == "apply" && w.Object.GetName() == "web-a" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "clonesets"}, "web-a", errors.New("exceeded quota"))
+		}
+		return forward()
+	})
+	s.until("the other one exists, and the status names the first", func() bool {
+		for _, c := range s.stored().Status.Conditions {
+			if c.Type == appsv1beta1.UnitedDeploymentSubsetFailure && strings.Contains(c.Message, "subset a: ") && strings.Contains(c.Message, "exceeded quota") {
+				return s.sets()["web-b"] != nil
+			}
+		}
+		return false
+	})
+}
+
+// TestReconcileKeepsWorkloadsOfOpenKruise: a workload with a generated name is not created again.
+func TestReconcileKeepsWorkloadsOfOpenKruise(t *testing.T) {
+	set := newSet(2)
+	child := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"app": "web", shared.LabelSubsetName: "a"}}, "spec": map[string]any{"replicas": int64(1), "minReadySeconds": int64(3)},
+	}}
+	child.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("CloneSet"))
+	child.SetNamespace(testutil.Namespace)
+	child.SetName("web-a-gx7kz")
+	child.SetUID("theirs")
+	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(set, united.Kind())})
+	s := newShell(t, set, child)
+	s.until("it is applied", func() bool {
+		return s.sets()[child.GetName()].GetAnnotations()[shared.AnnotationAppliedHash] != ""
+	})
+	for range 5 {
+		s.pass()
+	}
+	if sets := s.sets(); len(sets) != 2 || sets[child.GetName()].GetUID() != "theirs" {
+		t.Errorf("%d CloneSets: %v", len(sets), sets)
+	}
+}
+
+func TestReconcileForgetsAndIgnoresWhatIsGone(t *testing.T) {
+	set := newSet(2)
+	set.DeletionTimestamp, set.Finalizers = ptr.To(metav1.Unix(1e9, 0)), []string{metav1.FinalizerDeleteDependents}
+	s := newShell(t, set)
+	s.until("the status says so", func() bool { return len(s.stored().Status.Conditions) > 0 })
+	for _, w := range s.server.Writes() {
+		if w.Object.GetName() != "web" || w.Subresource != "status" {
+			t.Errorf("wrote %s %s/%s", w.Verb, w.Object.GetName(), w.Subresource)
+		}
+	}
+}
+
+func TestTriedIsOfOneGeneration(t *testing.T) {
+	s := newShell(t, newSet(2))
+	s.until("two CloneSets", func() bool { return len(s.sets()) == 2 })
+	applies := 0
+	s.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Verb == "apply" && w.Object.GetName() == "web-a" {
+			applies++
+			return nil // The server writes the value in its own way.
+		}
+		return forward()
+	})
+	set := s.sets()["web-a"]
+	set.SetGeneration(4)
+	set.SetUID("a")
+	if err := unstructured.SetNestedField(set.Object, int64(9), "spec", "replicas"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.server.Update(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		s.pass()
+	}
+	if applies != 1 {
+		t.Errorf("applied %d times, want once; the generation is %d", applies, s.sets()["web-a"].GetGeneration())
+	}
+}

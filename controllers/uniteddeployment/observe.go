@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uniteddeployment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/history"
+)
+
+// observation is what was read of a UnitedDeployment.
+type observation struct {
+	snapshot plan.Snapshot
+	// stored are its revisions.
+	stored         []united.Revision
+	collisionCount *int32
+	// again is when to look again at what no event tells of.
+	again time.Duration
+}
+
+// observe reads the workloads and revisions of a UnitedDeployment, and the pods that the plan needs. It makes sure that the template has a
+// revision, unless the object is being deleted or cannot be parsed: then it changes nothing.
+func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered *memory) (observation, error) {
+	seen := observation{collisionCount: spec.Set.Status.CollisionCount}
+	s := &seen.snapshot
+	s.Now, s.Disabled, s.Unserved = r.Clock.Now(), r.Disabled, map[schema.GroupKind]bool{}
+	if err := r.readChildren(ctx, spec, s); err != nil {
+		return observation{}, err
+	}
+	if !spec.Deleting && spec.Invalid == nil {
+		if err := r.ensureRevision(ctx, spec, &seen); err != nil {
+			return observation{}, err
+		}
+	}
+	for i := range s.Children {
+		c := &s.Children[i]
+		c.Tried = remembered.tried[c.Object.GetUID()] == c.Object.GetGeneration() && c.Object.GetGeneration() > 0
+		if spec.Deleting || spec.Invalid != nil || c.Terminating || c.Object.GetAnnotations()[shared.AnnotationAppliedHash] != "" {
+			continue
+		}
+		var err error
+		if c.MoveFields, err = r.moveFields(ctx, c); err != nil {
+			return observation{}, err
+		}
+	}
+	needed := plan.PodsNeeded(spec, s.Children)
+	if needed == plan.NoPods {
+		return seen, nil
+	}
+	seen.again = lookAgain
+	var err error
+	s.Pods, err = r.readPods(ctx, spec, needed)
+	return seen, err
+}
+
+// readChildren reads the workloads of all kinds that subsets can be of, and names that are taken by others.
+func (r *Reconciler) readChildren(ctx context.Context, spec *united.Spec, s *plan.Snapshot) error {
+	s.Taken = map[string]bool{}
+	for _, adapter := range united.Adapters() {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(adapter.Kind)
+		err := r.follow(ctx, object)
+		if meta.IsNoMatchError(err) {
+			s.Unserved[adapter.Kind.GroupKind()] = true
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(adapter.Kind.GroupVersion().WithKind(adapter.Kind.Kind + "List"))
+		if err := cache.Controlled(ctx, r.Cache, list, spec.Set.Namespace, spec.Set.UID); err != nil {
+			return fmt.Errorf("listing objects of kind %s: %w", adapter.Kind.Kind, err)
+		}
+		for i := range list.Items {
+			s.Children = append(s.Children, plan.NewChild(&list.Items[i], adapter))
+		}
+	}
+	return r.readTaken(ctx, spec, s)
+}
+
+// readTaken notes which names of workloads that are missing belong to others. Pods of StatefulSets of either kind are named after them, so
+// the kinds share their names.
+func (r *Reconciler) readTaken(ctx context.Context, spec *united.Spec, s *plan.Snapshot) error {
+	present := map[string]bool{}
+	for i := range s.Children {
+		if s.Children[i].Adapter.Kind == spec.Adapter.Kind {
+			present[s.Children[i].Subset] = true
+		}
+	}
+	for i := range spec.Subsets {
+		sub := spec.Subsets[i].Name
+		if present[sub] || spec.Invalid != nil {
+			continue
+		}
+		for _, name := range united.Names(spec.Set.Name, sub) {
+			for _, adapter := range united.Adapters() {
+				if adapter.Kind.Kind != spec.Adapter.Kind.Kind || s.Unserved[adapter.Kind.GroupKind()] {
+					continue
+				}
+				if err := r.taken(ctx, spec, adapter, name, s.Taken); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// taken notes whether a workload has a name that is not the one to be applied.
+func (r *Reconciler) taken(ctx context.Context, spec *united.Spec, adapter united.Adapter, name string, taken map[string]bool) error {
+	found := &unstructured.Unstructured{}
+	found.SetGroupVersionKind(adapter.Kind)
+	err := r.Cache.Get(ctx, client.ObjectKey{Namespace: spec.Set.Namespace, Name: name}, found, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for %s %s: %w", adapter.Kind.Kind, name, err)
+	}
+	if err == nil && (adapter.Kind != spec.Adapter.Kind || !metav1.IsControlledBy(found, spec.Set)) {
+		taken[name] = true
+	}
+	return nil
+}
+
+// ensureRevision makes sure that the template has a revision and that it is the newest.
+func (r *Reconciler) ensureRevision(ctx context.Context, spec *united.Spec, seen *observation) error {
+	set, codec, of := spec.Set, united.Templates(), freshness.OwnerOf(spec.Set)
+	var err error
+	if seen.stored, err = history.ListOf(ctx, r.History, codec, set.Namespace, set.UID); err != nil {
+		return err
+	}
+	owner := revision.Owner{
+		Namespace: set.Namespace, Name: set.Name, Annotations: set.Annotations, Reference: *metav1.NewControllerRef(set, united.Kind()),
+	}
+	decision, err := history.EnsureOf(ctx, r.History, codec, of, owner, &set.Spec.Template, seen.stored, set.Status.CollisionCount)
+	if err != nil {
+		return err
+	}
+	byName := make(map[string]united.Revision, len(seen.stored))
+	for _, known := range seen.stored {
+		byName[known.Name] = known
+	}
+	seen.collisionCount = decision.CollisionCount
+	seen.snapshot.Update = decision.Update
+	seen.snapshot.Current = revision.Current(set.Status.CurrentRevision, decision.Update, byName)
+	return nil
+}
+
+// readPods reads pods past the cache: it keeps most of them trimmed, and no watch of theirs is worth these few looks.
+func (r *Reconciler) readPods(ctx context.Context, spec *united.Spec, needed plan.Needed) ([]plan.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	ofSubset, err := labels.NewRequirement(shared.LabelSubsetName, "exists", nil)
+	if err != nil {
+		return nil, fmt.Errorf("selecting pods: %w", err)
+	}
+	options := []client.ListOption{
+		client.InNamespace(spec.Set.Namespace), client.MatchingLabelsSelector{Selector: spec.Selector.Add(*ofSubset)},
+	}
+	if needed == plan.PendingPods {
+		options = append(options, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("status.phase", string(corev1.PodPending))})
+	}
+	var list corev1.PodList
+	if err := r.Live.List(ctx, &list, options...); err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	return plan.Pods(list.Items), nil
+}

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+)
+
+// Child is a workload that the UnitedDeployment controls, as it was observed.
+type Child struct {
+	// Object is the workload. Read-only.
+	Object *unstructured.Unstructured
+	// Adapter is that of its kind.
+	Adapter united.Adapter
+	// Subset is the name of its subset.
+	Subset string
+	// Terminating says that it is being deleted.
+	Terminating bool
+	// Observed says that its status is about its present spec. Updated and UpdatedReady are 0 otherwise.
+	Observed bool
+	// Size is spec.replicas. Replicas, Ready, Updated and UpdatedReady are what its status says of its pods; the last is a lower bound
+	// where the kind does not tell.
+	Size, Replicas, Ready, Updated, UpdatedReady int
+	// Revision is the revision of the UnitedDeployment that it is made from.
+	Revision string
+	// Trouble is what keeps it from going on by itself, in its own words. Empty: nothing does.
+	Trouble string
+	// MoveFields is a patch that makes the fields which OpenKruise wrote those of our field manager. Nil: nothing is to be moved.
+	MoveFields []byte
+	// Tried says that what the plan wants was applied to it in its present generation, and made no difference.
+	Tried bool
+}
+
+// NewChild reads a workload.
+func NewChild(object *unstructured.Unstructured, adapter united.Adapter) Child {
+	labels := object.GetLabels()
+	content := object.Object
+	c := Child{
+		Object: object, Adapter: adapter, Subset: labels[shared.LabelSubsetName], Revision: labels[shared.LabelUnitedDeploymentRevision],
+		Terminating: object.GetDeletionTimestamp() != nil,
+		Observed:    int64(united.Number(content, "status", "observedGeneration")) >= object.GetGeneration(),
+		Size:        united.Number(content, "spec", "replicas"),
+		Replicas:    united.Number(content, "status", "replicas"),
+		Ready:       united.Number(content, "status", "readyReplicas"),
+		Trouble:     troubleOf(object),
+	}
+	if _, found, _ := unstructured.NestedFieldNoCopy(content, "spec", "replicas"); !found {
+		c.Size = 1
+	}
+	if c.Observed {
+		c.Updated = united.Number(content, "status", "updatedReplicas")
+		c.UpdatedReady = max(c.Ready-max(c.Replicas-c.Updated, 0), 0)
+		if _, told, _ := unstructured.NestedFieldNoCopy(content, "status", "updatedReadyReplicas"); told {
+			c.UpdatedReady = united.Number(content, "status", "updatedReadyReplicas")
+		}
+	}
+	return c
+}
+
+// troubleOf is what a workload says of itself when it cannot go on: the condition Stalled of our kinds, those of a Deployment.
+func troubleOf(object *unstructured.Unstructured) string {
+	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, entry := range all {
+		condition, ok := entry.(map[string]any)
+		if !ok {
+			continue
+		}
+		text := func(key string) string { value, _ := condition[key].(string); return value }
+		switch {
+		case text("type") == "Stalled" && text("status") == "True",
+			text("type") == "ReplicaFailure" && text("status") == "True",
+			text("type") == "FailedScale" && text("status") == "True",
+			text("type") == "FailedCreatePod" && text("status") == "True",
+			text("type") == "Progressing" && text("status") == "False" && text("reason") == "ProgressDeadlineExceeded":
+			return cmp.Or(text("message"), text("reason"))
+		}
+	}
+	return ""
+}
+
+// sortChildren puts the workloads in a fixed order: by subset, those of the wanted kind first, the oldest first.
+func sortChildren(children []Child, wanted *united.Adapter) {
+	slices.SortFunc(children, func(a, b Child) int {
+		other := func(c Child) int {
+			if wanted != nil && c.Adapter.Kind == wanted.Kind {
+				return 0
+			}
+			return 1
+		}
+		born := a.Object.GetCreationTimestamp()
+		return cmp.Or(
+			cmp.Compare(a.Subset, b.Subset), cmp.Compare(other(a), other(b)),
+			born.Compare(b.Object.GetCreationTimestamp().Time), cmp.Compare(a.Object.GetName(), b.Object.GetName()),
+		)
+	})
+}

@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+)
+
+// Steps of a plan.
+const (
+	// StepCreateSubset applies the workload of a subset that has none.
+	StepCreateSubset planning.Step = "CreateSubset"
+	// StepUpdateSubset applies a workload that differs.
+	StepUpdateSubset planning.Step = "UpdateSubset"
+	// StepMoveFields makes the fields of a workload that OpenKruise wrote ours, before the first apply.
+	StepMoveFields planning.Step = "MoveFields"
+	// StepDeleteSubset deletes the workload of a subset that is not wanted.
+	StepDeleteSubset planning.Step = "DeleteSubset"
+	// StepLabelPod says of a pod whether others stand in for it.
+	StepLabelPod planning.Step = "LabelPod"
+	// StepDeletePod deletes a pod that an update waits for in vain.
+	StepDeletePod planning.Step = "DeletePod"
+)
+
+// Reasons of notes.
+const (
+	// NoteRemoved: a workload that is not wanted waits for its replacements.
+	NoteRemoved = "Removed"
+	// NoteTerminating: a workload is being deleted, and is created again when it is gone.
+	NoteTerminating = "Terminating"
+)
+
+// Snapshot is what was observed of a UnitedDeployment.
+type Snapshot struct {
+	Now time.Time
+	// Children are the workloads that it controls, of all kinds.
+	Children []Child
+	// Pods are those that PodsNeeded asks for.
+	Pods []Pod
+	// Update is the revision of the present template, Current the one that all pods were last known to be at.
+	Update, Current united.Revision
+	// Taken are names of workloads in the namespace that are not its own.
+	Taken map[string]bool
+	// Unserved are kinds that the API server does not serve, Disabled those that the operator is told to leave alone.
+	Unserved, Disabled map[schema.GroupKind]bool
+}
+
+// Decision is a plan and what the status says about it.
+type Decision struct {
+	planning.Plan
+	// Shares are the sizes of the subsets, in their order.
+	Shares subset.Shares
+	// Faults say, by the name of a subset, why its workload cannot be made or changed.
+	Faults map[string]string
+
+	rooms      []room
+	partitions []int
+	kept       map[string]*Child
+}
+
+// Plan decides the next step of a UnitedDeployment.
+//
+//  1. Every subset gets its number of pods.
+//  2. Workloads that are missing or differ are applied. What goes wrong with one concerns no other.
+//  3. Workloads that are not wanted are deleted: those of subsets that were taken out, of other kinds, and the younger of two of one subset.
+//  4. Pods that others stand in for are labeled, and pods that an update waits for in vain are deleted.
+//
+// One that is being deleted plans nothing: the garbage collector deletes its workloads. One whose spec cannot be parsed leaves everything as
+// it is.
+func Plan(spec *united.Spec, s Snapshot) Decision {
+	p := &planner{Spec: spec, s: &s, out: Decision{Faults: map[string]string{}, kept: map[string]*Child{}}}
+	p.kept = p.out.kept
+	if spec.Deleting || spec.Invalid != nil {
+		p.classify()
+		return p.out
+	}
+	unwanted := p.classify()
+	p.divide()
+	p.out.rooms = p.rooms
+	for i := range p.Subsets {
+		p.subset(i)
+	}
+	p.remove(unwanted)
+	p.out.Actions = append(p.out.Actions, p.labels...)
+	p.unblock()
+	return p.out
+}
+
+// planner is what the steps of one Plan share.
+type planner struct {
+	*united.Spec
+	s   *Snapshot
+	out Decision
+	// kept are the workloads of the subsets, by name.
+	kept  map[string]*Child
+	rooms []room
+	// labels are the actions that label pods.
+	labels []planning.Action
+}
+
+// classify finds the workload of every subset, and returns those that are not wanted.
+func (p *planner) classify() (unwanted []*Child) {
+	var wanted *united.Adapter
+	if p.Adapter.Field != "" {
+		wanted = &p.Adapter
+	}
+	sortChildren(p.s.Children, wanted)
+	for i := range p.s.Children {
+		c := &p.s.Children[i]
+		named := slices.ContainsFunc(p.Subsets, func(sub united.Subset) bool { return sub.Name == c.Subset })
+		known := p.kept[c.Subset]
+		switch {
+		case wanted == nil || !named || c.Adapter.Kind != wanted.Kind:
+			unwanted = append(unwanted, c)
+		case known == nil, known.Terminating && !c.Terminating:
+			p.kept[c.Subset] = c
+		default:
+			unwanted = append(unwanted, c)
+		}
+	}
+	return unwanted
+}
+
+// subset plans the workload of one subset.
+func (p *planner) subset(i int) {
+	sub, size := &p.Subsets[i], p.out.Shares.Sizes[i]
+	child := p.kept[sub.Name]
+	goal := united.Target{Revision: p.s.Update.Name, Size: size, Partition: min(sub.Partition, size)}
+	p.out.partitions = append(p.out.partitions, goal.Partition)
+	if child != nil {
+		goal.Name = child.Object.GetName()
+		if p.Mode == subset.Reserve {
+			goal.MaxUnavailable = p.rooms[i].mayBeUnavailable(size, child.Ready)
+		}
+	} else if goal.Name = p.freeName(sub.Name); goal.Name == "" {
+		tried := united.Names(p.Set.Name, sub.Name)
+		p.out.Faults[sub.Name] = fmt.Sprintf("the names %s and %s are taken by workloads of others", tried[0], tried[1])
+		return
+	}
+	if p.s.Unserved[p.Adapter.Kind.GroupKind()] {
+		p.out.Faults[sub.Name] = fmt.Sprintf("the API server does not serve %s", p.Adapter.Kind.GroupKind())
+		return
+	}
+	if child != nil && child.Terminating {
+		p.out.Held = append(p.out.Held, planning.Note{
+			Reason: NoteTerminating, Slots: []planning.Slot{planning.Slot(sub.Name)},
+			Message: fmt.Sprintf("%s %s of subset %s is being deleted, and is created again when it is gone", child.Adapter.Kind.Kind, goal.Name, sub.Name),
+		})
+		return
+	}
+	wanted, err := p.Manifest(sub, goal)
+	if err != nil {
+		p.out.Faults[sub.Name] = err.Error()
+		return
+	}
+	p.apply(sub, child, wanted)
+}
+
+// apply plans the request that makes the workload of a subset what it should be, if it is not.
+func (p *planner) apply(sub *united.Subset, child *Child, wanted *unstructured.Unstructured) {
+	kind, name := p.Adapter.Kind, wanted.GetName()
+	action := planning.Action{
+		Verb: planning.VerbApply, Step: StepCreateSubset, Kind: kind, Object: wanted, Slot: planning.Slot(sub.Name), Reason: "Missing",
+		FieldManager: shared.FieldManagerUnitedDeployment, Force: true,
+		Success: planning.Event{Reason: "SuccessfulCreateSubset", Message: fmt.Sprintf("Created %s %s of subset %s", kind.Kind, name, sub.Name)},
+		Failure: planning.Event{Warning: true, Reason: "FailedCreateSubset", Message: fmt.Sprintf("Creating %s %s of subset %s", kind.Kind, name, sub.Name)},
+	}
+	if child != nil {
+		if united.InSync(child.Object, wanted) || child.Tried && united.SameApply(child.Object, wanted) {
+			return
+		}
+		// With the UID, an object that took the name meanwhile is left alone.
+		wanted.SetUID(child.Object.GetUID())
+		action.Step, action.Reason, action.Success = StepUpdateSubset, "Differs", planning.Event{}
+		action.Failure = planning.Event{
+			Warning: true, Reason: "FailedUpdateSubset", Message: fmt.Sprintf("Changing %s %s of subset %s", kind.Kind, name, sub.Name),
+		}
+	}
+	if child != nil && child.MoveFields != nil {
+		action.Verb, action.Step, action.Object, action.Reason = planning.VerbPatch, StepMoveFields, child.Object, "FirstApply"
+		action.Change = planning.RawPatch{Type: types.JSONPatchType, Body: child.MoveFields}
+	}
+	p.out.Actions = append(p.out.Actions, action)
+}
+
+// freeName is the name of a new workload; empty when there is none.
+func (p *planner) freeName(sub string) string {
+	for _, name := range united.Names(p.Set.Name, sub) {
+		if !p.s.Taken[name] {
+			return name
+		}
+	}
+	return ""
+}
+
+// remove deletes workloads that are not wanted. A younger one of two goes at once, the others, if the user asks for it, when the pods of the
+// wanted ones are ready.
+func (p *planner) remove(unwanted []*Child) {
+	replaced := p.replaced()
+	for _, c := range unwanted {
+		name, kind := c.Object.GetName(), c.Adapter.Kind
+		twice := p.kept[c.Subset] != nil && p.kept[c.Subset].Adapter.Kind == kind
+		if p.KeepRemoved && !replaced && !twice {
+			p.out.Held = append(p.out.Held, planning.Note{
+				Reason: NoteRemoved, Slots: []planning.Slot{planning.Slot(c.Subset)},
+				Message: fmt.Sprintf("%s %s of subset %s is deleted when %d pods are ready in the other subsets", kind.Kind, name, c.Subset, p.Replicas),
+			})
+			continue
+		}
+		if c.Terminating {
+			continue
+		}
+		p.out.Actions = append(p.out.Actions, planning.Action{
+			Verb: planning.VerbDelete, Step: StepDeleteSubset, Kind: kind, Object: c.Object, Slot: planning.Slot(c.Subset), Reason: "NotWanted",
+			Propagation: metav1.DeletePropagationBackground,
+			Success:     planning.Event{Reason: "SuccessfulDeleteSubset", Message: fmt.Sprintf("Deleted %s %s of subset %s", kind.Kind, name, c.Subset)},
+			Failure: planning.Event{
+				Warning: true, Reason: "FailedDeleteSubset", Message: fmt.Sprintf("Deleting %s %s of subset %s", kind.Kind, name, c.Subset),
+			},
+		})
+	}
+}
+
+// replaced says that the wanted workloads have all pods, and that they are ready.
+func (p *planner) replaced() bool {
+	ready := 0
+	for i := range p.Subsets {
+		if child := p.kept[p.Subsets[i].Name]; child != nil && !child.Terminating && child.Observed {
+			ready += min(child.Ready, p.out.Shares.Sizes[i])
+		}
+	}
+	return ready >= p.Replicas
+}
+
+// unblock deletes pods at the revision before that are not ready, beyond the partition: a StatefulSet of apps/v1 would wait for them for ever.
+func (p *planner) unblock() {
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		child := p.kept[pod.Subset]
+		if child == nil || !mayBeStuck(child) || pod.Ready || !metav1.IsControlledBy(pod.Object, child.Object) {
+			continue
+		}
+		dash := strings.LastIndex(pod.Object.Name, "-")
+		ordinal, err := strconv.Atoi(pod.Object.Name[dash+1:])
+		start := united.Number(child.Object.Object, "spec", "ordinals", "start")
+		update, _, _ := unstructured.NestedString(child.Object.Object, "status", "updateRevision")
+		if err != nil || update == "" || ordinal-start < child.Adapter.PartitionOf(child.Object) || pod.Object.Labels[shared.LabelControllerRevisionHash] == update {
+			continue
+		}
+		p.out.Actions = append(p.out.Actions, planning.Action{
+			Verb: planning.VerbDelete, Step: StepDeletePod, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: pod.Object,
+			Slot: planning.Slot(pod.Subset), Reason: "BlocksUpdate", ExactVersion: true,
+		})
+	}
+}

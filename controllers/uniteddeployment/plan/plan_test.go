@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+)
+
+// settled is a world whose UnitedDeployment is up.
+func settled(t *testing.T, changes ...string) *world {
+	t.Helper()
+	w := newWorld(t, changes...)
+	w.rest()
+	return w
+}
+
+// planned is what a plan does, after the snapshot was changed: one text for each action.
+func (w *world) planned(change func(*Snapshot)) ([]string, Decision) {
+	w.t.Helper()
+	spec := united.Parse(w.set)
+	s := w.snapshot(spec)
+	if change != nil {
+		change(&s)
+	}
+	d := Plan(spec, s)
+	var all []string
+	for _, a := range d.Actions {
+		all = append(all, string(a.Step)+" "+a.Object.GetName())
+	}
+	return all, d
+}
+
+func TestAtRestNothingIsPlanned(t *testing.T) {
+	for name, changes := range map[string]string{"plain": "replicas: 6", "adaptive": adaptiveZones, "reserving": reservingZones} {
+		t.Run(name, func(t *testing.T) {
+			if actions, d := settled(t, changes).planned(nil); len(actions) > 0 || d.RecheckAfter > 0 {
+				t.Errorf("planned %v, again after %s", actions, d.RecheckAfter)
+			}
+		})
+	}
+}
+
+func TestPlan(t *testing.T) {
+	cases := map[string]struct {
+		before func(*world)
+		change func(*Snapshot)
+		want   string
+		fault  string
+	}{
+		"an edit by hand is undone": {
+			before: func(w *world) {
+				if err := unstructured.SetNestedField(w.children[0].Object, int64(9), "spec", "replicas"); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			want: "UpdateSubset shop-a",
+		},
+		"what others add stays": {
+			before: func(w *world) {
+				if err := unstructured.SetNestedField(w.children[0].Object, int64(9), "spec", "minReadySeconds"); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+		},
+		"an apply that changed nothing is not repeated": {
+			before: func(w *world) {
+				if err := unstructured.SetNestedField(w.children[0].Object, "9", "spec", "replicas"); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			change: func(s *Snapshot) { s.Children[0].Tried = true },
+		},
+		"the fields that OpenKruise wrote are moved before the first apply": {
+			before: func(w *world) { w.children[0].SetAnnotations(nil) },
+			change: func(s *Snapshot) { s.Children[0].MoveFields = []byte("[]") },
+			want:   "MoveFields shop-a",
+		},
+		"and then it is applied": {
+			before: func(w *world) { w.children[0].SetAnnotations(nil) },
+			want:   "UpdateSubset shop-a",
+		},
+		"a workload that is missing": {
+			before: func(w *world) { w.children = w.children[1:] },
+			want:   "CreateSubset shop-a",
+		},
+		"one whose name is taken": {
+			before: func(w *world) { w.children = w.children[1:] },
+			change: func(s *Snapshot) { s.Taken["shop-a"] = true },
+			want:   "CreateSubset " + united.Names("shop", "a")[1],
+		},
+		"one whose names are all taken": {
+			before: func(w *world) { w.children = w.children[1:] },
+			change: func(s *Snapshot) { s.Taken["shop-a"], s.Taken[united.Names("shop", "a")[1]] = true, true },
+			fault:  "taken by workloads of others",
+		},
+		"one that is being deleted is waited for": {
+			before: func(w *world) { w.children[0].SetDeletionTimestamp(ptr.To(metav1.NewTime(w.now))) },
+		},
+		"a kind that is not served": {
+			before: func(w *world) { w.children = w.children[1:] },
+			change: func(s *Snapshot) { s.Unserved[schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}] = true },
+			fault:  "the API server does not serve CloneSet.apps.kruise.io",
+		},
+		"two workloads of one subset: the older one stays": {
+			before: func(w *world) {
+				twin := w.children[0].DeepCopy()
+				twin.SetName("shop-a-xyz")
+				twin.SetUID("twin")
+				twin.SetCreationTimestamp(metav1.NewTime(w.now))
+				w.children = append(w.children, twin)
+			},
+			want: "DeleteSubset shop-a-xyz",
+		},
+		"a generated name of OpenKruise is kept": {
+			before: func(w *world) { w.children[0].SetName("shop-a-gx7kz"); w.change("replicas: 9") },
+			want:   "UpdateSubset shop-a-gx7kz, UpdateSubset shop-b, UpdateSubset shop-c",
+		},
+		"one that is being deleted itself does nothing": {
+			before: func(w *world) { w.children = nil; w.set.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) },
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t)
+			tc.before(w)
+			actions, d := w.planned(tc.change)
+			if got := strings.Join(actions, ", "); got != tc.want {
+				t.Errorf("planned %q, want %q", got, tc.want)
+			}
+			if got := d.Faults["a"]; (got == "") != (tc.fault == "") || !strings.Contains(got, tc.fault) {
+				t.Errorf("fault %q, want %q", got, tc.fault)
+			}
+		})
+	}
+}
+
+func TestUpdatesCarryTheUID(t *testing.T) {
+	w := settled(t)
+	w.change("replicas: 9")
+	_, d := w.planned(nil)
+	for _, a := range d.Actions {
+		if a.Object.GetUID() == "" || a.FieldManager != shared.FieldManagerUnitedDeployment || !a.Force {
+			t.Errorf("action %+v", a)
+		}
+	}
+	if len(d.Actions) != 3 {
+		t.Errorf("%d actions", len(d.Actions))
+	}
+}
+
+// TestStuckPods: of a StatefulSet of apps/v1, pods at the revision before that are not ready are deleted, those that the partition keeps are not.
+func TestStuckPods(t *testing.T) {
+	const statefulSets = `template: {cloneSetTemplate: null, statefulSetTemplate: {metadata: {labels: {app: shop}}, spec: {serviceName: shop, template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: main, image: "shop:1"}]}}}}}`
+	w := settled(t, statefulSets, "replicas: 9", "updateStrategy: {manualUpdate: {partitions: {a: 1}}}")
+	child := w.children[0]
+	child.Object["status"] = map[string]any{
+		"observedGeneration": child.GetGeneration(), "replicas": int64(3), "readyReplicas": int64(1), "updatedReplicas": int64(0), "updateRevision": "new",
+	}
+	var pods []corev1.Pod
+	for name, ready := range map[string]bool{"shop-a-0": false, "shop-a-1": false, "shop-a-2": true} {
+		pod := corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, UID: types.UID(name), Labels: map[string]string{shared.LabelSubsetName: "a", shared.LabelControllerRevisionHash: "old"},
+				OwnerReferences: []metav1.OwnerReference{{UID: child.GetUID(), Controller: ptr.To(true)}},
+			},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		}
+		if ready {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		}
+		pods = append(pods, pod)
+	}
+	spec := united.Parse(w.set)
+	if needed := PodsNeeded(spec, w.snapshot(spec).Children); needed != AllPods {
+		t.Errorf("the pods needed are %s", needed)
+	}
+	actions, _ := w.planned(func(s *Snapshot) { s.Pods = Pods(pods) })
+	if got := strings.Join(actions, ", "); got != "DeletePod shop-a-1" {
+		t.Errorf("planned %q", got)
+	}
+	for i := range pods {
+		pods[i].Labels[shared.LabelControllerRevisionHash] = "new"
+	}
+	if actions, _ := w.planned(func(s *Snapshot) { s.Pods = Pods(pods) }); len(actions) > 0 {
+		t.Errorf("of pods at the new revision, planned %v", actions)
+	}
+}
+
+// TestTimersAreArmed: where time alone changes the answer, the plan is looked at again then.
+func TestTimersAreArmed(t *testing.T) {
+	w := settled(t, adaptiveZones)
+	w.down("b")
+	w.work()
+	w.now = w.now.Add(10 * time.Second)
+	if _, d := w.planned(nil); d.RecheckAfter != 20*time.Second {
+		t.Errorf("before the pods have timed out: again after %s, want 20s", d.RecheckAfter)
+	}
+	w.now = w.now.Add(20 * time.Second)
+	w.rest()
+	w.now = w.now.Add(time.Minute)
+	if _, d := w.planned(nil); d.RecheckAfter != 4*time.Minute {
+		t.Errorf("while the subset has no room: again after %s, want 4m", d.RecheckAfter)
+	}
+}
+
+// TestStatusTellsTheTruth: nothing is said to be complete while something needs the user or is under way.
+func TestStatusTellsTheTruth(t *testing.T) {
+	cases := map[string]struct {
+		change  func(*world)
+		outcome planning.Outcome
+		stalled bool
+		message string
+	}{
+		"a workload is stalled": {
+			change: func(w *world) {
+				w.children[1].Object["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Stalled", "status": "True", "message": "image cannot be pulled"}}
+			},
+			stalled: true, message: "subset b: CloneSet shop-b: image cannot be pulled",
+		},
+		"a request was refused": {
+			outcome: planning.Outcome{Failures: []planning.Failure{{Step: StepUpdateSubset, Slot: "c", Message: "no right"}}},
+			stalled: true, message: "subset c: no right",
+		},
+		"a workload has not answered": {
+			change:  func(w *world) { w.children[0].SetGeneration(7) },
+			message: "Subset a is being changed.",
+		},
+		"pods are not ready": {
+			change:  func(w *world) { w.children[0].Object["status"].(map[string]any)["readyReplicas"] = int64(1) },
+			message: "Subset a: 1 of 2 pods are ready.",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t)
+			if tc.change != nil {
+				tc.change(w)
+			}
+			spec := united.Parse(w.set)
+			s := w.snapshot(spec)
+			status := Status(spec, s, Plan(spec, s), tc.outcome)
+			is := map[appsv1beta1.UnitedDeploymentConditionType]appsv1beta1.UnitedDeploymentCondition{}
+			for _, c := range status.Conditions {
+				is[c.Type] = c
+			}
+			reconciling, stalled := is[appsv1beta1.UnitedDeploymentReconciling], is[appsv1beta1.UnitedDeploymentStalled]
+			if (stalled.Status == corev1.ConditionTrue) != tc.stalled || (reconciling.Status == corev1.ConditionTrue) == tc.stalled || reconciling.Message != tc.message {
+				t.Errorf("Reconciling %+v, Stalled %+v", reconciling, stalled)
+			}
+		})
+	}
+	w := settled(t)
+	if status := w.set.Status; status.CurrentRevision != status.UpdatedRevision || status.UpdateStatus.UpdatedRevision != status.UpdatedRevision ||
+		status.SubsetReplicas["c"] != 2 || status.UpdateStatus.CurrentPartitions["c"] != 0 {
+		t.Errorf("the status is %+v", status)
+	}
+}

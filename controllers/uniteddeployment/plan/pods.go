@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+)
+
+// Pod is a pod of a subset, as it was observed.
+type Pod struct {
+	// Object is the pod. Read-only.
+	Object *corev1.Pod
+	// Subset is the name of its subset, Revision that of the UnitedDeployment that it is made from.
+	Subset, Revision string
+	// Unscheduled says that the scheduler finds no node for it.
+	Unscheduled bool
+	// Ready says that it is, and since when.
+	Ready      bool
+	ReadySince time.Time
+	// Reserved is the value of the label that says whether others stand in for it.
+	Reserved string
+}
+
+// Pods are the pods that were read, without those that are terminating or have finished.
+func Pods(read []corev1.Pod) []Pod {
+	var all []Pod
+	for i := range read {
+		pod := &read[i]
+		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		observed := Pod{
+			Object: pod, Subset: pod.Labels[shared.LabelSubsetName], Revision: pod.Labels[shared.LabelUnitedDeploymentRevision],
+			Reserved: pod.Labels[shared.LabelReservedPod],
+		}
+		for _, c := range pod.Status.Conditions {
+			switch {
+			case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable:
+				observed.Unscheduled = pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName == ""
+			case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
+				observed.Ready, observed.ReadySince = pod.Status.Phase == corev1.PodRunning, c.LastTransitionTime.Time
+			}
+		}
+		all = append(all, observed)
+	}
+	return all
+}
+
+// Needed says which pods a plan has to know.
+type Needed string
+
+const (
+	// NoPods are needed: what the workloads say of them is enough.
+	NoPods Needed = "None"
+	// PendingPods are needed: some may find no node.
+	PendingPods Needed = "Pending"
+	// AllPods are needed.
+	AllPods Needed = "All"
+)
+
+// PodsNeeded says which pods the plan has to know, from what the workloads say.
+func PodsNeeded(spec *united.Spec, children []Child) Needed {
+	if spec.Deleting || spec.Invalid != nil {
+		return NoPods
+	}
+	if spec.Mode == subset.Reserve {
+		return AllPods
+	}
+	needed := NoPods
+	for i := range children {
+		c := &children[i]
+		switch {
+		case c.Terminating:
+		case mayBeStuck(c):
+			return AllPods
+		case spec.Mode == subset.Reschedule && c.Ready < c.Size:
+			needed = PendingPods
+		}
+	}
+	return needed
+}
+
+// mayBeStuck says that an update of a workload waits for pods, which may be those at the revision before that never become ready.
+func mayBeStuck(c *Child) bool {
+	return c.Adapter.Stuck && c.Observed && c.Ready < c.Replicas && c.Updated < c.Size-c.Adapter.PartitionOf(c.Object)
+}

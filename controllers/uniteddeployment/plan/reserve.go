@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+// Values of the label of reserved pods.
+const (
+	reservedPod = "true"
+	normalPod   = "false"
+)
+
+// reserve says whether a subset has room, where others stand in for pods that find no node. Pods that change between being reserved and
+// not are labeled. A subset that had no room, or is new, has to prove itself: its new pods count when they have been ready for a while.
+func (p *planner) reserve(name string, child *Child) room {
+	before := p.before(name)
+	isNew := before == nil && child == nil && len(p.Set.Status.SubsetStatuses) > 0
+	r := room{condition: before}
+	seen := 0
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		if pod.Subset != name {
+			continue
+		}
+		seen++
+		value := normalPod
+		if p.isReserved(pod, isFull(before)) {
+			value = reservedPod
+			r.reserved++
+			if pod.Revision != p.s.Update.Name {
+				r.stuck++
+			}
+		}
+		if pod.Reserved != value {
+			p.labels = append(p.labels, p.label(pod, value))
+		}
+	}
+	if child != nil && child.Ready < child.Size {
+		p.out.Recheck(p.Critical)
+	}
+	if child != nil && isFull(before) {
+		r.absent = max(child.Size-seen, 0)
+	}
+	switch {
+	case r.reserved+r.absent > 0:
+		r.condition, r.full = p.schedulable(before, false, appsv1beta1.ReasonReschedule, messageNoNode), true
+	case isNew:
+		r.condition, r.unproven = p.schedulable(nil, false, appsv1beta1.ReasonSubsetCreated, messageUnproven), true
+	case isFull(before):
+		r.unproven = true
+	default:
+		r.condition = p.schedulable(before, true, appsv1beta1.ReasonReschedule, messageAllRun)
+	}
+	return r
+}
+
+// prove decides about the condition of a subset that has to prove itself, when it is known whether it grows.
+func (p *planner) prove(r *room, grows bool, name string) {
+	before := p.before(name)
+	switch {
+	case grows && isFull(before):
+		r.condition = p.schedulable(before, false, appsv1beta1.ReasonReschedule, messageUnproven)
+	case grows || before == nil:
+	case p.kept[name] == nil || p.kept[name].Size == 0 && before.Reason == appsv1beta1.ReasonSubsetCreated:
+		r.condition = before // It has had no pod yet.
+	default:
+		r.condition = p.schedulable(before, true, appsv1beta1.ReasonReschedule, messageAllRun)
+	}
+}
+
+// isReserved says whether others stand in for a pod:
+//
+//  1. one that was reserved is, until it has been ready at the updated revision for long enough;
+//  2. a new one of a subset that had no room is;
+//  3. one at the updated revision is when it has found no node for too long;
+//  4. one at another revision that is not ready is when the update has gone on for too long.
+func (p *planner) isReserved(pod *Pod, full bool) bool {
+	if pod.Reserved == reservedPod || pod.Reserved == "" && full {
+		if !pod.Ready || pod.Revision != p.s.Update.Name {
+			return true
+		}
+		left := pod.ReadySince.Add(p.Unschedulable).Sub(p.s.Now)
+		p.out.Recheck(left)
+		return left > 0
+	}
+	if pod.Revision == p.s.Update.Name {
+		return p.timedOut(pod)
+	}
+	if pod.Ready {
+		return false
+	}
+	since, updating := p.updatingSince()
+	if !updating {
+		return false
+	}
+	left := since.Add(p.Critical).Sub(p.s.Now)
+	p.out.Recheck(left)
+	return left <= 0
+}
+
+// updatingSince is since when the status has said that an update goes on.
+func (p *planner) updatingSince() (time.Time, bool) {
+	c, ok := conditions.Find(Conditions(&p.Set.Status), appsv1beta1.UnitedDeploymentUpdated)
+	return c.LastTransitionTime.Time, ok && c.Status == corev1.ConditionFalse
+}
+
+// label is the action that says of a pod whether others stand in for it.
+func (p *planner) label(pod *Pod, value string) planning.Action {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.Object.UID, "labels": map[string]string{shared.LabelReservedPod: value},
+	}})
+	if err != nil {
+		return planning.Action{} // Not possible: these are texts.
+	}
+	return planning.Action{
+		Verb: planning.VerbPatch, Step: StepLabelPod, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: pod.Object,
+		Slot: planning.Slot(pod.Subset), Reason: "Reserved", Change: planning.RawPatch{Type: types.MergePatchType, Body: body},
+	}
+}
+
+// mayBeUnavailable is how many pods of a subset without room may be unavailable, so that an update gets past those that wait.
+func (r *room) mayBeUnavailable(size, ready int) int {
+	if !r.full {
+		return 0
+	}
+	return max(size-ready+r.stuck, 1)
+}

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
+)
+
+// room is whether a subset has room for its pods.
+type room struct {
+	// condition is what the status says; nil when it says nothing.
+	condition *appsv1beta1.UnitedDeploymentSubsetCondition
+	// full says that no more pods are given to the subset, unproven that more do not count yet.
+	full, unproven bool
+	// waiting is how many pods find no node. reserved is how many pods others stand in for, absent how many of them are not there yet, stuck
+	// how many of them are at another revision.
+	waiting, reserved, absent, stuck int
+}
+
+// divide decides how many pods each subset gets.
+func (p *planner) divide() {
+	p.rooms = make([]room, len(p.Subsets))
+	given := make([]subset.Subset, len(p.Subsets))
+	for i := range p.Subsets {
+		sub, child := &p.Subsets[i], p.kept[p.Subsets[i].Name]
+		present := 0
+		if child != nil {
+			present = child.Size
+		}
+		switch p.Mode {
+		case subset.Reschedule:
+			p.rooms[i] = p.reschedule(sub.Name, child)
+		case subset.Reserve:
+			p.rooms[i] = p.reserve(sub.Name, child)
+		}
+		r := &p.rooms[i]
+		given[i] = subset.Subset{
+			Name: sub.Name, Replicas: sub.Replicas, Min: sub.Min, Max: sub.Max, Present: present,
+			Scheduled: max(present-r.waiting, 0), Reserved: r.reserved + r.absent, Unschedulable: r.full, Unproven: r.unproven,
+		}
+	}
+	p.out.Shares = subset.Divide(p.Replicas, given, p.Mode)
+	for i := range p.rooms {
+		if r := &p.rooms[i]; r.unproven && !r.full {
+			p.prove(r, p.out.Shares.Sizes[i] > given[i].Present, p.Subsets[i].Name)
+		}
+	}
+}
+
+// before is the condition that a subset had, nil when it had none.
+func (p *planner) before(name string) *appsv1beta1.UnitedDeploymentSubsetCondition {
+	for i := range p.Set.Status.SubsetStatuses {
+		known := &p.Set.Status.SubsetStatuses[i]
+		if known.Name != name {
+			continue
+		}
+		for j := range known.Conditions {
+			if known.Conditions[j].Type == appsv1beta1.SubsetSchedulable {
+				return &known.Conditions[j]
+			}
+		}
+	}
+	return nil
+}
+
+// isFull says that a condition tells of a subset without room.
+func isFull(c *appsv1beta1.UnitedDeploymentSubsetCondition) bool {
+	return c != nil && c.Status == corev1.ConditionFalse
+}
+
+// schedulable is the condition of a subset. It keeps its time while its status stays.
+func (p *planner) schedulable(before *appsv1beta1.UnitedDeploymentSubsetCondition, is bool, reason, message string) *appsv1beta1.UnitedDeploymentSubsetCondition {
+	c := &appsv1beta1.UnitedDeploymentSubsetCondition{
+		Type: appsv1beta1.SubsetSchedulable, Status: corev1.ConditionFalse, Reason: reason, Message: message,
+		LastTransitionTime: metav1.NewTime(p.s.Now.UTC().Truncate(time.Second)),
+	}
+	if is {
+		c.Status = corev1.ConditionTrue
+	}
+	if before != nil && before.Status == c.Status && !before.LastTransitionTime.IsZero() {
+		c.LastTransitionTime = before.LastTransitionTime
+	}
+	return c
+}
+
+// timedOut says that a pod has found no node for so long that its subset has no room. For one that has not waited long enough, the plan is
+// looked at again then.
+func (p *planner) timedOut(pod *Pod) bool {
+	if !pod.Unscheduled {
+		return false
+	}
+	left := pod.Object.CreationTimestamp.Add(p.Critical).Sub(p.s.Now)
+	p.out.Recheck(left)
+	return left <= 0
+}
+
+const (
+	messageNoNode   = "Pods of the subset find no node; more are created in other subsets."
+	messageTryAgain = "The subset may have room again."
+	messageUnproven = "The subset has to prove that its pods find nodes."
+	messageAllRun   = "Every pod of the subset has found a node."
+)
+
+// reschedule says whether a subset has room, where pods that find no node are moved:
+//
+//  1. not while a pod finds none for too long;
+//  2. and not for some time after that;
+//  3. then it is tried again.
+func (p *planner) reschedule(name string, child *Child) room {
+	before := p.before(name)
+	r := room{condition: before}
+	late := 0
+	for i := range p.s.Pods {
+		if pod := &p.s.Pods[i]; pod.Subset == name && pod.Unscheduled {
+			r.waiting++
+			if p.timedOut(pod) {
+				late++
+			}
+		}
+	}
+	if child != nil && child.Ready < child.Size {
+		p.out.Recheck(p.Critical) // Pods that are to come can find no node, too.
+	}
+	switch {
+	case late > 0 && child != nil && child.Ready < child.Size:
+		r.condition, r.full = p.schedulable(before, false, appsv1beta1.ReasonReschedule, messageNoNode), true
+	case !isFull(before):
+	default:
+		left := before.LastTransitionTime.Add(p.Unschedulable).Sub(p.s.Now)
+		p.out.Recheck(left)
+		if r.full = left > 0 || late > 0; !r.full {
+			r.condition = p.schedulable(before, true, appsv1beta1.ReasonRecover, messageTryAgain)
+		}
+	}
+	return r
+}

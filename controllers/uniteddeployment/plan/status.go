@@ -1,0 +1,346 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+)
+
+// Status is the status after a pass: what was observed, what the plan wants, and what became of it.
+func Status(spec *united.Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.UnitedDeploymentStatus {
+	before := &spec.Set.Status
+	status := appsv1beta1.UnitedDeploymentStatus{
+		ObservedGeneration: spec.Set.Generation,
+		CollisionCount:     before.CollisionCount,
+		UpdatedRevision:    s.Update.Name,
+		CurrentRevision:    s.Current.Name,
+		LabelSelector:      spec.LabelSelector(),
+	}
+	if spec.Invalid != nil || spec.Deleting {
+		status = *before.DeepCopy()
+		status.ObservedGeneration = spec.Set.Generation
+	} else {
+		count(spec, s, d, &status)
+	}
+	r := report{spec: spec, s: &s, d: &d, outcome: outcome, status: &status}
+	if r.done() {
+		status.CurrentRevision = s.Update.Name
+	}
+	list := conditions.NewList(Conditions(before), s.Now)
+	r.conditions(list)
+	status.Conditions = nil
+	for _, c := range list.All() {
+		status.Conditions = append(status.Conditions, appsv1beta1.UnitedDeploymentCondition{
+			Type: appsv1beta1.UnitedDeploymentConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
+			LastTransitionTime: c.LastTransitionTime,
+		})
+	}
+	return status
+}
+
+// Conditions are those of a status.
+func Conditions(status *appsv1beta1.UnitedDeploymentStatus) []conditions.Condition {
+	all := make([]conditions.Condition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		all[i] = conditions.Condition{
+			Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		}
+	}
+	return all
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
+func Urgent(before, after *appsv1beta1.UnitedDeploymentStatus) bool {
+	head := func(s *appsv1beta1.UnitedDeploymentStatus) podset.Headline {
+		return podset.Headline{
+			ObservedGeneration: s.ObservedGeneration, CurrentRevision: s.CurrentRevision, UpdateRevision: s.UpdatedRevision,
+			LabelSelector: s.LabelSelector, CollisionCount: ptr.Deref(s.CollisionCount, 0),
+		}
+	}
+	sameSubset := func(a, b appsv1beta1.UnitedDeploymentSubsetStatus) bool {
+		return a.Name == b.Name && a.Replicas == b.Replicas && a.Partition == b.Partition && a.Workload == b.Workload &&
+			slices.EqualFunc(a.Conditions, b.Conditions, func(x, y appsv1beta1.UnitedDeploymentSubsetCondition) bool { return x == y })
+	}
+	return head(before) != head(after) || !conditions.Alike(Conditions(before), Conditions(after)) ||
+		!slices.EqualFunc(before.SubsetStatuses, after.SubsetStatuses, sameSubset)
+}
+
+// count fills in the numbers, of all workloads and of each subset.
+func count(spec *united.Spec, s Snapshot, d Decision, status *appsv1beta1.UnitedDeploymentStatus) {
+	for i := range s.Children {
+		c := &s.Children[i]
+		status.Replicas += int32(c.Replicas)
+		status.ReadyReplicas += int32(c.Ready)
+	}
+	status.SubsetReplicas = map[string]int32{}
+	status.UpdateStatus = &appsv1beta1.UnitedDeploymentUpdateStatus{UpdatedRevision: s.Update.Name, CurrentPartitions: map[string]int32{}}
+	for i := range spec.Subsets {
+		sub, r := &spec.Subsets[i], &d.rooms[i]
+		entry := appsv1beta1.UnitedDeploymentSubsetStatus{
+			Name: sub.Name, Replicas: int32(d.Shares.Sizes[i]), Partition: int32(d.partitions[i]), ReservedPods: int32(r.reserved),
+		}
+		if r.condition != nil {
+			entry.Conditions = []appsv1beta1.UnitedDeploymentSubsetCondition{*r.condition}
+		}
+		if child := d.kept[sub.Name]; child != nil {
+			entry.Workload, entry.ReadyReplicas = child.Object.GetName(), int32(child.Ready)
+			if child.Revision == s.Update.Name {
+				// Reserved pods are the ones that are not ready.
+				entry.UpdatedReplicas = int32(max(min(child.Updated, child.Replicas-r.reserved), 0))
+				status.UpdatedReplicas += entry.UpdatedReplicas
+				status.UpdatedReadyReplicas += int32(child.UpdatedReady)
+			}
+		}
+		status.ReservedPods += entry.ReservedPods
+		status.SubsetReplicas[sub.Name] = entry.Replicas
+		status.UpdateStatus.CurrentPartitions[sub.Name] = entry.Partition
+		status.SubsetStatuses = append(status.SubsetStatuses, entry)
+	}
+	status.Replicas = max(status.Replicas-status.ReservedPods, 0)
+}
+
+// report is what the conditions are made from.
+type report struct {
+	spec    *united.Spec
+	s       *Snapshot
+	d       *Decision
+	outcome planning.Outcome
+	status  *appsv1beta1.UnitedDeploymentStatus
+}
+
+// done says that every pod is at the update revision and ready.
+func (r *report) done() bool {
+	if r.spec.Invalid != nil || r.spec.Deleting || int(r.status.UpdatedReadyReplicas) < r.spec.Replicas {
+		return false
+	}
+	for i := range r.spec.Subsets {
+		child := r.d.kept[r.spec.Subsets[i].Name]
+		if child == nil || child.Revision != r.s.Update.Name || !child.Observed || child.Updated < child.Replicas {
+			return false
+		}
+	}
+	return true
+}
+
+// failures are sentences about what was refused, or cannot be made, by step; the subsets are named.
+func (r *report) failures(steps ...planning.Step) []string {
+	var all []string
+	for _, f := range r.outcome.Failures {
+		if slices.Contains(steps, f.Step) {
+			all = append(all, fmt.Sprintf("subset %s: %s", f.Slot, f.Message))
+		}
+	}
+	return all
+}
+
+// faults are sentences about subsets whose workload cannot be made; missing says whether of those that have none, or of the others.
+func (r *report) faults(missing bool) []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(r.d.Faults)) {
+		if (r.d.kept[name] == nil) == missing {
+			all = append(all, fmt.Sprintf("subset %s: %s", name, r.d.Faults[name]))
+		}
+	}
+	return all
+}
+
+// few are the first of many sentences.
+func few(sentences []string) string {
+	const most = 5
+	if len(sentences) > most {
+		return strings.Join(sentences[:most], "; ") + fmt.Sprintf("; and %d more", len(sentences)-most)
+	}
+	return strings.Join(sentences, "; ")
+}
+
+// conditions are those of the status, in their order.
+func (r *report) conditions(list *conditions.List) {
+	if r.spec.Deleting || r.spec.Invalid != nil {
+		for _, kind := range []appsv1beta1.UnitedDeploymentConditionType{
+			appsv1beta1.UnitedDeploymentSubsetProvisioned, appsv1beta1.UnitedDeploymentSubsetUpdated, appsv1beta1.UnitedDeploymentUpdated,
+		} {
+			list.Keep(string(kind))
+		}
+		list.Set(r.progress().Conditions()...)
+		return
+	}
+	provisioning := append(r.faults(true), r.failures(StepCreateSubset, StepDeleteSubset)...)
+	updating := append(r.faults(false), r.failures(StepUpdateSubset, StepMoveFields, StepLabelPod, StepDeletePod)...)
+	state := func(kind appsv1beta1.UnitedDeploymentConditionType, faults []string) conditions.Condition {
+		if len(faults) > 0 {
+			return conditions.New(kind, false, appsv1beta1.ReasonUnitedDeploymentError, few(faults))
+		}
+		return conditions.New(kind, true, "", "")
+	}
+	list.Set(state(appsv1beta1.UnitedDeploymentSubsetProvisioned, provisioning), state(appsv1beta1.UnitedDeploymentSubsetUpdated, updating))
+	if all := slices.Concat(provisioning, updating); len(all) > 0 {
+		list.Set(conditions.New(appsv1beta1.UnitedDeploymentSubsetFailure, true, appsv1beta1.ReasonUnitedDeploymentError, few(all)))
+	}
+	list.Set(r.updated())
+	if r.d.Shares.Adjusted {
+		list.Set(conditions.New(appsv1beta1.UnitedDeploymentReplicasAdjusted, true, appsv1beta1.ReasonReplicasAdjusted,
+			fmt.Sprintf("The replicas of the subsets do not add up to %d; they are cut or filled up in the order of the list.", r.spec.Replicas)))
+	}
+	list.Set(r.progress().Conditions()...)
+}
+
+func (r *report) updated() conditions.Condition {
+	if r.done() {
+		return conditions.New(appsv1beta1.UnitedDeploymentUpdated, true, appsv1beta1.ReasonUnitedDeploymentUpdated,
+			"Every pod is at revision "+r.s.Update.Name+" and ready.")
+	}
+	return conditions.New(appsv1beta1.UnitedDeploymentUpdated, false, appsv1beta1.ReasonUnitedDeploymentUpdating,
+		"Pods are not all at revision "+r.s.Update.Name+" and ready.")
+}
+
+// progress says what the UnitedDeployment is doing, the first that holds:
+//
+//  1. it is being deleted, or its spec cannot be parsed;
+//  2. something is refused, or cannot be made: stalled;
+//  3. a workload says that it is stalled, or its kind is switched off: stalled;
+//  4. more pods are wanted than the subsets may have: stalled;
+//  5. workloads are created, changed or deleted, or have not answered yet;
+//  6. pods are missing, not ready, or not at the update revision;
+//  7. nothing is left that may move now: the partitions keep pods at the revision before;
+//  8. everything is done.
+func (r *report) progress() podset.Progress {
+	spec := r.spec
+	switch {
+	case spec.Deleting:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The set is being deleted, and its workloads with it."}
+	case spec.Invalid != nil:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: few(strings.Split(spec.Invalid.Error(), "\n"))}
+	}
+	var failures []string
+	for _, f := range r.outcome.Failures {
+		failures = append(failures, fmt.Sprintf("subset %s: %s", f.Slot, f.Message))
+	}
+	if all := slices.Concat(r.faults(true), r.faults(false), failures); len(all) > 0 {
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRequestFailed, Message: few(all)}
+	}
+	if troubles := r.troubles(); len(troubles) > 0 {
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonSubsetStalled, Message: few(troubles)}
+	}
+	if n := r.d.Shares.Unplaced; n > 0 {
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoRoom,
+			Message: fmt.Sprintf("%d of %d pods have no subset: there is none, or all have maxReplicas.", n, spec.Replicas)}
+	}
+	return r.movement()
+}
+
+// troubles are what workloads say of themselves when they cannot go on.
+func (r *report) troubles() []string {
+	var all []string
+	for i := range r.spec.Subsets {
+		child := r.d.kept[r.spec.Subsets[i].Name]
+		if child == nil {
+			continue
+		}
+		kind := child.Adapter.Kind
+		switch {
+		case child.Trouble != "":
+			all = append(all, fmt.Sprintf("subset %s: %s %s: %s", child.Subset, kind.Kind, child.Object.GetName(), child.Trouble))
+		case !child.Observed && r.s.Disabled[kind.GroupKind()]:
+			all = append(all, fmt.Sprintf("subset %s: nothing is done for %s %s: its kind is switched off in the operator", child.Subset, kind.Kind, child.Object.GetName()))
+		}
+	}
+	return all
+}
+
+// movement is the progress of one whose workloads go on by themselves.
+func (r *report) movement() podset.Progress {
+	var applying, waiting, kept []string
+	held := 0
+	for i := range r.spec.Subsets {
+		name, size := r.spec.Subsets[i].Name, r.d.Shares.Sizes[i]
+		child := r.d.kept[name]
+		switch {
+		case child == nil:
+			applying = append(applying, fmt.Sprintf("subset %s is being created", name))
+		case !child.Observed || child.Size != size || child.Revision != r.s.Update.Name:
+			applying = append(applying, fmt.Sprintf("subset %s is being changed", name))
+		case r.d.rooms[i].reserved > 0:
+			waiting = append(waiting, fmt.Sprintf("subset %s: others stand in for %d of %d pods", name, r.d.rooms[i].reserved, size))
+		case child.Replicas != size || child.Ready < size:
+			waiting = append(waiting, fmt.Sprintf("subset %s: %d of %d pods are ready", name, min(child.Ready, size), size))
+		case child.Updated < size-r.d.partitions[i]:
+			waiting = append(waiting, fmt.Sprintf("subset %s: %d of %d pods are updated", name, child.Updated, size-r.d.partitions[i]))
+		case child.Updated < size:
+			kept = append(kept, fmt.Sprintf("%s %d", name, size-child.Updated))
+			held += size - child.Updated
+		}
+	}
+	_, removing := r.d.HeldFor(NoteRemoved)
+	switch {
+	case len(applying) > 0:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling, Message: sentence(applying)}
+	case len(waiting) > 0 && r.spec.Mode == subset.Stay && int(r.status.UpdatedReplicas) == r.spec.Replicas:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPodsNotAvailable, Message: sentence(waiting)}
+	case len(waiting) > 0:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut, Message: sentence(waiting)}
+	case removing:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonSubsetRemoved, Message: r.d.HeldMessages("")}
+	case len(r.d.Actions) > 0:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling, Message: "Workloads are being changed or deleted."}
+	case held > 0:
+		return podset.Progress{Reason: appsv1beta1.ReasonPartitionReached,
+			Message: fmt.Sprintf("The partitions keep %d pods at the revision before: %s.", held, few(kept))}
+	}
+	return podset.Progress{Reason: appsv1beta1.ReasonComplete, Message: "Every pod is at the update revision and ready."}
+}
+
+// sentence makes one of several clauses.
+func sentence(clauses []string) string {
+	text := few(clauses)
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// Announcements are the events about what a pass says for the first time, or about another spec than before.
+func Announcements(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) []planning.Event {
+	old := Conditions(&spec.Set.Status)
+	var events []planning.Event
+	for _, c := range Conditions(&after) {
+		told := conditions.Contains(old, c) && spec.Set.Status.ObservedGeneration == after.ObservedGeneration
+		adjusted := c.Type == string(appsv1beta1.UnitedDeploymentReplicasAdjusted)
+		stalled := c.Type == string(appsv1beta1.UnitedDeploymentStalled) && c.Status == "True" && c.Reason != appsv1beta1.ReasonRequestFailed
+		if !told && (adjusted || stalled) {
+			events = append(events, planning.Event{Warning: true, Reason: c.Reason, Message: c.Message})
+		}
+	}
+	return append(events, schedulingEvents(&spec.Set.Status, &after)...)
+}
+
+// schedulingEvents tell of subsets that have no room any more.
+func schedulingEvents(before, after *appsv1beta1.UnitedDeploymentStatus) []planning.Event {
+	full := func(status *appsv1beta1.UnitedDeploymentStatus) map[string]bool {
+		found := map[string]bool{}
+		for _, s := range status.SubsetStatuses {
+			for i := range s.Conditions {
+				found[s.Name] = found[s.Name] || isFull(&s.Conditions[i]) && s.Conditions[i].Reason == appsv1beta1.ReasonReschedule
+			}
+		}
+		return found
+	}
+	known := full(before)
+	now := full(after)
+	var events []planning.Event
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if now[name] && !known[name] {
+			events = append(events, planning.Event{Warning: true, Reason: "SubsetUnschedulable", Message: "Pods of subset " + name + " find no node"})
+		}
+	}
+	return events
+}

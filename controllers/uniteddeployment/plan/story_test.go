@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+const (
+	adaptiveZones = `
+topology:
+  scheduleStrategy: {type: Adaptive}
+  subsets: [{name: a, maxReplicas: 4}, {name: b, maxReplicas: 4}, {name: c}]`
+	reservingZones = `
+topology:
+  scheduleStrategy: {type: Adaptive, adaptive: {reserveUnschedulablePods: true}}
+  subsets: [{name: a, maxReplicas: 3}, {name: b, maxReplicas: 3}, {name: c}]`
+)
+
+func setImage(version string) string {
+	return fmt.Sprintf(`template: {cloneSetTemplate: {spec: {template: {spec: {containers: [{name: main, image: "shop:%s"}]}}}}}`, version)
+}
+
+// TestStoryStagedRollout is the worked example E6 with a third zone: partitions keep pods of each subset at the revision before.
+func TestStoryStagedRollout(t *testing.T) {
+	w := newWorld(t)
+	w.when("created", func() {})
+	w.when("another image, with partitions a: 1, b: 9, c: 2", func() {
+		w.change("updateStrategy: {manualUpdate: {partitions: {a: 1, b: 9, c: 2}}}")
+		w.change(setImage("2"))
+	})
+	w.when("partitions b: 1", func() { w.change("updateStrategy: {manualUpdate: {partitions: {a: null, b: 1, c: null}}}") })
+	w.when("scaled to 3 meanwhile", func() { w.change("replicas: 3") })
+	w.when("no partitions", func() { w.change("updateStrategy: null") })
+	w.when("rolled back", func() { w.change(setImage("1")) })
+	w.ends()
+}
+
+// TestStoryAdaptive is the worked example E4.
+func TestStoryAdaptive(t *testing.T) {
+	w := newWorld(t, adaptiveZones)
+	w.when("created", func() {})
+	w.when("zone b goes down", func() { w.down("b") })
+	w.after(30 * time.Second)
+	w.when("scaled to 8", func() { w.change("replicas: 8") })
+	w.when("zone b is back", func() { delete(w.full, "b") })
+	w.after(5 * time.Minute)
+	w.when("scaled to 10", func() { w.change("replicas: 10") })
+	w.ends()
+}
+
+// TestStoryNoRoomAnywhere: pods that no subset has room for are created and wait.
+func TestStoryNoRoomAnywhere(t *testing.T) {
+	w := newWorld(t, adaptiveZones, "replicas: 9")
+	for _, zone := range []string{"a", "b", "c"} {
+		w.full[zone] = true
+	}
+	w.when("created without any room", func() {})
+	w.after(30 * time.Second)
+	w.after(5 * time.Minute)
+	w.when("zone a has room", func() { delete(w.full, "a") })
+	w.when("the others have, too", func() { w.full = map[string]bool{} })
+	w.after(5 * time.Minute)
+	w.ends()
+}
+
+// TestStoryReserved is the worked example E5.
+func TestStoryReserved(t *testing.T) {
+	w := newWorld(t, reservingZones)
+	w.full["a"] = true
+	w.when("created with zone a full", func() {})
+	w.after(30 * time.Second)
+	w.when("another image", func() { w.change(setImage("2")) })
+	w.when("zone a has room", func() { delete(w.full, "a") })
+	w.after(time.Minute)
+	w.after(4 * time.Minute)
+	w.after(time.Minute)
+	w.when("a subset is added", func() {
+		w.change(`topology: {subsets: [{name: z, maxReplicas: 2}, {name: a, maxReplicas: 3}, {name: b, maxReplicas: 3}, {name: c}]}`)
+	})
+	w.after(5 * time.Minute)
+	w.ends()
+}
+
+// TestStoryScalingPastFixedSizes: an autoscaler that knows nothing of sizes gets what it asks for.
+func TestStoryScalingPastFixedSizes(t *testing.T) {
+	w := newWorld(t, `topology: {subsets: [{name: a, replicas: 2}, {name: b, replicas: 50%}, {name: c, replicas: 1}]}`)
+	w.when("created", func() {})
+	for _, n := range []int{3, 10, 0, 6} {
+		w.when(fmt.Sprintf("scaled to %d", n), func() { w.change(fmt.Sprintf("replicas: %d", n)) })
+	}
+	w.ends()
+}
+
+// TestStorySubsetsComeAndGo removes and renames subsets, at once and after their replacements.
+func TestStorySubsetsComeAndGo(t *testing.T) {
+	w := newWorld(t)
+	w.when("created", func() {})
+	w.when("c is taken out", func() { w.change("topology: {subsets: [{name: a}, {name: b}]}") })
+	w.when("b is renamed, and its pods wait for their replacements, for which there is no room", func() {
+		w.set.Annotations = map[string]string{shared.AnnotationSubsetRemoval: shared.SubsetRemovalAfterReplacement}
+		w.full["d"] = true
+		w.change("topology: {subsets: [{name: a}, {name: d}]}")
+	})
+	w.when("there is room", func() { delete(w.full, "d") })
+	w.when("Deployments instead of CloneSets", func() {
+		w.full["a"] = true
+		w.change(`template: {cloneSetTemplate: null, deploymentTemplate: {metadata: {labels: {app: shop}}, spec: {template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: main, image: "shop:1"}]}}}}}`)
+	})
+	w.when("zone a has room", func() { delete(w.full, "a") })
+	w.ends()
+}
+
+// TestStoryFaultOfOneSubset: what goes wrong in one subset is said, and the others go on.
+func TestStoryFaultOfOneSubset(t *testing.T) {
+	w := newWorld(t)
+	w.when("created, and the server refuses b", func() { w.refused["b"] = "exceeded quota" })
+	w.when("another image", func() { w.change(setImage("2")) })
+	w.when("the server takes b, and the patch of c is none", func() {
+		w.refused = map[string]string{}
+		w.change(`topology: {subsets: [{name: a}, {name: b}, {name: c, patch: {spec: {containers: none}}}]}`)
+	})
+	w.when("another image", func() { w.change(setImage("3")) })
+	w.when("the patch is mended", func() {
+		w.change("topology: {subsets: [{name: a}, {name: b}, {name: c, patch: {spec: {hostNetwork: true}}}]}")
+	})
+	w.when("no subset may have more", func() {
+		w.change("topology: {subsets: [{name: a, maxReplicas: 1}, {name: b, maxReplicas: 1}, {name: c, maxReplicas: 1}]}")
+	})
+	w.when("the spec cannot be parsed", func() { w.change("topology: {subsets: [{name: a, maxReplicas: 200%}]}") })
+	w.ends()
+}

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package united
+
+import (
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Adapter is what differs between the kinds that subsets can be of.
+type Adapter struct {
+	// Kind is that of the workloads, in the version that is applied.
+	Kind schema.GroupVersionKind
+	// Field is that of the template in spec.template.
+	Field string
+	// template is the value of Field.
+	template func(*appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate
+	// partition is where the partition is in the spec. Nil: the kind has none.
+	partition []string
+	// onlyRolling says that a partition can be given only with the update strategy RollingUpdate, or without any.
+	onlyRolling bool
+	// maxUnavailable is where the limit of updates is in the spec. Nil: it is left as the template says.
+	maxUnavailable []string
+	// reservable says that pods are interchangeable, so that those that find no node can stay while others stand in.
+	reservable bool
+	// Stuck says that an update can wait for pods that never become ready, until somebody deletes them.
+	Stuck bool
+	// changeable are the fields of the spec that the kind lets change; others are fixed once a workload exists. Nil: all may change.
+	changeable []string
+	// typed is the type of the spec, to compare templates with.
+	typed func() any
+}
+
+func rollingPartition() []string { return []string{"updateStrategy", "rollingUpdate", "partition"} }
+
+// Adapters are all kinds that subsets can be of.
+func Adapters() []Adapter {
+	return []Adapter{
+		{
+			Kind:  appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+			Field: "statefulSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.StatefulSetTemplate },
+			partition: rollingPartition(), onlyRolling: true, Stuck: true,
+			changeable: []string{"template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds", "ordinals", "revisionHistoryLimit"},
+			typed:      func() any { return &appsv1.StatefulSetSpec{} },
+		},
+		{
+			Kind:  appsv1beta1.GroupVersion().WithKind("StatefulSet"),
+			Field: "advancedStatefulSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate {
+				return t.AdvancedStatefulSetTemplate
+			},
+			partition: rollingPartition(), onlyRolling: true,
+			changeable: []string{
+				"template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "ordinals", "revisionHistoryLimit", "lifecycle",
+				"scaleStrategy", "reserveOrdinals", "volumeClaimTemplates", "volumeClaimUpdateStrategy",
+			},
+			typed: func() any { return &appsv1beta1.StatefulSetSpec{} },
+		},
+		{
+			Kind:  appsv1beta1.GroupVersion().WithKind("CloneSet"),
+			Field: "cloneSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.CloneSetTemplate },
+			partition: rollingPartition(), maxUnavailable: []string{"updateStrategy", "rollingUpdate", "maxUnavailable"}, reservable: true,
+			typed: func() any { return &appsv1beta1.CloneSetSpec{} },
+		},
+		{
+			Kind:  appsv1.SchemeGroupVersion.WithKind("Deployment"),
+			Field: "deploymentTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.DeploymentTemplate },
+			maxUnavailable: []string{"strategy", "rollingUpdate", "maxUnavailable"}, reservable: true,
+			typed: func() any { return &appsv1.DeploymentSpec{} },
+		},
+	}
+}
+
+// Given are the adapters of the templates that are set.
+func Given(t *appsv1beta1.SubsetTemplate) []Adapter {
+	var given []Adapter
+	for _, a := range Adapters() {
+		if a.template(t) != nil {
+			given = append(given, a)
+		}
+	}
+	return given
+}
+
+// Template is the adapter's own among the templates.
+func (a *Adapter) Template(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate {
+	return a.template(t)
+}
+
+// Changeable are the fields of the spec that may change once a workload exists; false when all may.
+func (a *Adapter) Changeable() ([]string, bool) { return a.changeable, a.changeable != nil }
+
+// Reservable says that pods that find no node can stay while others stand in for them.
+func (a *Adapter) Reservable() bool { return a.reservable }
+
+// Partitioned says whether a workload with this spec has a partition.
+func (a *Adapter) Partitioned(spec map[string]any) bool {
+	if a.partition == nil {
+		return false
+	}
+	kind, _, _ := unstructured.NestedString(spec, "updateStrategy", "type")
+	return !a.onlyRolling || kind == "" || kind == "RollingUpdate"
+}
+
+// PartitionOf is the partition that a workload has; 0 when its kind has none.
+func (a *Adapter) PartitionOf(workload *unstructured.Unstructured) int {
+	if a.partition == nil {
+		return 0
+	}
+	return Number(workload.Object, append([]string{"spec"}, a.partition...)...)
+}
+
+// mayRoll says that the limit of updates may be written: the strategy of the spec has it.
+func (a *Adapter) mayRoll(spec map[string]any) bool {
+	if a.maxUnavailable == nil {
+		return false
+	}
+	kind, _, _ := unstructured.NestedString(spec, a.maxUnavailable[0], "type")
+	return kind == "" || kind == "RollingUpdate"
+}
+
+// Number is a whole number in an object; 0 where there is none.
+func Number(object map[string]any, path ...string) int {
+	value, _, _ := unstructured.NestedFieldNoCopy(object, path...)
+	switch value := value.(type) {
+	case int64:
+		return int(value)
+	case float64:
+		return int(value)
+	case string:
+		n, _ := strconv.Atoi(value)
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package united
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+// InSync says that a workload is what would be applied: nothing was applied since that lacks a field, and every field has its value. What
+// others added does not matter.
+func InSync(have, wanted *unstructured.Unstructured) bool {
+	return SameApply(have, wanted) && contains(have.Object["spec"], wanted.Object["spec"]) &&
+		contains(asAny(have.GetLabels()), asAny(wanted.GetLabels())) && contains(asAny(have.GetAnnotations()), asAny(wanted.GetAnnotations()))
+}
+
+// SameApply says that what was applied to a workload last is what would be applied.
+func SameApply(have, wanted *unstructured.Unstructured) bool {
+	return have.GetAnnotations()[shared.AnnotationAppliedHash] == wanted.GetAnnotations()[shared.AnnotationAppliedHash]
+}
+
+func asAny(texts map[string]string) map[string]any {
+	object := make(map[string]any, len(texts))
+	for key, value := range texts {
+		object[key] = value
+	}
+	return object
+}
+
+// contains says that what the server has holds all that is wanted. It knows how the server writes some values: quantities in their shortest
+// form, nothing for what is empty.
+func contains(have, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		object, ok := have.(map[string]any)
+		if !ok {
+			return have == nil && isEmpty(wanted)
+		}
+		for key, value := range wanted {
+			if !contains(object[key], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		list, ok := have.([]any)
+		if !ok {
+			return have == nil && isEmpty(wanted)
+		}
+		return listContains(list, wanted)
+	default:
+		return have == nil && isEmpty(wanted) || have == wanted || sameQuantity(have, wanted)
+	}
+}
+
+// listContains compares lists of named objects by name, since others may add to these, and all others item by item.
+func listContains(have, wanted []any) bool {
+	byName := map[string]any{}
+	for _, item := range have {
+		if object, ok := item.(map[string]any); ok {
+			if name, ok := object["name"].(string); ok {
+				byName[name] = item
+			}
+		}
+	}
+	if len(byName) != len(have) && len(have) != len(wanted) {
+		return false
+	}
+	for i, item := range wanted {
+		var other any
+		if object, ok := item.(map[string]any); ok && len(byName) == len(have) {
+			name, _ := object["name"].(string)
+			other = byName[name]
+		} else if i < len(have) {
+			other = have[i]
+		}
+		if other == nil || !contains(other, item) {
+			return false
+		}
+	}
+	return true
+}
+
+// isEmpty says that a value says nothing: the server leaves it out.
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, inner := range value {
+			if !isEmpty(inner) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return len(value) == 0
+	}
+	return value == nil || reflect.ValueOf(value).IsZero()
+}
+
+// sameQuantity says that two values, texts or numbers, are the same quantity.
+func sameQuantity(a, b any) bool {
+	left, ok := quantity(a)
+	if !ok {
+		return false
+	}
+	right, ok := quantity(b)
+	return ok && left.Cmp(right) == 0
+}
+
+func quantity(value any) (resource.Quantity, bool) {
+	var text string
+	switch value := value.(type) {
+	case string:
+		text = value
+	case int64:
+		return *resource.NewQuantity(value, resource.DecimalSI), true
+	case float64:
+		if value != float64(int64(value)) {
+			return *resource.NewMilliQuantity(int64(value*1000), resource.DecimalSI), true
+		}
+		return *resource.NewQuantity(int64(value), resource.DecimalSI), true
+	default:
+		return resource.Quantity{}, false
+	}
+	parsed, err := resource.ParseQuantity(text)
+	return parsed, err == nil
+}
+
+// Says tells whether two values of a spec say the same: nothing and what is empty do.
+func Says(a, b any) bool { return contains(a, b) && contains(b, a) }

@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package united
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Kind is that of UnitedDeployments, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("UnitedDeployment") }
+
+// Target is what a workload should be.
+type Target struct {
+	// Name is that of the workload, Revision that of the template.
+	Name, Revision string
+	// Size is how many pods it has, Partition how many of them stay at the revision before.
+	Size, Partition int
+	// MaxUnavailable overrides the limit of updates; 0 leaves it as the template says.
+	MaxUnavailable int
+}
+
+// Manifest is the workload of a subset as it is applied: only the fields that the UnitedDeployment decides about.
+func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, error) {
+	spec := runtime.DeepCopyJSON(s.Template)
+	selector, err := s.selectorOf(sub)
+	if err != nil {
+		return nil, err
+	}
+	spec["replicas"] = int64(t.Size)
+	spec["selector"] = selector
+	original, _ := spec["template"].(map[string]any)
+	template, err := s.podTemplate(original, sub, t.Revision)
+	if err != nil {
+		return nil, err
+	}
+	spec["template"] = template
+	if s.Adapter.Partitioned(spec) {
+		if err := unstructured.SetNestedField(spec, int64(t.Partition), s.Adapter.partition...); err != nil {
+			return nil, fmt.Errorf("setting the partition: %w", err)
+		}
+	}
+	if t.MaxUnavailable > 0 && s.Adapter.mayRoll(spec) {
+		if err := unstructured.SetNestedField(spec, int64(t.MaxUnavailable), s.Adapter.maxUnavailable...); err != nil {
+			return nil, fmt.Errorf("setting maxUnavailable: %w", err)
+		}
+	}
+
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(s.Adapter.Kind)
+	object.SetNamespace(s.Set.Namespace)
+	object.SetName(t.Name)
+	own := maps.Clone(s.Metadata.Labels)
+	if own == nil {
+		own = map[string]string{}
+	}
+	own[shared.LabelSubsetName], own[shared.LabelUnitedDeploymentRevision] = sub.Name, t.Revision
+	object.SetLabels(own)
+	annotations := maps.Clone(s.Metadata.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[shared.AnnotationSubsetPatch] = sub.PatchText
+	object.SetAnnotations(annotations)
+	object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.Set, Kind())})
+
+	hash, err := hashOf(object)
+	if err != nil {
+		return nil, err
+	}
+	annotations[shared.AnnotationAppliedHash] = hash
+	object.SetAnnotations(annotations)
+	return object, nil
+}
+
+// hashOf stands for what is applied: when it changes, a field may be gone, which cannot be seen otherwise.
+func hashOf(object *unstructured.Unstructured) (string, error) {
+	text, err := json.Marshal(object.Object)
+	if err != nil {
+		return "", fmt.Errorf("encoding the workload: %w", err)
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(text) // Writing to a hash never fails.
+	return strconv.FormatUint(sum.Sum64(), 16), nil
+}
+
+// selectorOf is the selector of a subset: that of the UnitedDeployment, and the subset's label.
+func (s *Spec) selectorOf(sub *Subset) (map[string]any, error) {
+	selector := s.Set.Spec.Selector.DeepCopy()
+	if selector.MatchLabels == nil {
+		selector.MatchLabels = map[string]string{}
+	}
+	selector.MatchLabels[shared.LabelSubsetName] = sub.Name
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(selector)
+}
+
+// errNotSelected says that a workload would not select its own pods.
+var errNotSelected = errors.New("the labels of the pod template, with the patch of the subset, do not match the selector")
+
+// podTemplate is the pod template of a subset: its labels, where its pods may run, and last its patch.
+func (s *Spec) podTemplate(template map[string]any, sub *Subset, revision string) (map[string]any, error) {
+	for key, value := range map[string]string{shared.LabelSubsetName: sub.Name, shared.LabelUnitedDeploymentRevision: revision} {
+		if err := unstructured.SetNestedField(template, value, "metadata", "labels", key); err != nil {
+			return nil, fmt.Errorf("labeling the pod template: %w", err)
+		}
+	}
+	if err := addRequirements(template, sub.Requirements); err != nil {
+		return nil, err
+	}
+	if err := addTolerations(template, sub.Tolerations); err != nil {
+		return nil, err
+	}
+	patched, err := Patched(template, sub.Patch)
+	if err != nil {
+		return nil, err
+	}
+	carried, _, err := unstructured.NestedStringMap(patched, "metadata", "labels")
+	if err != nil {
+		return nil, fmt.Errorf("the labels of the pod template: %w", err)
+	}
+	if !s.Selector.Matches(labels.Set(carried)) || carried[shared.LabelSubsetName] != sub.Name {
+		return nil, errNotSelected
+	}
+	return patched, nil
+}
+
+// Patched is a pod template with the strategic merge patch of a subset. The template may be changed by it.
+func Patched(template, patch map[string]any) (patched map[string]any, err error) {
+	if len(patch) == 0 {
+		return template, nil
+	}
+	// What is not a patch of a pod template makes the library panic now and then.
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the patch is no strategic merge patch of a pod template: %v", cause)
+		}
+	}()
+	patched, err = strategicpatch.StrategicMergeMapPatch(template, runtime.DeepCopyJSON(patch), corev1.PodTemplateSpec{})
+	if err != nil {
+		return nil, fmt.Errorf("the patch is no strategic merge patch of a pod template: %w", err)
+	}
+	body, err := json.Marshal(patched)
+	if err == nil {
+		err = json.Unmarshal(body, &corev1.PodTemplateSpec{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the pod template with the patch of the subset: %w", err)
+	}
+	dropNulls(patched)
+	return patched, nil
+}
+
+// addRequirements adds requirements to every term of the required node affinity; without any, one term with them.
+func addRequirements(template map[string]any, requirements []corev1.NodeSelectorRequirement) error {
+	if len(requirements) == 0 {
+		return nil
+	}
+	added, err := untyped(requirements)
+	if err != nil {
+		return err
+	}
+	path := []string{"spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"}
+	terms, _, err := unstructured.NestedSlice(template, path...)
+	if err != nil {
+		return fmt.Errorf("the node affinity of the pod template: %w", err)
+	}
+	if len(terms) == 0 {
+		terms = []any{map[string]any{}}
+	}
+	for _, entry := range terms {
+		term, ok := entry.(map[string]any)
+		if !ok {
+			return errors.New("a term of the node affinity of the pod template is not an object")
+		}
+		present, _ := term["matchExpressions"].([]any)
+		term["matchExpressions"] = slices.Concat(present, added)
+	}
+	return unstructured.SetNestedSlice(template, terms, path...)
+}
+
+func addTolerations(template map[string]any, tolerations []corev1.Toleration) error {
+	if len(tolerations) == 0 {
+		return nil
+	}
+	added, err := untyped(tolerations)
+	if err != nil {
+		return err
+	}
+	present, _, err := unstructured.NestedSlice(template, "spec", "tolerations")
+	if err != nil {
+		return fmt.Errorf("the tolerations of the pod template: %w", err)
+	}
+	return unstructured.SetNestedSlice(template, slices.Concat(present, added), "spec", "tolerations")
+}
+
+// untyped is a list as JSON has it.
+func untyped[T any](list []T) ([]any, error) {
+	all := make([]any, len(list))
+	for i := range list {
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&list[i])
+		if err != nil {
+			return nil, fmt.Errorf("encoding %T: %w", list[i], err)
+		}
+		all[i] = object
+	}
+	return all, nil
+}
+
+// longestName is how long the name of a workload may be: the pods of a StatefulSet carry it, with a hash, as the value of a label.
+const longestName = 52
+
+// Names are the names that a new workload of the subset may get, the best first. They are the same whenever the workload is created.
+func Names(set, sub string) [2]string {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(set + "/" + sub)) // Writing to a hash never fails.
+	hash := rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10))
+	plain := set + "-" + sub
+	hashed := plain[:min(len(plain), longestName-1-len(hash))] + "-" + hash
+	if len(plain) > longestName {
+		plain = hashed
+	}
+	return [2]string{plain, hashed}
+}

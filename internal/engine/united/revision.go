@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package united
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// Revision is a recorded template.
+type Revision = revision.Of[appsv1beta1.SubsetTemplate]
+
+// Templates says how templates are recorded. A revision has the bytes that OpenKruise writes for the same template, as long as the template has
+// nothing that our types do not know. It carries the labels of the pods, so that it is found by the selector.
+func Templates() revision.Codec[appsv1beta1.SubsetTemplate] {
+	return revision.Codec[appsv1beta1.SubsetTemplate]{
+		Encode: encode, Decode: decode, Same: sameTemplate,
+		Labels: func(t *appsv1beta1.SubsetTemplate) map[string]string {
+			for _, a := range Given(t) {
+				return a.template(t).Metadata.Labels
+			}
+			return nil
+		},
+	}
+}
+
+func encode(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
+	payload := map[string]any{}
+	for _, a := range Given(t) {
+		template := a.template(t)
+		known, rest, err := split(a, template.Spec.Raw)
+		if err != nil || rest != nil {
+			// What cannot be read as the type of its kind is recorded as it is.
+			if err := utiljson.Unmarshal(template.Spec.Raw, &known); err != nil {
+				return nil, fmt.Errorf("encoding spec.template.%s: %w", a.Field, err)
+			}
+			dropNulls(known)
+		}
+		delete(known, "replicas")
+		metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template.Metadata)
+		if err != nil {
+			return nil, fmt.Errorf("encoding spec.template.%s.metadata: %w", a.Field, err)
+		}
+		metadata["creationTimestamp"] = nil
+		if pod, ok := known["template"].(map[string]any); ok {
+			inner, ok := pod["metadata"].(map[string]any)
+			if !ok {
+				inner = map[string]any{}
+				pod["metadata"] = inner
+			}
+			inner["creationTimestamp"] = nil
+		}
+		payload[a.Field] = map[string]any{"metadata": metadata, "spec": known}
+	}
+	return revision.Replacement(payload, "spec", "template")
+}
+
+var errNoRecordedTemplate = errors.New("its data has no spec.template")
+
+func decode(raw []byte) (*appsv1beta1.SubsetTemplate, error) {
+	var data struct {
+		Spec struct {
+			Template *appsv1beta1.SubsetTemplate `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(raw, &data); err != nil {
+		return nil, err
+	}
+	if data.Spec.Template == nil || len(Given(data.Spec.Template)) != 1 {
+		return nil, errNoRecordedTemplate
+	}
+	return data.Spec.Template, nil
+}
+
+// sameTemplate says whether two templates make the same workloads: both are read as the type of their kind and filled with the defaults of
+// pods, and what the type does not know is compared as it is written.
+func sameTemplate(x, y *appsv1beta1.SubsetTemplate) bool {
+	left, right := Given(x), Given(y)
+	if len(left) != 1 || len(right) != 1 || left[0].Field != right[0].Field {
+		return false
+	}
+	a := left[0]
+	mine, theirs := a.template(x), a.template(y)
+	if !equality.Semantic.DeepEqual(mine.Metadata.Labels, theirs.Metadata.Labels) ||
+		!equality.Semantic.DeepEqual(mine.Metadata.Annotations, theirs.Metadata.Annotations) {
+		return false
+	}
+	first, firstRest, err := typed(a, mine.Spec.Raw)
+	second, secondRest, otherErr := typed(a, theirs.Spec.Raw)
+	if err != nil || otherErr != nil {
+		return sameJSON(mine.Spec.Raw, theirs.Spec.Raw)
+	}
+	return equality.Semantic.DeepEqual(first, second) && reflect.DeepEqual(firstRest, secondRest)
+}
+
+func sameJSON(a, b []byte) bool {
+	var left, right map[string]any
+	if utiljson.Unmarshal(a, &left) != nil || utiljson.Unmarshal(b, &right) != nil {
+		return false
+	}
+	dropNulls(left)
+	dropNulls(right)
+	return reflect.DeepEqual(left, right)
+}
+
+// typed reads the spec of a workload as the type of its kind, with defaults in the pod template, and what the type does not know.
+func typed(a Adapter, raw []byte) (spec, rest any, err error) {
+	_, rest, err = split(a, raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	spec = a.typed()
+	if err := json.Unmarshal(raw, spec); err != nil {
+		return nil, nil, err
+	}
+	fields := reflect.ValueOf(spec).Elem()
+	if template, ok := fields.FieldByName("Template").Addr().Interface().(*corev1.PodTemplateSpec); ok {
+		*template = *podtemplate.Defaulted(template)
+		template.CreationTimestamp.Reset()
+	}
+	// Neither says anything here: the first is not allowed, the second follows from the UnitedDeployment.
+	fields.FieldByName("Replicas").SetZero()
+	fields.FieldByName("Selector").SetZero()
+	return spec, rest, nil
+}
+
+// split reads the spec of a workload as the type of its kind writes it, and what of the spec that leaves out; nil when that says nothing.
+func split(a Adapter, raw []byte) (known map[string]any, rest any, err error) {
+	value := a.typed()
+	if err := json.Unmarshal(raw, value); err != nil {
+		return nil, nil, err
+	}
+	if known, err = runtime.DefaultUnstructuredConverter.ToUnstructured(value); err != nil {
+		return nil, nil, err
+	}
+	dropNulls(known)
+	var written map[string]any
+	if err := utiljson.Unmarshal(raw, &written); err != nil {
+		return nil, nil, err
+	}
+	return known, unknown(written, known), nil
+}
+
+// unknown is what of written is not in known; nil when that says nothing. Values that differ are in both.
+func unknown(written, known any) any {
+	switch written := written.(type) {
+	case map[string]any:
+		object, _ := known.(map[string]any)
+		var rest map[string]any
+		for key, value := range written {
+			if left := unknown(value, object[key]); left != nil {
+				if rest == nil {
+					rest = map[string]any{}
+				}
+				rest[key] = left
+			}
+		}
+		if rest == nil {
+			return nil
+		}
+		return rest
+	case []any:
+		list, _ := known.([]any)
+		var rest []any
+		for i, value := range written {
+			var other any
+			if i < len(list) {
+				other = list[i]
+			}
+			if left := unknown(value, other); left != nil {
+				rest = append(rest, i, left)
+			}
+		}
+		if rest == nil {
+			return nil
+		}
+		return rest
+	}
+	if known != nil || isEmpty(written) {
+		return nil
+	}
+	return written
+}

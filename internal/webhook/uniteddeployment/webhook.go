@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package uniteddeployment is admission for UnitedDeployments: it fills in defaults and refuses what cannot work.
+//
+// What is below the spec of a template is not judged here. The API server is asked, by a dry run, whether it would create the workloads: so
+// the schema and the admission of their own kind decide. Without an answer the object is let in, and the controller reports.
+package uniteddeployment
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
+)
+
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-uniteddeployment,mutating=true,groups=apps.kruise.io,resources=uniteddeployments,verbs=create;update,versions=v1beta1,name=default.uniteddeployments.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-uniteddeployment,mutating=false,groups=apps.kruise.io,resources=uniteddeployments,verbs=create;update,versions=v1beta1,name=validate.uniteddeployments.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+
+// Kind are the rules for UnitedDeployments.
+func Kind(workloads Workloads) admission.Kind[appsv1beta1.UnitedDeployment, *appsv1beta1.UnitedDeployment] {
+	return admission.Kind[appsv1beta1.UnitedDeployment, *appsv1beta1.UnitedDeployment]{
+		GroupVersionKind: united.Kind(),
+		Default:          Default,
+		Validate:         Validate,
+		ValidateUpdate:   ValidateUpdate,
+		LookUp: func(ctx context.Context, set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
+			if errs := ValidateSum(set, old); len(errs) > 0 {
+				return errs
+			}
+			return workloads.check(ctx, set, old)
+		},
+		Warnings: Warnings,
+	}
+}

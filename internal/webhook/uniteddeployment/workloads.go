@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uniteddeployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
+)
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets,verbs=create
+// +kubebuilder:rbac:groups=apps,resources=statefulsets;deployments,verbs=create
+
+// maxAsked is about how many subsets the API server is asked at most. They differ in few fields, and what is wrong with others shows in the
+// status.
+const maxAsked = 10
+
+// Workloads asks the API server about the workloads that a UnitedDeployment would have.
+type Workloads struct {
+	// Client creates them, as a dry run.
+	Client client.Writer
+}
+
+// check returns what the API server finds wrong with the workloads that are new, or made of new values. What is wrong with the stored ones,
+// too, is not held against an update.
+func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
+	if w.Client == nil {
+		return nil
+	}
+	asked := 0
+	for i := range set.Spec.Topology.Subsets {
+		sub := &set.Spec.Topology.Subsets[i]
+		before := storedSubset(old, sub)
+		if before && equality.Semantic.DeepEqual(set.Spec.Template, old.Spec.Template) {
+			continue
+		}
+		if asked++; asked > maxAsked {
+			return nil
+		}
+		errs := w.ask(ctx, set, sub.Name)
+		if len(errs) > 0 && before {
+			known := w.ask(ctx, old, sub.Name)
+			errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
+				return slices.ContainsFunc(known, func(k *field.Error) bool { return k.Error() == e.Error() })
+			})
+		}
+		if len(errs) > 0 {
+			return errs
+		}
+	}
+	return nil
+}
+
+// storedSubset says that the stored object has the subset as it is, sizes excepted.
+func storedSubset(old *appsv1beta1.UnitedDeployment, sub *appsv1beta1.Subset) bool {
+	if old == nil {
+		return false
+	}
+	return slices.ContainsFunc(old.Spec.Topology.Subsets, func(o appsv1beta1.Subset) bool {
+		return o.Name == sub.Name && equality.Semantic.DeepEqual(o.NodeSelectorTerm, sub.NodeSelectorTerm) &&
+			equality.Semantic.DeepEqual(o.Tolerations, sub.Tolerations) && equality.Semantic.DeepEqual(o.Patch, sub.Patch)
+	})
+}
+
+// ask returns what the API server finds wrong with the workload of a subset. Without an answer there is nothing.
+func (w Workloads) ask(ctx context.Context, set *appsv1beta1.UnitedDeployment, name string) field.ErrorList {
+	spec := united.Parse(set)
+	i := slices.IndexFunc(spec.Subsets, func(s united.Subset) bool { return s.Name == name })
+	if spec.Invalid != nil || i < 0 {
+		return nil
+	}
+	wanted, err := spec.Manifest(&spec.Subsets[i], united.Target{Name: united.Names(set.Name, name)[0], Revision: set.Name + "-check", Size: 1})
+	path := field.NewPath("spec", "template", spec.Adapter.Field)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, "", fmt.Sprintf("subset %s: %v", name, err))}
+	}
+	wanted.SetGenerateName(wanted.GetName() + "-")
+	wanted.SetName("")
+	wanted.SetOwnerReferences(nil)
+	ctx, cancel := context.WithTimeout(ctx, admission.LookupTimeout)
+	defer cancel()
+	return faultsOf(ctx, w.Client.Create(ctx, wanted, client.DryRunAll), path, name)
+}
+
+// faultsOf are the faults that an answer names. Answers that are about something else, such as a quota, are no faults.
+func faultsOf(ctx context.Context, err error, path *field.Path, name string) field.ErrorList {
+	var status apierrors.APIStatus
+	if err == nil || !errors.As(err, &status) || !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+		if err != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("Letting a workload in unchecked", "subset", name, "reason", err.Error())
+		}
+		return nil
+	}
+	var errs field.ErrorList
+	if details := status.Status().Details; details != nil {
+		for _, cause := range details.Causes {
+			at := path
+			if cause.Field != "" && cause.Field != "<nil>" {
+				at = path.Child(cause.Field)
+			}
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf("subset %s: %s", name, strings.TrimPrefix(cause.Message, "Invalid value: "))))
+		}
+	}
+	if len(errs) == 0 {
+		errs = append(errs, field.Invalid(path, field.OmitValueType{}, fmt.Sprintf("subset %s: %s", name, status.Status().Message)))
+	}
+	return errs
+}

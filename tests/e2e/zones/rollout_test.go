@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package zones_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+)
+
+func intOrString(text string) *intstr.IntOrString { return ptr.To(intstr.Parse(text)) }
+
+func templates() []string {
+	var all []string
+	for _, adapter := range united.Adapters() {
+		all = append(all, adapter.Field)
+	}
+	return all
+}
+
+// TestEveryKindOfWorkload brings three zones up, updates them, takes a field out of the template and scales, with each kind of workload.
+func TestEveryKindOfWorkload(t *testing.T) {
+	for _, template := range templates() {
+		t.Run(template, func(t *testing.T) {
+			t.Parallel()
+			a := start(t, template, 4)
+			a.runs("a1 b1 c2", "app:1")
+			set := a.settled(v1beta1.ReasonComplete)
+			first := set.Status.UpdatedRevision
+			if set.Status.CurrentRevision != first || set.Status.ReadyReplicas != 4 || set.Status.UpdatedReadyReplicas != 4 || set.Status.LabelSelector != "app=app" {
+				t.Errorf("the status is %+v", set.Status)
+			}
+			a.rests()
+
+			a.change(func(set *v1beta1.UnitedDeployment) {
+				template := a.kind.Template(&set.Spec.Template)
+				template.Spec.Raw = []byte(strings.Replace(imageIn(string(template.Spec.Raw), "app:2"),
+					`"containers"`, `"nodeSelector":{"kubernetes.io/os":"linux"},"containers"`, 1))
+			})
+			a.runs("a1 b1 c2", "app:2")
+			a.settled(v1beta1.ReasonComplete)
+			a.change(func(set *v1beta1.UnitedDeployment) {
+				template := a.kind.Template(&set.Spec.Template)
+				template.Spec.Raw = []byte(strings.Replace(string(template.Spec.Raw), `"nodeSelector":{"kubernetes.io/os":"linux"},`, "", 1))
+			})
+			a.settled(v1beta1.ReasonComplete)
+			all, err := a.workloads(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for zone, w := range all {
+				if selector, found, _ := unstructured.NestedMap(w.Object, "spec", "template", "spec", "nodeSelector"); found {
+					t.Errorf("the workload of zone %s still has the node selector %v", zone, selector)
+				}
+				if w.GetName() != "app-"+zone {
+					t.Errorf("the workload of zone %s is called %s", zone, w.GetName())
+				}
+			}
+
+			if out, err := a.Kubectl("scale", "ud", "app", "--replicas=7"); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			a.runs("a2 b2 c3", "app:2")
+			a.change(func(set *v1beta1.UnitedDeployment) {
+				template := a.kind.Template(&set.Spec.Template)
+				template.Spec.Raw = []byte(workloadSpec(a.kind.Field))
+			})
+			a.runs("a2 b2 c3", "app:1")
+			if set := a.settled(v1beta1.ReasonComplete); set.Status.UpdatedRevision != first || set.Status.CurrentRevision != first {
+				t.Errorf("after a rollback the revision is %s, was %s at first", set.Status.UpdatedRevision, first)
+			}
+			a.rests()
+		})
+	}
+}
+
+// TestStagedRollout moves an image zone by zone, with the kinds that have a partition.
+func TestStagedRollout(t *testing.T) {
+	for _, template := range templates() {
+		if template == "deploymentTemplate" {
+			continue
+		}
+		t.Run(template, func(t *testing.T) {
+			t.Parallel()
+			a := start(t, template, 6)
+			a.settled(v1beta1.ReasonComplete)
+			for _, step := range []struct {
+				partitions    map[string]int32
+				image, reason string
+				updated       string
+			}{
+				{map[string]int32{"a": 1, "b": 2, "c": 9}, "app:2", v1beta1.ReasonPartitionReached, "a1 b0 c0"},
+				{map[string]int32{"a": 0, "b": 2, "c": 2}, "", v1beta1.ReasonPartitionReached, "a2 b0 c0"},
+				{map[string]int32{"b": 1, "c": 2}, "", v1beta1.ReasonPartitionReached, "a2 b1 c0"},
+				{nil, "", v1beta1.ReasonComplete, "a2 b2 c2"},
+			} {
+				a.change(partitions(step.partitions))
+				if step.image != "" {
+					a.image(step.image)
+				}
+				a.runs(step.updated, "app:2")
+				set := a.settled(step.reason)
+				if done := set.Status.CurrentRevision == set.Status.UpdatedRevision; done != (step.reason == v1beta1.ReasonComplete) {
+					t.Errorf("with partitions %v the current revision is %s of %s", step.partitions, set.Status.CurrentRevision, set.Status.UpdatedRevision)
+				}
+				updated := ""
+				for _, s := range set.Status.SubsetStatuses {
+					updated += fmt.Sprintf(" %s%d", s.Name, s.UpdatedReplicas)
+				}
+				if updated[1:] != step.updated {
+					t.Errorf("the status says %s, want %s", updated, step.updated)
+				}
+			}
+		})
+	}
+}
+
+// TestPatchOfASubset changes the patch of one subset: its pods follow, and no others.
+func TestPatchOfASubset(t *testing.T) {
+	t.Parallel()
+	a := start(t, "cloneSetTemplate", 3)
+	a.settled(v1beta1.ReasonComplete)
+	a.change(func(set *v1beta1.UnitedDeployment) {
+		set.Spec.Topology.Subsets[1].Patch = raw(`{"spec":{"containers":[{"name":"main","image":"app:patched"}]}}`)
+	})
+	a.runs("a0 b1 c0", "app:patched")
+	a.settled(v1beta1.ReasonComplete)
+	a.runs("a1 b0 c1", "app:1")
+	a.rests()
+}
+
+// TestSubsetsComeAndGo adds, removes and renames subsets: at once by default, and after their replacements by annotation.
+func TestSubsetsComeAndGo(t *testing.T) {
+	t.Parallel()
+	a := start(t, "cloneSetTemplate", 4)
+	a.settled(v1beta1.ReasonComplete)
+	a.change(func(set *v1beta1.UnitedDeployment) { set.Spec.Topology.Subsets = set.Spec.Topology.Subsets[:2] })
+	a.runs("a2 b2 c0", "")
+	if set := a.settled(v1beta1.ReasonComplete); len(set.Status.SubsetStatuses) != 2 || set.Status.SubsetReplicas["a"] != 2 {
+		t.Errorf("the status is %+v", set.Status)
+	}
+
+	a.change(func(set *v1beta1.UnitedDeployment) {
+		set.Annotations = map[string]string{shared.AnnotationSubsetRemoval: shared.SubsetRemovalAfterReplacement}
+		set.Spec.Topology.Subsets = []v1beta1.Subset{{Name: "c", NodeSelectorTerm: zoneTerm("c")}}
+		template := a.kind.Template(&set.Spec.Template)
+		template.Spec.Raw = []byte(strings.Replace(string(template.Spec.Raw), `"metadata":{`, `"metadata":{"annotations":{"sim.kruise.io/ready-delay":"1s"},`, 1))
+	})
+	a.EventuallyWithin(limit, "the others go when four pods are ready in c", func(ctx context.Context) error {
+		got, err := a.running(ctx, "")
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(got, "a2 b2") && !strings.HasSuffix(got, "c4") {
+			t.Fatalf("ready pods are %s", got)
+		}
+		if got != "a0 b0 c4" {
+			return fmt.Errorf("ready pods are %s", got)
+		}
+		return nil
+	})
+	a.settled(v1beta1.ReasonComplete)
+}
+
+// TestAnotherKindOfWorkload replaces StatefulSets of apps/v1 by Advanced ones.
+func TestAnotherKindOfWorkload(t *testing.T) {
+	t.Parallel()
+	a := start(t, "statefulSetTemplate", 3)
+	a.settled(v1beta1.ReasonComplete)
+	a.change(func(set *v1beta1.UnitedDeployment) {
+		setTemplate(set, "advancedStatefulSetTemplate", workloadSpec("advancedStatefulSetTemplate"))
+	})
+	a.settled(v1beta1.ReasonComplete)
+	a.runs("a1 b1 c1", "")
+	if left, err := a.workloads(t.Context()); err != nil || len(left) != 0 {
+		t.Errorf("%d StatefulSets of apps/v1 are left: %v", len(left), err)
+	}
+}
+
+// TestFaultsOfOneSubset deletes, edits and refuses workloads: the others go on, and the status names the one that does not.
+func TestFaultsOfOneSubset(t *testing.T) {
+	t.Parallel()
+	a := start(t, "cloneSetTemplate", 3)
+	a.settled(v1beta1.ReasonComplete)
+	all, err := a.workloads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Delete(t.Context(), all["a"], client.PropagationPolicy("Background")); err != nil {
+		t.Fatal(err)
+	}
+	edit := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":3,"minReadySeconds":1},"metadata":{"labels":{"mine":"x"}}}`))
+	if err := env.Client.Patch(t.Context(), all["b"], edit); err != nil {
+		t.Fatal(err)
+	}
+	a.Eventually("a is there again, and b has its size", func(ctx context.Context) error {
+		now, err := a.workloads(ctx)
+		if err != nil {
+			return err
+		}
+		if now["a"] == nil || now["a"].GetUID() == all["a"].GetUID() {
+			return fmt.Errorf("a is not there")
+		}
+		size, _, _ := unstructured.NestedInt64(now["b"].Object, "spec", "replicas")
+		ready, _, _ := unstructured.NestedInt64(now["b"].Object, "spec", "minReadySeconds")
+		if size != 1 || ready != 1 || now["b"].GetLabels()["mine"] != "x" {
+			return fmt.Errorf("b has %d replicas, minReadySeconds %d and the labels %v: what others added should stay", size, ready, now["b"].GetLabels())
+		}
+		return nil
+	})
+	a.settled(v1beta1.ReasonComplete)
+	a.rests()
+
+	quota := &unstructured.Unstructured{}
+	quota.SetAPIVersion("v1")
+	quota.SetKind("ResourceQuota")
+	quota.SetNamespace(a.Name)
+	quota.SetName("three")
+	quota.Object["spec"] = map[string]any{"hard": map[string]any{"count/clonesets.apps.kruise.io": "3"}}
+	if err := env.Client.Create(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	a.Eventually("the quota is counted", func(ctx context.Context) error {
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
+			return err
+		}
+		if used, _, _ := unstructured.NestedString(quota.Object, "status", "used", "count/clonesets.apps.kruise.io"); used != "3" {
+			return fmt.Errorf("used: %s", used)
+		}
+		return nil
+	})
+	a.change(func(set *v1beta1.UnitedDeployment) {
+		set.Spec.Replicas = ptr.To[int32](8)
+		set.Spec.Topology.Subsets = append(set.Spec.Topology.Subsets, v1beta1.Subset{Name: "d"})
+	})
+	a.runs("a2 b2 c2", "")
+	set := a.until("the status names the refused subset", func(set *v1beta1.UnitedDeployment) error {
+		return condition(set, v1beta1.UnitedDeploymentSubsetProvisioned, corev1.ConditionFalse, v1beta1.ReasonUnitedDeploymentError)
+	})
+	for _, kind := range []v1beta1.UnitedDeploymentConditionType{v1beta1.UnitedDeploymentSubsetFailure, v1beta1.UnitedDeploymentStalled} {
+		if text := message(set, kind); !strings.Contains(text, "subset d") || !strings.Contains(text, "exceeded quota") || strings.Contains(text, "subset a") {
+			t.Errorf("%s says %q", kind, text)
+		}
+	}
+	if err := env.Client.Delete(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	a.settled(v1beta1.ReasonComplete)
+}
+
+// TestScaleOutAndIn scales from 3 to 60 pods and back by the scale subresource, past fixed sizes.
+func TestScaleOutAndIn(t *testing.T) {
+	t.Parallel()
+	a := start(t, "cloneSetTemplate", 3, func(set *v1beta1.UnitedDeployment) { set.Spec.Topology.Subsets[0].Replicas = intOrString("2") })
+	a.runs("a2 b0 c1", "")
+	for _, step := range []struct{ replicas, pods string }{{"60", "a2 b29 c29"}, {"1", "a1 b0 c0"}, {"3", "a2 b0 c1"}} {
+		if out, err := a.Kubectl("scale", "ud", "app", "--replicas="+step.replicas); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		a.runs(step.pods, "")
+		a.settled(v1beta1.ReasonComplete)
+	}
+	a.rests()
+}
