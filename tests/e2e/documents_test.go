@@ -101,6 +101,7 @@ func applied(t *testing.T, file ...string) {
 			}
 		}
 	}
+	found += united(t, n)
 	jobs := &v1beta1.ImagePullJobList{} // nobody works on them yet
 	if err := n.Client.List(t.Context(), jobs, client.InNamespace(n.Name)); err != nil {
 		t.Fatal(err)
@@ -123,6 +124,30 @@ func applied(t *testing.T, file ...string) {
 			}
 		}
 	})
+}
+
+// united waits until all pods of the UnitedDeployments are ready. It returns how many there are.
+func united(t *testing.T, n *environment.Namespace) int {
+	t.Helper()
+	sets := &v1beta1.UnitedDeploymentList{}
+	if err := n.Client.List(t.Context(), sets, client.InNamespace(n.Name)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		n.EventuallyWithin(2*time.Minute, "UnitedDeployment "+set.Name+" is complete", func(ctx context.Context) error {
+			if err := n.Client.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
+				return err
+			}
+			for _, c := range set.Status.Conditions {
+				if c.Type == v1beta1.UnitedDeploymentReconciling && c.Reason == v1beta1.ReasonComplete && set.Status.ReadyReplicas == *set.Spec.Replicas {
+					return nil
+				}
+			}
+			return fmt.Errorf("the status is %+v", set.Status)
+		})
+	}
+	return len(sets.Items)
 }
 
 // available says why a set is not: all pods, and the conditions that say so.
