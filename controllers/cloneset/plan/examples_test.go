@@ -376,8 +376,13 @@ func TestInPlaceOnlyRefuses(t *testing.T) {
 	w.do(image("2"))
 	w.set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
 	w.rest()
-	w.expect("updated", w.at("2"), 0)
+	w.expectPods("p01:1, p02:1")
+	w.expectActions("")
 	w.expect("held", w.held(), "InPlaceImpossible")
+	w.expect("stalled", w.condition(appsv1beta1.CloneSetStalled), "True InPlaceImpossible")
+	w.expect("available", w.available(), 2)
+	w.rest(inPlace)
+	w.expect("replaced once the policy allows it", w.pods(), "p03:2, p04:2")
 }
 
 func TestInvalidSpecStopsEverythingButSettling(t *testing.T) {
@@ -470,4 +475,22 @@ func TestAFaultyTemplateStopsNothingElse(t *testing.T) {
 	w.do(func(w *simulation) { w.set.Spec.Replicas = ptr.To[int32](6) })
 	w.Pass()
 	w.expect("creation", strings.Contains(w.actions(), "Create ScaleOut 2"), true)
+}
+
+// With pods at their hook counted as updated, a surge was made for the only pod, taken away as one too many, and the pod called back from its hook:
+// then all of it again, for ever. Exploration found it.
+func TestAPodAtItsHookIsNotCalledBackByItsOwnSurge(t *testing.T) {
+	asUpdated := func(w *simulation) { w.o.PreparingUpdateAsUpdate = true }
+	w := newSimulation(t, 1, asUpdated, inPlace, maxUnavailable(1), maxSurge(1), hooks(shared.Lifecycle{InPlaceUpdate: hook("hold")}))
+	w.do(image("2"))
+	for range 20 {
+		w.Pass()
+		w.Kubelets()
+	}
+	w.expect("slots that were ever used are at most three", w.born <= 3, true)
+	w.expect("held", w.held(), "Hook")
+	w.Users = true
+	w.rest()
+	w.expect("updated", w.at("2"), 1)
+	w.expect("pods", len(w.Pods), 1)
 }

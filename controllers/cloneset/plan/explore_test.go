@@ -87,6 +87,10 @@ type lab struct {
 	orders    int
 	// terminating is how many pods are terminating at most; when omitted, any number.
 	terminating int
+	// scaleMax is how many unavailable pods stop the creation of more; 0: any number. asUpdated counts pods at their inPlaceUpdate hook as updated
+	// when pods are created or removed.
+	scaleMax  int
+	asUpdated bool
 	// claims gives every pod one; with reuse they are kept for the next pod.
 	claims, reuse, rollback bool
 	// least is how many states there are at least: fewer mean that the case does not explore what it says.
@@ -154,6 +158,9 @@ func (l *lab) set(f fleet) *appsv1beta1.CloneSet {
 		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
 		set.Spec.ScaleStrategy.EnablePVCReuse = l.reuse
 	}
+	if l.scaleMax > 0 {
+		set.Spec.ScaleStrategy.MaxUnavailable = ptr.To(intstr.FromInt(l.scaleMax))
+	}
 	if l.first != "" {
 		set.Spec.UpdateStrategy.RollingUpdate.PriorityStrategy = &shared.UpdatePriorityStrategy{WeightPriority: []shared.UpdatePriorityWeightTerm{{
 			Weight: 10, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{shared.LabelInstanceID: l.first}},
@@ -170,7 +177,9 @@ func (l *lab) set(f fleet) *appsv1beta1.CloneSet {
 	return set
 }
 
-func (l *lab) options() Options { return Options{PartitionRollback: l.rollback} }
+func (l *lab) options() Options {
+	return Options{PartitionRollback: l.rollback, PreparingUpdateAsUpdate: l.asUpdated}
+}
 
 // letters are the instance IDs; those in use are skipped, so that there are few states, and so is the one that podsToDelete names: no
 // pod ever gets the name of an earlier one.
@@ -302,7 +311,7 @@ func (l *lab) complete(w *podsettest.State[fleet]) error {
 			counted++
 		}
 	}
-	if !l.claims && counted < int(w.Set.replicas) {
+	if !l.claims && l.scaleMax == 0 && counted < int(w.Set.replicas) {
 		return fmt.Errorf("of %d replicas there are only %d", w.Set.replicas, counted)
 	}
 	return nil
@@ -325,6 +334,11 @@ func (l *lab) goal(w *podsettest.State[fleet], plan planning.Plan) bool {
 		// Only the user can help: with another template, by letting updates go on, or with a smaller partition.
 		return strings.HasPrefix(l.images[w.Set.template], "!") || l.stopped(w.Set) || kept <= int(w.Set.partition)
 	}
+	refused := slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool { return stays(w.Set, pod) && l.refused(w.Set, pod) })
+	if refused {
+		unavailable := func(pod *corev1.Pod) bool { return stays(w.Set, pod) && !podsettest.Available(pod, l.seconds()) }
+		return len(plan.Actions) == 0 && staying == int(w.Set.replicas) && !slices.ContainsFunc(w.Pods, unavailable)
+	}
 	if len(plan.Actions) > 0 || staying != int(w.Set.replicas) || outdated > int(w.Set.partition) && !l.stopped(w.Set) {
 		return false
 	}
@@ -344,6 +358,11 @@ func (l *lab) goal(w *podsettest.State[fleet], plan planning.Plan) bool {
 		return false
 	}
 	return w.Set.partition > 0 || l.stopped(w.Set) || w.Set.current == w.Set.template
+}
+
+// refused says that a pod may only be edited, and that no edit makes it what the template says.
+func (l *lab) refused(f fleet, pod *corev1.Pod) bool {
+	return l.policy == shared.InPlaceOnly && len(pod.Spec.Containers[0].Env) != len(l.template(f.template).Spec.Containers[0].Env)
 }
 
 func (l *lab) seconds() time.Duration { return time.Duration(l.minReady) * time.Second }
@@ -428,6 +447,14 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 	if l.grace > 0 {
 		e.Always = append(e.Always, podsettest.GraceHolds[fleet]())
 	}
+	e.Always = append(e.Always, podsettest.CreatesWithin(l.scaleMax, func(w *podsettest.State[fleet], pod *corev1.Pod, _ string) bool {
+		return stays(w.Set, pod) && (!asked(w.Set, pod) || preparingDelete(&podset.Pod{State: lifecycle.StateOf(pod)}))
+	}, l.seconds()))
+	if l.policy == shared.InPlaceOnly {
+		e.Always = append(e.Always, podsettest.NothingReplaced(func(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+			return asked(w.Set, pod) || !l.enough(w)
+		}))
+	}
 	return e
 }
 
@@ -507,6 +534,12 @@ func TestExplore(t *testing.T) {
 		"in place, three pods by priority, the partition keeps one, a broken image between, with faults":     {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, partition: 1, edits: 2, first: "c", faults: everything, least: 8100},
 		"in place, three pods are scaled, the partition goes back, with faults":                              {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, userChanges: append(scaling(), keep(0), keep(2)), rollback: true, faults: everything, anonymous: true, least: 5100},
 		"recreate, two pods are scaled, claims go with their pods":                                           {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, claims: true, faults: nil, least: 3500},
+		// Fields that few sets have.
+		"in place only, two pods, a template that cannot be reached, with faults":             {policy: shared.InPlaceOnly, images: mixed, replicas: 2, maxUnavailable: 1, edits: 2, faults: everything, anonymous: true, least: 1800},
+		"in place, two pods are scaled, one unavailable stops the creation of more":           {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, scaleMax: 1, faults: everything, anonymous: true, least: 1250},
+		"recreate, two pods and a surge, one unavailable stops the creation of more":          {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scaleMax: 1, anonymous: true, least: 50},
+		"in place, two pods at their hook count as updated, a surge, scaled":                  {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scalings: 1, hooks: &shared.Lifecycle{InPlaceUpdate: hook("hold-update")}, asUpdated: true, anonymous: true, least: 1300},
+		"in place, two pods at their hook count as updated, the partition keeps one of three": {policy: inPlace, images: good, replicas: 3, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, userChanges: append(scaling(), keep(0)), hooks: &shared.Lifecycle{InPlaceUpdate: hook("hold-update")}, asUpdated: true, anonymous: true, least: 280},
 	} {
 		cases[name] = l
 	}

@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -52,7 +54,7 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	p.create(p.withReturned(scale))
 	p.removeSpecified()
 	p.scaleIn(scale)
-	p.move(p.limits.diff(p.count(false)))
+	p.move(p.limits.diff(p.countMoving()))
 	p.holdBack()
 	p.pass.Settle(p.settling())
 	p.keepClaims()
@@ -143,6 +145,19 @@ func (p *planner) count(preparing bool) podCounts {
 		}
 	}
 	return c
+}
+
+// countMoving counts the pods as far as moving them is concerned. Where pods at their hook count as updated when pods are removed, this pass may
+// remove one that makes up for another at its hook: that one is still needed, and has to move. Otherwise it would be called back, and the
+// pod that makes up for it be made again, for ever.
+func (p *planner) countMoving() podCounts {
+	if !p.PreparingUpdateAsUpdate {
+		return p.count(false)
+	}
+	all := p.pods
+	defer func() { p.pods = all }()
+	p.pods = slices.DeleteFunc(slices.Clone(all), func(pod *podset.Pod) bool { return p.leaving[pod.Object.Name] })
+	return p.count(false)
 }
 
 // counts says that the pod is one of the set's replicas: it is neither terminating nor finished.

@@ -14,6 +14,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -40,6 +41,8 @@ type fleet struct {
 	partition int8
 	// paused stops updates.
 	paused bool
+	// size is that of the claims that the set asks for, in GiB.
+	size int8
 }
 
 // lab is a set that is explored: everything that stays the same.
@@ -63,8 +66,12 @@ type lab struct {
 	userChanges []userChange
 	faults      []podsettest.Move
 	maxFaults   int8
-	// claims gives every pod one that is deleted when its ordinal is no longer wanted.
-	claims bool
+	// claims gives every pod one that is deleted when its ordinal is no longer wanted; with resize it grows with its template.
+	claims, resize bool
+	// start is the first ordinal.
+	start int8
+	// scaleMax is how many unavailable pods at lower ordinals stop the creation of a pod; 0: any number.
+	scaleMax int
 	// empty begins without pods; otherwise all are up at the first template.
 	empty bool
 	// least is how many states there are at least: fewer mean that the case does not explore what it says.
@@ -108,6 +115,11 @@ func keep(partition int8) userChange {
 // pausing are the changes of a user who stops updates and lets them go on.
 func pausing() []userChange {
 	return []userChange{{"pause", func(f *fleet) { f.paused = true }}, {"resume", func(f *fleet) { f.paused = false }}}
+}
+
+// growing are the changes of a user who asks for larger claims.
+func growing() []userChange {
+	return []userChange{{"larger claims", func(f *fleet) { f.size = 2 }}}
 }
 
 func (l *lab) revisionName(i int8) string { return setName + "-r" + strconv.Itoa(int(i)) }
@@ -174,6 +186,19 @@ func (l *lab) set(f fleet) *appsv1beta1.StatefulSet {
 			WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
 		}
 	}
+	if l.resize {
+		claim := &set.Spec.VolumeClaimTemplates[0]
+		claim.Spec.StorageClassName = ptr.To("fast")
+		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: sizeOf(f)}
+		set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+	}
+	if l.start > 0 {
+		set.Spec.Ordinals = &appsv1beta1.StatefulSetOrdinals{Start: int32(l.start)}
+	}
+	if l.scaleMax > 0 {
+		set.Spec.ScaleStrategy = &appsv1beta1.StatefulSetScaleStrategy{MaxUnavailable: ptr.To(intstr.FromInt(l.scaleMax))}
+	}
 	if l.unordered {
 		set.Spec.UpdateStrategy.RollingUpdate.UnorderedUpdate = &appsv1beta1.UnorderedUpdateStrategy{PriorityStrategy: &shared.UpdatePriorityStrategy{
 			WeightPriority: []shared.UpdatePriorityWeightTerm{{
@@ -195,7 +220,14 @@ func (l *lab) set(f fleet) *appsv1beta1.StatefulSet {
 	return set
 }
 
-func (l *lab) options() Options { return Options{PodIndexLabel: true, AutoDeletePVC: true} }
+func (l *lab) options() Options {
+	return Options{PodIndexLabel: true, AutoDeletePVC: true, AutoResizePVC: l.resize, StartOrdinal: l.start > 0}
+}
+
+// sizeOf is what the claims of a fleet request.
+func sizeOf(f fleet) resource.Quantity {
+	return *resource.NewQuantity(int64(f.size)<<30, resource.BinarySI)
+}
 
 // step is one pass of the controller.
 func (l *lab) step(w *podsettest.State[fleet]) (planning.Plan, fleet) {
@@ -204,7 +236,7 @@ func (l *lab) step(w *podsettest.State[fleet]) (planning.Plan, fleet) {
 	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, podsettest.Now()) })
 	s := podset.Snapshot{
 		Now: podsettest.Now(), Pods: pods, Claims: w.ClaimsByName(),
-		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions,
+		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions, Expandable: map[string]bool{"fast": true},
 	}
 	s.Current = revision.Current(set.Status.CurrentRevision, s.Update, l.revisions)
 	plan := Plan(spec, s)
@@ -220,7 +252,7 @@ func (l *lab) step(w *podsettest.State[fleet]) (planning.Plan, fleet) {
 
 func (l *lab) ordinals(f fleet) ordinal.Set {
 	set := l.set(f)
-	o, err := ordinal.New(0, *set.Spec.Replicas, set.Spec.ReserveOrdinals)
+	o, err := ordinal.New(int32(l.start), *set.Spec.Replicas, set.Spec.ReserveOrdinals)
 	if err != nil {
 		panic(err)
 	}
@@ -289,7 +321,7 @@ func (l *lab) broken(template int8) bool { return strings.HasPrefix(l.images[tem
 // complete: every ordinal has a pod, if none waits for another one.
 func (l *lab) complete(w *podsettest.State[fleet]) error {
 	for _, name := range l.wanted(w.Set) {
-		if !l.ordered && w.Pod(name) == nil {
+		if !l.ordered && l.scaleMax == 0 && w.Pod(name) == nil {
 			return fmt.Errorf("pod %s is missing", name)
 		}
 	}
@@ -312,11 +344,18 @@ func (l *lab) goal(w *podsettest.State[fleet], plan planning.Plan) bool {
 	if l.claims && slices.ContainsFunc(names, func(name string) bool { return w.Claim(claims.Name("data", name)) == nil }) {
 		return false
 	}
+	if l.resize && slices.ContainsFunc(w.Claims, func(c *corev1.PersistentVolumeClaim) bool { return !l.asLarge(w.Set, c) }) {
+		return false
+	}
 	old := 0
 	for i, name := range names {
 		pod := w.Pod(name)
 		if pod == nil || !podsettest.Available(pod, l.seconds()) && !l.hopeless(w.Set, pod) {
 			return false
+		}
+		if l.refused(w.Set, pod) {
+			old++
+			continue
 		}
 		if at := w.Set.template; podsettest.Runs(pod, l.revisionName(at), l.template(at)) {
 			continue
@@ -327,10 +366,21 @@ func (l *lab) goal(w *podsettest.State[fleet], plan planning.Plan) bool {
 		}
 		old++
 	}
-	if l.stopped(w.Set) {
+	if l.stopped(w.Set) || slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool { return l.refused(w.Set, pod) }) {
 		return true
 	}
 	return old <= int(w.Set.partition) && (w.Set.partition > 0 || w.Set.current == w.Set.template)
+}
+
+// asLarge says that a claim has the size that the set asks for.
+func (l *lab) asLarge(f fleet, claim *corev1.PersistentVolumeClaim) bool {
+	want, requests, has := sizeOf(f), claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	return requests.Cmp(want) == 0 && has.Cmp(want) == 0
+}
+
+// refused says that a pod may only be edited, and that no edit makes it what the template says.
+func (l *lab) refused(f fleet, pod *corev1.Pod) bool {
+	return l.policy == shared.InPlaceOnly && len(pod.Spec.Containers[0].Env) != len(l.template(f.template).Spec.Containers[0].Env)
 }
 
 // stopped says that no pod is to be updated now.
@@ -348,6 +398,13 @@ func (l *lab) runsWhatItSays(pod *corev1.Pod, name string) bool {
 }
 
 func (l *lab) seconds() time.Duration { return time.Duration(l.minReady) * time.Second }
+
+// comesBefore says that a pod has a lower ordinal than the one of that name, and is wanted.
+func (l *lab) comesBefore(w *podsettest.State[fleet], pod *corev1.Pod, name string) bool {
+	names := l.wanted(w.Set)
+	at := slices.Index(names, pod.Name)
+	return at >= 0 && at < slices.Index(names, name)
+}
 
 // changes are what the user may do: another template, or one of the userChanges.
 func (l *lab) changes(w *podsettest.State[fleet]) []podsettest.Change[fleet] {
@@ -385,7 +442,7 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 			cluster.NeverReady = append(cluster.NeverReady, strings.TrimSuffix(image, "+"))
 		}
 	}
-	start := &podsettest.State[fleet]{Set: fleet{replicas: l.replicas, reserved: -1, partition: l.partition}}
+	start := &podsettest.State[fleet]{Set: fleet{replicas: l.replicas, reserved: -1, partition: l.partition, size: 1}}
 	if !l.empty {
 		if err := podsettest.BringUp(start, cluster, l.step, 200); err != nil {
 			t.Fatal(err)
@@ -413,7 +470,13 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 					return slices.Contains(l.wanted(w.Set), pod.Name)
 				}),
 			l.partitionCounts(),
+			podsettest.CreatesWithin(l.scaleMax, l.comesBefore, l.seconds()),
 		},
+	}
+	if l.policy == shared.InPlaceOnly {
+		e.Always = append(e.Always, podsettest.NothingReplaced(func(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+			return pod.Labels[shared.LabelSpecifiedDelete] != "" || podstate.Finished(pod) || !slices.Contains(l.wanted(w.Set), pod.Name)
+		}))
 	}
 	if l.grace > 0 {
 		e.Always = append(e.Always, podsettest.GraceHolds[fleet]())
@@ -494,6 +557,13 @@ func TestExplore(t *testing.T) {
 		"Parallel, recreate, three pods by priority, the partition keeps one, with two faults": {policy: recreate, images: broken, maxUnavailable: 1, replicas: 3, edits: 2, partition: 1, unordered: true, faults: everything, maxFaults: 2, least: 14000},
 		"Parallel, in place, three pods by priority, two at a time, with two faults":           {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, partition: 1, unordered: true, faults: everything, maxFaults: 2, large: true},
 		"Parallel, in place, two pods, grace period and minimum time, with faults":             {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, minReady: 10, grace: 5, faults: everything, maxFaults: 1, least: 29000},
+		// Fields that few sets have.
+		"Parallel, in place only, a template that cannot be reached, with faults":      {policy: shared.InPlaceOnly, images: mixed, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1, least: 1300},
+		"OrderedReady, in place only, a template that cannot be reached, with faults":  {ordered: true, policy: shared.InPlaceOnly, images: mixed, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1, least: 1000},
+		"Parallel, the first ordinal is 3, scaled, one reserved, with faults":          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, start: 3, userChanges: append(scaling(), userChange{"ordinal 3 reserved", func(f *fleet) { f.reserved = 3 }}), faults: everything[1:3], maxFaults: 1, least: 3900},
+		"Parallel, one unavailable pod stops the creation of more, with faults":        {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, scaleMax: 1, faults: everything, maxFaults: 1, least: 4500},
+		"Parallel, three pods from nothing, two unavailable stop the creation of more": {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, scaleMax: 2, empty: true, least: 500},
+		"Parallel, in place, claims grow with their template, with faults":             {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, claims: true, resize: true, userChanges: growing(), faults: everything[1:3], maxFaults: 1, least: 1200},
 	} {
 		cases[name] = l
 	}

@@ -77,6 +77,30 @@ func TestEventsAreListed(t *testing.T) {
 	}
 }
 
+// TestEveryEventIsTested: each reason of an event is named by a test of those who emit it.
+func TestEveryEventIsTested(t *testing.T) {
+	t.Chdir(sourceTree)
+	tests := &strings.Builder{}
+	for _, root := range []string{"controllers", "internal", "tests/e2e", "tests/integration"} {
+		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(name, "_test.go") || strings.Contains(name, "recorder") || strings.Contains(name, "executor") {
+				return err // the last two only pass events on
+			}
+			text, err := os.ReadFile(name)
+			tests.Write(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, reason := range events(t) {
+		if !regexp.MustCompile(`\b` + reason + `\b`).MatchString(tests.String()) {
+			t.Errorf("no test is about the event %s", reason)
+		}
+	}
+}
+
 // replaceSection puts text between the two marks of a section.
 func replaceSection(t *testing.T, page, name, text string) string {
 	t.Helper()

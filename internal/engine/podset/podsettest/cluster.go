@@ -41,6 +41,8 @@ const (
 	PassTime Move = "waits long enough"
 	// CollectClaims: the garbage collector removes claims whose owner is gone.
 	CollectClaims Move = "claims are collected"
+	// GrowClaim: the storage gives a claim the size that it requests.
+	GrowClaim Move = "grows"
 )
 
 // Faults. An exploration has a limited number of them.

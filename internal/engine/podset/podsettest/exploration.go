@@ -55,8 +55,6 @@ type Exploration[W comparable] struct {
 	KeepFingerprints bool
 	// MaxStates is how many states are visited at most. When omitted, it is a million.
 	MaxStates int
-	// MayCut says that not visiting all states is no failure.
-	MayCut bool
 	// Workers is how many states are expanded at the same time. When omitted, it is two.
 	Workers int
 	// Progress is called with how far the exploration is, each time that some hundred thousand states more are known. May be nil.
@@ -136,7 +134,7 @@ func Explore[W comparable](t testing.TB, e Exploration[W]) Result {
 	if result.Failure != "" {
 		t.Error(result.Failure)
 	}
-	if result.Cut > 0 && !e.MayCut {
+	if result.Cut > 0 {
 		t.Errorf("%d states were not visited: the limit of %d is too low for what is explored", result.Cut, e.MaxStates)
 	}
 	return result

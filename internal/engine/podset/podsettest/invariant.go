@@ -239,6 +239,49 @@ func NothingNeedless[W any](needs func(*State[W], *corev1.Pod) bool) Invariant[W
 	}}
 }
 
+// NothingReplaced holds when no pod is deleted but those of which may says that they can be: all others may only be edited.
+func NothingReplaced[W any](may func(*State[W], *corev1.Pod) bool) Invariant[W] {
+	return Invariant[W]{Name: "no pod is replaced", Check: func(e Event[W]) error {
+		for _, a := range e.Actions {
+			if a.Step == podset.StepDelete && !may(e.Before, e.Before.Pod(podset.PodOf(a).Name)) {
+				return fmt.Errorf("pod %s is deleted (%s), and may only be edited", podset.PodOf(a).Name, a.Reason)
+			}
+		}
+		return nil
+	}}
+}
+
+// CreatesWithin holds when pods are created only while fewer pods are unavailable than most says; zero is no limit. uses says of a pod whether it
+// counts for the creation of the one of a name, those that are created by the same plan included.
+func CreatesWithin[W any](most int, uses func(w *State[W], pod *corev1.Pod, created string) bool, minReady time.Duration) Invariant[W] {
+	return Invariant[W]{Name: "pods are created within the limit", Check: func(e Event[W]) error {
+		if most == 0 {
+			return nil
+		}
+		isNew := func(pod *corev1.Pod) bool { return e.Before.Pod(pod.Name) == nil }
+		for _, created := range e.After.Pods {
+			if !isNew(created) {
+				continue
+			}
+			unavailable := 0
+			for _, pod := range e.Before.Pods {
+				if uses(e.Before, pod, created.Name) && !Available(pod, minReady) {
+					unavailable++
+				}
+			}
+			for _, pod := range e.After.Pods {
+				if isNew(pod) && pod.Name != created.Name && uses(e.After, pod, created.Name) {
+					unavailable++
+				}
+			}
+			if unavailable >= most {
+				return fmt.Errorf("pod %s is created although %d are unavailable; the limit is %d", created.Name, unavailable, most)
+			}
+		}
+		return nil
+	}}
+}
+
 // OneActionEach holds when a plan has at most one action for each pod.
 func OneActionEach[W any]() Invariant[W] {
 	return Invariant[W]{Name: "one action for each pod", Check: func(e Event[W]) error {

@@ -172,6 +172,13 @@ func (x *explorer[W]) clusterSteps(s *encoded[W], w *State[W], due [kinds]bool, 
 			next.claims[maxObjects-1] = 0
 			add(edge[W]{to: next, label: func() string { return claim.Name + ": " + string(CollectClaims) }, forward: true})
 		}
+		if !grown(claim) {
+			larger := claim.DeepCopy()
+			larger.Status.Capacity = larger.Spec.Resources.Requests
+			next := *s
+			next.claims[at] = x.catalog.claims.add(larger)
+			add(edge[W]{to: next, label: func() string { return claim.Name + " " + string(GrowClaim) }, forward: true})
+		}
 	}
 }
 
