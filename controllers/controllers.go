@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob"
+	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
@@ -61,10 +63,11 @@ type reconciler struct {
 // reconcilers are the reconcilers by kind: one line for every kind of the table that can be switched off.
 func reconcilers() map[string]reconciler {
 	return map[string]reconciler{
-		"CloneSet":    {cloneset.Name, cloneset.Setup},
-		"SidecarSet":  {sidecarset.Name, sidecarset.Setup},
-		"StatefulSet": {statefulset.Name, statefulset.Setup},
-
+		"AdvancedCronJob":  {advancedcronjob.Name, advancedcronjob.Setup},
+		"BroadcastJob":     {broadcastjob.Name, broadcastjob.Setup},
+		"CloneSet":         {cloneset.Name, cloneset.Setup},
+		"SidecarSet":       {sidecarset.Name, sidecarset.Setup},
+		"StatefulSet":      {statefulset.Name, statefulset.Setup},
 		"UnitedDeployment": {uniteddeployment.Name, uniteddeployment.Setup},
 	}
 }

@@ -98,6 +98,19 @@ type Needs struct {
 func All() []Kind {
 	return []Kind{
 		{
+			Name: "AdvancedCronJob", Plural: "advancedcronjobs", Group: "apps.kruise.io",
+			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: Optional, WorkersFlag: "advancedcronjob-workers", Admission: true, Users: Edit,
+			// Its BroadcastJobs are cached for their own kind.
+			Needs: Needs{Controls: []schema.GroupVersionKind{{Group: "batch", Version: "v1", Kind: "Job"}}},
+		},
+		{
+			Name: "BroadcastJob", Plural: "broadcastjobs", Group: "apps.kruise.io",
+			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: Optional, WorkersFlag: "broadcastjob-workers", Admission: true, Users: Edit,
+			Needs: Needs{ControlsPods: true, ReadsNodes: true},
+		},
+		{
 			Name: "CloneSet", Plural: "clonesets", Group: "apps.kruise.io",
 			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true, Scale: true, ClaimTemplates: true,
 			Controller: Optional, WorkersFlag: "cloneset-workers", Admission: true, Protected: true, Users: Edit,

@@ -45,12 +45,17 @@ func CarryOver(args []string) Settings {
 				continue
 			}
 			s.Args = append(s.Args, fmt.Sprintf("--%s=%s", name, value))
+		case slices.Contains(carried(), name) && ours.Lookup(name) != nil:
+			s.Args = append(s.Args, fmt.Sprintf("--%s=%s", name, value))
 		default:
 			s.Dropped = append(s.Dropped, fmt.Sprintf("--%s=%s: this operator has its own", name, value))
 		}
 	}
 	return s
 }
+
+// carried are flags of OpenKruise, beside those of workers, that mean the same here.
+func carried() []string { return []string{"assign-bcj-pods-by-scheduler"} }
 
 // gates keeps the gates that are known here, in a form that the operator accepts.
 func (s *Settings) gates(text string) {

@@ -17,6 +17,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/advancedcronjob"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/broadcastjob"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/sidecarset"
@@ -57,6 +59,8 @@ func Register(server webhook.Server, deps Deps) {
 	server.Register(conversion.Path, conversion.Handler{})
 	// Only entries that the controller of SidecarSets writes lead there.
 	server.Register(podinject.Path, &podinject.Handler{Reader: deps.Client, Namespace: deps.Namespace})
+	serve(server, deps, advancedcronjob.Kind())
+	serve(server, deps, broadcastjob.Kind())
 	serve(server, deps, cloneset.Kind(cloneset.OptionsOf(deps.Gates), cloneset.Pods{Reader: deps.Client}))
 	serve(server, deps, sidecarset.Kind(sidecarset.OptionsOf(deps.Gates), sidecarset.Others{Reader: deps.Client, Namespace: deps.Namespace}))
 	serve(server, deps, statefulset.Kind(statefulset.OptionsOf(deps.Gates), statefulset.StorageClasses{Reader: deps.Client}))

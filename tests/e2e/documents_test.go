@@ -102,6 +102,7 @@ func applied(t *testing.T, file ...string) {
 		}
 	}
 	found += united(t, n)
+	found += jobsApplied(t, n)
 	jobs := &v1beta1.ImagePullJobList{} // nobody works on them yet
 	if err := n.Client.List(t.Context(), jobs, client.InNamespace(n.Name)); err != nil {
 		t.Fatal(err)

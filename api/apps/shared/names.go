@@ -33,6 +33,12 @@ const (
 	LabelUnitedDeploymentRevision = "apps.kruise.io/controller-revision-hash"
 	// LabelReservedPod on a pod of a UnitedDeployment says, when it is "true", that other pods stand in for it.
 	LabelReservedPod = "apps.kruise.io/united-deployment-reserved-pod"
+	// LabelBroadcastJobName on a pod is the name of its BroadcastJob.
+	LabelBroadcastJobName = "broadcastjob-name"
+	// LabelBroadcastJobUID on a pod is the UID of its BroadcastJob.
+	LabelBroadcastJobUID = "broadcastjob-controller-uid"
+	// LabelAdvancedCronJob on a run is the name of the AdvancedCronJob that it belongs to.
+	LabelAdvancedCronJob = "operator.kruise.io/advancedcronjob"
 	// LabelDeleteProtection on a workload forbids deleting it.
 	LabelDeleteProtection = "policy.kruise.io/delete-protection"
 )
@@ -89,6 +95,13 @@ const (
 	AnnotationClaimTemplatesHash = "kruise.io/cloneset-volumeclaimtemplate-hash"
 	// AnnotationClaimTemplates is the same in a form of our own: OpenKruise's cannot be computed without its code.
 	AnnotationClaimTemplates = "operator.kruise.io/volume-claim-templates-hash"
+	// AnnotationScheduledAt on a run of an AdvancedCronJob is when it was due (RFC 3339).
+	AnnotationScheduledAt = "apps.kruise.io/scheduled-at"
+	// AnnotationResume on a BroadcastJob that its failure policy has paused resumes it, each time that it gets another value. Pods
+	// that have failed by then pause it no longer, and their nodes are not served again.
+	AnnotationResume = "operator.kruise.io/resume"
+	// AnnotationNodeUID on a pod of a BroadcastJob is the UID of the node that it was made for.
+	AnnotationNodeUID = "operator.kruise.io/node-uid"
 	// AnnotationPreDownloadParallelism is how many nodes pull at once, on a workload (StatefulSet, DaemonSet, v1alpha1 CloneSet).
 	AnnotationPreDownloadParallelism = "apps.kruise.io/image-predownload-parallelism"
 	// AnnotationPreDownloadTimeoutSeconds is the timeout of one pull, on a workload.

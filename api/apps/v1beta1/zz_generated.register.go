@@ -13,6 +13,8 @@ import (
 // AddToScheme registers the types of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(),
+		&AdvancedCronJob{}, &AdvancedCronJobList{},
+		&BroadcastJob{}, &BroadcastJobList{},
 		&CloneSet{}, &CloneSetList{},
 		&ImagePullJob{}, &ImagePullJobList{},
 		&SidecarSet{}, &SidecarSetList{},

@@ -34,6 +34,8 @@ type Config struct {
 	flagWorkers map[string]*int
 	// CloneSetExcludePreparingDelete is scaleStrategy.excludePreparingDelete for all CloneSets.
 	CloneSetExcludePreparingDelete bool
+	// AssignBroadcastJobPodsByScheduler leaves the pods of BroadcastJobs, each for one node, to the scheduler. Otherwise they are bound at birth.
+	AssignBroadcastJobPodsByScheduler bool
 	// KindWorkers are the workers of single kinds as the Kruise object has them, over all of the above.
 	KindWorkers map[string]int
 	// Writes is how many writes to pods are in flight at the same time, over all workloads.
@@ -100,6 +102,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	}
 	flags.BoolVar(&c.CloneSetExcludePreparingDelete, "cloneset-scaling-exclude-preparing-delete", false,
 		"Pods that wait at their preDelete hook do not count as replicas of any CloneSet, as scaleStrategy.excludePreparingDelete says for one.")
+	flags.BoolVar(&c.AssignBroadcastJobPodsByScheduler, "assign-bcj-pods-by-scheduler", true,
+		"Pods of BroadcastJobs get an affinity to their node, and the scheduler binds them. Otherwise they are created with spec.nodeName.")
 	flags.IntVar(&c.Writes, "writes", 32, "How many writes to pods are in flight at the same time, over all workloads.")
 	flags.DurationVar(&c.WriteTimeout, "write-timeout", 15*time.Second, "Deadline of one write.")
 	flags.DurationVar(&c.ReconcileTimeout, "reconcile-timeout", 2*time.Minute, "Deadline of one reconcile.")

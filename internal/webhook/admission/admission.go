@@ -60,9 +60,12 @@ type Kind[T any, P Object[T]] struct {
 	Older string
 	// NewerFields are the fields of the spec that Older lacks, templates excepted. An update through Older that leaves them out keeps the stored ones.
 	NewerFields []string
+	// Opaque are the fields of the spec that Default and Keep do not see. Nil: template and volumeClaimTemplates, which can be long and may
+	// hold what our types do not know.
+	Opaque []string
 	// Keep brings back from the stored object what an update through Older left out and NewerFields does not cover.
 	Keep func(set, old P)
-	// Default fills in what is missing. It is given the labels and the spec, without Templates of the spec.
+	// Default fills in what is missing. It is given the labels and the spec, without what is Opaque.
 	Default func(set P)
 	// Validate returns what is wrong with an object that Default has filled in.
 	Validate func(set P) field.ErrorList
@@ -164,7 +167,7 @@ func (d defaulter[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 
 // defaulted answers with the difference that defaults make to the part of the object that they are about.
 func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Request) (ctrladmission.Response, error) {
-	part, err := wire.PartOf(req.Object.Raw, opaque()...)
+	part, err := wire.PartOf(req.Object.Raw, d.Kind.opaque()...)
 	if err != nil {
 		return ctrladmission.Response{}, err
 	}
@@ -174,7 +177,7 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 	var old P
 	whole := part
 	if req.Operation == admissionv1.Update && d.Kind.throughOlder(req) {
-		stored, err := wire.PartOf(req.OldObject.Raw, opaque()...)
+		stored, err := wire.PartOf(req.OldObject.Raw, d.Kind.opaque()...)
 		if err != nil {
 			return ctrladmission.Response{}, err
 		}
@@ -204,7 +207,7 @@ func (d defaulter[T, P]) tooLong(part *wire.Part, req ctrladmission.Request) *fi
 		return nil
 	}
 	if req.Operation == admissionv1.Update {
-		if stored, err := wire.PartOf(req.OldObject.Raw, opaque()...); err == nil && stored.Size() >= part.Size() {
+		if stored, err := wire.PartOf(req.OldObject.Raw, d.Kind.opaque()...); err == nil && stored.Size() >= part.Size() {
 			return nil
 		}
 	}
@@ -244,8 +247,13 @@ func difference(part, whole *wire.Part, before, after any) (ctrladmission.Respon
 	return ctrladmission.PatchResponseFromRaw(original, changed), nil
 }
 
-// opaque are the fields of the spec that no default is about. They can be long, and may hold what our types do not know.
-func opaque() []string { return []string{"template", "volumeClaimTemplates"} }
+// opaque are the fields of the spec that no default is about.
+func (k Kind[T, P]) opaque() []string {
+	if k.Opaque != nil {
+		return k.Opaque
+	}
+	return []string{"template", "volumeClaimTemplates"}
+}
 
 // Cluster is what a Validator asks and knows about the cluster.
 type Cluster struct {
@@ -325,6 +333,9 @@ func (v validator[T, P]) judge(faults []templatecheck.Fault) (refused, warned []
 // templateFaults returns the faults of new templates. Where they refuse the object, those that the stored ones have, too, are left out.
 func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, set, old P) []templatecheck.Fault {
 	is := v.Kind.Templates(set)
+	if is.Pod == nil {
+		return nil
+	}
 	if old == nil {
 		return is.faults(ctx, v.Checker, namespace)
 	}
@@ -334,6 +345,9 @@ func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, s
 	}
 	faults := is.faults(ctx, v.Checker, namespace)
 	if len(faults) == 0 || !v.Kind.RefuseTemplates {
+		return faults
+	}
+	if was.Pod == nil {
 		return faults
 	}
 	known := was.faults(ctx, v.Checker, namespace)

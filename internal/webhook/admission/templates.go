@@ -18,7 +18,7 @@ import (
 // maxFaults is how many faults of one template are reported; the API server cuts off long lists.
 const maxFaults = 10
 
-// Templates are what a workload makes its pods from.
+// Templates are what a workload makes its pods from. Without Pod there is nothing to ask about.
 type Templates struct {
 	Pod    *corev1.PodTemplateSpec
 	Claims []corev1.PersistentVolumeClaim

@@ -23,6 +23,8 @@ func TestAdmission(t *testing.T) {
 	t.Run("fixtures", func(t *testing.T) { testFixtures(t, e) })
 	t.Run("manifests", func(t *testing.T) { testManifests(t, e) })
 	t.Run("conformance", func(t *testing.T) { testConformance(t, e) })
+	t.Run("AdvancedCronJob", func(t *testing.T) { testAdvancedCronJob(t, e.about("advancedcronjobs")) })
+	t.Run("BroadcastJob", func(t *testing.T) { testBroadcastJob(t, e.about("broadcastjobs")) })
 	t.Run("CloneSet", func(t *testing.T) { testCloneSet(t, e.about("clonesets")) })
 	t.Run("ImagePullJob", func(t *testing.T) { testImagePullJob(t, e.about("imagepulljobs")) })
 	t.Run("without webhooks", func(t *testing.T) { testSchemaAlone(t, e) })

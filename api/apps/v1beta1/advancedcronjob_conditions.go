@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+// Condition types of an AdvancedCronJob.
+const (
+	// AdvancedCronJobReconciling is True while a run is due and not started yet; the reason says what it waits for.
+	AdvancedCronJobReconciling = "Reconciling"
+	// AdvancedCronJobStalled is True when no run can be started until the user changes something.
+	AdvancedCronJobStalled = "Stalled"
+	// AdvancedCronJobFailedCreate is present and True while the server refuses to create what a run consists of.
+	AdvancedCronJobFailedCreate = "FailedCreate"
+)
+
+// Reasons of the conditions of an AdvancedCronJob.
+const (
+	// ReasonScheduled: the next run is not due yet.
+	ReasonScheduled = "Scheduled"
+	// ReasonStarting: a run is due and is being started.
+	ReasonStarting = "Starting"
+	// ReasonRunActive: a run is due and waits because an earlier one is active and concurrencyPolicy is Forbid.
+	ReasonRunActive = "RunActive"
+	// ReasonMissedDeadline: the newest run was left out because it could not be started within startingDeadlineSeconds.
+	ReasonMissedDeadline = "MissedDeadline"
+	// ReasonClockBehind: lastScheduleTime lies in the future, so the clock went back. The schedule goes on from there, or at once if that
+	// is more than a day away, so that no run is started twice.
+	ReasonClockBehind = "ClockBehind"
+	// ReasonNeverDue: the schedule names no time within the next years.
+	ReasonNeverDue = "NeverDue"
+	// ReasonKindOff: the kind of the template is not managed by this operator, so nobody would carry a run out and none is started.
+	ReasonKindOff = "KindOff"
+)

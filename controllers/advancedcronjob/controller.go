@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package advancedcronjob
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "advancedcronjob-controller"
+
+// Kind is the kind that is reconciled, in the version that is stored.
+func Kind() schema.GroupVersionKind { return plan.Kind() }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=advancedcronjobs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=advancedcronjobs/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=advancedcronjobs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=broadcastjobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles AdvancedCronJobs.
+type Reconciler struct {
+	*workload.Base
+	// Options are the settings of the operator.
+	Options plan.Options
+}
+
+// New returns a Reconciler that watches nothing yet.
+func New(d workload.Dependencies, o plan.Options) *Reconciler {
+	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
+}
+
+// SetupWithManager makes the manager run the reconciler.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.Run(mgr, r); err != nil {
+		return err
+	}
+	return r.Watch(ctx, workload.Watches{})
+}
+
+// Reconcile starts the run of an AdvancedCronJob that is due, cuts its history, and says when the next one is due.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pass, cron, result, err := workload.Begin[appsv1beta1.AdvancedCronJob](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+
+	known := rememberedOf(pass)
+	spec := plan.Parse(cron, pass.Stored.Object, r.Options)
+	snapshot, err := r.observe(ctx, spec, known)
+	if err != nil {
+		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.AdvancedCronJobFailedCreate)
+	}
+	due := plan.Evaluate(spec, snapshot)
+	todo := plan.Plan(spec, snapshot, due)
+	pass.StopClock()
+
+	// The status is written even when some action failed: it is how the user learns about it.
+	outcome := pass.Apply(ctx, cron, todo)
+	known.evaluated = plan.EvaluatedUntil(snapshot, due, plan.Started(todo, outcome))
+	r.announce(cron, plan.Announcements(spec, snapshot, due, todo, &known.announced))
+
+	status := plan.Status(spec, snapshot, due, todo, outcome)
+	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&cron.Status, &status))
+	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
+}
+
+// announce emits events about what no action says.
+func (r *Reconciler) announce(cron client.Object, events []planning.Event) {
+	for _, event := range events {
+		kind := corev1.EventTypeNormal
+		if event.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		r.Recorder.Eventf(cron, nil, kind, event.Reason, "Schedule", "%s", event.Message)
+	}
+}

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// State is how far a run has come.
+type State string
+
+// The states of a run.
+const (
+	Active    State = "Active"
+	Succeeded State = "Succeeded"
+	Failed    State = "Failed"
+)
+
+// Adapter is what differs between the kinds that a template can be of.
+type Adapter struct {
+	// Field is the field of spec.template.
+	Field string
+	// Kind is what is created.
+	Kind schema.GroupVersionKind
+	// pods is where the pod template is in the spec of such an object; nil for kinds without one.
+	pods []string
+	// state reads how far a run has come.
+	state func(run *unstructured.Unstructured) State
+	// chosen says whether the template is of this kind.
+	chosen func(*appsv1beta1.CronJobTemplate) bool
+}
+
+// Adapters are the kinds that a template can be of.
+func Adapters() []Adapter {
+	return []Adapter{
+		{
+			Field: "jobTemplate", Kind: batchv1.SchemeGroupVersion.WithKind("Job"), pods: []string{"template", "spec"}, state: byCondition,
+			chosen: func(t *appsv1beta1.CronJobTemplate) bool { return t.JobTemplate != nil },
+		},
+		{
+			Field: "broadcastJobTemplate", Kind: appsv1beta1.GroupVersion().WithKind("BroadcastJob"), state: byCondition,
+			chosen: func(t *appsv1beta1.CronJobTemplate) bool { return t.BroadcastJobTemplate != nil },
+		},
+		{
+			Field: "imageListPullJobTemplate", Kind: appsv1beta1.GroupVersion().WithKind("ImageListPullJob"), state: byCount,
+			chosen: func(t *appsv1beta1.CronJobTemplate) bool { return t.ImageListPullJobTemplate != nil },
+		},
+	}
+}
+
+// adaptersOf are the kinds of which a template is: exactly one, if it is valid.
+func adaptersOf(template *appsv1beta1.CronJobTemplate) []Adapter {
+	var all []Adapter
+	for _, adapter := range Adapters() {
+		if adapter.chosen(template) {
+			all = append(all, adapter)
+		}
+	}
+	return all
+}
+
+// byCondition is the state of kinds that say how they ended by the conditions Complete and Failed.
+func byCondition(run *unstructured.Unstructured) State {
+	list, _, _ := unstructured.NestedSlice(run.Object, "status", "conditions")
+	state := Active
+	for _, entry := range list {
+		condition, _ := entry.(map[string]any)
+		if condition["status"] != string(metav1.ConditionTrue) {
+			continue
+		}
+		switch condition["type"] {
+		case string(batchv1.JobComplete):
+			state = Succeeded
+		case string(batchv1.JobFailed):
+			return Failed
+		}
+	}
+	return state
+}
+
+// byCount is the state of kinds that count nodes: a run that is over has succeeded when all of them have.
+func byCount(run *unstructured.Unstructured) State {
+	if at, _, _ := unstructured.NestedString(run.Object, "status", "completionTime"); at == "" {
+		return Active
+	}
+	desired, _, _ := unstructured.NestedInt64(run.Object, "status", "desired")
+	succeeded, _, _ := unstructured.NestedInt64(run.Object, "status", "succeeded")
+	if desired == succeeded {
+		return Succeeded
+	}
+	return Failed
+}
+
+// Run is one object that was created for an instant of the schedule, with what a decision needs.
+type Run struct {
+	// Object is the object as observed. Read-only.
+	Object *unstructured.Unstructured
+	State  State
+	// Due is the instant it was created for; zero when its annotation cannot be read.
+	Due time.Time
+	// Started is when it began to work, else when it was created.
+	Started time.Time
+	// Terminating says that it has a deletion timestamp, or that we have deleted it and the view does not show it yet.
+	Terminating bool
+}
+
+// Observe derives the facts about one run.
+func (a Adapter) Observe(object *unstructured.Unstructured) Run {
+	run := Run{
+		Object: object, State: a.state(object), Started: object.GetCreationTimestamp().Time,
+		Terminating: object.GetDeletionTimestamp() != nil,
+	}
+	if due, err := time.Parse(time.RFC3339, object.GetAnnotations()[shared.AnnotationScheduledAt]); err == nil {
+		run.Due = due.UTC()
+	}
+	text, _, _ := unstructured.NestedString(object.Object, "status", "startTime")
+	if started, err := time.Parse(time.RFC3339, text); err == nil {
+		run.Started = started
+	}
+	return run
+}

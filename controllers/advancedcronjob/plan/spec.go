@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/schedule"
+)
+
+// Kind is the kind that is planned, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("AdvancedCronJob") }
+
+// Options are the settings of the operator as far as they concern this kind.
+type Options struct {
+	// Managed says whether somebody carries out objects of a kind.
+	Managed func(schema.GroupVersionKind) bool
+}
+
+// Spec is an AdvancedCronJob as the planner uses it, parsed once in a pass: what is omitted is filled in. Comments name the fields of the API.
+type Spec struct {
+	// Cron is the object itself, Owner the reference that its runs get. Read-only.
+	Cron  *appsv1beta1.AdvancedCronJob
+	Owner metav1.OwnerReference
+	// Deleting says that it has a deletion timestamp.
+	Deleting bool
+	// Invalid names the first field that cannot be parsed; nil when all can. Nothing is started then.
+	Invalid error
+
+	// Schedule is spec.schedule in spec.timeZone.
+	Schedule schedule.Schedule
+	// StartingDeadline is spec.startingDeadlineSeconds; negative without one.
+	StartingDeadline time.Duration
+	// ConcurrencyPolicy is spec.concurrencyPolicy.
+	ConcurrencyPolicy appsv1beta1.ConcurrencyPolicy
+	// Paused is spec.paused.
+	Paused bool
+	// KeepSucceeded and KeepFailed are spec.successfulJobsHistoryLimit and spec.failedJobsHistoryLimit.
+	KeepSucceeded, KeepFailed int
+
+	// Adapter is of which kind spec.template is; nil when that cannot be said. Managed says whether somebody carries out such objects.
+	Adapter *Adapter
+	Managed bool
+	// template is the field of spec.template that is set, as it is stored: a newer server may know more fields of a Job than we do.
+	template map[string]any
+}
+
+// Parse parses an AdvancedCronJob. stored is its content as it is stored.
+func Parse(cron *appsv1beta1.AdvancedCronJob, stored map[string]any, o Options) *Spec {
+	spec := &cron.Spec
+	s := &Spec{
+		Cron:              cron,
+		Owner:             *metav1.NewControllerRef(cron, Kind()),
+		Deleting:          cron.DeletionTimestamp != nil,
+		StartingDeadline:  -1,
+		ConcurrencyPolicy: cmp.Or(spec.ConcurrencyPolicy, appsv1beta1.AllowConcurrent),
+		Paused:            ptr.Deref(spec.Paused, false),
+		KeepSucceeded:     int(max(ptr.Deref(spec.SuccessfulJobsHistoryLimit, 3), 0)),
+		KeepFailed:        int(max(ptr.Deref(spec.FailedJobsHistoryLimit, 1), 0)),
+	}
+	if d := spec.StartingDeadlineSeconds; d != nil {
+		s.StartingDeadline = time.Duration(min(max(*d, 0), int64(time.Duration(1<<63-1)/time.Second))) * time.Second
+	}
+	if s.Invalid = s.parseTemplate(stored, o); s.Invalid == nil {
+		s.Invalid = s.parseSchedule()
+	}
+	return s
+}
+
+func (s *Spec) parseTemplate(stored map[string]any, o Options) error {
+	chosen := adaptersOf(&s.Cron.Spec.Template)
+	if len(chosen) != 1 {
+		return fmt.Errorf("spec.template: has %d of jobTemplate, broadcastJobTemplate and imageListPullJobTemplate; want exactly one", len(chosen))
+	}
+	s.Adapter = &chosen[0]
+	s.Managed = o.Managed(s.Adapter.Kind)
+	s.template, _, _ = unstructured.NestedMap(stored, "spec", "template", s.Adapter.Field)
+	return nil
+}
+
+func (s *Spec) parseSchedule() error {
+	var zone *time.Location
+	var err error
+	if name := s.Cron.Spec.TimeZone; name != nil {
+		if zone, err = schedule.Zone(*name); err != nil {
+			return fmt.Errorf("spec.timeZone: %w", err)
+		}
+	}
+	if s.Schedule, err = schedule.Parse(s.Cron.Spec.Schedule, zone); err != nil {
+		return fmt.Errorf("spec.schedule: %w", err)
+	}
+	return nil
+}
+
+// newRun is what is created for an instant: named after it, so that no instant is ever started twice.
+func (s *Spec) newRun(due time.Time) *unstructured.Unstructured {
+	run := &unstructured.Unstructured{Object: map[string]any{}}
+	run.SetGroupVersionKind(s.Adapter.Kind)
+	run.SetNamespace(s.Cron.Namespace)
+	run.SetName(fmt.Sprintf("%s-%d", s.Cron.Name, due.Unix()))
+	labels, _, _ := unstructured.NestedStringMap(s.template, "metadata", "labels")
+	annotations, _, _ := unstructured.NestedStringMap(s.template, "metadata", "annotations")
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	labels[shared.LabelAdvancedCronJob] = s.Cron.Name
+	annotations[shared.AnnotationScheduledAt] = due.Format(time.RFC3339)
+	run.SetLabels(labels)
+	run.SetAnnotations(annotations)
+	run.SetOwnerReferences([]metav1.OwnerReference{s.Owner})
+	if content, found, _ := unstructured.NestedMap(s.template, "spec"); found {
+		run.Object["spec"] = runtime.DeepCopyJSON(content)
+	}
+	s.alwaysPull(run)
+	return run
+}
+
+// alwaysPull gives main containers that leave imagePullPolicy out the one that OpenKruise fills in, whatever the tag is. BroadcastJobs do so
+// with their pods themselves.
+func (s *Spec) alwaysPull(run *unstructured.Unstructured) {
+	if s.Adapter.pods == nil {
+		return
+	}
+	path := append(append([]string{"spec"}, s.Adapter.pods...), "containers")
+	containers, found, err := unstructured.NestedSlice(run.Object, path...)
+	if !found || err != nil {
+		return
+	}
+	for _, entry := range containers {
+		if container, ok := entry.(map[string]any); ok && (container["imagePullPolicy"] == nil || container["imagePullPolicy"] == "") {
+			container["imagePullPolicy"] = string(corev1.PullAlways)
+		}
+	}
+	if err := unstructured.SetNestedSlice(run.Object, containers, path...); err != nil {
+		return // not possible: the list was read from there
+	}
+}

@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// mostActive is how many active runs the status names.
+const mostActive = 100
+
+// Status is the whole status after a pass. It is about the runs as they were observed, but for lastScheduleTime: that covers a run from the
+// moment in which it was created.
+func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome planning.Outcome) appsv1beta1.AdvancedCronJobStatus {
+	status := appsv1beta1.AdvancedCronJobStatus{ObservedGeneration: spec.Cron.Generation, Type: spec.Cron.Status.Type}
+	if spec.Adapter != nil {
+		status.Type = spec.Adapter.Kind.Kind
+	}
+	last := due.Last
+	if Started(plan, outcome) && due.Run.After(last) {
+		last = due.Run
+	}
+	if !last.IsZero() {
+		status.LastScheduleTime = &metav1.Time{Time: last}
+	}
+	if !due.Next.IsZero() && !spec.Paused && !spec.Deleting && spec.Managed {
+		status.NextScheduleTime = &metav1.Time{Time: due.Next}
+	}
+	active := activeRuns(s)
+	for _, run := range active[max(len(active)-mostActive, 0):] {
+		status.Active = append(status.Active, corev1.ObjectReference{
+			APIVersion: run.Object.GetAPIVersion(), Kind: run.Object.GetKind(), Namespace: run.Object.GetNamespace(), Name: run.Object.GetName(), UID: run.Object.GetUID(),
+		})
+	}
+
+	list := conditions.NewList(Conditions(&spec.Cron.Status), s.Now)
+	list.Set(progressOf(spec, s, due, plan, outcome).Conditions()...)
+	if failure, ok := outcome.Failed(StepCreateRun); ok {
+		list.Set(conditions.New(appsv1beta1.AdvancedCronJobFailedCreate, true, appsv1beta1.ReasonRequestFailed,
+			fmt.Sprintf("creating %s: %s", failure.Slot, failure.Message)))
+	}
+	for _, c := range list.All() {
+		status.Conditions = append(status.Conditions, metav1.Condition{
+			Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		})
+	}
+	return status
+}
+
+// Conditions are those of a status.
+func Conditions(status *appsv1beta1.AdvancedCronJobStatus) []conditions.Condition {
+	all := make([]conditions.Condition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		all[i] = conditions.Condition{
+			Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		}
+	}
+	return all
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than the list of active runs and messages.
+func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
+	return before.ObservedGeneration != after.ObservedGeneration || before.Type != after.Type ||
+		!before.LastScheduleTime.Equal(after.LastScheduleTime) || !conditions.Alike(Conditions(before), Conditions(after))
+}
+
+// progressOf says what the object is doing, the first that holds:
+//
+//  1. it is being deleted;
+//  2. its spec cannot be parsed: stalled;
+//  3. nobody would carry its runs out: stalled;
+//  4. it is paused;
+//  5. a run is due: it is too late, waits for an active one, is refused by the server, or is being started;
+//  6. the next run is not due yet, or never will be: stalled.
+func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome planning.Outcome) podset.Progress {
+	switch {
+	case spec.Deleting:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The object is being deleted, and its runs with it."}
+	case spec.Invalid != nil:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+	case !spec.Managed:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonKindOff, Message: unmanaged(spec)}
+	case spec.Paused:
+		return podset.Progress{Reason: appsv1beta1.ReasonPaused, Message: "No run is started while spec.paused is true."}
+	case due.TooLate:
+		return podset.Progress{Reason: appsv1beta1.ReasonMissedDeadline,
+			Message: "The newest run was left out: it could not be started within spec.startingDeadlineSeconds. The next one is started when it is due."}
+	case !due.Run.IsZero() && !Started(plan, outcome):
+		return waiting(spec, s, plan, outcome)
+	case due.Next.IsZero():
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNeverDue, Message: fmt.Sprintf("spec.schedule %q names no time within the next years.", spec.Cron.Spec.Schedule)}
+	case due.Behind:
+		return podset.Progress{Reason: appsv1beta1.ReasonClockBehind,
+			Message: "status.lastScheduleTime lies in the future: a clock went back. The next run is started at status.nextScheduleTime."}
+	}
+	return podset.Progress{Reason: appsv1beta1.ReasonScheduled, Message: "The next run is started when it is due."}
+}
+
+// unmanaged says why nobody would carry runs out.
+func unmanaged(spec *Spec) string {
+	kind := spec.Adapter.Kind.Kind
+	if spec.Adapter.Field == "imageListPullJobTemplate" {
+		return "No run is started: the operator has no kind " + kind + " yet, and nobody would pull."
+	}
+	return "No run is started: the kind " + kind + " is not managed by this operator, and nobody would carry it out. Name it in --kinds or in the Kruise object."
+}
+
+// waiting is the progress while a run is due and not started.
+func waiting(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome) podset.Progress {
+	if !creates(plan) {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
+			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is active.", activeRuns(s)[0].Object.GetName())}
+	}
+	progress := podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStarting, Message: "A run is due and is being started."}
+	if failure, ok := outcome.Failed(StepCreateRun); ok {
+		progress.Reason, progress.Message = appsv1beta1.ReasonRequestFailed, "A run is due, and its creation is tried again: "+failure.Message
+	}
+	return progress
+}
+
+// Announced is what was told of a schedule in events, so that nothing is told twice.
+type Announced struct {
+	// Missed is the run that was last told to be left out, or to be the newest of many.
+	Missed time.Time
+	// Waiting is the run that was last told to wait.
+	Waiting time.Time
+}
+
+// Announcements are the events about what no action says: runs that are left out or wait. They are told once for each run.
+func Announcements(spec *Spec, s Snapshot, due Due, plan planning.Plan, told *Announced) []planning.Event {
+	if spec.Deleting || spec.Invalid != nil || spec.Paused || !spec.Managed || due.Run.IsZero() {
+		return nil
+	}
+	var events []planning.Event
+	at := due.Run.Format(time.RFC3339)
+	if (due.TooLate || due.Missed > manyMissed) && !told.Missed.Equal(due.Run) {
+		told.Missed = due.Run
+		if due.TooLate {
+			events = append(events, planning.Event{Warning: true, Reason: "MissSchedule", Message: fmt.Sprintf("The run of %s was not started within startingDeadlineSeconds", at)})
+		} else {
+			events = append(events, planning.Event{Warning: true, Reason: "TooManyMissedTimes", Message: fmt.Sprintf("More than %d runs were missed; only the newest, of %s, is started", manyMissed, at)})
+		}
+	}
+	if !due.TooLate && !creates(plan) && !told.Waiting.Equal(due.Run) {
+		told.Waiting = due.Run
+		if active := activeRuns(s); len(active) > 0 {
+			events = append(events, planning.Event{Reason: "JobAlreadyActive", Message: fmt.Sprintf("The run of %s waits: %s is active", at, active[0].Object.GetName())})
+		}
+	}
+	return slices.Clip(events)
+}

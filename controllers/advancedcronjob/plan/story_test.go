@@ -1,0 +1,545 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+)
+
+// world is a cluster with one AdvancedCronJob and its runs, on a clock that the test sets.
+type world struct {
+	t         *testing.T
+	cron      *appsv1beta1.AdvancedCronJob
+	now       time.Time
+	runs      []*unstructured.Unstructured
+	evaluated time.Time
+	told      Announced
+	options   Options
+	// refuses is what the server says to creations; empty: it takes them.
+	refuses string
+	// dies says that the operator is killed after its next writes, before the status is written.
+	dies bool
+	// started are all instants for which a run was ever created.
+	started map[int64]int
+
+	due Due
+	log strings.Builder
+}
+
+func newWorld(t *testing.T, schedule, created string, options ...func(*world)) *world {
+	t.Helper()
+	w := &world{
+		t: t, started: map[int64]int{}, options: Options{Managed: func(schema.GroupVersionKind) bool { return true }},
+		cron: &appsv1beta1.AdvancedCronJob{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nightly", UID: "cron-uid", Generation: 1},
+			Spec: appsv1beta1.AdvancedCronJobSpec{
+				Schedule:          schedule,
+				ConcurrencyPolicy: appsv1beta1.AllowConcurrent,
+				Template: appsv1beta1.CronJobTemplate{JobTemplate: &batchv1.JobTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "report"}, Annotations: map[string]string{"team": "data"}},
+					Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+						RestartPolicy: corev1.RestartPolicyNever,
+						Containers:    []corev1.Container{{Name: "report", Image: "report:1"}, {Name: "log", Image: "log:1", ImagePullPolicy: corev1.PullIfNotPresent}},
+					}}},
+				}},
+			},
+		},
+	}
+	w.at(created)
+	w.cron.CreationTimestamp = metav1.NewTime(w.now)
+	for _, option := range options {
+		option(w)
+	}
+	return w
+}
+
+func policy(p appsv1beta1.ConcurrencyPolicy) func(*world) {
+	return func(w *world) { w.cron.Spec.ConcurrencyPolicy = p }
+}
+
+func deadline(seconds int64) func(*world) {
+	return func(w *world) { w.cron.Spec.StartingDeadlineSeconds = &seconds }
+}
+
+func limits(succeeded, failed int32) func(*world) {
+	return func(w *world) {
+		w.cron.Spec.SuccessfulJobsHistoryLimit, w.cron.Spec.FailedJobsHistoryLimit = &succeeded, &failed
+	}
+}
+
+func zone(name string) func(*world) {
+	return func(w *world) { w.cron.Spec.TimeZone = &name }
+}
+
+// at sets the clock: a time of 1 May 2026, or a whole one.
+func (w *world) at(text string) {
+	w.t.Helper()
+	layout := time.RFC3339
+	if !strings.Contains(text, "T") {
+		text = "2026-05-01T" + text + "Z"
+	}
+	now, err := time.Parse(layout, text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.now = now
+}
+
+func (w *world) spec() *Spec {
+	w.t.Helper()
+	stored, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w.cron)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return Parse(w.cron, stored, w.options)
+}
+
+// pass is one pass of the controller at the present time. What it does happens at once.
+func (w *world) pass() planning.Plan {
+	w.t.Helper()
+	spec := w.spec()
+	s := Snapshot{Now: w.now, Evaluated: w.evaluated}
+	for _, run := range w.runs {
+		s.Runs = append(s.Runs, spec.Adapter.Observe(run))
+	}
+	w.due = Evaluate(spec, s)
+	plan := Plan(spec, s, w.due)
+	outcome := planning.Outcome{}
+	fmt.Fprintf(&w.log, "%s\n", w.now.Format("2006-01-02 15:04:05"))
+	for _, action := range plan.Actions {
+		fmt.Fprintf(&w.log, "  %s %s %s\n", action.Step, w.short(action.Object.GetName()), action.Reason)
+		w.carryOut(action, &outcome)
+	}
+	for _, event := range Announcements(spec, s, w.due, plan, &w.told) {
+		fmt.Fprintf(&w.log, "  (%s) %s\n", event.Reason, w.short(event.Message))
+	}
+	if w.dies {
+		w.dies, w.evaluated, w.told = false, time.Time{}, Announced{}
+		fmt.Fprintf(&w.log, "  killed before the status is written\n")
+		return plan
+	}
+	w.evaluated = EvaluatedUntil(s, w.due, Started(plan, outcome))
+	before := w.cron.Status.LastScheduleTime
+	w.cron.Status = Status(spec, s, w.due, plan, outcome)
+	if after := w.cron.Status.LastScheduleTime; before != nil && (after == nil || after.Before(before)) {
+		w.t.Errorf("lastScheduleTime went back from %v to %v\n%s", before, after, w.log.String())
+	}
+	for _, c := range w.cron.Status.Conditions {
+		if c.Type != "Stalled" || c.Status == metav1.ConditionTrue {
+			fmt.Fprintf(&w.log, "  %s=%s %s\n", c.Type, c.Status, c.Reason)
+		}
+	}
+	return plan
+}
+
+func (w *world) carryOut(action planning.Action, outcome *planning.Outcome) {
+	switch action.Verb {
+	case planning.VerbCreate:
+		if w.refuses != "" {
+			outcome.Failures = append(outcome.Failures, planning.Failure{Step: action.Step, Slot: action.Slot, Message: w.refuses})
+			return
+		}
+		run := action.Object.(*unstructured.Unstructured).DeepCopy()
+		if w.find(run.GetName()) == nil { // one of ours that exists is a success
+			run.SetUID(types.UID("uid-" + run.GetName()))
+			run.SetCreationTimestamp(metav1.NewTime(w.now))
+			w.runs = append(w.runs, run)
+			due, _ := time.Parse(time.RFC3339, run.GetAnnotations()["apps.kruise.io/scheduled-at"])
+			w.started[due.Unix()]++
+		}
+	case planning.VerbDelete:
+		w.runs = slices.DeleteFunc(w.runs, func(run *unstructured.Unstructured) bool { return run.GetUID() == action.Object.GetUID() })
+	default:
+		w.t.Fatalf("verb %s", action.Verb)
+	}
+	outcome.Done++
+}
+
+// passes is a pass at each of some times.
+func (w *world) passes(times ...string) {
+	w.t.Helper()
+	for _, at := range times {
+		w.at(at)
+		w.pass()
+	}
+}
+
+func (w *world) find(name string) *unstructured.Unstructured {
+	for _, run := range w.runs {
+		if run.GetName() == name {
+			return run
+		}
+	}
+	return nil
+}
+
+// covered says that the status says of a run's instant that it has been. Until then nobody deletes the run so soon after its creation.
+func (w *world) covered(run *unstructured.Unstructured) bool {
+	due, err := time.Parse(time.RFC3339, run.GetAnnotations()["apps.kruise.io/scheduled-at"])
+	last := w.cron.Status.LastScheduleTime
+	return err == nil && last != nil && !due.After(last.Time)
+}
+
+// end lets the run of a time end: Complete or Failed.
+func (w *world) end(due, how string) {
+	w.t.Helper()
+	was := w.now
+	w.at(due)
+	run := w.find(fmt.Sprintf("nightly-%d", w.now.Unix()))
+	w.now = was
+	if run == nil {
+		w.t.Fatalf("there is no run of %s\n%s", due, w.log.String())
+	}
+	condition := map[string]any{"type": how, "status": "True"}
+	if err := unstructured.SetNestedSlice(run.Object, []any{condition}, "status", "conditions"); err != nil {
+		w.t.Fatal(err)
+	}
+	fmt.Fprintf(&w.log, "%s: the run of %s is %s\n", w.now.Format("15:04:05"), due, how)
+}
+
+// short writes names of runs with their time.
+func (w *world) short(text string) string {
+	for _, word := range strings.Fields(text) {
+		var unix int64
+		if _, err := fmt.Sscanf(word, "nightly-%d", &unix); err == nil {
+			text = strings.ReplaceAll(text, word, "nightly-"+time.Unix(unix, 0).UTC().Format("0102T1504"))
+		}
+	}
+	return text
+}
+
+// expect compares the times of the runs that exist, on whatever day.
+func (w *world) expect(times ...string) {
+	w.t.Helper()
+	got := []string{}
+	for _, run := range w.runs {
+		due, err := time.Parse(time.RFC3339, run.GetAnnotations()["apps.kruise.io/scheduled-at"])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		got = append(got, due.Format("15:04"))
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(append([]string{}, times...), got); diff != "" {
+		w.t.Errorf("runs (-want +got):\n%s\n%s", diff, w.log.String())
+	}
+}
+
+func (w *world) expectLast(want string) {
+	w.t.Helper()
+	got := ""
+	if last := w.cron.Status.LastScheduleTime; last != nil {
+		got = last.UTC().Format("15:04")
+	}
+	if got != want {
+		w.t.Errorf("lastScheduleTime is %q, want %q", got, want)
+	}
+}
+
+func (w *world) golden() {
+	w.t.Helper()
+	podsettest.CompareGolden(w.t, strings.ReplaceAll(strings.TrimPrefix(w.t.Name(), "Test"), "/", "_"), w.log.String())
+}
+
+// The worked examples of the reference.
+
+func TestExample1(t *testing.T) {
+	w := newWorld(t, "*/5 * * * *", "10:02:00")
+	w.passes("10:02:00", "10:05:00")
+	w.expect("10:05")
+	w.expectLast("10:05")
+	if plan := w.pass(); plan.RecheckAfter != 5*time.Minute || len(plan.Actions) > 0 {
+		t.Errorf("looked at again after %v with %d actions, want 5m and none", plan.RecheckAfter, len(plan.Actions))
+	}
+	w.golden()
+	run := w.runs[0]
+	if got, want := run.GetName(), fmt.Sprintf("nightly-%d", w.now.Unix()); got != want {
+		t.Errorf("the run is named %s, want %s", got, want)
+	}
+	wantLabels := map[string]string{"app": "report", "operator.kruise.io/advancedcronjob": "nightly"}
+	wantAnnotations := map[string]string{"team": "data", "apps.kruise.io/scheduled-at": "2026-05-01T10:05:00Z"}
+	if diff := cmp.Diff([]map[string]string{wantLabels, wantAnnotations}, []map[string]string{run.GetLabels(), run.GetAnnotations()}); diff != "" {
+		t.Errorf("labels and annotations (-want +got):\n%s", diff)
+	}
+	job := &batchv1.Job{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(run.Object, job); err != nil {
+		t.Fatal(err)
+	}
+	want := w.cron.Spec.Template.JobTemplate.Spec.DeepCopy()
+	want.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+	if diff := cmp.Diff(*want, job.Spec); diff != "" {
+		t.Errorf("spec of the Job (-want +got):\n%s", diff)
+	}
+	if owner := metav1.GetControllerOf(job); owner == nil || owner.UID != w.cron.UID || owner.APIVersion != "apps.kruise.io/v1beta1" || !*owner.BlockOwnerDeletion {
+		t.Errorf("the owner is %+v", owner)
+	}
+}
+
+func TestExample2Forbid(t *testing.T) {
+	t.Run("starts late", func(t *testing.T) {
+		w := newWorld(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent))
+		w.passes("10:05:00", "10:10:00", "10:11:00")
+		w.expect("10:05")
+		w.at("10:12:00")
+		w.end("10:05:00", "Complete")
+		w.pass()
+		w.expect("10:05", "10:10")
+		w.golden()
+	})
+	t.Run("unless it is too late", func(t *testing.T) {
+		w := newWorld(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent), deadline(60))
+		w.passes("10:05:00", "10:10:00")
+		w.at("10:12:00")
+		w.end("10:05:00", "Complete")
+		w.pass()
+		w.expect("10:05")
+		w.passes("10:15:00")
+		w.expect("10:05", "10:15")
+		w.golden()
+	})
+}
+
+func TestExample3Replace(t *testing.T) {
+	w := newWorld(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ReplaceConcurrent))
+	w.passes("10:05:00", "10:10:00")
+	w.expect("10:10")
+	w.pass()
+	if got := len(w.cron.Status.Active); got != 1 {
+		t.Errorf("%d are active, want 1", got)
+	}
+	w.golden()
+}
+
+func TestExample4Downtime(t *testing.T) {
+	t.Run("one run of the newest", func(t *testing.T) {
+		w := newWorld(t, "0 * * * *", "00:30:00")
+		w.passes("01:00:00", "05:20:00")
+		w.expect("01:00", "05:00")
+		w.golden()
+	})
+	t.Run("none beyond the deadline", func(t *testing.T) {
+		w := newWorld(t, "0 * * * *", "00:30:00", deadline(600))
+		w.passes("01:00:00", "05:20:00")
+		w.expect("01:00")
+		w.passes("06:00:00")
+		w.expect("01:00", "06:00")
+		w.golden()
+	})
+}
+
+func TestExample5History(t *testing.T) {
+	w := newWorld(t, "0 * * * *", "00:30:00", limits(20, 20))
+	for hour := 1; hour <= 9; hour++ {
+		at := fmt.Sprintf("%02d:00:00", hour)
+		w.passes(at)
+		how := "Complete"
+		if hour%3 == 0 {
+			how = "Failed"
+		}
+		w.end(at, how)
+	}
+	limits(3, 1)(w)
+	w.passes("09:30:00")
+	w.expect("05:00", "07:00", "08:00", "09:00")
+	w.golden()
+}
+
+func TestExample6TimeZone(t *testing.T) {
+	w := newWorld(t, "0 9 * * *", "10:00:00", zone("Asia/Tokyo"))
+	w.passes("10:00:00", "2026-05-02T00:00:00Z")
+	w.expect("00:00")
+	if got := w.cron.Status.NextScheduleTime.UTC().Format(time.RFC3339); got != "2026-05-03T00:00:00Z" {
+		t.Errorf("the next one is due %s", got)
+	}
+}
+
+func TestExample7HundredMissed(t *testing.T) {
+	w := newWorld(t, "* * * * *", "10:00:00", func(w *world) { w.cron.Spec.Paused = ptr.To(true) })
+	w.passes("10:01:00", "12:00:00")
+	w.expect()
+	w.cron.Spec.Paused = nil
+	w.passes("13:00:30", "13:00:40", "13:01:00")
+	w.expect("13:00", "13:01")
+	w.golden()
+}
+
+func TestExample8LimitsOfZero(t *testing.T) {
+	w := newWorld(t, "*/10 * * * *", "10:02:00", limits(0, 0))
+	w.passes("10:10:00", "10:10:01")
+	w.end("10:10:00", "Complete")
+	w.passes("10:12:00", "10:13:00")
+	w.expect()
+	w.expectLast("10:10")
+	w.passes("10:19:00")
+	w.expect()
+	w.passes("10:20:00")
+	w.expect("10:20")
+	w.golden()
+}
+
+// Stories about what once could get stuck, or happen twice.
+
+func TestKilledBetweenCreationAndStatus(t *testing.T) {
+	w := newWorld(t, "*/5 * * * *", "10:02:00", limits(0, 0))
+	w.dies = true
+	w.passes("10:05:00", "10:05:10")
+	w.expect("10:05")
+	w.expectLast("10:05")
+	w.end("10:05:00", "Complete")
+	w.passes("10:05:20", "10:06:00", "10:10:00")
+	w.expect("10:10")
+	w.golden()
+}
+
+func TestRunsThatVanishAreNotRepeated(t *testing.T) {
+	w := newWorld(t, "*/5 * * * *", "10:02:00")
+	w.passes("10:05:00")
+	w.runs = nil // by its TTL, or by hand
+	w.passes("10:06:00", "10:07:00")
+	w.expect()
+	w.passes("10:10:00")
+	w.expect("10:10")
+}
+
+func TestRefusedRunDoesNotHoldUpTheNext(t *testing.T) {
+	w := newWorld(t, "*/5 * * * *", "10:02:00")
+	w.refuses = "the quota is used up"
+	w.passes("10:05:00", "10:05:01", "10:10:00")
+	w.refuses = ""
+	w.passes("10:10:05", "10:11:00")
+	w.expect("10:10")
+	w.golden()
+}
+
+func TestClockThatJumps(t *testing.T) {
+	w := newWorld(t, "*/5 * * * *", "10:02:00")
+	w.passes("10:05:00", "2026-06-01T10:05:00Z", "10:06:00", "10:09:59", "10:10:00", "10:10:01", "10:15:00")
+	w.evaluated = time.Time{} // the operator starts anew
+	w.passes("10:21:00", "10:24:00", "10:25:00", "10:25:01")
+	w.runs = nil
+	w.passes("10:12:00", "10:15:00", "10:20:00", "10:25:00", "10:30:00") // what has been is not repeated
+	w.golden()
+	for due, times := range w.started {
+		if times != 1 {
+			t.Errorf("%v was started %d times", time.Unix(due, 0).UTC(), times)
+		}
+	}
+}
+
+func TestEveryWithADeadlineIsDue(t *testing.T) {
+	w := newWorld(t, "@every 5m", "10:02:10", deadline(60))
+	w.passes("10:07:10", "10:08:00", "10:12:11")
+	w.expect("10:07", "10:12")
+	w.passes("10:40:00")
+	w.expect("10:07", "10:12")
+	w.passes("10:42:10")
+	w.expect("10:07", "10:12", "10:42")
+}
+
+func TestDaylightSaving(t *testing.T) {
+	w := newWorld(t, "30 2 * * *", "2026-03-28T12:00:00Z", zone("Europe/Berlin"))
+	w.passes("2026-03-29T02:00:00Z", "2026-03-30T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T00:45:00Z", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z")
+	w.golden()
+}
+
+func TestEditedScheduleCountsAtOnce(t *testing.T) {
+	w := newWorld(t, "0 12 * * *", "10:02:00")
+	w.passes("10:02:00")
+	w.cron.Spec.Schedule = "*/10 * * * *"
+	w.passes("10:15:00", "10:16:00")
+	w.expect("10:10")
+}
+
+func TestUnreadableAnnotation(t *testing.T) {
+	w := newWorld(t, "*/5 * * * *", "10:02:00")
+	w.passes("10:05:00")
+	w.runs[0].SetAnnotations(map[string]string{"apps.kruise.io/scheduled-at": "yesterday"})
+	w.passes("10:06:00")
+	if len(w.runs) != 1 {
+		t.Errorf("%d runs", len(w.runs))
+	}
+	w.expectLast("10:05")
+}
+
+// TestRandomWalk lets clocks jump, users edit, runs end and vanish and the operator die in any order. No instant is ever started twice,
+// lastScheduleTime never goes back, and in the end the schedule goes on.
+func TestRandomWalk(t *testing.T) {
+	for seed := range uint64(200) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a seeded walk has to repeat
+			expressions := []string{"*/5 * * * *", "* * * * *", "17 * * * *", "@every 7m"}
+			policies := []appsv1beta1.ConcurrencyPolicy{appsv1beta1.AllowConcurrent, appsv1beta1.ForbidConcurrent, appsv1beta1.ReplaceConcurrent}
+			w := newWorld(t, expressions[random.IntN(4)], "10:02:00", policy(policies[random.IntN(3)]), limits(random.Int32N(3), random.Int32N(3)))
+			if random.IntN(3) == 0 {
+				deadline(random.Int64N(600))(w)
+			}
+			for range 120 {
+				switch random.IntN(12) {
+				case 0:
+					w.now = w.now.Add(-time.Duration(random.IntN(1800)) * time.Second)
+				case 1:
+					w.now = w.now.Add(time.Duration(random.IntN(100_000)) * time.Second)
+				case 2:
+					w.dies = !w.due.Behind // what a process knew of a clock that was wrong ends with it
+				case 3:
+					if !w.due.Behind {
+						w.evaluated, w.told = time.Time{}, Announced{}
+					}
+				case 4:
+					w.cron.Spec.Paused = ptr.To(random.IntN(2) == 0)
+				case 5:
+					w.runs = slices.DeleteFunc(w.runs, w.covered)
+				case 6:
+					w.refuses = []string{"", "no"}[random.IntN(2)]
+				case 7, 8:
+					for _, run := range w.runs {
+						how := []string{"Complete", "Failed"}[random.IntN(2)]
+						if err := unstructured.SetNestedSlice(run.Object, []any{map[string]any{"type": how, "status": "True"}}, "status", "conditions"); err != nil {
+							t.Fatal(err)
+						}
+					}
+				default:
+					w.now = w.now.Add(time.Duration(random.IntN(400)) * time.Second)
+				}
+				w.pass()
+			}
+			for due, times := range w.started {
+				if times > 1 {
+					t.Errorf("%v was started %d times\n%s", time.Unix(due, 0).UTC(), times, w.log.String())
+				}
+			}
+			w.refuses, w.dies, w.cron.Spec.Paused, w.cron.Spec.StartingDeadlineSeconds = "", false, nil, nil
+			policy(appsv1beta1.AllowConcurrent)(w)
+			w.pass()
+			next := w.cron.Status.NextScheduleTime
+			if next == nil {
+				t.Fatalf("no run is due any more\n%s", w.log.String())
+			}
+			w.now = next.Time
+			w.pass()
+			if w.started[next.Unix()] != 1 {
+				t.Errorf("the run of %v was not started\n%s", next, w.log.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// An exploration visits every state that a small cluster with one job can reach: by passes that are carried out whole, by passes of which only
+// one action happens before the operator dies, by pods that end, and by a limited number of faults: nodes that join, leave, are created
+// again, are cordoned, pods that are deleted. It holds in each step that
+//
+//   - no node has two pods at work, and none gets a pod after its pod has ended;
+//   - no more pods are created than parallelism allows;
+//   - a job that has ended stays as it is;
+//   - from every state the job can come to its end, or to rest where it waits for its user.
+type exploration struct {
+	t *testing.T
+	// start is the first state, pods how they can end.
+	start *world
+	ends  []corev1.PodPhase
+	// faults is how many there are in one history, besides what happens by itself.
+	faults int
+	rests  func(*world) bool
+	states map[string]*visited
+	queue  []*visited
+}
+
+type visited struct {
+	w      *world
+	faults int
+	// served are the nodes, by UID, whose pod has ended.
+	served map[string]bool
+	from   *visited
+	how    string
+	// next are the states that follow without a fault.
+	next  []string
+	rests bool
+}
+
+// clone copies a world. Nodes, pods and the job are never changed where they are.
+func (w *world) clone() *world {
+	c := *w
+	c.nodes, c.pods, c.made = maps.Clone(w.nodes), maps.Clone(w.pods), maps.Clone(w.made)
+	c.log = &strings.Builder{}
+	return &c
+}
+
+// key is the same for states in which the same can happen.
+func (v *visited) key() string {
+	var b strings.Builder
+	w := v.w
+	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
+		fmt.Fprintf(&b, "%s %s %v;", name, w.nodes[name].UID, w.nodes[name].Spec.Unschedulable)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
+		p := w.pods[name]
+		restarts := int32(0)
+		for _, c := range p.Status.ContainerStatuses {
+			restarts += c.RestartCount
+		}
+		fmt.Fprintf(&b, "%s %s %v %d;", name, p.Status.Phase, p.DeletionTimestamp != nil, restarts)
+	}
+	s := &w.job.Status
+	fmt.Fprintf(&b, "%s %v %v %v;", s.Phase, s.StartTime != nil, w.job.Annotations, s.Finished)
+	for _, c := range s.Conditions {
+		fmt.Fprintf(&b, "%s=%s %s;", c.Type, c.Status, c.Reason)
+	}
+	fmt.Fprint(&b, v.faults, slices.Sorted(maps.Keys(v.served)))
+	return b.String()
+}
+
+func (e *exploration) run() {
+	e.t.Helper()
+	e.states = map[string]*visited{}
+	e.visit(nil, "begin", e.start, e.faults, map[string]bool{})
+	for len(e.queue) > 0 && !e.t.Failed() {
+		v := e.queue[0]
+		e.queue = e.queue[1:]
+		e.expand(v)
+	}
+	e.reachRest()
+	e.t.Logf("explored %d states", len(e.states))
+}
+
+func (e *exploration) fail(v *visited, what string) {
+	var history []string
+	for ; v != nil; v = v.from {
+		history = append(history, v.how)
+	}
+	slices.Reverse(history)
+	e.t.Fatalf("%s, after:\n  %s", what, strings.Join(history, "\n  "))
+}
+
+// visit notes a state that follows another one.
+func (e *exploration) visit(from *visited, how string, w *world, faults int, served map[string]bool) {
+	served = maps.Clone(served)
+	for _, pod := range w.pods {
+		if pod.Status.Phase != corev1.PodRunning {
+			served[pod.Annotations["operator.kruise.io/node-uid"]] = true
+		}
+	}
+	v := &visited{w: w, faults: faults, from: from, how: how, served: served}
+	key := v.key()
+	if from != nil && faults == from.faults {
+		from.next = append(from.next, key)
+	}
+	if e.states[key] == nil {
+		e.states[key] = v
+		e.queue = append(e.queue, v)
+	}
+}
+
+func (e *exploration) expand(v *visited) {
+	e.passes(v)
+	w := v.w
+	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
+		pod := w.pods[name]
+		node, there := w.nodes[pod.Spec.NodeName]
+		move := func(how string, faults int, change func(*world)) {
+			next := w.clone()
+			change(next)
+			e.visit(v, fmt.Sprintf("pod of %s %s", pod.Spec.NodeName, how), next, faults, v.served)
+		}
+		switch {
+		case pod.DeletionTimestamp != nil, !there:
+			move("is gone", v.faults, func(w *world) { delete(w.pods, name) })
+		case pod.Status.Phase == corev1.PodRunning && string(node.UID) == pod.Annotations["operator.kruise.io/node-uid"]:
+			for _, phase := range e.ends {
+				if phase != corev1.PodRunning {
+					move(string(phase), v.faults, func(w *world) { w.changePod(name, func(p *corev1.Pod) { p.Status.Phase = phase }) })
+				} else if len(pod.Status.ContainerStatuses) == 0 {
+					move("restarts", v.faults, func(w *world) {
+						w.changePod(name, func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 1}} })
+					})
+				}
+			}
+			if v.faults > 0 {
+				move("is deleted by somebody", v.faults-1, func(w *world) {
+					w.changePod(name, func(p *corev1.Pod) { p.DeletionTimestamp = &p.CreationTimestamp })
+				})
+			}
+		case pod.Status.Phase != corev1.PodRunning && v.faults > 0 && e.remembered(v, pod):
+			move("is collected", v.faults-1, func(w *world) { delete(w.pods, name) })
+		}
+	}
+	if v.faults == 0 {
+		return
+	}
+	for _, name := range []string{"n0", "n1", "n2"} {
+		move := func(how string, change func(*world)) {
+			next := w.clone()
+			change(next)
+			e.visit(v, name+" "+how, next, v.faults-1, v.served)
+		}
+		node, there := w.nodes[name]
+		switch {
+		case !there:
+			move("joins", func(w *world) { w.join(name) })
+			continue
+		case node.Spec.Unschedulable:
+			move("is uncordoned", func(w *world) { w.cordon(name, false) })
+		default:
+			move("is cordoned", func(w *world) { w.cordon(name, true) })
+		}
+		move("leaves", func(w *world) { delete(w.nodes, name) })
+		move("is created again", func(w *world) { w.join(name) })
+	}
+}
+
+// remembered says that the status knows of a pod that it has ended: nobody collects one the moment that it ends.
+func (e *exploration) remembered(v *visited, pod *corev1.Pod) bool {
+	node := v.w.nodes[pod.Spec.NodeName]
+	return recordOf(v.w.job.Status.Finished).outcomes[keyOf(node.Name, node.UID)] != Unfinished
+}
+
+// passes runs a whole pass, and passes that die after one action.
+func (e *exploration) passes(v *visited) {
+	before := v.w
+	next := before.clone()
+	next.pass()
+	e.check(v, next, next.decision.Actions)
+	e.visit(v, "pass: "+strings.ReplaceAll(next.log.String(), "\n", ";"), next, v.faults, v.served)
+	v.rests = len(next.decision.Actions) == 0 && (&visited{w: next, faults: v.faults, served: v.served}).key() == v.key() && e.rests(next)
+	for _, action := range next.decision.Actions {
+		died := before.clone()
+		if err := died.carryOut(action); err != nil {
+			e.fail(v, err.Error())
+		}
+		e.visit(v, fmt.Sprintf("%s %s, and dies", action.Step, action.Slot), died, v.faults, v.served)
+	}
+}
+
+// check holds what a pass did against the rules.
+func (e *exploration) check(v *visited, after *world, actions []planning.Action) {
+	over := ended(Parse(v.w.job, v.w.o)) != ""
+	atWork := len(strings.Fields(v.w.working()))
+	created := 0
+	for _, action := range actions {
+		if over && action.Step != StepDeleteJob {
+			e.fail(v, fmt.Sprintf("the job has ended, and there is %s %s", action.Step, action.Slot))
+		}
+		if action.Step == podset.StepDelete && v.w.pods[action.Object.GetName()].Status.Phase != corev1.PodRunning {
+			e.fail(v, "a pod that has ended is deleted")
+		}
+		if action.Step != podset.StepCreate {
+			continue
+		}
+		created++
+		uid := action.Object.GetAnnotations()["operator.kruise.io/node-uid"]
+		if v.served[uid] {
+			e.fail(v, fmt.Sprintf("node %s (%s) gets a second pod", action.Slot, uid))
+		}
+		if node := v.w.nodes[string(action.Slot)]; node == nil || node.Spec.Unschedulable {
+			e.fail(v, fmt.Sprintf("node %s gets a pod and does not fit", action.Slot))
+		}
+	}
+	if limit := after.decision.limit; created > 0 && atWork+created > limit {
+		e.fail(v, fmt.Sprintf("%d pods at work and %d more, allowed are %d", atWork, created, limit))
+	}
+	seen := map[string]bool{}
+	for _, name := range strings.Fields(after.working()) {
+		if seen[name] {
+			e.fail(v, "two pods work on "+name)
+		}
+		seen[name] = true
+	}
+	if is, was := failuresOf(&after.job.Status), failuresOf(&v.w.job.Status); is < was {
+		e.fail(v, "failures were forgotten")
+	}
+}
+
+// reachRest shows that every state leads to one at rest without faults.
+func (e *exploration) reachRest() {
+	back := map[string][]string{}
+	var queue []string
+	reached := map[string]bool{}
+	for key, v := range e.states {
+		for _, next := range v.next {
+			back[next] = append(back[next], key)
+		}
+		if v.rests {
+			reached[key] = true
+			queue = append(queue, key)
+		}
+	}
+	for len(queue) > 0 {
+		key := queue[0]
+		queue = queue[1:]
+		for _, before := range back[key] {
+			if !reached[before] {
+				reached[before] = true
+				queue = append(queue, before)
+			}
+		}
+	}
+	for key, v := range e.states {
+		if !reached[key] {
+			e.fail(v, "no way leads to the end of the job")
+		}
+	}
+}
+
+func TestExplore(t *testing.T) {
+	succeeded, failed := corev1.PodSucceeded, corev1.PodFailed
+	over := func(kind string) func(*world) bool {
+		return func(w *world) bool { reason, _ := w.condition(kind); return reason != "" }
+	}
+	// With no node that fits, a job waits for its user.
+	completed := func(w *world) bool { return over("Complete")(w) || w.decision.view.desired == 0 }
+	cases := map[string]struct {
+		options []func(*world)
+		ends    []corev1.PodPhase
+		faults  int
+		rests   func(*world) bool
+	}{
+		"pods succeed, one at a time": {[]func(*world){parallelism("1")}, []corev1.PodPhase{succeeded}, 2, completed},
+		"pods succeed, all at once":   {nil, []corev1.PodPhase{succeeded}, 2, completed},
+		"failures are passed over":    {[]func(*world){onFailure(appsv1beta1.BroadcastJobContinue), parallelism("2")}, []corev1.PodPhase{succeeded, failed}, 1, completed},
+		"a failure ends the job": {
+			[]func(*world){parallelism("2")}, []corev1.PodPhase{succeeded, failed}, 1,
+			func(w *world) bool { return completed(w) || over("Failed")(w) },
+		},
+		"a failure pauses the job": {
+			[]func(*world){onFailure(appsv1beta1.BroadcastJobPause), parallelism("2")}, []corev1.PodPhase{succeeded, failed}, 1,
+			func(w *world) bool { return completed(w) || w.decision.Stage == PausedByFailure },
+		},
+		"too many restarts are passed over": {
+			[]func(*world){restarts(0), onFailure(appsv1beta1.BroadcastJobContinue), parallelism("2")}, []corev1.PodPhase{succeeded, corev1.PodRunning}, 1, completed,
+		},
+		"too many restarts end the job": {
+			[]func(*world){restarts(0)}, []corev1.PodPhase{succeeded, corev1.PodRunning}, 1, func(w *world) bool { return completed(w) || over("Failed")(w) },
+		},
+		"a job that never completes": {
+			[]func(*world){never, parallelism("2")}, []corev1.PodPhase{succeeded}, 2,
+			func(w *world) bool {
+				return w.decision.view.desired == w.decision.view.succeeded
+			},
+		},
+		"a deadline that is over": {
+			[]func(*world){func(w *world) { w.at(0); deadline(0)(w) }}, []corev1.PodPhase{succeeded}, 1, over("Failed"),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			(&exploration{t: t, start: newWorld(t, 3, tc.options...), ends: tc.ends, faults: tc.faults, rests: tc.rests}).run()
+		})
+	}
+}

@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// Snapshot is all that the planner may look at, beside the job itself.
+type Snapshot struct {
+	// Now is when the snapshot was taken.
+	Now time.Time
+	// Nodes are all nodes of the cluster, sorted by name.
+	Nodes []Node
+	// Pods are those that the job controls. Their slots are the names of nodes.
+	Pods []podset.Pod
+}
+
+// Node is one node.
+type Node struct {
+	Name string
+	UID  types.UID
+	// Created is when the node object was made.
+	Created time.Time
+	// Fits says that the pod may run there. Otherwise Unfit completes "the node ...".
+	Fits  bool
+	Unfit string
+}
+
+// Nodes derives the facts about nodes.
+func (s *Spec) Nodes(nodes []*corev1.Node) []Node {
+	facts := make([]Node, len(nodes))
+	for i, node := range nodes {
+		facts[i] = Node{Name: node.Name, UID: node.UID, Created: node.CreationTimestamp.Time}
+		facts[i].Fits, facts[i].Unfit = s.fits(node)
+	}
+	slices.SortFunc(facts, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	return facts
+}
+
+// fits says whether the pod may run on a node, with what it requests, if nothing else ran there.
+func (s *Spec) fits(node *corev1.Node) (fits bool, why string) {
+	if result := s.fit.Fit(node); !result.ShouldRun {
+		return false, result.Reason.String()
+	}
+	if lacks := nodefit.RoomOf(node).Lacks(s.requests); len(lacks) > 0 {
+		return false, "has less " + string(lacks[0]) + " in all than the template requests"
+	}
+	return true, ""
+}
+
+// Pods derives the facts about pods.
+func Pods(pods []*corev1.Pod, now time.Time) []podset.Pod {
+	facts := make([]podset.Pod, len(pods))
+	for i, pod := range pods {
+		began := func() time.Time { return pod.CreationTimestamp.Time }
+		facts[i] = podset.Pod{
+			Object: pod, Slot: planning.Slot(nodefit.NodeOf(pod)), Terminating: pod.DeletionTimestamp != nil,
+			Trouble: podstate.TroubleOf(pod, began, now), Ready: podstate.RunningAndReady(pod),
+		}
+	}
+	slices.SortFunc(facts, func(a, b podset.Pod) int { return strings.Compare(a.Object.Name, b.Object.Name) })
+	return facts
+}
+
+// site is a node with what has become of it.
+type site struct {
+	*Node
+	key nodeKey
+	// outcome is how the pod of the node has ended, by what is remembered or by the pod itself. stored says that it is remembered.
+	outcome Outcome
+	stored  bool
+	// pod is the one at work there. occupied says that there is a pod that keeps another one away: at work, terminating, or stopped for good.
+	pod      *podset.Pod
+	occupied bool
+}
+
+// view is what nodes and pods come to.
+type view struct {
+	sites []site
+	// record is status.finished after this pass; was is the stored one.
+	record, was record
+	// active are the pods at work on nodes that fit, in the order of the nodes.
+	active []*podset.Pod
+	// strays are pods at work that no node should have: their node is gone or is another one by now, or they are a second one on it.
+	strays []*podset.Pod
+	// unfit are pods at work on nodes that do not fit any more.
+	unfit []*podset.Pod
+	// spent are pods that count as failed and still run: restarted too often, or stopped by the deadline.
+	spent []*podset.Pod
+	// Counts of the status.
+	desired, succeeded, failed int
+}
+
+// belongs says that a pod was made for this node and not for an earlier one of its name.
+func belongs(pod *corev1.Pod, node *Node) bool {
+	if uid := pod.Annotations[shared.AnnotationNodeUID]; uid != "" {
+		return types.UID(uid) == node.UID
+	}
+	return !pod.CreationTimestamp.Time.Before(node.Created)
+}
+
+// overRestarted says that the containers of a pod have restarted more often than they may.
+func (s *Spec) overRestarted(pod *corev1.Pod) bool {
+	if !s.Restarts {
+		return false
+	}
+	restarts := 0
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			restarts += int(statuses[i].RestartCount)
+		}
+	}
+	return restarts > s.RestartLimit
+}
+
+// look brings nodes, pods and what is remembered together. stop says that the deadline is over: whatever is at work has failed.
+//
+// A pod that has ended keeps its node finished, and so does what is remembered, whatever becomes of either. Only nodes that exist are
+// remembered: one that is gone can never come back with its UID.
+func look(spec *Spec, s Snapshot, stop bool) view {
+	v := view{was: recordOf(spec.Job.Status.Finished), sites: make([]site, len(s.Nodes))}
+	v.record = record{outcomes: map[nodeKey]Outcome{}, failures: v.was.failures}
+	byName := make(map[planning.Slot]*site, len(s.Nodes))
+	for i := range s.Nodes {
+		node := &s.Nodes[i]
+		v.sites[i] = site{Node: node, key: keyOf(node.Name, node.UID)}
+		v.sites[i].outcome = v.was.outcomes[v.sites[i].key]
+		v.sites[i].stored = v.sites[i].outcome != Unfinished
+		byName[planning.Slot(node.Name)] = &v.sites[i]
+	}
+	for i := range s.Pods {
+		v.place(spec, &s.Pods[i], byName[s.Pods[i].Slot])
+	}
+	for i := range v.sites {
+		v.judge(spec, &v.sites[i], stop)
+	}
+	return v
+}
+
+// place notes what a pod means for its node; at is nil when there is no such node.
+func (v *view) place(spec *Spec, pod *podset.Pod, at *site) {
+	ended := podstate.Finished(pod.Object)
+	own := at != nil && belongs(pod.Object, at.Node)
+	switch {
+	case ended && own:
+		at.occupied = at.occupied || pod.Terminating
+		if at.outcome == Unfinished {
+			at.outcome = Failed
+			if pod.Object.Status.Phase == corev1.PodSucceeded {
+				at.outcome = Succeeded
+			}
+		}
+	case ended: // of a node that is gone
+	case pod.Terminating:
+		if at != nil {
+			at.occupied = true
+		}
+	case !own:
+		v.strays = append(v.strays, pod)
+		if at != nil {
+			at.occupied = true
+		}
+	case at.pod != nil: // a second one, which only another manager can have made: the older one stays
+		first, second := at.pod, pod
+		if second.Object.CreationTimestamp.Before(&first.Object.CreationTimestamp) {
+			first, second = second, first
+		}
+		at.pod = first
+		v.strays = append(v.strays, second)
+	default:
+		at.pod, at.occupied = pod, true
+	}
+}
+
+// judge decides what the pod at work on a node is, and counts the node.
+func (v *view) judge(spec *Spec, at *site, stop bool) {
+	if pod := at.pod; pod != nil {
+		if at.outcome == Unfinished && (stop || spec.overRestarted(pod.Object)) {
+			at.outcome = Failed
+		}
+		switch {
+		case at.outcome != Unfinished:
+			v.spent = append(v.spent, pod)
+		case !at.Fits:
+			v.unfit = append(v.unfit, pod)
+		default:
+			v.active = append(v.active, pod)
+		}
+	}
+	if at.outcome != Unfinished {
+		v.record.outcomes[at.key] = at.outcome
+		if at.outcome == Failed && !at.stored {
+			v.record.failures++
+		}
+	}
+	if at.Fits || at.outcome != Unfinished {
+		v.desired++
+	}
+	switch at.outcome {
+	case Succeeded:
+		v.succeeded++
+	case Failed:
+		v.failed++
+	case Unfinished:
+	}
+}

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// StepDeleteJob deletes the job itself, after its time to live.
+const StepDeleteJob planning.Step = "DeleteJob"
+
+// Reasons of actions.
+const (
+	reasonNode     = "Node"
+	reasonStopped  = "Stopped"
+	reasonUnfit    = "Unfit"
+	reasonStray    = "Stray"
+	reasonFailed   = "Failed"
+	reasonFinished = "TTL"
+)
+
+// noteParallelism is the reason of a note: nodes wait because as many pods are at work as may be.
+const noteParallelism = "Parallelism"
+
+const (
+	// mostCreated is how many pods one plan creates: more could not be written in its time slice, and building them costs.
+	mostCreated = 500
+	// storedSoon is when to look again after something was written to the status, which wakes nobody.
+	storedSoon = 100 * time.Millisecond
+)
+
+// Stage is what a job is at.
+type Stage string
+
+// The stages of a job.
+const (
+	// Running: pods are started where nodes need one.
+	Running Stage = "Running"
+	// Paused: its user has paused it. PausedByFailure: its failure policy has.
+	Paused          Stage = "Paused"
+	PausedByFailure Stage = "PausedByFailure"
+	// Stopping: it has failed, and its pods at work have to go.
+	Stopping Stage = "Stopping"
+	// Ended: it has completed or failed. Ending says that it does so in this pass.
+	Ended Stage = "Ended"
+)
+
+// Decision is a plan, and what it was made from.
+type Decision struct {
+	planning.Plan
+	// Stage is what the job is at. Failure says why it fails or has failed; empty when it does not.
+	Stage   Stage
+	Failure string
+	// resume says that the annotation which resumes the job has a value that was not seen before.
+	resume bool
+	// limit is how many pods may be at work, waiting how many nodes need a pod.
+	limit, waiting int
+	view           view
+}
+
+// ended says how a job has ended, by the stored status: the type of the condition, or nothing. A job that never completes has only ended if it
+// has failed.
+func ended(spec *Spec) string {
+	for _, c := range spec.Job.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		if c.Type == appsv1beta1.BroadcastJobConditionFailed || c.Type == appsv1beta1.BroadcastJobConditionComplete && !spec.Never {
+			return c.Type
+		}
+	}
+	return ""
+}
+
+// Plan says what to do now:
+//
+//  1. nothing for a job that is being deleted, has an invalid spec, or is paused by its user;
+//  2. a job that has ended is deleted when its time to live is over;
+//  3. the job fails if a pod has failed (FailFast), or its deadline is over: its pods at work are deleted, and it ends when there are none;
+//  4. pods at work go that no node should have, those on nodes that do not fit any more, and those that count as failed;
+//  5. no pod is created while a failure pauses the job (Pause);
+//  6. the job has completed when every desired node is finished, unless it is of the type Never;
+//  7. nodes that fit, are not finished and have no pod get one, as parallelism allows.
+//
+// A pod that counts as failed and still runs is deleted only when the stored status remembers its node: the pod is the evidence until then.
+func Plan(spec *Spec, s Snapshot) Decision {
+	d := Decision{Stage: Running, view: look(spec, s, false)}
+	v := &d.view
+	d.resume = spec.Resume != "" && (spec.Job.Status.Finished == nil || spec.Job.Status.Finished.Resumed != spec.Resume)
+	d.limit = spec.Parallelism(v.desired)
+	for i := range s.Pods {
+		d.Recheck(s.Pods[i].Trouble.RecheckAfter)
+	}
+	switch {
+	case spec.Deleting || spec.Invalid != nil:
+		return d
+	case ended(spec) != "":
+		d.Stage = Ended
+		d.expire(spec, s)
+		return d
+	case spec.Paused:
+		d.Stage = Paused
+		return d
+	case spec.FailurePolicy == appsv1beta1.BroadcastJobPause && v.record.failures > d.resumedFailures(spec):
+		d.Stage = PausedByFailure
+	case d.overdue(spec, s):
+		d.view = look(spec, s, true)
+		d.Stage, d.Failure = Stopping, appsv1beta1.ReasonDeadlineExceeded
+	case spec.FailurePolicy == appsv1beta1.BroadcastJobFailFast && v.record.failures > 0:
+		d.Stage, d.Failure = Stopping, appsv1beta1.ReasonJobFailed
+	}
+	d.clean(spec)
+	if d.Stage == Stopping {
+		d.remove(spec, v.active, reasonStopped)
+		d.remove(spec, v.unfit, reasonStopped)
+		if len(v.active)+len(v.unfit)+len(v.spent)+len(v.strays) == 0 {
+			d.Stage = Ended
+			d.expireIn(spec)
+		}
+		return d
+	}
+	d.remove(spec, v.unfit, reasonUnfit)
+	if d.Stage == Running {
+		d.create(spec)
+	}
+	return d
+}
+
+// resumedFailures is how many failures do not pause the job any more.
+func (d *Decision) resumedFailures(spec *Spec) int32 {
+	switch {
+	case d.resume:
+		return d.view.record.failures
+	case spec.Job.Status.Finished != nil:
+		return spec.Job.Status.Finished.ResumedFailures
+	}
+	return 0
+}
+
+// overdue says whether the deadline is over, and asks to look again when it will be.
+func (d *Decision) overdue(spec *Spec, s Snapshot) bool {
+	if spec.Deadline < 0 {
+		return false
+	}
+	left := spec.Deadline
+	if start := spec.Job.Status.StartTime; start != nil {
+		left -= s.Now.Sub(start.Time)
+	}
+	if left <= 0 {
+		return true
+	}
+	d.Recheck(left)
+	return false
+}
+
+// expire deletes a job whose time to live is over.
+func (d *Decision) expire(spec *Spec, s Snapshot) {
+	end := spec.Job.Status.CompletionTime
+	if spec.TTL < 0 || end == nil {
+		return
+	}
+	if left := spec.TTL - s.Now.Sub(end.Time); left > 0 {
+		d.Recheck(left)
+		return
+	}
+	d.Actions = append(d.Actions, planning.Action{
+		Verb: planning.VerbDelete, Step: StepDeleteJob, Kind: Kind(), Object: spec.Job, Propagation: metav1.DeletePropagationBackground, Reason: reasonFinished,
+		Failure: planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting the job after ttlSecondsAfterFinished"},
+	})
+}
+
+// expireIn looks again when the time to live of a job that ends in this pass is over.
+func (d *Decision) expireIn(spec *Spec) {
+	if spec.TTL >= 0 {
+		d.Recheck(max(spec.TTL, storedSoon))
+	}
+}
+
+// clean deletes pods at work that no node should have, and those that count as failed.
+func (d *Decision) clean(spec *Spec) {
+	d.remove(spec, d.view.strays, reasonStray)
+	remembered := map[planning.Slot]bool{}
+	for i := range d.view.sites {
+		remembered[planning.Slot(d.view.sites[i].Name)] = d.view.sites[i].stored
+	}
+	for _, pod := range d.view.spent {
+		if remembered[pod.Slot] {
+			d.remove(spec, []*podset.Pod{pod}, reasonFailed)
+		} else {
+			d.Recheck(storedSoon)
+		}
+	}
+}
+
+func (d *Decision) remove(spec *Spec, pods []*podset.Pod, reason string) {
+	for _, pod := range pods {
+		action := podset.DeletePod(pod.Slot, pod.Object, reason)
+		what := fmt.Sprintf("pod %s of node %s", pod.Object.Name, pod.Slot)
+		action.Success = planning.Event{Reason: "SuccessfulDelete", Message: "Deleted " + what}
+		action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting " + what}
+		d.Actions = append(d.Actions, action)
+	}
+}
+
+// create creates the pods that nodes need, or finds that none does.
+func (d *Decision) create(spec *Spec) {
+	v := &d.view
+	atWork := len(v.active) + len(v.unfit) + len(v.strays) + len(v.spent)
+	unfinished := atWork
+	room := d.limit - atWork
+	var waiting []planning.Slot
+	for i := range v.sites {
+		at := &v.sites[i]
+		if !at.Fits || at.outcome != Unfinished {
+			continue
+		}
+		unfinished++
+		switch {
+		case at.occupied: // by its pod, or by one that is going
+		case room > 0 && len(d.Actions) < mostCreated:
+			room--
+			d.createPod(spec, at.Node)
+		case room > 0:
+			d.Recheck(time.Second)
+		default:
+			waiting = append(waiting, planning.Slot(at.Name))
+		}
+	}
+	d.waiting = len(waiting)
+	if len(waiting) > 0 {
+		d.Held = append(d.Held, planning.Note{
+			Reason: noteParallelism, Slots: waiting,
+			Message: fmt.Sprintf("%d of %d nodes wait: spec.parallelism lets %d pods work at a time", len(waiting), v.desired, d.limit),
+		})
+	}
+	if unfinished == 0 && v.desired > 0 && !spec.Never {
+		d.Stage = Ended
+		d.expireIn(spec)
+	}
+}
+
+func (d *Decision) createPod(spec *Spec, node *Node) {
+	pod := spec.newPod(node)
+	action := planning.Action{
+		Verb: planning.VerbCreate, Step: podset.StepCreate, Kind: podset.KindPod(), Object: pod, Slot: planning.Slot(node.Name), Reason: reasonNode,
+	}
+	what := fmt.Sprintf("pod %s for node %s", pod.Name, node.Name)
+	action.Success = planning.Event{Reason: "SuccessfulCreate", Message: "Created " + what}
+	action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: "Creating " + what}
+	d.Actions = append(d.Actions, action)
+}

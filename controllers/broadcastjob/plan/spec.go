@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+)
+
+// Kind is the kind that is planned, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("BroadcastJob") }
+
+// Options are the settings of the operator as far as they concern this kind.
+type Options struct {
+	// Bind sets spec.nodeName of new pods instead of leaving them to the scheduler (flag assign-bcj-pods-by-scheduler false).
+	Bind bool
+}
+
+// Spec is a BroadcastJob as the planner uses it, parsed once in a pass: what is omitted is filled in. Comments name the fields of the API.
+type Spec struct {
+	// Job is the job itself, Owner the reference that its pods get. Read-only.
+	Job   *appsv1beta1.BroadcastJob
+	Owner metav1.OwnerReference
+	// Deleting says that it has a deletion timestamp.
+	Deleting bool
+	// Invalid names the first field that cannot be parsed; nil when all can. Then no pod is created or deleted.
+	Invalid error
+
+	// Never is spec.completionPolicy.type.
+	Never bool
+	// Deadline is spec.completionPolicy.activeDeadlineSeconds, TTL ttlSecondsAfterFinished; negative without one.
+	Deadline, TTL time.Duration
+	// Paused is spec.paused.
+	Paused bool
+	// FailurePolicy is spec.failurePolicy.type.
+	FailurePolicy appsv1beta1.BroadcastJobFailurePolicyType
+	// RestartLimit is spec.failurePolicy.restartLimit; it counts while Restarts, which restartPolicy OnFailure says.
+	RestartLimit int
+	Restarts     bool
+	// Resume is the annotation that resumes a job which its failure policy has paused.
+	Resume string
+	// Bind is that of Options.
+	Bind bool
+
+	fit      nodefit.Pod
+	requests corev1.ResourceList
+}
+
+// Parse parses a job.
+func Parse(job *appsv1beta1.BroadcastJob, o Options) *Spec {
+	spec := &job.Spec
+	policy := &spec.CompletionPolicy
+	s := &Spec{
+		Job:           job,
+		Owner:         *metav1.NewControllerRef(job, Kind()),
+		Deleting:      job.DeletionTimestamp != nil,
+		Never:         policy.Type == appsv1beta1.BroadcastJobNever,
+		Deadline:      -1,
+		TTL:           -1,
+		Paused:        spec.Paused,
+		FailurePolicy: cmp.Or(spec.FailurePolicy.Type, appsv1beta1.BroadcastJobFailFast),
+		RestartLimit:  int(max(spec.FailurePolicy.RestartLimit, 0)),
+		Restarts:      spec.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
+		Resume:        job.Annotations[shared.AnnotationResume],
+		Bind:          o.Bind,
+		fit:           nodefit.Compile(&spec.Template.Spec),
+		requests:      nodefit.Requests(&spec.Template.Spec),
+	}
+	if d := policy.ActiveDeadlineSeconds; d != nil && !s.Never {
+		s.Deadline = seconds(*d)
+	}
+	if ttl := policy.TTLSecondsAfterFinished; ttl != nil && !s.Never {
+		s.TTL = seconds(int64(*ttl))
+	}
+	if p := spec.Parallelism; p != nil {
+		if _, err := budget.Count(*p, 1, budget.Up); err != nil {
+			s.Invalid = fmt.Errorf("spec.parallelism: %w", err)
+		}
+	}
+	return s
+}
+
+func seconds(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), math.MaxInt64/int64(time.Second))) * time.Second
+}
+
+// Parallelism is how many pods may be at work among so many desired nodes.
+func (s *Spec) Parallelism(desired int) int {
+	p := s.Job.Spec.Parallelism
+	if p == nil {
+		return math.MaxInt32
+	}
+	count, err := budget.Count(*p, int32(min(desired, math.MaxInt32)), budget.Up)
+	if err != nil {
+		return 0
+	}
+	if p.Type == intstr.String {
+		count = max(count, 1)
+	}
+	return int(count)
+}
+
+// longestPrefix is how much of a job's name the names of its pods begin with.
+const longestPrefix = 52
+
+// podName is the name of the pod for a node: the same in each plan, so that no node ever gets a second one by a lost answer.
+func (s *Spec) podName(node *Node) string {
+	sum := sha256.Sum256([]byte(string(s.Job.UID) + "/" + node.Name + "/" + string(node.UID)))
+	code := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:10]
+	return strings.TrimRight(s.Job.Name[:min(len(s.Job.Name), longestPrefix)], "-.") + "-" + code
+}
+
+// newPod is the pod for a node, ready to be created.
+func (s *Spec) newPod(node *Node) *corev1.Pod {
+	pod := podtemplate.ForPod(&s.Job.Spec.Template)
+	podset.Equip(pod, s.Job.Namespace, s.podName(node), s.Owner)
+	pod.Labels, pod.Annotations = maps.Clone(pod.Labels), maps.Clone(pod.Annotations)
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Labels[shared.LabelBroadcastJobName] = s.Job.Name
+	pod.Labels[shared.LabelBroadcastJobUID] = string(s.Job.UID)
+	pod.Annotations[shared.AnnotationNodeUID] = string(node.UID)
+	if s.Bind {
+		pod.Spec.NodeName = node.Name
+	} else {
+		nodefit.Pin(&pod.Spec, node.Name)
+	}
+	return pod
+}

@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Status is the whole status after a pass. It is about the pods as they were observed. Of a job that had ended before, nothing changes but
+// the conditions about what still happens to it.
+func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.BroadcastJobStatus {
+	before := &spec.Job.Status
+	status := *before.DeepCopy()
+	status.ObservedGeneration = spec.Job.Generation
+	how := ended(spec)
+	if how == "" && spec.Invalid == nil {
+		report(&status, spec, s, d)
+	}
+	list := conditions.NewList(Conditions(before), s.Now)
+	switch {
+	case how != "":
+		list.Keep(how)
+	case d.Stage == Ended && d.Failure != "":
+		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailed, true, d.Failure, failureMessage(d)))
+	case d.Stage == Ended:
+		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionComplete, true, appsv1beta1.ReasonJobComplete, endMessage(d)))
+	}
+	list.Set(progressOf(spec, s, d, outcome).Conditions()...)
+	if failure, ok := outcome.Failed(podset.StepCreate); ok {
+		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailedCreate, true, appsv1beta1.ReasonRequestFailed, fmt.Sprintf("creating the pod of node %s: %s", failure.Slot, failure.Message)))
+	}
+	if failure, ok := outcome.Failed(podset.StepDelete, StepDeleteJob); ok {
+		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailedDelete, true, appsv1beta1.ReasonRequestFailed, failure.Message))
+	}
+	status.Conditions = stored(list, before)
+	return status
+}
+
+// report fills in what is counted, and the phase.
+func report(status *appsv1beta1.BroadcastJobStatus, spec *Spec, s Snapshot, d Decision) {
+	v := &d.view
+	now := metav1.NewTime(s.Now.UTC().Truncate(1e9))
+	if status.StartTime == nil {
+		status.StartTime = &now
+	}
+	status.Active, status.Desired = int32(len(v.active)+len(v.unfit)), int32(v.desired)
+	status.Succeeded, status.Failed = int32(v.succeeded), int32(v.failed)
+	status.Phase, status.CompletionTime = appsv1beta1.BroadcastJobRunning, nil
+	switch d.Stage {
+	case Paused, PausedByFailure:
+		status.Phase = appsv1beta1.BroadcastJobPaused
+	case Stopping:
+		status.Phase = appsv1beta1.BroadcastJobFailed
+	case Ended:
+		status.CompletionTime = &now
+		status.Phase = appsv1beta1.BroadcastJobCompleted
+		if d.Failure != "" {
+			status.Phase = appsv1beta1.BroadcastJobFailed
+		}
+	case Running:
+	}
+	finished := appsv1beta1.FinishedNodes{Succeeded: v.record.keys(Succeeded), Failed: v.record.keys(Failed), Failures: v.record.failures}
+	if was := spec.Job.Status.Finished; was != nil {
+		finished.Resumed, finished.ResumedFailures = was.Resumed, was.ResumedFailures
+	}
+	if d.resume {
+		finished.Resumed, finished.ResumedFailures = spec.Resume, v.record.failures
+	}
+	status.Finished = &finished
+	if len(finished.Succeeded)+len(finished.Failed) == 0 && finished.Failures == 0 && finished.Resumed == "" {
+		status.Finished = nil
+	}
+}
+
+// stored are conditions as the API has them.
+func stored(list *conditions.List, before *appsv1beta1.BroadcastJobStatus) []appsv1beta1.BroadcastJobCondition {
+	var all []appsv1beta1.BroadcastJobCondition
+	for _, c := range list.All() {
+		condition := appsv1beta1.BroadcastJobCondition{
+			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		}
+		for i := range before.Conditions {
+			if was := &before.Conditions[i]; was.Type == c.Type && was.Status == c.Status {
+				condition.LastProbeTime = was.LastProbeTime
+			}
+		}
+		all = append(all, condition)
+	}
+	return all
+}
+
+// Conditions are those of a status.
+func Conditions(status *appsv1beta1.BroadcastJobStatus) []conditions.Condition {
+	all := make([]conditions.Condition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		all[i] = conditions.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime}
+	}
+	return all
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and which nodes succeeded.
+func Urgent(before, after *appsv1beta1.BroadcastJobStatus) bool {
+	var was, is appsv1beta1.FinishedNodes
+	if before.Finished != nil {
+		was = *before.Finished
+	}
+	if after.Finished != nil {
+		is = *after.Finished
+	}
+	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
+		!bytes.Equal(was.Failed, is.Failed) || was.Resumed != is.Resumed || !conditions.Alike(Conditions(before), Conditions(after))
+}
+
+func endMessage(d Decision) string {
+	return fmt.Sprintf("Job completed, %d pods succeeded, %d pods failed", d.view.succeeded, d.view.failed)
+}
+
+func failureMessage(d Decision) string {
+	cause := fmt.Sprintf("%d pods have failed, and failurePolicy.type is FailFast", d.view.record.failures)
+	if d.Failure == appsv1beta1.ReasonDeadlineExceeded {
+		cause = "the job was active for longer than completionPolicy.activeDeadlineSeconds"
+	}
+	return fmt.Sprintf("Job failed, %d pods succeeded, %d pods failed: %s", d.view.succeeded, d.view.failed, cause)
+}
+
+// progressOf says what the job is doing, the first that holds:
+//
+//  1. it is being deleted;
+//  2. its spec cannot be parsed: stalled;
+//  3. it has completed, or has failed: stalled, because nothing but its user can bring it further;
+//  4. it has failed, and its pods are going;
+//  5. its user has paused it, or a failure has: stalled;
+//  6. no node fits: stalled;
+//  7. parallelism is 0, and nodes wait: stalled;
+//  8. pods are at work or are being started; what keeps single ones from working comes first, and can stall the job;
+//  9. all nodes are finished, and it waits for further ones.
+func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) podset.Progress {
+	atWork := len(d.view.active) + len(d.view.unfit) + len(d.view.spent) + len(d.view.strays)
+	switch {
+	case spec.Deleting:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The job is being deleted, and its pods with it."}
+	case spec.Invalid != nil:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+	case d.Stage == Ended:
+		return progressOfEnded(spec, d)
+	case d.Stage == Stopping:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStopping, Message: fmt.Sprintf("The job fails (%s); %d pods at work are deleted.", d.Failure, atWork)}
+	case d.Stage == Paused:
+		return podset.Progress{Reconciling: atWork > 0, Reason: appsv1beta1.ReasonPaused, Message: fmt.Sprintf("No pod is started while spec.paused is true; %d pods are at work.", atWork)}
+	case d.Stage == PausedByFailure:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPausedByFailure,
+			Message: fmt.Sprintf("%d pods have failed, and failurePolicy.type is Pause: no further pod is started. To resume, give the job another value of the annotation %s.",
+				d.view.record.failures, shared.AnnotationResume)}
+	case d.view.desired == 0:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoFittingNode, Message: noNode(s)}
+	case d.waiting > 0 && d.limit == 0 && atWork == 0:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoParallelism, Message: fmt.Sprintf("%d nodes wait, and spec.parallelism is 0.", d.waiting)}
+	case d.view.succeeded+d.view.failed == d.view.desired && atWork == 0:
+		return podset.Progress{Reason: appsv1beta1.ReasonServing, Message: "The pods on all nodes that fit have ended. Nodes that join or begin to fit get one."}
+	}
+	progress := podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunningPods, Message: d.HeldMessages("Pods are at work, or are being started.")}
+	if failure, ok := outcome.Failed(podset.StepCreate); ok {
+		progress.Reason, progress.Message = appsv1beta1.ReasonRequestFailed, "Pods cannot be created: "+failure.Message
+	}
+	return progress.WithTroubles(&d.Plan, s.Pods)
+}
+
+func progressOfEnded(spec *Spec, d Decision) podset.Progress {
+	if how := ended(spec); how != "" {
+		for _, c := range spec.Job.Status.Conditions {
+			if c.Type == how {
+				return podset.Progress{Stalled: how == appsv1beta1.BroadcastJobConditionFailed, Reason: cmp.Or(c.Reason, how), Message: c.Message}
+			}
+		}
+	}
+	if d.Failure != "" {
+		return podset.Progress{Stalled: true, Reason: d.Failure, Message: failureMessage(d)}
+	}
+	return podset.Progress{Reason: appsv1beta1.ReasonJobComplete, Message: endMessage(d)}
+}
+
+// noNode says why no node fits, the most common reasons first.
+func noNode(s Snapshot) string {
+	if len(s.Nodes) == 0 {
+		return "The cluster has no nodes."
+	}
+	counts := map[string]int{}
+	for i := range s.Nodes {
+		counts[s.Nodes[i].Unfit]++
+	}
+	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
+	const most = 3
+	var parts []string
+	for _, reason := range reasons[:min(len(reasons), most)] {
+		parts = append(parts, fmt.Sprintf("%d of %d nodes: the node %s", counts[reason], len(s.Nodes), reason))
+	}
+	return "No node fits the template. " + strings.Join(parts, "; ")
+}
+
+// Announcements are the events about what a status says for the first time.
+func Announcements(spec *Spec, d Decision, after *appsv1beta1.BroadcastJobStatus) []planning.Event {
+	before := &spec.Job.Status
+	var events []planning.Event
+	if is, was := failuresOf(after), failuresOf(before); is > was {
+		events = append(events, planning.Event{Warning: true, Reason: "PodFailed", Message: fmt.Sprintf("%d pods failed, %d in all", is-was, is)})
+	}
+	for _, c := range after.Conditions {
+		if c.Status != corev1.ConditionTrue || conditions.Contains(Conditions(before), conditions.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason}) {
+			continue
+		}
+		switch c.Type {
+		case appsv1beta1.BroadcastJobConditionComplete:
+			events = append(events, planning.Event{Reason: "JobComplete", Message: c.Message})
+		case appsv1beta1.BroadcastJobConditionFailed:
+			reason := "JobFailed"
+			if c.Reason == appsv1beta1.ReasonDeadlineExceeded {
+				reason = appsv1beta1.ReasonDeadlineExceeded
+			}
+			events = append(events, planning.Event{Warning: true, Reason: reason, Message: c.Message})
+		case appsv1beta1.BroadcastJobConditionStalled:
+			if c.Reason == appsv1beta1.ReasonPausedByFailure || c.Reason == appsv1beta1.ReasonNoFittingNode || c.Reason == appsv1beta1.ReasonInvalidSpec {
+				events = append(events, planning.Event{Warning: true, Reason: strings.TrimSuffix(c.Reason, "ByFailure"), Message: c.Message})
+			}
+		}
+	}
+	if before.Phase == appsv1beta1.BroadcastJobPaused && after.Phase == appsv1beta1.BroadcastJobRunning {
+		events = append(events, planning.Event{Reason: "Continue", Message: "Pods are started again"})
+	}
+	if before.ObservedGeneration != after.ObservedGeneration && len(d.view.active) > d.limit {
+		events = append(events, planning.Event{Warning: true, Reason: "TooManyActivePods", Message: fmt.Sprintf("%d pods are at work, and spec.parallelism is %d; none is deleted for it", len(d.view.active), d.limit)})
+	}
+	return events
+}
+
+func failuresOf(status *appsv1beta1.BroadcastJobStatus) int32 {
+	if status.Finished == nil {
+		return 0
+	}
+	return status.Finished.Failures
+}

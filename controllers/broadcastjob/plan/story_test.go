@@ -1,0 +1,520 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// The worked examples of the reference.
+
+func TestExample1(t *testing.T) {
+	w := newWorld(t, 5, parallelism("2"), ttl(30), func(w *world) { w.taint("n4", corev1.TaintEffectNoSchedule) })
+	w.at(0)
+	w.expectWorking("n0 n1")
+	w.end(corev1.PodSucceeded, "n0")
+	w.at(1)
+	w.expectWorking("n1 n2")
+	w.end(corev1.PodSucceeded, "n1", "n2")
+	w.at(2)
+	w.end(corev1.PodSucceeded, "n3")
+	w.at(3)
+	w.expect(appsv1beta1.BroadcastJobCompleted, 4, 0, 4, 0)
+	w.expectCondition("Complete", "Complete")
+	w.at(32)
+	if w.gone {
+		t.Error("the job is gone before its time")
+	}
+	if got := w.decision.RecheckAfter; got != time.Second {
+		t.Errorf("looked at again after %v, want 1s", got)
+	}
+	w.at(33)
+	if !w.gone {
+		t.Error("the job is not deleted 30 s after its end")
+	}
+	w.golden()
+}
+
+func TestExample2FailFast(t *testing.T) {
+	w := newWorld(t, 10, parallelism("4"))
+	w.at(0)
+	w.end(corev1.PodFailed, "n2")
+	w.at(1)
+	w.expectWorking("")
+	w.collect()
+	w.at(2)
+	w.expect(appsv1beta1.BroadcastJobFailed, 10, 0, 0, 1)
+	w.expectCondition("Failed", "Failed")
+	w.expectCondition("Stalled", "Failed")
+	w.at(3)
+	w.golden()
+	if len(w.pods) != 1 {
+		t.Errorf("%d pods, want the one that failed", len(w.pods))
+	}
+}
+
+func TestExample3Continue(t *testing.T) {
+	w := newWorld(t, 10, parallelism("4"), onFailure(appsv1beta1.BroadcastJobContinue))
+	for second := range 3 {
+		w.at(second)
+		for _, node := range strings.Fields(w.working()) {
+			phase := corev1.PodSucceeded
+			if node == "n2" {
+				phase = corev1.PodFailed
+			}
+			w.end(phase, node)
+		}
+	}
+	w.at(3)
+	w.expect(appsv1beta1.BroadcastJobCompleted, 10, 0, 9, 1)
+	if _, message := w.condition("Complete"); !strings.Contains(message, "9 pods succeeded, 1 pods failed") {
+		t.Errorf("the message is %q", message)
+	}
+	w.golden()
+}
+
+func TestExample4Never(t *testing.T) {
+	w := newWorld(t, 3, never)
+	w.at(0)
+	w.end(corev1.PodSucceeded, "n0", "n1", "n2")
+	w.at(1)
+	w.expect(appsv1beta1.BroadcastJobRunning, 3, 0, 3, 0)
+	w.join("n3")
+	w.at(2)
+	w.expect(appsv1beta1.BroadcastJobRunning, 4, 0, 3, 0)
+	w.expectWorking("n3")
+	w.cordon("n1", true)
+	w.at(3)
+	w.expect(appsv1beta1.BroadcastJobRunning, 4, 1, 3, 0)
+	w.cordon("n1", false)
+	w.at(4)
+	w.expectWorking("n3")
+	w.golden()
+}
+
+func TestExample5RestartLimit(t *testing.T) {
+	t.Run("two restarts", func(t *testing.T) {
+		w := newWorld(t, 2, restarts(2))
+		w.at(0)
+		w.restart("n0", 2)
+		w.at(1)
+		w.expect(appsv1beta1.BroadcastJobRunning, 2, 2, 0, 0)
+		w.restart("n0", 3)
+		w.at(2)
+		w.expectWorking("n0") // it is the evidence until the status says so
+		w.at(3)
+		w.expectWorking("")
+		w.collect()
+		w.at(4)
+		w.expect(appsv1beta1.BroadcastJobFailed, 2, 0, 0, 1)
+		w.golden()
+	})
+	t.Run("none", func(t *testing.T) {
+		w := newWorld(t, 2, restarts(0))
+		w.at(0)
+		w.restart("n0", 1)
+		w.at(1)
+		w.expect(appsv1beta1.BroadcastJobFailed, 2, 1, 0, 1)
+	})
+	t.Run("a job that continues ends all the same", func(t *testing.T) {
+		w := newWorld(t, 2, restarts(0), onFailure(appsv1beta1.BroadcastJobContinue))
+		w.at(0)
+		w.restart("n0", 1)
+		w.end(corev1.PodSucceeded, "n1")
+		w.at(1)
+		w.at(2)
+		w.collect()
+		w.at(3)
+		w.expect(appsv1beta1.BroadcastJobCompleted, 2, 0, 1, 1)
+		w.golden()
+	})
+}
+
+func TestExample6Percent(t *testing.T) {
+	w := newWorld(t, 7, parallelism("30%"))
+	w.at(0)
+	w.expectWorking("n0 n1 n2")
+}
+
+func TestExample7PauseAndResume(t *testing.T) {
+	w := newWorld(t, 6, parallelism("2"))
+	w.at(0)
+	w.job.Spec.Paused = true
+	w.end(corev1.PodSucceeded, "n0", "n1")
+	w.at(1)
+	w.expect(appsv1beta1.BroadcastJobPaused, 6, 0, 2, 0)
+	w.expectWorking("")
+	w.job.Spec.Paused = false
+	w.at(2)
+	w.expectWorking("n2 n3")
+	w.golden()
+}
+
+func TestExample8Deadline(t *testing.T) {
+	w := newWorld(t, 100, parallelism("1"), deadline(60))
+	for second := 0; second < 60; second += 5 {
+		w.at(second)
+		w.end(corev1.PodSucceeded, w.working())
+	}
+	w.at(59)
+	if got := w.decision.RecheckAfter; got != time.Second {
+		t.Errorf("looked at again after %v, want 1s", got)
+	}
+	w.at(60)
+	w.at(61)
+	w.expectWorking("")
+	w.collect()
+	w.at(62)
+	w.expect(appsv1beta1.BroadcastJobFailed, 100, 0, 12, 1)
+	w.expectCondition("Failed", "DeadlineExceeded")
+	w.golden()
+}
+
+// What the reference asks to do better.
+
+func TestPausedByFailureStaysSoUntilItIsResumed(t *testing.T) {
+	w := newWorld(t, 6, parallelism("2"), onFailure(appsv1beta1.BroadcastJobPause))
+	w.at(0)
+	w.end(corev1.PodFailed, "n0")
+	w.at(1)
+	w.expect(appsv1beta1.BroadcastJobPaused, 6, 1, 0, 1)
+	w.expectCondition("Stalled", "PausedByFailure")
+	w.end(corev1.PodSucceeded, "n1")
+	w.at(2)
+	delete(w.pods, w.podOn("n0").Name) // the failure stays known
+	w.at(3)
+	w.expect(appsv1beta1.BroadcastJobPaused, 6, 0, 1, 1)
+	w.expectWorking("")
+	resume("monday")(w)
+	w.at(4)
+	w.expectWorking("n2 n3") // and n0 is not served again
+	w.end(corev1.PodSucceeded, "n2")
+	w.at(5)
+	w.expect(appsv1beta1.BroadcastJobRunning, 6, 1, 2, 1)
+	w.end(corev1.PodFailed, "n3")
+	w.at(6)
+	w.expectCondition("Stalled", "PausedByFailure") // a further failure pauses again
+	resume("monday")(w)
+	w.at(7)
+	w.expectCondition("Stalled", "PausedByFailure")
+	resume("tuesday")(w)
+	w.at(8)
+	w.end(corev1.PodSucceeded, "n4", "n5")
+	w.at(9)
+	w.expect(appsv1beta1.BroadcastJobCompleted, 6, 0, 4, 2)
+	w.golden()
+}
+
+func TestFinishedNodesAreNotServedAgain(t *testing.T) {
+	w := newWorld(t, 3, parallelism("2"))
+	w.at(0)
+	w.end(corev1.PodSucceeded, "n0")
+	w.at(1)
+	delete(w.pods, w.podOn("n0").Name) // by hand, or by the collector of old pods
+	w.at(2)
+	w.expect(appsv1beta1.BroadcastJobRunning, 3, 2, 1, 0)
+	w.cordon("n0", true)
+	w.at(3)
+	w.cordon("n0", false)
+	w.at(4)
+	w.expectWorking("n1 n2")
+	w.end(corev1.PodSucceeded, "n1", "n2")
+	w.at(5)
+	w.expect(appsv1beta1.BroadcastJobCompleted, 3, 0, 3, 0)
+	w.golden()
+}
+
+func TestNodeThatIsCreatedAgainIsAnotherOne(t *testing.T) {
+	w := newWorld(t, 2, never)
+	w.at(0)
+	w.end(corev1.PodSucceeded, "n0")
+	w.at(1)
+	w.join("n0")
+	w.at(2)
+	w.expectWorking("n0 n1")
+	w.expect(appsv1beta1.BroadcastJobRunning, 2, 1, 0, 0)
+	w.join("n1") // while its pod works
+	w.at(3)
+	w.collect()
+	w.at(4)
+	w.expectWorking("n0 n1")
+	w.golden()
+}
+
+func TestCordonWhileThePodWorks(t *testing.T) {
+	w := newWorld(t, 2)
+	w.at(0)
+	w.cordon("n0", true)
+	w.at(1)
+	w.expectWorking("n1")
+	w.collect()
+	w.at(2)
+	w.expect(appsv1beta1.BroadcastJobRunning, 1, 1, 0, 0)
+	w.cordon("n0", false)
+	w.at(3)
+	w.expectWorking("n0 n1")
+	w.golden()
+}
+
+func TestNodeThatLeaves(t *testing.T) {
+	w := newWorld(t, 2, parallelism("1"))
+	w.at(0)
+	delete(w.nodes, "n0")
+	w.at(1)
+	w.expectWorking("")
+	w.at(2)
+	w.expectWorking("n1") // a pod that is going holds no place
+	w.end(corev1.PodSucceeded, "n1")
+	w.collect()
+	w.at(3)
+	w.expect(appsv1beta1.BroadcastJobCompleted, 1, 0, 1, 0)
+}
+
+func TestNoFittingNodeIsNoCompletion(t *testing.T) {
+	w := newWorld(t, 3, func(w *world) {
+		w.taint("n0", corev1.TaintEffectNoSchedule)
+		w.taint("n1", corev1.TaintEffectNoExecute)
+		w.cordon("n2", true)
+	})
+	w.at(0)
+	w.expect(appsv1beta1.BroadcastJobRunning, 0, 0, 0, 0)
+	w.expectCondition("Stalled", "NoFittingNode")
+	if _, message := w.condition("Stalled"); !strings.Contains(message, "1 of 3 nodes: the node has taint dedicated:NoExecute") {
+		t.Errorf("the message is %q", message)
+	}
+	w.cordon("n2", false)
+	w.at(1)
+	w.expectWorking("n2")
+	w.expectCondition("Stalled", "")
+	empty := newWorld(t, 0)
+	empty.at(0)
+	empty.expectCondition("Stalled", "NoFittingNode")
+}
+
+func TestFit(t *testing.T) {
+	cases := map[string]struct {
+		change func(*world)
+		want   string
+	}{
+		"every node":       {func(*world) {}, "n0 n1"},
+		"a selector":       {func(w *world) { w.job.Spec.Template.Spec.NodeSelector = map[string]string{"zone": "b"} }, "n1"},
+		"a node by name":   {func(w *world) { w.job.Spec.Template.Spec.NodeName = "n1" }, "n1"},
+		"NoSchedule":       {func(w *world) { w.taint("n0", corev1.TaintEffectNoSchedule) }, "n1"},
+		"NoExecute":        {func(w *world) { w.taint("n0", corev1.TaintEffectNoExecute) }, "n1"},
+		"PreferNoSchedule": {func(w *world) { w.taint("n0", corev1.TaintEffectPreferNoSchedule) }, "n0 n1"},
+		"cordoned":         {func(w *world) { w.cordon("n0", true) }, "n1"},
+		"tolerated": {func(w *world) {
+			w.taint("n0", corev1.TaintEffectNoSchedule)
+			w.job.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+		}, "n0 n1"},
+		"more than the node has": {func(w *world) {
+			w.job.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}
+		}, "n1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2)
+			for node, cpu := range map[string]string{"n0": "2", "n1": "4"} {
+				w.changeNode(node, func(n *corev1.Node) {
+					n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourcePods: resource.MustParse("110")}
+				})
+			}
+			w.changeNode("n1", func(n *corev1.Node) { n.Labels = map[string]string{"zone": "b"} })
+			tc.change(w)
+			w.at(0)
+			w.expectWorking(tc.want)
+		})
+	}
+}
+
+func TestParallelism(t *testing.T) {
+	cases := map[string]struct {
+		value   string
+		desired int
+		want    int
+	}{
+		"a number": {"3", 7, 3}, "none": {"0", 7, 0}, "rounded up": {"30%", 7, 3}, "at least one": {"1%", 7, 1}, "none of many counts as one": {"0%", 7, 1},
+		"all": {"100%", 7, 7}, "more than all": {"200%", 7, 14},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 0, parallelism(tc.value))
+			if got := Parse(w.job, w.o).Parallelism(tc.desired); got != tc.want {
+				t.Errorf("%s of %d: %d, want %d", tc.value, tc.desired, got, tc.want)
+			}
+		})
+	}
+	t.Run("0 is told", func(t *testing.T) {
+		w := newWorld(t, 2, parallelism("0"))
+		w.at(0)
+		w.expectWorking("")
+		w.expectCondition("Stalled", "NoParallelism")
+	})
+	t.Run("lowered, nothing is deleted", func(t *testing.T) {
+		w := newWorld(t, 4, parallelism("3"))
+		w.at(0)
+		parallelism("1")(w)
+		w.job.Generation++
+		w.at(1)
+		w.expectWorking("n0 n1 n2")
+		if !strings.Contains(w.log.String(), "(TooManyActivePods)") {
+			t.Error("no event TooManyActivePods")
+		}
+	})
+	t.Run("what cannot be read stops the job", func(t *testing.T) {
+		w := newWorld(t, 2, parallelism("many"))
+		w.at(0)
+		w.expectWorking("")
+		w.expectCondition("Stalled", appsv1beta1.ReasonInvalidSpec)
+	})
+}
+
+func TestPods(t *testing.T) {
+	w := newWorld(t, 1)
+	w.at(0)
+	pod := w.podOn("n0")
+	wantLabels := map[string]string{"app": "scan", "broadcastjob-name": "scan", "broadcastjob-controller-uid": "job-uid"}
+	if diff := cmp.Diff(wantLabels, pod.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if owner := metav1.GetControllerOf(pod); owner == nil || owner.UID != "job-uid" || owner.APIVersion != "apps.kruise.io/v1beta1" || !*owner.BlockOwnerDeletion {
+		t.Errorf("the owner is %+v", owner)
+	}
+	if got := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values; !cmp.Equal(got, []string{"n0"}) {
+		t.Errorf("the affinity is to %v", got)
+	}
+	if pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways || pod.Annotations[shared.AnnotationNodeUID] != "uid-n0-1" {
+		t.Errorf("the pod is %+v", pod)
+	}
+	bound := newWorld(t, 1, func(w *world) { w.o.Bind = true })
+	spec, s := bound.snapshot()
+	for _, action := range Plan(spec, s).Actions {
+		if made := action.Object.(*corev1.Pod); made.Spec.NodeName != "n0" || made.Spec.Affinity != nil {
+			t.Errorf("nodeName is %q, affinity %v", made.Spec.NodeName, made.Spec.Affinity)
+		}
+	}
+	long := newWorld(t, 1)
+	long.job.Name = strings.Repeat("a", 51) + "-" + strings.Repeat("b", 11)
+	long.at(0)
+	if name := long.podOn("n0").Name; len(name) > 63 || strings.Contains(name, "--") {
+		t.Errorf("the pod is named %s", name)
+	}
+}
+
+func TestPodsOfOpenKruiseCount(t *testing.T) {
+	w := newWorld(t, 3)
+	for i, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded} {
+		w.pods[fmt.Sprint("scan-x", i)] = &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("scan-x", i), CreationTimestamp: metav1.NewTime(w.now)},
+			Spec:       corev1.PodSpec{NodeName: fmt.Sprint("n", i)}, Status: corev1.PodStatus{Phase: phase},
+		}
+	}
+	w.at(0)
+	w.expectWorking("n0 n2")
+	w.at(1)
+	w.expect(appsv1beta1.BroadcastJobRunning, 3, 2, 1, 0)
+}
+
+func TestSecondPodOfANodeGoes(t *testing.T) {
+	w := newWorld(t, 1)
+	w.at(0)
+	second := w.podOn("n0").DeepCopy()
+	second.Name, second.UID, second.CreationTimestamp = "scan-second", "uid-second", metav1.NewTime(w.now.Add(time.Second))
+	w.pods[second.Name] = second
+	w.at(2)
+	if w.pods["scan-second"].DeletionTimestamp == nil {
+		t.Errorf("it stays\n%s", w.log)
+	}
+	w.expectWorking("n0")
+}
+
+func TestRefusedPodsAreTold(t *testing.T) {
+	w := newWorld(t, 2, func(w *world) { w.refuses = true })
+	w.at(0)
+	w.expectCondition("FailedCreate", "RequestFailed")
+	w.expectCondition("Reconciling", "RequestFailed")
+}
+
+func TestDeadlineDoesNotRunWhilePaused(t *testing.T) {
+	w := newWorld(t, 2, deadline(10))
+	w.at(0)
+	w.job.Spec.Paused = true
+	w.at(20)
+	w.expectWorking("n0 n1")
+	w.job.Spec.Paused = false
+	w.at(21)
+	w.at(22)
+	w.expectWorking("")
+}
+
+func TestDeletedJobIsLeftAlone(t *testing.T) {
+	w := newWorld(t, 2)
+	now := metav1.NewTime(w.now)
+	w.job.DeletionTimestamp = &now
+	w.at(0)
+	w.expectWorking("")
+	w.expectCondition("Reconciling", appsv1beta1.ReasonDeleting)
+}
+
+func TestEndedJobsAreInert(t *testing.T) {
+	w := newWorld(t, 2)
+	w.at(0)
+	w.end(corev1.PodSucceeded, "n0", "n1")
+	w.at(1)
+	before := w.job.Status.DeepCopy()
+	w.join("n2")
+	delete(w.nodes, "n0")
+	w.collect()
+	w.at(100)
+	if diff := cmp.Diff(before, w.job.Status.DeepCopy()); diff != "" {
+		t.Errorf("the status changed (-before +after):\n%s", diff)
+	}
+	w.expectWorking("")
+	never(w)
+	w.at(101)
+	w.expectWorking("n2") // made one that never completes, it serves what came since
+}
+
+func TestFiveThousandNodes(t *testing.T) {
+	w := newWorld(t, 5000, never)
+	for range 10 {
+		w.now = w.now.Add(time.Second)
+		w.pass()
+		if got := len(w.decision.Actions); got > 500 {
+			t.Fatalf("%d actions in one plan", got)
+		}
+	}
+	for name, pod := range w.pods {
+		w.changePod(name, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
+		_ = pod
+	}
+	w.pass()
+	w.expect(appsv1beta1.BroadcastJobRunning, 5000, 0, 5000, 0)
+	if got := len(w.job.Status.Finished.Succeeded); got != 40_000 {
+		t.Errorf("5000 nodes take %d bytes", got)
+	}
+	clear(w.pods)
+	began := time.Now()
+	w.pass()
+	t.Logf("measured: a pass over 5000 nodes takes %v", time.Since(began).Round(time.Millisecond))
+	w.expect(appsv1beta1.BroadcastJobRunning, 5000, 0, 5000, 0)
+	for i := range 4000 {
+		delete(w.nodes, fmt.Sprint("n", i))
+	}
+	w.pass()
+	if got := len(w.job.Status.Finished.Succeeded); got != 8_000 {
+		t.Errorf("1000 nodes take %d bytes", got)
+	}
+}

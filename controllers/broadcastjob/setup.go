@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package broadcastjob
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+)
+
+// Setup makes the manager run the reconciler of BroadcastJobs.
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
+	return New(d, plan.Options{Bind: !c.AssignBroadcastJobPodsByScheduler}).SetupWithManager(ctx, mgr)
+}
