@@ -19,8 +19,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// jobsApplied waits until every AdvancedCronJob of the namespace is managed and nothing about it needs its user, but for what
-// nobody can carry out. It returns how many there are.
+// jobsApplied waits until every AdvancedCronJob of the namespace is managed and nothing about it needs its user, but for what nobody can carry
+// out, and until every BroadcastJob has found nodes. It returns how many there are of both.
 func jobsApplied(t *testing.T, n *environment.Namespace) int {
 	t.Helper()
 	crons := &v1beta1.AdvancedCronJobList{}
@@ -42,7 +42,24 @@ func jobsApplied(t *testing.T, n *environment.Namespace) int {
 			return fmt.Errorf("the status is %+v", is.Status)
 		})
 	}
-	return len(crons.Items)
+	jobs := &v1beta1.BroadcastJobList{}
+	if err := n.Client.List(t.Context(), jobs, client.InNamespace(n.Name)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range jobs.Items {
+		key := client.ObjectKeyFromObject(&jobs.Items[i])
+		n.EventuallyWithin(time.Minute, "BroadcastJob "+key.Name+" has found nodes", func(ctx context.Context) error {
+			is := &v1beta1.BroadcastJob{}
+			if err := n.Client.Get(ctx, key, is); err != nil {
+				return err
+			}
+			if s := &is.Status; s.Desired < 3 || s.Active+s.Succeeded == 0 || s.Failed > 0 {
+				return fmt.Errorf("the status is %+v", s)
+			}
+			return nil
+		})
+	}
+	return len(crons.Items) + len(jobs.Items)
 }
 
 // runsOf lists what an AdvancedCronJob has created of a kind.
