@@ -21,7 +21,7 @@ import (
 // one action happens before the operator dies, by pods that end, and by a limited number of faults: nodes that join, leave, are created
 // again, are cordoned, pods that are deleted. It holds in each step that
 //
-//   - no node has two pods at work, and none gets a pod after its pod has ended;
+//   - no node has two pods at work, and none gets a pod after its pod has ended, or has restarted too often;
 //   - no more pods are created than parallelism allows;
 //   - a job that has ended stays as it is;
 //   - from every state the job can come to its end, or to rest where it waits for its user.
@@ -107,7 +107,7 @@ func (e *exploration) fail(v *visited, what string) {
 func (e *exploration) visit(from *visited, how string, w *world, faults int, served map[string]bool) {
 	served = maps.Clone(served)
 	for _, pod := range w.pods {
-		if pod.Status.Phase != corev1.PodRunning {
+		if pod.Status.Phase != corev1.PodRunning || restarted(pod) {
 			served[pod.Annotations["operator.kruise.io/node-uid"]] = true
 		}
 	}
@@ -146,7 +146,7 @@ func (e *exploration) expand(v *visited) {
 					})
 				}
 			}
-			if v.faults > 0 {
+			if v.faults > 0 && !restarted(pod) { // who deletes that before anybody has looked takes the evidence away
 				move("is deleted by somebody", v.faults-1, func(w *world) {
 					w.changePod(name, func(p *corev1.Pod) { p.DeletionTimestamp = &p.CreationTimestamp })
 				})
@@ -178,6 +178,9 @@ func (e *exploration) expand(v *visited) {
 		move("is created again", func(w *world) { w.join(name) })
 	}
 }
+
+// restarted says that a pod has restarted once, which is too often here.
+func restarted(pod *corev1.Pod) bool { return len(pod.Status.ContainerStatuses) > 0 }
 
 // remembered says that the status knows of a pod that it has ended: nobody collects one the moment that it ends.
 func (e *exploration) remembered(v *visited, pod *corev1.Pod) bool {
