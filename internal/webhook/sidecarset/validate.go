@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
@@ -191,7 +193,25 @@ func validateResources(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 	if policy.ResourcesExpr.Limits == nil && policy.ResourcesExpr.Requests == nil {
 		errs = append(errs, field.Required(path, "limits or requests"))
 	}
+	for name, e := range map[string]*appsv1beta1.SidecarResourceExpressions{"limits": policy.ResourcesExpr.Limits, "requests": policy.ResourcesExpr.Requests} {
+		if e == nil {
+			continue
+		}
+		errs = append(errs, validateExpression(e.CPU, corev1.ResourceCPU, path.Child(name, "cpu"))...)
+		errs = append(errs, validateExpression(e.Memory, corev1.ResourceMemory, path.Child(name, "memory"))...)
+	}
 	return errs
+}
+
+// validateExpression computes an expression with a quantity, as it will be for a pod.
+func validateExpression(text string, of corev1.ResourceName, path *field.Path) field.ErrorList {
+	if text == "" {
+		return nil
+	}
+	if err := sidecar.CheckExpression(text, string(of)); err != nil {
+		return field.ErrorList{field.Invalid(path, text, err.Error())}
+	}
+	return nil
 }
 
 func validatePatches(patches []appsv1beta1.SidecarSetPatchPodMetadata, path *field.Path) field.ErrorList {

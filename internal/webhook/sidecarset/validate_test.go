@@ -99,6 +99,9 @@ func TestValidate(t *testing.T) {
 		"resources beside their policy":       {change: containers(`resources: {limits: {cpu: "1"}}, resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {limits: {cpu: cpu*10%}}}`), want: []string{`spec.containers[0].resourcesPolicy: Forbidden`}},
 		"a policy without expressions":        {change: containers(`resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {}}`), want: []string{`spec.containers[0].resourcesPolicy.resourcesExpr: Required value`}},
 		"a regular expression that is none":   {change: containers(`resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: "(", resourcesExpr: {limits: {cpu: cpu}}}`), want: []string{`spec.containers[0].resourcesPolicy.targetContainersNameRegex: Invalid value: "("`}},
+		"a quantity times a quantity":         {change: containers(`resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {limits: {cpu: cpu*100m}}}`), want: []string{`spec.containers[0].resourcesPolicy.resourcesExpr.limits.cpu: Invalid value: "cpu*100m"`}},
+		"memory in an expression for cpu":     {change: containers(`resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {requests: {cpu: memory}}}`), want: []string{`spec.containers[0].resourcesPolicy.resourcesExpr.requests.cpu: Invalid value: "memory"`}},
+		"max of three":                        {change: containers(`resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {requests: {memory: "max(memory,1,2)"}}}`), want: []string{`spec.containers[0].resourcesPolicy.resourcesExpr.requests.memory: Invalid value`}},
 		"resources of a plain init container": {change: `{spec: {initContainers: [{name: i, image: "i:1", resourcesPolicy: {targetContainersMode: max, resourcesExpr: {limits: {cpu: cpu}}}}]}}`, want: []string{`spec.initContainers[0].resourcesPolicy: Forbidden`}},
 
 		"a partition":                   {change: `{spec: {updateStrategy: {partition: 30%, maxUnavailable: 0}}}`},

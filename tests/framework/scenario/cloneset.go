@@ -42,7 +42,14 @@ type Rolling = v1beta1.RollingUpdateCloneSetStrategy
 // StartClones creates a set that is updated in place where possible, one pod at a time, and returns at once.
 func StartClones(t testing.TB, e *environment.Environment, replicas int32, rules limits.Rules, changes ...CloneChange) *Clones {
 	t.Helper()
-	c := &Clones{Namespace: e.Namespace(t), t: t}
+	return StartClonesIn(t, e.Namespace(t), replicas, rules, changes...)
+}
+
+// StartClonesIn is StartClones in a namespace that there is already.
+func StartClonesIn(t testing.TB, n *environment.Namespace, replicas int32, rules limits.Rules, changes ...CloneChange) *Clones {
+	t.Helper()
+	e := n.Environment
+	c := &Clones{Namespace: n, t: t}
 	c.Limits = limits.WatchCloneSetFlow(t, e.Client, c.Name(), Name, rules)
 	t.Cleanup(func() { c.explain() })
 	set := CloneSet(replicas, changes...)

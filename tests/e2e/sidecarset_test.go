@@ -1,0 +1,349 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
+)
+
+const (
+	agentV1   = "example/agent:v1"
+	agentV2   = "example/agent:v2"
+	agentV3   = "example/agent:v3"
+	agentIdle = "example/idle:v1"
+)
+
+// sidecars is a SidecarSet for the pods of one namespace, under the name of that. It injects nothing: the pods of these tests come with what
+// injection gives them, so that updates alone are looked at.
+type sidecars struct {
+	*environment.Namespace
+	t testing.TB
+}
+
+func newSidecars(t testing.TB, n *environment.Namespace, changes ...func(*v1beta1.SidecarSet)) *sidecars {
+	t.Helper()
+	set := &v1beta1.SidecarSet{
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name},
+		Spec: v1beta1.SidecarSetSpec{
+			Selector:          &metav1.LabelSelector{MatchLabels: map[string]string{"app": scenario.Name}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.Name}},
+			Containers:        []v1beta1.SidecarContainer{{Container: corev1.Container{Name: "agent", Image: agentV1}}},
+			InjectionStrategy: v1beta1.SidecarSetInjectionStrategy{Paused: true},
+		},
+	}
+	for _, change := range changes {
+		change(set)
+	}
+	if err := n.Client.Create(t.Context(), set); err != nil {
+		t.Fatalf("creating the SidecarSet: %v", err)
+	}
+	t.Cleanup(func() { _ = client.IgnoreNotFound(n.Client.Delete(context.WithoutCancel(t.Context()), set)) })
+	return &sidecars{Namespace: n, t: t}
+}
+
+func (s *sidecars) set(ctx context.Context) (*v1beta1.SidecarSet, error) {
+	set := &v1beta1.SidecarSet{}
+	err := s.Client.Get(ctx, types.NamespacedName{Name: s.Name}, set)
+	return set, err
+}
+
+// update changes the set.
+func (s *sidecars) update(changes ...func(*v1beta1.SidecarSet)) {
+	s.t.Helper()
+	s.Eventually("the SidecarSet is changed", func(ctx context.Context) error {
+		set, err := s.set(ctx)
+		if err != nil {
+			return err
+		}
+		for _, change := range changes {
+			change(set)
+		}
+		return s.Client.Update(ctx, set)
+	})
+}
+
+func agentImage(image string) func(*v1beta1.SidecarSet) {
+	return func(set *v1beta1.SidecarSet) { set.Spec.Containers[0].Image = image }
+}
+
+func agentLimits(partition, maxUnavailable string) func(*v1beta1.SidecarSet) {
+	return func(set *v1beta1.SidecarSet) {
+		set.Spec.UpdateStrategy.Partition, set.Spec.UpdateStrategy.MaxUnavailable = ptr.To(intstr.Parse(partition)), ptr.To(intstr.Parse(maxUnavailable))
+	}
+}
+
+func agentPaused(paused bool) func(*v1beta1.SidecarSet) {
+	return func(set *v1beta1.SidecarSet) { set.Spec.UpdateStrategy.Paused = paused }
+}
+
+func agentHot(set *v1beta1.SidecarSet) {
+	set.Spec.Containers[0].UpgradeStrategy = v1beta1.SidecarUpgradeStrategy{UpgradeType: v1beta1.HotUpgrade, HotUpgradeEmptyImage: agentIdle}
+}
+
+// awaits that the status says how many pods there are, and why nothing moves.
+func (s *sidecars) awaits(updated, ready int32, reason string) {
+	s.t.Helper()
+	s.Eventually(fmt.Sprintf("%d pods are updated, %d ready, and it rests because of %s", updated, ready, reason), func(ctx context.Context) error {
+		set, err := s.set(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(set.Status.Conditions, func(c metav1.Condition) bool { return c.Type == string(v1beta1.SidecarSetReconciling) })
+		if is := set.Status; i < 0 || is.ObservedGeneration != set.Generation || is.UpdatedPods != updated || is.ReadyPods != ready || is.Conditions[i].Reason != reason {
+			return fmt.Errorf("the status is %+v", is)
+		}
+		return nil
+	})
+}
+
+// injected adds to a template what injection of the set gives a pod.
+func (s *sidecars) injected(template *corev1.PodTemplateSpec) {
+	s.t.Helper()
+	set, err := s.set(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	hashes, err := sidecarspec.HashesOf(sidecarspec.PayloadOf(&set.Spec, nil))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	entry := func(hash string) string {
+		text, err := json.Marshal(map[string]shared.SidecarSetUpgrade{s.Name: {SidecarSetHash: hash, SidecarSetName: s.Name, SidecarList: []string{"agent"}}})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return string(text)
+	}
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	template.Annotations[shared.AnnotationSidecarSetInjectedList] = s.Name
+	template.Annotations[shared.AnnotationSidecarSetHash] = entry(hashes.Hash)
+	template.Annotations[shared.AnnotationSidecarSetHashWithoutImage] = entry(hashes.WithoutImage)
+	c := set.Spec.Containers[0]
+	if c.UpgradeStrategy.UpgradeType != v1beta1.HotUpgrade {
+		template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: "agent", Image: c.Image})
+		return
+	}
+	template.Spec.Containers = append(template.Spec.Containers,
+		corev1.Container{Name: "agent-1", Image: c.Image}, corev1.Container{Name: "agent-2", Image: c.UpgradeStrategy.HotUpgradeEmptyImage})
+	for key, value := range map[string]string{
+		shared.AnnotationSidecarSetVersionPrefix + "agent-1": "1", shared.AnnotationSidecarSetVersionAltPrefix + "agent-1": "0",
+		shared.AnnotationSidecarSetVersionPrefix + "agent-2": "0", shared.AnnotationSidecarSetVersionAltPrefix + "agent-2": "1",
+		shared.AnnotationSidecarSetWorkingContainer: `{"agent":"agent-1"}`,
+	} {
+		template.Annotations[key] = value
+	}
+}
+
+// deploy makes a Deployment of the cluster's own whose pods have the sidecars.
+func (s *sidecars) deploy(replicas int32) {
+	s.t.Helper()
+	labels := map[string]string{"app": scenario.Name}
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: scenario.Name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: scenario.V1}}},
+			},
+		},
+	}
+	s.injected(&deployment.Spec.Template)
+	if err := s.Client.Create(s.t.Context(), deployment); err != nil {
+		s.t.Fatalf("creating the Deployment: %v", err)
+	}
+}
+
+// images are how many pods shall run which image in a container.
+func (s *sidecars) images(container string) map[string]int {
+	s.t.Helper()
+	all := map[string]int{}
+	for _, pod := range s.Pods("app=" + scenario.Name) {
+		for _, c := range pod.Spec.Containers {
+			if c.Name == container {
+				all[c.Image]++
+			}
+		}
+	}
+	return all
+}
+
+// restarts are how often the containers of this name have restarted, by the UID of their pod.
+func (s *sidecars) restarts(container string) map[types.UID]int32 {
+	s.t.Helper()
+	all := map[types.UID]int32{}
+	for _, pod := range s.Pods("app=" + scenario.Name) {
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.Name == container {
+				all[pod.UID] = c.RestartCount
+			}
+		}
+	}
+	return all
+}
+
+// TestSidecarSetUpdatesPodsOfADeployment gives the sidecars in pods of a Deployment new images in place: by parts, paused, and to the end.
+func TestSidecarSetUpdatesPodsOfADeployment(t *testing.T) {
+	t.Parallel()
+	s := newSidecars(t, env.Namespace(t), agentLimits("1", "2"))
+	s.deploy(4)
+	s.awaits(4, 4, v1beta1.ReasonComplete)
+	before := s.restarts("main")
+
+	s.update(agentImage(agentV2))
+	s.awaits(3, 4, v1beta1.ReasonPartitionReached)
+	if got := s.images("agent"); got[agentV1] != 1 || got[agentV2] != 3 {
+		t.Errorf("a partition of 1 leaves %v", got)
+	}
+	s.update(agentLimits("0", "2"))
+	s.awaits(4, 4, v1beta1.ReasonComplete)
+
+	s.update(agentPaused(true), agentImage(agentV3))
+	s.awaits(0, 4, v1beta1.ReasonPaused)
+	s.Consistently(scenario.Quiet, "paused, no pod changes", func(context.Context) error {
+		if got := s.images("agent"); got[agentV2] != 4 {
+			return fmt.Errorf("images %v", got)
+		}
+		return nil
+	})
+	log, err := audit.Open(env.Cluster.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.update(agentPaused(false))
+	s.awaits(4, 4, v1beta1.ReasonComplete)
+
+	after := s.restarts("main")
+	if len(before) != 4 || len(after) != 4 {
+		t.Errorf("%d pods, before %d", len(after), len(before))
+	}
+	for uid, restarts := range after {
+		if was, known := before[uid]; !known || restarts != was {
+			t.Errorf("pod %s: known %v, its own container has restarted %d times", uid, known, restarts)
+		}
+	}
+	for uid, restarts := range s.restarts("agent") {
+		if restarts != 2 {
+			t.Errorf("the sidecar of pod %s has restarted %d times", uid, restarts)
+		}
+	}
+	// The condition SidecarSetUpgradable was written by the first update.
+	byOperator := audit.ByUser(operator.ServiceAccountUser)
+	events, err := log.Next(func(e *auditv1.Event) bool {
+		return byOperator(e) && e.ObjectRef != nil && e.ObjectRef.Namespace == s.Name && e.ObjectRef.Resource == "pods"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	for i := range events {
+		if events[i].Verb != "get" && events[i].ResponseStatus != nil && events[i].ResponseStatus.Code < 300 {
+			writes++
+		}
+	}
+	if writes != 4 {
+		t.Errorf("%d writes for 4 pods", writes)
+	}
+}
+
+// TestSidecarSetUpgradesHot lets the second container of a pair take over before the first one ends.
+func TestSidecarSetUpgradesHot(t *testing.T) {
+	t.Parallel()
+	s := newSidecars(t, env.Namespace(t), agentHot, agentLimits("0", "2"))
+	s.deploy(3)
+	s.awaits(3, 3, v1beta1.ReasonComplete)
+	s.update(agentImage(agentV2))
+	s.awaits(3, 3, v1beta1.ReasonComplete)
+	if first, second := s.images("agent-1"), s.images("agent-2"); first[agentIdle] != 3 || second[agentV2] != 3 {
+		t.Errorf("the first containers have %v, the second %v", first, second)
+	}
+	for _, pod := range s.Pods("app=" + scenario.Name) {
+		if got := pod.Annotations[shared.AnnotationSidecarSetWorkingContainer]; got != `{"agent":"agent-2"}` {
+			t.Errorf("pod %s says that %s works", pod.Name, got)
+		}
+	}
+}
+
+// TestSidecarSetAndCloneSetUpdateTheSamePods changes the image of a CloneSet and that of a sidecar at once: both get to all pods, which stay.
+func TestSidecarSetAndCloneSetUpdateTheSamePods(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	s := newSidecars(t, n, agentLimits("0", "2"))
+	clones := scenario.StartClonesIn(t, n, 4, limits.Rules{}, scenario.CloneLimits("2", "0"), scenario.ClonePolicy(shared.InPlaceOnly), scenario.CloneTemplate(s.injected))
+	before := identitiesWhenDone(clones)
+	s.awaits(4, 4, v1beta1.ReasonComplete)
+	s.update(agentImage(agentV2))
+	clones.Update(scenario.CloneImage(scenario.V2))
+	clones.Done()
+	s.awaits(4, 4, v1beta1.ReasonComplete)
+	clones.Await("all have the image and none is new", scenario.Number(4, "updated", scenario.WithImage(scenario.V2)), scenario.Number(0, "new", newComers(before)))
+	if got := s.images("agent"); got[agentV2] != 4 {
+		t.Errorf("the sidecars have %v", got)
+	}
+}
+
+// TestSidecarSetOfBothVersions writes and reads a set through both versions.
+func TestSidecarSetOfBothVersions(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	name := n.Name
+	t.Cleanup(func() {
+		_ = client.IgnoreNotFound(n.Client.Delete(context.WithoutCancel(t.Context()), &v1beta1.SidecarSet{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	})
+	n.Apply(`apiVersion: apps.kruise.io/v1alpha1
+kind: SidecarSet
+metadata:
+  name: ` + name + `
+  labels: {apps.kruise.io/sidecarset-custom-version: "1.4"}
+spec:
+  namespace: ` + name + `
+  selector: {matchLabels: {app: web}}
+  containers: [{name: agent, image: "example/agent:v1", futureField: {a: 1}}]`)
+	set := &v1beta1.SidecarSet{}
+	if err := n.Client.Get(t.Context(), types.NamespacedName{Name: name}, set); err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Spec.NamespaceSelector; got == nil || got.MatchLabels[corev1.LabelMetadataName] != name || set.Spec.CustomVersion != "1.4" {
+		t.Errorf("in v1beta1 it selects namespaces by %v and has version %q", got, set.Spec.CustomVersion)
+	}
+	c := set.Spec.Containers[0]
+	if c.PodInjectPolicy != v1beta1.BeforeAppContainer || c.UpgradeStrategy.UpgradeType != v1beta1.ColdUpgrade || c.ShareVolumePolicy.Type != v1beta1.ShareVolumePolicyDisabled {
+		t.Errorf("defaults of the container: %+v", c)
+	}
+	out, err := n.Kubectl("get", "sidecarsets.v1alpha1.apps.kruise.io", name, "-o", "jsonpath={.spec.namespace} {.metadata.labels} {.spec.containers[0].futureField.a}")
+	if err != nil || out != name+` {"apps.kruise.io/sidecarset-custom-version":"1.4"} 1` {
+		t.Errorf("in v1alpha1 it is %q: %v", out, err)
+	}
+	out, err = n.Kubectl("get", "sidecarset", name)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Log(out)
+}
