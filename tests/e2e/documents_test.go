@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -103,6 +104,7 @@ func applied(t *testing.T, file ...string) {
 	}
 	found += united(t, n)
 	found += jobsApplied(t, n)
+	found += reconciled(n, out)
 	jobs := &v1beta1.ImagePullJobList{} // nobody works on them yet
 	if err := n.Client.List(t.Context(), jobs, client.InNamespace(n.Name)); err != nil {
 		t.Fatal(err)
@@ -149,6 +151,36 @@ func united(t *testing.T, n *environment.Namespace) int {
 		})
 	}
 	return len(sets.Items)
+}
+
+// reconciled waits until the SidecarSets that kubectl says it applied are at rest, and returns how many there are. They are of the whole cluster,
+// and stay: another test may apply the same.
+func reconciled(n *environment.Namespace, out string) int {
+	found := 0
+	for line := range strings.Lines(out) {
+		name, is := strings.CutPrefix(strings.Fields(line)[0], "sidecarset.apps.kruise.io/")
+		if !is {
+			continue
+		}
+		found++
+		n.Eventually("SidecarSet "+name+" is reconciled", func(ctx context.Context) error {
+			set := &v1beta1.SidecarSet{}
+			if err := n.Client.Get(ctx, client.ObjectKey{Name: name}, set); err != nil {
+				return err
+			}
+			rests := slices.ContainsFunc(set.Status.Conditions, func(c metav1.Condition) bool {
+				return c.Type == string(v1beta1.SidecarSetReconciling) && c.Status == metav1.ConditionFalse
+			})
+			stalled := slices.ContainsFunc(set.Status.Conditions, func(c metav1.Condition) bool {
+				return c.Type == string(v1beta1.SidecarSetStalled) && c.Status == metav1.ConditionTrue
+			})
+			if !rests || stalled || set.Status.ObservedGeneration != set.Generation || set.Status.LatestRevision == "" {
+				return fmt.Errorf("the status is %+v", set.Status)
+			}
+			return nil
+		})
+	}
+	return found
 }
 
 // available says why a set is not: all pods, and the conditions that say so.

@@ -94,7 +94,7 @@ func neededElsewhere() []rights.Excuse {
 		},
 		{
 			Why:    "an owner that blocks its deletion must be writable by the same account where the admission plugin OwnerReferencesPermissionEnforcement is on; no request shows it",
-			Covers: rights.To("update", "clonesets/finalizers", "statefulsets/finalizers"),
+			Covers: rights.To("update", "clonesets/finalizers", "sidecarsets/finalizers", "statefulsets/finalizers"),
 		},
 	}
 }
