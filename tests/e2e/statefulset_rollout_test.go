@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
@@ -219,7 +221,7 @@ func TestInPlaceOnlyRefuses(t *testing.T) {
 	s.Update(env1("a"), paused(true))
 	s.Update(scenario.Policy(shared.InPlaceOnly), paused(false))
 	failed := s.AwaitCondition(v1beta1.StatefulSetFailedUpdatePod, corev1.ConditionTrue)
-	if !strings.Contains(failed.Message, "env") && !strings.Contains(failed.Message, "in place") {
+	if !strings.Contains(failed.Message, "env") || !strings.Contains(failed.Message, "in place") {
 		t.Errorf("the condition does not say why: %+v", failed)
 	}
 	stalled := s.AwaitCondition(v1beta1.StatefulSetStalled, corev1.ConditionTrue)
@@ -227,15 +229,21 @@ func TestInPlaceOnlyRefuses(t *testing.T) {
 		t.Errorf("the condition Stalled is %+v", stalled)
 	}
 	s.Consistently(scenario.Quiet, "nothing is replaced", func(context.Context) error {
-		for name, id := range s.Identities() {
-			if id != before[name] {
-				return fmt.Errorf("pod %s is %+v, was %+v", name, id, before[name])
+		if diff := cmp.Diff(before, s.Identities()); diff != "" {
+			return fmt.Errorf("the pods (-before +now):\n%s", diff)
+		}
+		for o, p := range s.ByOrdinal() {
+			if len(p.Spec.Containers[0].Env) > 0 || !environment.IsReady(&p) {
+				return fmt.Errorf("pod %d was touched: env %v, conditions %+v", o, p.Spec.Containers[0].Env, p.Status.Conditions)
 			}
 		}
 		return nil
 	})
 	s.Update(scenario.Policy(shared.InPlaceIfPossible))
 	s.Done()
+	if got := len(s.Identities()); got != 3 {
+		t.Errorf("there are %d pods, want 3", got)
+	}
 	for name, id := range s.Identities() {
 		if id.UID == before[name].UID {
 			t.Errorf("pod %s was not replaced after the policy allowed it", name)
@@ -283,6 +291,7 @@ func TestGracePeriod(t *testing.T) {
 	})
 	s.Done()
 	before := s.Identities()
+	began := time.Now()
 	s.Update(scenario.Image(scenario.V2))
 	revision := s.Revision()
 	s.Await("pod 1 is out of service with the old image and the new revision", func(pods map[int]corev1.Pod) error {
@@ -292,15 +301,18 @@ func TestGracePeriod(t *testing.T) {
 		}
 		return nil
 	})
-	began := time.Now()
-	s.Await("pod 1 is changed", func(pods map[int]corev1.Pod) error {
-		if p := pods[1]; p.Spec.Containers[0].Image != scenario.V2 {
-			return fmt.Errorf("the image is %s", p.Spec.Containers[0].Image)
+	for _, ordinal := range []int{1, 0} {
+		s.Await(fmt.Sprintf("pod %d is changed", ordinal), func(pods map[int]corev1.Pod) error {
+			if p := pods[ordinal]; p.Spec.Containers[0].Image != scenario.V2 {
+				return fmt.Errorf("the image is %s", p.Spec.Containers[0].Image)
+			}
+			return nil
+		})
+		// It was out of service no earlier than the update was asked for, or the pod before was changed.
+		if took := time.Since(began); took < 3*time.Second {
+			t.Errorf("the grace period of pod %d, 3 s, was over after %s", ordinal, took)
 		}
-		return nil
-	})
-	if took := time.Since(began); took < time.Second {
-		t.Errorf("the grace period of 3 s was over after %s", took)
+		began = time.Now()
 	}
 	s.Done()
 	s.Kept(before, 1)
@@ -312,10 +324,10 @@ func TestMinReadySeconds(t *testing.T) {
 		set.Spec.UpdateStrategy.RollingUpdate.MinReadySeconds = ptr.To[int32](2)
 	})
 	s.AwaitReady(0, 1, 2)
-	if got := s.Set().Status.AvailableReplicas; got != 0 {
-		t.Errorf("%d pods are available as soon as they are ready", got)
-	}
 	s.Done()
+	if err := scenario.ReadyFor(s.Pods(), 2*time.Second); err != nil {
+		t.Errorf("the set counts its pods as available too soon: %v", err)
+	}
 	before, began := s.Identities(), time.Now()
 	s.Update(scenario.Image(scenario.V2))
 	s.Done()

@@ -28,4 +28,4 @@ func TestMain(m *testing.M) {
 }
 
 // half is how long a test looks on to see that nothing happens.
-const half = 500 * time.Millisecond
+const half = 2 * time.Second

@@ -9,8 +9,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -190,9 +192,19 @@ func TestResizeIsRefused(t *testing.T) {
 		}
 		return nil
 	})
-	s.Consistently(half, "pod 0 waits", func(context.Context) error {
+	stalled := s.AwaitCondition(v1beta1.StatefulSetStalled, corev1.ConditionTrue)
+	if stalled.Reason != v1beta1.ReasonInPlaceBlocked || !strings.Contains(stalled.Message, "web-1 waits: the node can never give the new resources") {
+		t.Errorf("Stalled is %+v, want the pod and the node's refusal", stalled)
+	}
+	if failed := s.AwaitCondition(v1beta1.StatefulSetFailedUpdatePod, corev1.ConditionTrue); failed.Reason != v1beta1.ReasonInPlaceBlocked {
+		t.Errorf("FailedUpdatePod is %+v", failed)
+	}
+	s.Consistently(half, "pod 0 waits, and pod 1 is not replaced", func(context.Context) error {
 		if p := s.ByOrdinal()[0]; p.Spec.Containers[0].Resources.Requests.Cpu().String() != "100m" {
-			return errors.New("it does not")
+			return errors.New("pod 0 is asked as well")
+		}
+		if diff := cmp.Diff(before, s.Identities()); diff != "" {
+			return fmt.Errorf("the pods (-before +now):\n%s", diff)
 		}
 		return nil
 	})

@@ -43,7 +43,24 @@ const (
 )
 
 // Quiet is how long a test looks on to see that nothing happens.
-const Quiet = 700 * time.Millisecond
+const Quiet = 2 * time.Second
+
+// ReadyFor says that all pods have been ready for that long by now. It is asked when they count as available: however late the test looks, a
+// pod that counted too soon would not have been ready for so long.
+func ReadyFor(pods []corev1.Pod, least time.Duration) error {
+	now := time.Now()
+	for i := range pods {
+		for _, c := range pods[i].Status.Conditions {
+			if c.Type != corev1.PodReady {
+				continue
+			}
+			if since := now.Sub(c.LastTransitionTime.Time); c.Status != corev1.ConditionTrue || since < least {
+				return fmt.Errorf("pod %s: Ready is %s for %s, want True for %s", pods[i].Name, c.Status, since, least)
+			}
+		}
+	}
+	return nil
+}
 
 // Scenario is one set in a namespace of its own.
 type Scenario struct {

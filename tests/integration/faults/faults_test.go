@@ -14,10 +14,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
 )
@@ -46,24 +43,33 @@ func TestRolloutUnderFaults(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := env.Namespace(t)
-			watching := observe(t, n)
+			sets := eachKind(t)
 			faulty(t, tc.faults)
 
 			began := time.Now()
-			n.Apply(environment.StatefulSetManifest("web", pods, "maxUnavailable: 1", "maxUnavailable: 25%"))
-			n.Settled("web")
+			for _, s := range sets {
+				s.apply("web", pods, "25%")
+			}
+			for _, s := range sets {
+				s.settled("web")
+			}
 			started := time.Since(began)
 
-			watching.startCounting()
 			began = time.Now()
-			n.SetImage("web", "example/web:v2")
-			n.Settled("web")
+			for _, s := range sets {
+				s.watching.startCounting()
+				s.setImage("web", "example/web:v2")
+			}
+			for _, s := range sets {
+				s.settled("web")
+			}
 			rolled := time.Since(began)
-			watching.verify(t, pods, limit)
+			for _, s := range sets {
+				s.watching.verify(t, pods, limit)
+			}
 
 			counts := proxy.Counts()
-			t.Logf("measured: %d pods started in %s and updated in %s, %d requests, %d refused, %d answers lost, %d watches cut",
+			t.Logf("measured: a StatefulSet and a CloneSet of %d pods started in %s and updated in %s, %d requests, %d refused, %d answers lost, %d watches cut",
 				pods, started.Round(10*time.Millisecond), rolled.Round(10*time.Millisecond), counts.Requests, counts.Refused, counts.Lost, counts.Cut)
 			for _, fault := range []struct {
 				asked    bool
@@ -76,9 +82,11 @@ func TestRolloutUnderFaults(t *testing.T) {
 			if started < tc.faults.WatchDelay {
 				t.Errorf("the start took %s although watches are %s late", started, tc.faults.WatchDelay)
 			}
-			for _, pod := range n.Pods() {
-				if got := pod.Spec.Containers[0].Image; got != "example/web:v2" || !serves(&pod) {
-					t.Errorf("pod %s has image %s and serves %t", pod.Name, got, serves(&pod))
+			for _, s := range sets {
+				for _, pod := range s.Pods() {
+					if got := pod.Spec.Containers[0].Image; got != "example/web:v2" || !serves(&pod) {
+						t.Errorf("pod %s has image %s and serves %t", pod.Name, got, serves(&pod))
+					}
 				}
 			}
 		})
@@ -88,69 +96,80 @@ func TestRolloutUnderFaults(t *testing.T) {
 // TestAPIServerRestartsInMidRollout takes the API server away for as long as its start takes.
 func TestAPIServerRestartsInMidRollout(t *testing.T) {
 	const pods, limit = 40, 2
-	n := env.Namespace(t)
-	watching := observe(t, n)
-	n.Apply(environment.StatefulSetManifest("web", pods, "maxUnavailable: 1", "maxUnavailable: 2"))
-	n.Settled("web")
-	watching.startCounting()
-	n.SetImage("web", "example/web:v2")
-	n.Eventually("the rollout is on its way", func(ctx context.Context) error {
-		set := &v1beta1.StatefulSet{}
-		if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: "web"}, set); err != nil {
-			return err
-		}
-		if s := set.Status; s.ObservedGeneration != set.Generation || s.UpdatedReplicas < 3 {
-			return fmt.Errorf("the status is %+v", s)
-		}
-		return nil
-	})
+	sets := eachKind(t)
+	for _, s := range sets {
+		s.apply("web", pods, "2")
+	}
+	for _, s := range sets {
+		s.settled("web")
+	}
+	for _, s := range sets {
+		s.watching.startCounting()
+		s.setImage("web", "example/web:v2")
+	}
+	for _, s := range sets {
+		s.Eventually("the rollout is on its way", func(ctx context.Context) error {
+			if at, err := s.progress(ctx, "web"); err != nil || at.updated < 3 {
+				return errors.Join(err, fmt.Errorf("it is at %+v", at))
+			}
+			return nil
+		})
+	}
 	began := time.Now()
-	if err := n.Cluster.RestartAPIServer(t.Context()); err != nil {
+	if err := env.Cluster.RestartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	away := time.Since(began)
-	if s := n.StatefulSet("web").Status; s.UpdatedAvailableReplicas == pods {
-		t.Fatal("the rollout was over before the API server was restarted")
+	for _, s := range sets {
+		if at, err := s.progress(t.Context(), "web"); err != nil || at.updatedAvailable == pods {
+			t.Fatalf("the rollout of the %s was over before the API server was restarted: %+v, %v", s.kind, at, err)
+		}
 	}
 	began = time.Now()
-	n.Settled("web")
-	t.Logf("measured: the API server was away for %s, the rollout ended %s later", away.Round(10*time.Millisecond), time.Since(began).Round(10*time.Millisecond))
-	watching.verify(t, pods, limit)
-	if err := n.Cluster.Exited(); err != nil {
+	for _, s := range sets {
+		s.settled("web")
+	}
+	t.Logf("measured: the API server was away for %s, the rollouts ended %s later", away.Round(10*time.Millisecond), time.Since(began).Round(10*time.Millisecond))
+	for _, s := range sets {
+		s.watching.verify(t, pods, limit)
+	}
+	if err := env.Cluster.Exited(); err != nil {
 		t.Errorf("a program did not survive the restart: %v", err)
 	}
 }
 
 // TestFailingWritesMakeNoBusyLoop counts what the operator asks while nothing that it asks for is done.
 func TestFailingWritesMakeNoBusyLoop(t *testing.T) {
-	const sets, period = 5, 8 * time.Second
+	const each, period = 3, 8 * time.Second
 	for _, code := range []int{http.StatusInternalServerError, http.StatusForbidden, http.StatusConflict} {
 		t.Run(http.StatusText(code), func(t *testing.T) {
-			n := env.Namespace(t)
-			name := func(i int) string { return fmt.Sprintf("web-%c", 'a'+i) }
-			for i := range sets {
-				n.Apply(environment.StatefulSetManifest(name(i), 0, "maxUnavailable: 1", "maxUnavailable: 2"))
+			kinds := eachKind(t)
+			sets := each * len(kinds)
+			forAll := func(do func(s *oneKind, name string)) {
+				for _, s := range kinds {
+					for i := range each {
+						do(s, fmt.Sprintf("web-%c", 'a'+i))
+					}
+				}
 			}
-			for i := range sets {
-				n.Settled(name(i))
-			}
+			forAll(func(s *oneKind, name string) { s.apply(name, 0, "2") })
+			forAll(func(s *oneKind, name string) { s.settled(name) })
 			faulty(t, faultproxy.Faults{Refuse: 1, Codes: []int{code}})
-			for i := range sets {
-				n.Change(name(i), func(set *v1beta1.StatefulSet) { set.Spec.Replicas = ptr.To[int32](20) })
-			}
-			n.Eventually("writes fail", func(context.Context) error {
+			forAll(func(s *oneKind, name string) { s.scale(name, 20) })
+			kinds[0].Eventually("writes fail", func(context.Context) error {
 				if proxy.Counts().Refused == 0 {
 					return errors.New("none has failed yet")
 				}
 				return nil
 			})
 			proxy.Counts()
-			n.Consistently(period, "there are no pods", func(ctx context.Context) error {
-				pods, err := n.ListPods(ctx)
-				if err == nil && len(pods) > 0 {
-					err = fmt.Errorf("there are %v", environment.Names(pods))
+			kinds[0].Consistently(period, "there are no pods", func(ctx context.Context) error {
+				for _, s := range kinds {
+					if pods, err := s.ListPods(ctx); err != nil || len(pods) > 0 {
+						return errors.Join(err, fmt.Errorf("of the %s there are %v", s.kind, environment.Names(pods)))
+					}
 				}
-				return err
+				return nil
 			})
 			counts := proxy.Counts()
 			t.Logf("measured: %d requests in %s for %d sets whose writes all fail with %d", counts.Requests, period, sets, code)
@@ -164,10 +183,13 @@ func TestFailingWritesMakeNoBusyLoop(t *testing.T) {
 
 			proxy.Set(faultproxy.Faults{})
 			began := time.Now()
-			for i := range sets {
-				n.Settled(name(i))
-			}
+			forAll(func(s *oneKind, name string) { s.settled(name) })
 			t.Logf("measured: all %d pods are available %s after the faults ended", sets*20, time.Since(began).Round(10*time.Millisecond))
+			for _, s := range kinds {
+				if got := len(s.Pods()); got != each*20 {
+					t.Errorf("of the %s there are %d pods, want %d", s.kind, got, each*20)
+				}
+			}
 		})
 	}
 }

@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
 )
@@ -101,7 +100,7 @@ func TestHangingWritesOfOneNamespaceDelayNoOther(t *testing.T) {
 	})
 	proxy.Set(faultproxy.Faults{})
 	for i := range hangingSets {
-		a.Settled(setName(i))
+		kindOf(a, i).settled(setName(i))
 	}
 }
 
@@ -115,14 +114,14 @@ func setName(i int) string { return fmt.Sprintf("web-%c", 'a'+i) }
 func delaysNoOther(t *testing.T, troubled *environment.Namespace, trouble func(), began func() bool) {
 	t.Helper()
 	for i := range hangingSets {
-		troubled.Apply(environment.StatefulSetManifest(setName(i), 0))
+		kindOf(troubled, i).apply(setName(i), 0, "1")
 	}
 	for i := range hangingSets {
-		troubled.Settled(setName(i))
+		kindOf(troubled, i).settled(setName(i))
 	}
 	trouble()
 	for i := range hangingSets {
-		troubled.Change(setName(i), func(set *v1beta1.StatefulSet) { set.Spec.Replicas = ptr.To[int32](3) })
+		kindOf(troubled, i).scale(setName(i), 3)
 	}
 	troubled.Eventually("writes hang", func(context.Context) error {
 		if !began() {
@@ -132,14 +131,15 @@ func delaysNoOther(t *testing.T, troubled *environment.Namespace, trouble func()
 	})
 
 	other := env.Namespace(t)
-	for _, set := range []string{"first", "second"} {
+	for i, set := range []string{"first", "second"} {
+		of := kindOf(other, i)
 		start := time.Now()
-		other.Apply(environment.StatefulSetManifest(set, 10, "maxUnavailable: 1", "maxUnavailable: 25%"))
-		other.Settled(set)
+		of.apply(set, 10, "25%")
+		of.settled(set)
 		made := time.Since(start)
 		start = time.Now()
-		other.SetImage(set, "example/web:v2")
-		other.Settled(set)
+		of.setImage(set, "example/web:v2")
+		of.settled(set)
 		updated := time.Since(start)
 		t.Logf("measured: while another namespace hangs, the 10 pods of the %s set are available after %s and updated in place after %s",
 			set, made.Round(10*time.Millisecond), updated.Round(10*time.Millisecond))
