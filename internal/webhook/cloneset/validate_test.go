@@ -297,6 +297,35 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// Pods of a CloneSet that were made while they were replaced by updates have no gate, where OpenKruise made them.
+func TestSwitchingUpdatesInPlaceOnWarnsOfPodsWithoutTheGate(t *testing.T) {
+	const warning = rollingPath + `podUpdatePolicy: pods that exist without the readiness gate InPlaceUpdateReady are not taken out of service while they are updated in place; new pods have it`
+	const gate = `{spec: {template: {spec: {readinessGates: [{conditionType: InPlaceUpdateReady}]}}}}`
+	recreate, ifPossible, only := rolling("podUpdatePolicy: ReCreate"), rolling("podUpdatePolicy: InPlaceIfPossible"), rolling("podUpdatePolicy: InPlaceOnly")
+	for name, tc := range map[string]struct {
+		from, to string
+		gated    bool
+		want     []string
+	}{
+		"where possible":             {from: recreate, to: ifPossible, want: []string{warning}},
+		"only":                       {from: recreate, to: only, want: []string{warning}},
+		"in place before":            {from: ifPossible, to: only},
+		"switched off":               {from: ifPossible, to: recreate},
+		"with the gate in templates": {from: recreate, to: ifPossible, gated: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := base
+			if tc.gated {
+				text = admissiontest.Merge(t, base, gate)
+			}
+			set, old := changed(t, text, tc.to), changed(t, text, tc.from)
+			if diff := cmp.Diff(tc.want, cloneset.Warnings(set, old, cloneset.Options{})); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func rolling(fields string) string {
 	return `{spec: {updateStrategy: {rollingUpdate: {` + fields + `}}}}`
 }

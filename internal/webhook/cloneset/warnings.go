@@ -4,6 +4,7 @@
 package cloneset
 
 import (
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
@@ -47,5 +48,16 @@ func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
 			}
 		}
 	}
+	if old != nil {
+		warnings = append(warnings, rules.Undrained(policyOf(set), policyOf(old), &old.Spec.Template)...)
+	}
 	return warnings
+}
+
+// policyOf is how pods are updated; empty where they are not, or by replacing them.
+func policyOf(set *appsv1beta1.CloneSet) shared.PodUpdatePolicy {
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		return r.PodUpdatePolicy
+	}
+	return ""
 }

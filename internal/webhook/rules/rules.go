@@ -150,6 +150,20 @@ func InPlaceOnly(template, old *corev1.PodTemplateSpec, path *field.Path) field.
 		Differences(was.Spec, is.Spec)))}
 }
 
+// Undrained warns of an update that switches updates in place on for pods that cannot be taken out of service for them. Only pods that
+// this operator has not created lack the gate: it adds it to all of its own. now and before are the policies, old is the template before.
+func Undrained(now, before shared.PodUpdatePolicy, old *corev1.PodTemplateSpec) []string {
+	inPlace := func(policy shared.PodUpdatePolicy) bool {
+		return policy == shared.InPlaceIfPossible || policy == shared.InPlaceOnly
+	}
+	gated := slices.ContainsFunc(old.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool { return g.ConditionType == shared.GateInPlaceUpdateReady })
+	if !inPlace(now) || inPlace(before) || gated {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec.updateStrategy.rollingUpdate.podUpdatePolicy: pods that exist without the readiness gate %s are not taken out of service "+
+		"while they are updated in place; new pods have it", shared.GateInPlaceUpdateReady)}
+}
+
 // Priority holds the rules for the order of an update: one list, no term that says nothing.
 func Priority(p *shared.UpdatePriorityStrategy, path *field.Path) field.ErrorList {
 	var errs field.ErrorList

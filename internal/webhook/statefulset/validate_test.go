@@ -338,6 +338,32 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+func TestUpdatesInPlaceWithoutTheGateInTheTemplateAreAccepted(t *testing.T) {
+	const warning = `spec.updateStrategy.rollingUpdate.podUpdatePolicy: pods that exist without the readiness gate InPlaceUpdateReady are not taken out of service while they are updated in place; new pods have it`
+	ungated := admissiontest.Merge(t, base, `{spec: {template: {spec: {readinessGates: null}}}}`)
+	for _, policy := range []string{"InPlaceIfPossible", "InPlaceOnly"} {
+		set := changed(t, ungated, rolling("podUpdatePolicy: "+policy))
+		statefulset.Default(set, statefulset.Options{})
+		if errs := statefulset.Validate(set); len(errs) > 0 {
+			t.Errorf("%s is refused: %v", policy, errs)
+		}
+		if got := statefulset.Warnings(set, nil, statefulset.Options{}); len(got) > 0 {
+			t.Errorf("a new set with %s is warned of %q: all of its pods will have the gate", policy, got)
+		}
+		old := changed(t, ungated, rolling("podUpdatePolicy: ReCreate"))
+		if diff := cmp.Diff([]string{warning}, statefulset.Warnings(set, old, statefulset.Options{})); diff != "" {
+			t.Errorf("switching %s on (-want +got):\n%s", policy, diff)
+		}
+		if got := statefulset.Warnings(set, set, statefulset.Options{}); len(got) > 0 {
+			t.Errorf("a set that has %s already is warned of %q", policy, got)
+		}
+		gated := changed(t, base, rolling("podUpdatePolicy: ReCreate"))
+		if got := statefulset.Warnings(changed(t, base, rolling("podUpdatePolicy: "+policy)), gated, statefulset.Options{}); len(got) > 0 {
+			t.Errorf("a set whose pods have the gate is warned of %q", got)
+		}
+	}
+}
+
 func rolling(fields string) string {
 	return `{spec: {updateStrategy: {rollingUpdate: {` + fields + `}}}}`
 }

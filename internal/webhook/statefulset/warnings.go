@@ -4,11 +4,7 @@
 package statefulset
 
 import (
-	"fmt"
-	"slices"
-
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -35,24 +31,16 @@ func Warnings(set, old *appsv1beta1.StatefulSet, o Options) []string {
 	if t := set.Spec.VolumeClaimUpdateStrategy.Type; t == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType && !o.AutoResizePVC {
 		ignored("spec.volumeClaimUpdateStrategy.type", "StatefulSetAutoResizePVCGate")
 	}
-	return append(warnings, undrained(set, old)...)
-}
-
-// undrained warns of an update that switches updates in place on for pods that cannot be taken out of service for them. Only pods that
-// this operator has not created lack the gate: it adds it to all of its own.
-func undrained(set, old *appsv1beta1.StatefulSet) []string {
-	if old == nil || !updatesInPlace(set) || updatesInPlace(old) || hasGate(&old.Spec.Template, shared.GateInPlaceUpdateReady) {
-		return nil
+	if old != nil {
+		warnings = append(warnings, rules.Undrained(policyOf(set), policyOf(old), &old.Spec.Template)...)
 	}
-	return []string{fmt.Sprintf("spec.updateStrategy.rollingUpdate.podUpdatePolicy: pods that exist without the readiness gate %s are not taken out of service "+
-		"while they are updated in place; new pods have it", shared.GateInPlaceUpdateReady)}
+	return warnings
 }
 
-func updatesInPlace(set *appsv1beta1.StatefulSet) bool {
-	r := set.Spec.UpdateStrategy.RollingUpdate
-	return r != nil && (r.PodUpdatePolicy == shared.InPlaceIfPossible || r.PodUpdatePolicy == shared.InPlaceOnly)
-}
-
-func hasGate(template *corev1.PodTemplateSpec, gate corev1.PodConditionType) bool {
-	return slices.ContainsFunc(template.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool { return g.ConditionType == gate })
+// policyOf is how pods are updated; empty where they are not, or by replacing them.
+func policyOf(set *appsv1beta1.StatefulSet) shared.PodUpdatePolicy {
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		return r.PodUpdatePolicy
+	}
+	return ""
 }
