@@ -15,6 +15,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
 // An exploration visits every state that a small cluster with one job can reach: by passes that are carried out whole, by passes of which only
@@ -107,7 +108,8 @@ func (e *exploration) fail(v *visited, what string) {
 func (e *exploration) visit(from *visited, how string, w *world, faults int, served map[string]bool) {
 	served = maps.Clone(served)
 	for _, pod := range w.pods {
-		if pod.Status.Phase != corev1.PodRunning || restarted(pod) {
+		stopped := pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp != nil
+		if pod.Status.Phase != corev1.PodRunning && !stopped || restarted(pod) {
 			served[pod.Annotations["operator.kruise.io/node-uid"]] = true
 		}
 	}
@@ -136,6 +138,11 @@ func (e *exploration) expand(v *visited) {
 		switch {
 		case pod.DeletionTimestamp != nil, !there:
 			move("is gone", v.faults, func(w *world) { delete(w.pods, name) })
+			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp != nil && v.faults > 0 {
+				move("is stopped, as failed", v.faults, func(w *world) {
+					w.changePod(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+				})
+			}
 		case pod.Status.Phase == corev1.PodRunning && string(node.UID) == pod.Annotations["operator.kruise.io/node-uid"]:
 			for _, phase := range e.ends {
 				if phase != corev1.PodRunning {
@@ -285,8 +292,9 @@ func TestExplore(t *testing.T) {
 	cases := map[string]struct {
 		options []func(*world)
 		ends    []corev1.PodPhase
-		faults  int
-		rests   func(*world) bool
+		// faults are those of a full exploration, which EXPLORE=full asks for. Every day there is one at most.
+		faults int
+		rests  func(*world) bool
 	}{
 		"pods succeed, one at a time": {[]func(*world){parallelism("1")}, []corev1.PodPhase{succeeded}, 2, completed},
 		"pods succeed, all at once":   {nil, []corev1.PodPhase{succeeded}, 2, completed},
@@ -317,7 +325,11 @@ func TestExplore(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			(&exploration{t: t, start: newWorld(t, 3, tc.options...), ends: tc.ends, faults: tc.faults, rests: tc.rests}).run()
+			faults := tc.faults
+			if !podsettest.Full() {
+				faults = min(faults, 1)
+			}
+			(&exploration{t: t, start: newWorld(t, 3, tc.options...), ends: tc.ends, faults: faults, rests: tc.rests}).run()
 		})
 	}
 }

@@ -157,11 +157,12 @@ func (v *view) place(spec *Spec, pod *podset.Pod, at *site) {
 	switch {
 	case ended && own:
 		at.occupied = at.occupied || pod.Terminating
-		if at.outcome == Unfinished {
+		switch {
+		case at.outcome != Unfinished:
+		case pod.Object.Status.Phase == corev1.PodSucceeded:
+			at.outcome = Succeeded
+		case !pod.Terminating: // one that is deleted while it works ends as failed, too, and has not failed
 			at.outcome = Failed
-			if pod.Object.Status.Phase == corev1.PodSucceeded {
-				at.outcome = Succeeded
-			}
 		}
 	case ended: // of a node that is gone
 	case pod.Terminating:

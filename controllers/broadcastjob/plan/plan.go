@@ -204,6 +204,8 @@ func (d *Decision) clean(spec *Spec) {
 func (d *Decision) remove(spec *Spec, pods []*podset.Pod, reason string) {
 	for _, pod := range pods {
 		action := podset.DeletePod(pod.Slot, pod.Object, reason)
+		// A pod that has succeeded meanwhile has to stay until its node is remembered.
+		action.ExactVersion = reason != reasonFailed
 		what := fmt.Sprintf("pod %s of node %s", pod.Object.Name, pod.Slot)
 		action.Success = planning.Event{Reason: "SuccessfulDelete", Message: "Deleted " + what}
 		action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting " + what}

@@ -268,6 +268,40 @@ func TestCordonWhileThePodWorks(t *testing.T) {
 	w.golden()
 }
 
+func TestPodThatIsDeletedWhileItWorksHasNotFailed(t *testing.T) {
+	w := newWorld(t, 2)
+	w.at(0)
+	now := metav1.NewTime(w.now)
+	w.changePod(w.podOn("n0").Name, func(pod *corev1.Pod) { pod.DeletionTimestamp, pod.Status.Phase = &now, corev1.PodFailed })
+	w.at(1)
+	w.expect(appsv1beta1.BroadcastJobRunning, 2, 1, 0, 0)
+	w.collect()
+	w.at(2)
+	w.expectWorking("n0 n1")
+}
+
+func TestPodThatSucceedsWhileItIsDeletedHasSucceeded(t *testing.T) {
+	w := newWorld(t, 2)
+	w.at(0)
+	now := metav1.NewTime(w.now)
+	w.changePod(w.podOn("n0").Name, func(pod *corev1.Pod) { pod.DeletionTimestamp, pod.Status.Phase = &now, corev1.PodSucceeded })
+	w.at(1)
+	w.collect()
+	w.at(2)
+	w.expect(appsv1beta1.BroadcastJobRunning, 2, 1, 1, 0)
+	w.expectWorking("n1")
+}
+
+func TestPodsAtWorkAreDeletedAsTheyWereSeen(t *testing.T) {
+	w := newWorld(t, 2)
+	w.at(0)
+	w.cordon("n0", true)
+	spec, s := w.snapshot()
+	if actions := Plan(spec, s).Actions; len(actions) != 1 || !actions[0].ExactVersion {
+		t.Errorf("actions %+v", actions)
+	}
+}
+
 func TestNodeThatLeaves(t *testing.T) {
 	w := newWorld(t, 2, parallelism("1"))
 	w.at(0)
