@@ -40,8 +40,8 @@ import (
 // lease is the name of the lease that the leader holds.
 const lease = "kruise-operator-manager"
 
-// build returns a manager with everything in it. ctx is the life of the process.
-func (p *process) build(ctx context.Context, c *config.Config, operator operatorconfig.Dependencies) (ctrl.Manager, error) {
+// build returns a manager with everything in it. ctx is the life of the process, running that of the manager.
+func (p *process) build(ctx, running context.Context, c *config.Config, operator operatorconfig.Dependencies) (ctrl.Manager, error) {
 	if err := p.openWebhooks(ctx, c); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,12 @@ func (p *process) build(ctx context.Context, c *config.Config, operator operator
 			return nil, err
 		}
 	}
-	return mgr, addProbes(mgr, c)
+	filling := newFilling(denied)
+	if err := mgr.Add(filling); err != nil {
+		return nil, fmt.Errorf("adding what tells of the caches: %w", err)
+	}
+	go filling.report(running, p.direct)
+	return mgr, addProbes(mgr, c, filling)
 }
 
 // openWebhooks makes the API server able to call this process, once in its life. The flags that it depends on are not among those that the
@@ -164,7 +169,7 @@ func (p *process) addGuard(mgr ctrl.Manager, c *config.Config) (*takeover.Guard,
 	return guard, nil
 }
 
-func addProbes(mgr ctrl.Manager, c *config.Config) error {
+func addProbes(mgr ctrl.Manager, c *config.Config, caches *filling) error {
 	ready := healthz.Ping
 	if c.WebhookPort != 0 {
 		ready = mgr.GetWebhookServer().StartedChecker()
@@ -174,6 +179,9 @@ func addProbes(mgr ctrl.Manager, c *config.Config) error {
 	}
 	if err := mgr.AddReadyzCheck("webhooks", ready); err != nil {
 		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("rights", caches.Check); err != nil {
+		return fmt.Errorf("adding the readiness check of rights: %w", err)
 	}
 	return nil
 }

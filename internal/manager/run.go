@@ -102,7 +102,7 @@ func (p *process) runOnce(ctx context.Context) (restart bool, err error) {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	operator.Restart = func() { cancel(errRestart) }
-	mgr, err := p.build(ctx, c, operator)
+	mgr, err := p.build(ctx, running, c, operator)
 	if err != nil {
 		return false, err
 	}
