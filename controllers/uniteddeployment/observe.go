@@ -53,7 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered 
 	for i := range s.Children {
 		c := &s.Children[i]
 		c.Tried = remembered.tried[c.Object.GetUID()] == c.Object.GetGeneration() && c.Object.GetGeneration() > 0
-		if spec.Deleting || spec.Invalid != nil || c.Terminating || c.Object.GetAnnotations()[shared.AnnotationAppliedHash] != "" {
+		if spec.Deleting || spec.Invalid != nil || c.Terminating || !c.Adopting() {
 			continue
 		}
 		var err error

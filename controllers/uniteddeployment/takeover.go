@@ -4,26 +4,28 @@
 package uniteddeployment
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/plan"
 )
 
-// openKruise are the field managers under which OpenKruise has written workloads: the name of its program, and of its deployment.
-func openKruise() sets.Set[string] { return sets.New("manager", "kruise-manager") }
+// openKruise are the field managers under which OpenKruise has written workloads: the names of its program.
+func openKruise() []string { return []string{"manager", "kruise-manager"} }
 
-// moveFields is the patch that makes the fields ours which OpenKruise wrote in a workload, nil when there are none. Without it, a field that is
-// taken out of the template would stay: an apply removes only what its field manager has applied. The workload is read past the cache,
-// which does not keep who wrote what. This is asked of a workload only until it is applied for the first time.
+// moveFields is the patch after which fields that we have applied to a workload are no longer OpenKruise's, too; nil when none is. Without
+// it, a field that is taken out of the template would stay, since it has another owner. Fields that the template does not set stay
+// OpenKruise's: nobody takes away the defaults that it wrote. The workload is read past the cache, which does not keep who wrote what. This
+// is asked once, after the first apply.
 func (r *Reconciler) moveFields(ctx context.Context, child *plan.Child) ([]byte, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(child.Adapter.Kind)
@@ -36,15 +38,49 @@ func (r *Reconciler) moveFields(ctx context.Context, child *plan.Child) ([]byte,
 	if live.GetUID() != child.Object.GetUID() {
 		return nil, nil
 	}
-	wrote := slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return openKruise().Has(entry.Manager) && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
-	})
-	if !wrote {
+	entries, changed, err := withoutShared(live.GetManagedFields())
+	if err != nil {
+		return nil, fmt.Errorf("reading who wrote %s %s: %w", child.Adapter.Kind.Kind, child.Object.GetName(), err)
+	}
+	if !changed {
 		return nil, nil
 	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, openKruise(), shared.FieldManagerUnitedDeployment)
-	if err != nil {
-		return nil, fmt.Errorf("moving the fields of %s %s: %w", child.Adapter.Kind.Kind, child.Object.GetName(), err)
+	return json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/managedFields", "value": entries},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
+	})
+}
+
+// withoutShared takes the fields that we have applied out of the entries of OpenKruise.
+func withoutShared(entries []metav1.ManagedFieldsEntry) (left []metav1.ManagedFieldsEntry, changed bool, err error) {
+	ours := fieldpath.NewSet()
+	for _, entry := range entries {
+		if entry.Manager == shared.FieldManagerUnitedDeployment && entry.Operation == metav1.ManagedFieldsOperationApply && entry.FieldsV1 != nil {
+			if err := ours.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+				return nil, false, err
+			}
+		}
 	}
-	return patch, nil
+	for _, entry := range entries {
+		if !slices.Contains(openKruise(), entry.Manager) || entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != "" || entry.FieldsV1 == nil {
+			left = append(left, entry)
+			continue
+		}
+		theirs := fieldpath.NewSet()
+		if err := theirs.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+			return nil, false, err
+		}
+		rest := theirs.Difference(ours)
+		changed = changed || !rest.Equals(theirs)
+		if rest.Empty() {
+			continue
+		}
+		raw, err := rest.ToJSON()
+		if err != nil {
+			return nil, false, err
+		}
+		entry.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+		left = append(left, entry)
+	}
+	return left, changed, nil
 }

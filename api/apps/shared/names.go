@@ -55,6 +55,9 @@ const (
 // many pods as spec.replicas are ready in the others.
 const SubsetRemovalAfterReplacement = "AfterReplacement"
 
+// Adopting is the value of AnnotationAppliedHash of a workload that is being taken over.
+const Adopting = "Adopting"
+
 // FieldManagerUnitedDeployment is the name under which UnitedDeployments apply their workloads.
 const FieldManagerUnitedDeployment = "kruise-operator-uniteddeployment"
 
@@ -80,8 +83,12 @@ const (
 	// AnnotationSubsetRemoval on a UnitedDeployment says when the workload of a subset that was taken out is deleted; see
 	// SubsetRemovalAfterReplacement. Without it, that is at once.
 	AnnotationSubsetRemoval = "operator.kruise.io/subset-removal"
-	// AnnotationAppliedHash on a workload of a UnitedDeployment stands for what was applied to it last.
+	// AnnotationAppliedHash on a workload of a UnitedDeployment stands for what was applied to it last. It is Adopting after the first apply to
+	// a workload that OpenKruise made, until its fields have one owner.
 	AnnotationAppliedHash = "operator.kruise.io/applied-hash"
+	// AnnotationAdopted on a workload that OpenKruise made stands for the template with which it was taken over. Until that changes, its lists
+	// keep what their defaults have added.
+	AnnotationAdopted = "operator.kruise.io/adopted-template"
 	// AnnotationRuntimeContainersMeta is written by the node daemon: runtime facts about the containers of a pod.
 	AnnotationRuntimeContainersMeta = "apps.kruise.io/runtime-containers-meta"
 	// AnnotationOwnedByStatefulSet on a claim names the set that resizes it.

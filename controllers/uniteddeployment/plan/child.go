@@ -32,7 +32,7 @@ type Child struct {
 	Revision string
 	// Trouble is what keeps it from going on by itself, in its own words. Empty: nothing does.
 	Trouble string
-	// MoveFields is a patch that makes the fields which OpenKruise wrote those of our field manager. Nil: nothing is to be moved.
+	// MoveFields is a patch after which the fields that we have applied are no longer those of OpenKruise, too. Nil: they are not.
 	MoveFields []byte
 	// Tried says that what the plan wants was applied to it in its present generation, and made no difference.
 	Tried bool
@@ -62,6 +62,11 @@ func NewChild(object *unstructured.Unstructured, adapter united.Adapter) Child {
 		}
 	}
 	return c
+}
+
+// Adopting says that it was applied for the first time, and that some of its fields may be OpenKruise's, too.
+func (c *Child) Adopting() bool {
+	return c.Object.GetAnnotations()[shared.AnnotationAppliedHash] == shared.Adopting
 }
 
 // troubleOf is what a workload says of itself when it cannot go on: the condition Stalled of our kinds, those of a Deployment.

@@ -28,7 +28,7 @@ const (
 	StepCreateSubset planning.Step = "CreateSubset"
 	// StepUpdateSubset applies a workload that differs.
 	StepUpdateSubset planning.Step = "UpdateSubset"
-	// StepMoveFields makes the fields of a workload that OpenKruise wrote ours, before the first apply.
+	// StepMoveFields makes the fields of a workload that were applied ours alone, when OpenKruise wrote them, too.
 	StepMoveFields planning.Step = "MoveFields"
 	// StepDeleteSubset deletes the workload of a subset that is not wanted.
 	StepDeleteSubset planning.Step = "DeleteSubset"
@@ -144,7 +144,7 @@ func (p *planner) subset(i int) {
 	goal := united.Target{Revision: p.s.Update.Name, Size: size, Partition: min(sub.Partition, size)}
 	p.out.partitions = append(p.out.partitions, goal.Partition)
 	if child != nil {
-		goal.Name = child.Object.GetName()
+		goal.Name, goal.Live = child.Object.GetName(), child.Object
 		if p.Mode == subset.Reserve {
 			goal.MaxUnavailable = p.rooms[i].mayBeUnavailable(size, child.Ready)
 		}
@@ -192,8 +192,8 @@ func (p *planner) apply(sub *united.Subset, child *Child, wanted *unstructured.U
 			Warning: true, Reason: "FailedUpdateSubset", Message: fmt.Sprintf("Changing %s %s of subset %s", kind.Kind, name, sub.Name),
 		}
 	}
-	if child != nil && child.MoveFields != nil {
-		action.Verb, action.Step, action.Object, action.Reason = planning.VerbPatch, StepMoveFields, child.Object, "FirstApply"
+	if child != nil && child.MoveFields != nil && child.Adopting() {
+		action.Verb, action.Step, action.Object, action.Reason = planning.VerbPatch, StepMoveFields, child.Object, "Adopting"
 		action.Change = planning.RawPatch{Type: types.JSONPatchType, Body: child.MoveFields}
 	}
 	p.out.Actions = append(p.out.Actions, action)

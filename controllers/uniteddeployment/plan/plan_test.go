@@ -85,14 +85,22 @@ func TestPlan(t *testing.T) {
 			},
 			change: func(s *Snapshot) { s.Children[0].Tried = true },
 		},
-		"the fields that OpenKruise wrote are moved before the first apply": {
+		"a workload that OpenKruise made is applied": {
 			before: func(w *world) { w.children[0].SetAnnotations(nil) },
+			want:   "UpdateSubset shop-a",
+		},
+		"then its fields are made ours alone": {
+			before: func(w *world) {
+				w.children[0].SetAnnotations(map[string]string{shared.AnnotationAppliedHash: shared.Adopting})
+			},
 			change: func(s *Snapshot) { s.Children[0].MoveFields = []byte("[]") },
 			want:   "MoveFields shop-a",
 		},
-		"and then it is applied": {
-			before: func(w *world) { w.children[0].SetAnnotations(nil) },
-			want:   "UpdateSubset shop-a",
+		"and then it is said what was applied": {
+			before: func(w *world) {
+				w.children[0].SetAnnotations(map[string]string{shared.AnnotationAppliedHash: shared.Adopting})
+			},
+			want: "UpdateSubset shop-a",
 		},
 		"a workload that is missing": {
 			before: func(w *world) { w.children = w.children[1:] },

@@ -36,6 +36,8 @@ type Target struct {
 	Size, Partition int
 	// MaxUnavailable overrides the limit of updates; 0 leaves it as the template says.
 	MaxUnavailable int
+	// Live is the workload as it is; nil for a new one.
+	Live *unstructured.Unstructured
 }
 
 // Manifest is the workload of a subset as it is applied: only the fields that the UnitedDeployment decides about.
@@ -45,7 +47,7 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 	if err != nil {
 		return nil, err
 	}
-	spec["replicas"] = int64(t.Size)
+	delete(spec, "replicas")
 	spec["selector"] = selector
 	original, _ := spec["template"].(map[string]any)
 	template, err := s.podTemplate(original, sub, t.Revision)
@@ -53,6 +55,15 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 		return nil, err
 	}
 	spec["template"] = template
+	adopted, err := adoptedAs(t.Live, spec)
+	if err != nil {
+		return nil, err
+	}
+	if adopted != "" {
+		have, _, _ := unstructured.NestedMap(t.Live.Object, "spec")
+		spec, _ = withListsOf(have, spec).(map[string]any)
+	}
+	spec["replicas"] = int64(t.Size)
 	if s.Adapter.Partitioned(spec) {
 		if err := unstructured.SetNestedField(spec, int64(t.Partition), s.Adapter.partition...); err != nil {
 			return nil, fmt.Errorf("setting the partition: %w", err)
@@ -79,6 +90,9 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 		annotations = map[string]string{}
 	}
 	annotations[shared.AnnotationSubsetPatch] = sub.PatchText
+	if adopted != "" {
+		annotations[shared.AnnotationAdopted] = adopted
+	}
 	object.SetAnnotations(annotations)
 	object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.Set, Kind())})
 
@@ -87,8 +101,47 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 		return nil, err
 	}
 	annotations[shared.AnnotationAppliedHash] = hash
+	if t.Live != nil && t.Live.GetAnnotations()[shared.AnnotationAppliedHash] == "" {
+		annotations[shared.AnnotationAppliedHash] = shared.Adopting
+	}
 	object.SetAnnotations(annotations)
 	return object, nil
+}
+
+// adoptedAs stands for the spec with which a workload of OpenKruise is taken over, as long as it is the same; empty otherwise. It is said
+// before replicas and partition are set.
+func adoptedAs(live *unstructured.Unstructured, spec map[string]any) (string, error) {
+	if live == nil {
+		return "", nil
+	}
+	hash, err := hashOf(&unstructured.Unstructured{Object: spec})
+	if err != nil {
+		return "", err
+	}
+	annotations := live.GetAnnotations()
+	if annotations[shared.AnnotationAppliedHash] == "" || annotations[shared.AnnotationAdopted] == hash {
+		return hash, nil
+	}
+	return "", nil
+}
+
+// withListsOf is what is wanted, with lists as they are where these hold all that is wanted. Where the API server knows no keys of a list, an
+// apply replaces it whole: defaults that OpenKruise wrote into containers would go, and the pods would follow.
+func withListsOf(have, wanted any) any {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		object, _ := have.(map[string]any)
+		all := make(map[string]any, len(wanted))
+		for key, value := range wanted {
+			all[key] = withListsOf(object[key], value)
+		}
+		return all
+	case []any:
+		if contains(have, wanted) && have != nil {
+			return runtime.DeepCopyJSONValue(have)
+		}
+	}
+	return wanted
 }
 
 // hashOf stands for what is applied: when it changes, a field may be gone, which cannot be seen otherwise.

@@ -280,3 +280,44 @@ func TestContains(t *testing.T) {
 		})
 	}
 }
+
+// TestListsOfAdoptedWorkloadsKeepTheirDefaults: a workload that OpenKruise made keeps what its defaults added to lists until the template
+// changes, and then follows the template.
+func TestListsOfAdoptedWorkloadsKeepTheirDefaults(t *testing.T) {
+	spec := parsed(t, withKind("cloneSetTemplate", "RollingUpdate", "null"))
+	live, err := spec.Manifest(&spec.Subsets[0], Target{Name: "shop-a-gx7kz", Revision: "r", Size: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.SetAnnotations(nil)
+	containers := []any{map[string]any{"name": "main", "image": "shop:1", "imagePullPolicy": "Always"}}
+	if err := unstructured.SetNestedSlice(live.Object, containers, "spec", "template", "spec", "containers"); err != nil {
+		t.Fatal(err)
+	}
+	apply := func(what string, size int, wantDefaults bool) {
+		t.Helper()
+		got, err := spec.Manifest(&spec.Subsets[0], Target{Name: "shop-a-gx7kz", Revision: "r", Size: size, Live: live})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _, _ := unstructured.NestedSlice(got.Object, "spec", "template", "spec", "containers")
+		if defaults := list[0].(map[string]any)["imagePullPolicy"] == "Always"; defaults != wantDefaults {
+			t.Errorf("%s: the containers are %v", what, list)
+		}
+		live = live.DeepCopy()
+		live.SetAnnotations(got.GetAnnotations())
+		if !SameApply(live, got) {
+			t.Errorf("%s: it does not say what was applied", what)
+		}
+	}
+	apply("the first apply", 3, true)
+	if hash := live.GetAnnotations()[shared.AnnotationAppliedHash]; hash != shared.Adopting {
+		t.Errorf("after the first apply the hash is %s", hash)
+	}
+	apply("the second", 3, true)
+	apply("scaled", 5, true)
+	spec = parsed(t, strings.Replace(withKind("cloneSetTemplate", "RollingUpdate", "null"), "shop:1", "shop:2", 1))
+	apply("another image", 5, false)
+	spec = parsed(t, withKind("cloneSetTemplate", "RollingUpdate", "null"))
+	apply("rolled back", 5, false)
+}

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package takeover_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+)
+
+// ofUnited are the objects of UnitedDeployments: their workloads by name, with all else that has to stay.
+type ofUnited struct {
+	workloads map[string]*unstructured.Unstructured
+	pods      map[types.NamespacedName]corev1.Pod
+	revisions map[types.NamespacedName]appsv1.ControllerRevision
+	sets      map[types.NamespacedName]v1beta1.UnitedDeployment
+}
+
+func readUnited(ctx context.Context, c client.Client) (ofUnited, error) {
+	all := ofUnited{workloads: map[string]*unstructured.Unstructured{}}
+	for _, adapter := range united.Adapters() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(adapter.Kind.GroupVersion().WithKind(adapter.Kind.Kind + "List"))
+		if err := c.List(ctx, list, client.InNamespace("uniteddeployment")); err != nil {
+			return all, err
+		}
+		for i := range list.Items {
+			all.workloads[list.Items[i].GetName()] = &list.Items[i]
+		}
+	}
+	pods, revisions, sets := &corev1.PodList{}, &appsv1.ControllerRevisionList{}, &v1beta1.UnitedDeploymentList{}
+	for _, list := range []client.ObjectList{pods, revisions, sets} {
+		if err := c.List(ctx, list, client.InNamespace("uniteddeployment")); err != nil {
+			return all, err
+		}
+	}
+	all.pods, all.revisions, all.sets = byName(pods.Items), byName(revisions.Items), byName(sets.Items)
+	return all, nil
+}
+
+// TestTakeoverOfUnitedDeployments starts the operator on three UnitedDeployments that OpenKruise left in the middle of an update. No workload
+// is created again or gets another spec, no pod and no revision changes; and a field that is taken out of a template later goes.
+func TestTakeoverOfUnitedDeployments(t *testing.T) {
+	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
+	direct, err := client.New(c.Config(), client.Options{Scheme: environment.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.InstallCRDs(t.Context(), "../../../config/crd/bases"); err != nil {
+		t.Fatal(err)
+	}
+	fixtures.Restore(t.Context(), t, client.WithFieldOwner(direct, "manager"), "cluster/state.yaml", "uniteddeployment/state.yaml")
+	before, err := readUnited(t.Context(), direct)
+	if err != nil || len(before.workloads) != 6 || len(before.pods) == 0 || len(before.sets) != 3 || len(before.revisions) < 12 {
+		t.Fatalf("restored are %d workloads, %d pods, %d revisions and %d sets: %v", len(before.workloads), len(before.pods), len(before.revisions), len(before.sets), err)
+	}
+	o, err := operator.New(t.Context(), c, operator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := namespaceOf(t, c, direct)
+	n.Eventually("all workloads are taken over", func(ctx context.Context) error {
+		now, err := readUnited(ctx, direct)
+		if err != nil {
+			return err
+		}
+		for name, w := range now.workloads {
+			if hash := w.GetAnnotations()[shared.AnnotationAppliedHash]; hash == "" || hash == shared.Adopting {
+				return fmt.Errorf("%s has the hash %q", name, hash)
+			}
+		}
+		return nil
+	})
+	n.Consistently(quiet, "everything stays", func(ctx context.Context) error {
+		now, err := readUnited(ctx, direct)
+		if err != nil {
+			return err
+		}
+		return unchanged(before, now)
+	})
+	losesAField(t, n, direct)
+}
+
+// unchanged says what of the objects of UnitedDeployments has changed.
+func unchanged(before, now ofUnited) error {
+	if len(now.workloads) != len(before.workloads) || len(now.pods) != len(before.pods) || len(now.revisions) != len(before.revisions) {
+		return fmt.Errorf("there are %d workloads, %d pods and %d revisions", len(now.workloads), len(now.pods), len(now.revisions))
+	}
+	for name, was := range before.workloads {
+		is := now.workloads[name]
+		if is == nil || is.GetUID() != was.GetUID() {
+			return fmt.Errorf("workload %s is another one", name)
+		}
+		if diff := cmp.Diff(was.Object["spec"], is.Object["spec"]); diff != "" || is.GetGeneration() != was.GetGeneration() {
+			return fmt.Errorf("the spec of %s has changed (-before +now):\n%s", name, diff)
+		}
+	}
+	for name := range before.pods {
+		was, is := before.pods[name], now.pods[name]
+		if was.UID != is.UID || !cmp.Equal(was.Spec, is.Spec) || !cmp.Equal(was.Labels, is.Labels) {
+			return fmt.Errorf("pod %s has changed", name)
+		}
+	}
+	for name := range before.revisions {
+		was, is := before.revisions[name], now.revisions[name]
+		if was.UID != is.UID || was.Revision != is.Revision || !cmp.Equal(was.Data, is.Data) {
+			return fmt.Errorf("revision %s has changed", name)
+		}
+	}
+	for name := range before.sets {
+		was, is := before.sets[name].Status, now.sets[name].Status
+		if was.CurrentRevision != is.CurrentRevision || was.UpdatedRevision != is.UpdatedRevision || was.Replicas != is.Replicas || was.ReadyReplicas != is.ReadyReplicas {
+			return fmt.Errorf("the status of %s was %+v and is %+v", name, was, is)
+		}
+	}
+	return nil
+}
+
+// losesAField takes the update strategy out of the template of CloneSets that OpenKruise wrote.
+func losesAField(t *testing.T, n *environment.Namespace, direct client.Client) {
+	t.Helper()
+	set := &v1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "uniteddeployment", Name: "shop"}}
+	patch := `[{"op":"remove","path":"/spec/template/cloneSetTemplate/spec/updateStrategy"}]`
+	if err := direct.Patch(t.Context(), set, client.RawPatch(types.JSONPatchType, []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+	n.EventuallyWithin(time.Minute, "the field goes", func(ctx context.Context) error {
+		now, err := readUnited(ctx, direct)
+		if err != nil {
+			return err
+		}
+		for name, w := range now.workloads {
+			if w.GetKind() != "CloneSet" {
+				continue
+			}
+			policy, _, _ := unstructured.NestedString(w.Object, "spec", "updateStrategy", "rollingUpdate", "podUpdatePolicy")
+			if policy == string(shared.InPlaceIfPossible) {
+				managers := slices.Collect(func(yield func(string) bool) {
+					for _, entry := range w.GetManagedFields() {
+						if !yield(fmt.Sprintf("%s %s: %s", entry.Manager, entry.Operation, entry.FieldsV1)) {
+							return
+						}
+					}
+				})
+				return fmt.Errorf("podUpdatePolicy of %s is %s; fields are of %v", name, policy, managers)
+			}
+		}
+		return nil
+	})
+}
