@@ -119,7 +119,7 @@ type Subset struct {
 	// changed; use patch for that.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
-	NodeSelectorTerm corev1.NodeSelectorTerm `json:"nodeSelectorTerm,omitempty"`
+	NodeSelectorTerm corev1.NodeSelectorTerm `json:"nodeSelectorTerm,omitempty,omitzero"`
 
 	// tolerations are added to those of the template. They cannot be changed; use patch for that.
 	// +optional

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
@@ -81,8 +82,8 @@ func troubleOf(object *unstructured.Unstructured) string {
 		switch {
 		case text("type") == "Stalled" && text("status") == "True",
 			text("type") == "ReplicaFailure" && text("status") == "True",
-			text("type") == "FailedScale" && text("status") == "True",
-			text("type") == "FailedCreatePod" && text("status") == "True",
+			text("type") == string(appsv1beta1.CloneSetFailedScale) && text("status") == "True",
+			text("type") == string(appsv1beta1.StatefulSetFailedCreatePod) && text("status") == "True",
 			text("type") == "Progressing" && text("status") == "False" && text("reason") == "ProgressDeadlineExceeded":
 			return cmp.Or(text("message"), text("reason"))
 		}
