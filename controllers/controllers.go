@@ -21,6 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob"
 	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
+	"github.com/kruise-operator/kruise-operator/controllers/daemonset"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
@@ -66,6 +67,7 @@ func reconcilers() map[string]reconciler {
 		"AdvancedCronJob":  {advancedcronjob.Name, advancedcronjob.Setup},
 		"BroadcastJob":     {broadcastjob.Name, broadcastjob.Setup},
 		"CloneSet":         {cloneset.Name, cloneset.Setup},
+		"DaemonSet":        {daemonset.Name, daemonset.Setup},
 		"SidecarSet":       {sidecarset.Name, sidecarset.Setup},
 		"StatefulSet":      {statefulset.Name, statefulset.Setup},
 		"UnitedDeployment": {uniteddeployment.Name, uniteddeployment.Setup},
@@ -81,7 +83,8 @@ func CacheContents(c *config.Config) kubecache.Contents {
 // installed later the operator restarts.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	all := shared{pool: writer.NewPool(deps.Config.Writes, deps.Clock)}
-	if deps.Config.Features.Enabled(features.PreDownloadImageForInPlaceUpdate) {
+	gates := deps.Config.Features
+	if gates.Enabled(features.PreDownloadImageForInPlaceUpdate) || gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
 		all.pullJobs = predownload.NewWatch(mgr.GetCache())
 	}
 	table := kinds.Switchable()

@@ -17,8 +17,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kruise-operator/kruise-operator/config"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 )
+
+// protectedPlurals are the kinds of the table that are protected, but for one.
+func protectedPlurals(but string) []string {
+	var plurals []string
+	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Protected && k.Name != but }) {
+		plurals = append(plurals, kind.Plural)
+	}
+	return plurals
+}
 
 func TestProtectionIsThereWhileItIsAskedFor(t *testing.T) {
 	policy, err := config.Files.ReadFile("protection/manifests.yaml")
@@ -37,9 +47,9 @@ func TestProtectionIsThereWhileItIsAskedFor(t *testing.T) {
 	}{
 		"off":                         {installed: true},
 		"it was on":                   {before: true, installed: true},
-		"on":                          {on: true, installed: true, want: []string{"clonesets", "statefulsets"}},
-		"one kind is disabled":        {on: true, installed: true, disabled: []string{"CloneSet"}, want: []string{"statefulsets"}},
-		"all kinds are disabled":      {on: true, installed: true, before: true, disabled: []string{"CloneSet", "StatefulSet"}},
+		"on":                          {on: true, installed: true, want: protectedPlurals("")},
+		"one kind is disabled":        {on: true, installed: true, disabled: []string{"CloneSet"}, want: protectedPlurals("CloneSet")},
+		"all kinds are disabled":      {on: true, installed: true, before: true, disabled: kinds.Names(kinds.All())},
 		"nothing that it can go with": {on: true, wantErr: installowner.ErrNone},
 		"off, and nothing to go with": {before: true},
 	} {

@@ -52,6 +52,7 @@ func (Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func converters() map[schema.GroupKind]func(ctx context.Context, object []byte, version string) ([]byte, error) {
 	return map[schema.GroupKind]func(context.Context, []byte, string) ([]byte, error){
 		{Group: v1beta1.GroupVersion().Group, Kind: "CloneSet"}:   CloneSet,
+		{Group: v1beta1.GroupVersion().Group, Kind: "DaemonSet"}:  DaemonSet,
 		{Group: v1beta1.GroupVersion().Group, Kind: "SidecarSet"}: SidecarSet,
 	}
 }

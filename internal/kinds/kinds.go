@@ -37,7 +37,8 @@ type Kind struct {
 	WorkersFlag string
 	// Admission says that requests for its objects are defaulted and validated by webhooks. Without, its schema holds all its rules.
 	Admission bool
-	// Protected says that the label policy.kruise.io/delete-protection is honored on its objects, with spec.replicas for Cascading.
+	// Protected says that the label policy.kruise.io/delete-protection is honored on its objects. Cascading protects one
+	// that has spec.replicas or, without such a field, status.desiredNumberScheduled above 0.
 	Protected bool
 	// Users is what the cluster's own roles may do with its objects.
 	Users Access
@@ -115,6 +116,12 @@ func All() []Kind {
 			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true, Scale: true, ClaimTemplates: true,
 			Controller: Optional, WorkersFlag: "cloneset-workers", Admission: true, Protected: true, Users: Edit,
 			Needs: Needs{ControlsPods: true, OwnsRevisions: true},
+		},
+		{
+			Name: "DaemonSet", Plural: "daemonsets", Group: "apps.kruise.io",
+			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true,
+			Controller: Optional, WorkersFlag: "daemonset-workers", Admission: true, Protected: true, Users: Edit,
+			Needs: Needs{ControlsPods: true, OwnsRevisions: true, ReadsNodes: true},
 		},
 		{
 			// Workloads create and remove the jobs; what pulls on the nodes is not part of the operator yet.

@@ -77,7 +77,7 @@ func applied(t *testing.T, file ...string) {
 		t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
 	found := 0
-	for _, kind := range []string{"CloneSet", "StatefulSet"} {
+	for _, kind := range []string{"CloneSet", "DaemonSet", "StatefulSet"} {
 		sets := &unstructured.UnstructuredList{}
 		sets.SetGroupVersionKind(v1beta1.GroupVersion().WithKind(kind))
 		if err := n.Client.List(t.Context(), sets, client.InNamespace(n.Name)); err != nil {
@@ -187,6 +187,10 @@ func reconciled(n *environment.Namespace, out string) int {
 func available(set *unstructured.Unstructured) error {
 	replicas, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
 	pods, _, _ := unstructured.NestedInt64(set.Object, "status", "availableReplicas")
+	if set.GetKind() == "DaemonSet" { // its partition may keep nodes without a pod
+		replicas, _, _ = unstructured.NestedInt64(set.Object, "status", "currentNumberScheduled")
+		pods, _, _ = unstructured.NestedInt64(set.Object, "status", "numberAvailable")
+	}
 	is := map[any]any{}
 	conditions, _, _ := unstructured.NestedSlice(set.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -194,7 +198,7 @@ func available(set *unstructured.Unstructured) error {
 			is[condition["type"]] = condition["status"]
 		}
 	}
-	if pods != replicas || is["Available"] != "True" || is["Stalled"] == "True" {
+	if pods != replicas || set.GetKind() == "DaemonSet" && pods == 0 || is["Available"] != "True" || is["Stalled"] == "True" {
 		return fmt.Errorf("the status is %v", set.Object["status"])
 	}
 	return nil

@@ -16,6 +16,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&AdvancedCronJob{}, &AdvancedCronJobList{},
 		&BroadcastJob{}, &BroadcastJobList{},
 		&CloneSet{}, &CloneSetList{},
+		&DaemonSet{}, &DaemonSetList{},
 		&ImagePullJob{}, &ImagePullJobList{},
 		&SidecarSet{}, &SidecarSetList{},
 		&StatefulSet{}, &StatefulSetList{},

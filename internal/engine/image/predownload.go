@@ -42,6 +42,8 @@ type Workload struct {
 	// Policy says whether pods are edited or replaced, InPlace what may be edited.
 	Policy  shared.PodUpdatePolicy
 	InPlace inplace.Options
+	// AnyUpdate pulls ahead of updates that replace pods, too, and for however few pods (DaemonSet).
+	AnyUpdate bool
 	// Settings are what the user says.
 	Settings Settings
 	// UpdatedReady is how many pods are ready at the update revision.
@@ -150,12 +152,18 @@ func images(w Workload) (images map[string]string, why string) {
 	switch {
 	case w.OnDelete:
 		return nil, "with updateStrategy.type OnDelete pods are replaced, and not moved by the set."
-	case w.Policy != shared.InPlaceIfPossible && w.Policy != shared.InPlaceOnly:
+	case !w.AnyUpdate && w.Policy != shared.InPlaceIfPossible && w.Policy != shared.InPlaceOnly:
 		return nil, fmt.Sprintf("podUpdatePolicy %s replaces pods.", w.Policy)
-	case w.Replicas <= fewReplicas:
+	case !w.AnyUpdate && w.Replicas <= fewReplicas:
 		return nil, fmt.Sprintf("it takes more than %d replicas.", fewReplicas)
 	case w.Partition == 0 && w.MaxUnavailable >= w.Replicas:
 		return nil, "maxUnavailable lets all pods be updated at once."
+	}
+	if w.AnyUpdate {
+		if images = newImages(w.Current.Template, w.Update.Template); len(images) == 0 {
+			return nil, "no image changes."
+		}
+		return images, ""
 	}
 	difference := inplace.CompareRevisions(w.Current, w.Update, w.Policy, w.InPlace)
 	switch {
@@ -165,6 +173,23 @@ func images(w Workload) (images map[string]string, why string) {
 		return nil, "no image changes."
 	}
 	return difference.Images, ""
+}
+
+// newImages are the images by container that are not those of before. Containers of before may be unknown (nil).
+func newImages(before, after *corev1.PodTemplateSpec) map[string]string {
+	known := map[string]string{}
+	if before != nil {
+		for _, container := range before.Spec.Containers {
+			known[container.Name] = container.Image
+		}
+	}
+	changed := map[string]string{}
+	for _, container := range after.Spec.Containers {
+		if known[container.Name] != container.Image {
+			changed[container.Name] = container.Image
+		}
+	}
+	return changed
 }
 
 // newJob is the job that pulls one new image to the nodes of the pods that have not moved yet.

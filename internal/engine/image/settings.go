@@ -67,11 +67,18 @@ func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string
 	return s, faults
 }
 
-// Parse is ReadSettings for a workload whose feature gate may be off. What has no effect is added to ignored.
+// Parse is ReadSettings for a CloneSet or StatefulSet, whose feature gate may be off. What has no effect is added to ignored.
 func Parse(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int, gateOn bool, ignored *conditions.Ignored) Settings {
+	return ParseFor("PreDownloadImageForInPlaceUpdate", strategy, annotations, replicas, gateOn, ignored)
+}
+
+// ParseFor is Parse for a workload whose feature gate has this name.
+func ParseFor(
+	gate string, strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int, gateOn bool, ignored *conditions.Ignored,
+) Settings {
 	if !gateOn {
 		for _, field := range Said(strategy, annotations) {
-			ignored.ByGate(field, "PreDownloadImageForInPlaceUpdate")
+			ignored.ByGate(field, gate)
 		}
 		return Settings{}
 	}

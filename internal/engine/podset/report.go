@@ -40,6 +40,29 @@ func Moves(plan *planning.Plan, pods []Pod, reasons ...string) bool {
 	})
 }
 
+// Failures are the first refusal that concerns how many pods there are, and the first that concerns an update, in words; empty without one.
+// A pod that is deleted to be replaced at another revision counts as an update. describe words one: creating, deleting or changing what.
+func Failures(plan *planning.Plan, outcome planning.Outcome, describe func(verb string, failure planning.Failure) string) (scale, update string) {
+	updates := map[planning.Slot]bool{}
+	for _, action := range plan.Actions {
+		if action.Step == StepDelete && action.Reason == ReasonOutdated {
+			updates[action.Slot] = true
+		}
+	}
+	for _, failure := range outcome.Failures {
+		isUpdate := failure.Step == StepEdit || failure.Step == StepDelete && updates[failure.Slot]
+		switch {
+		case isUpdate && update == "":
+			update = describe("changing", failure)
+		case !isUpdate && scale == "" && failure.Step == StepCreate:
+			scale = describe("creating", failure)
+		case !isUpdate && scale == "":
+			scale = describe("deleting", failure)
+		}
+	}
+	return scale, update
+}
+
 // Selector reads the selector of a workload. One that is missing or empty is an error: taken literally, the first would let go of all
 // pods, and the second would adopt whatever has a fitting name.
 func Selector(s *metav1.LabelSelector) (labels.Selector, error) {

@@ -34,6 +34,10 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // Of names the objects of the reconciled kind that another object concerns: none, one or several.
 type Of func(ctx context.Context, object client.Object) []types.NamespacedName
 
+// OfNodes names the objects of the reconciled kind that the change of a node concerns. before is nil for a node that was added, after for one
+// that was deleted.
+type OfNodes func(ctx context.Context, before, after *corev1.Node) []types.NamespacedName
+
 // Watches are what wakes the objects of a kind, beside their own changes.
 type Watches struct {
 	// Pods names whom a pod concerns. Nil watches no pods.
@@ -42,6 +46,8 @@ type Watches struct {
 	Revisions bool
 	// Nodes names whom a node concerns, of which the heartbeats wake nobody. Nil watches no nodes.
 	Nodes Of
+	// NodeChanges is Nodes for kinds that look at what has changed.
+	NodeChanges OfNodes
 }
 
 // Watch starts the watches of the kind itself and of what else wakes its objects.
@@ -63,6 +69,9 @@ func (b *Base) Watch(ctx context.Context, watches Watches) error {
 		if err := b.watch(ctx, &appsv1.ControllerRevision{}, b.waking(b.Controller)); err != nil {
 			return err
 		}
+	}
+	if watches.NodeChanges != nil {
+		return b.watch(ctx, &corev1.Node{}, b.wakingByNodes(watches.NodeChanges), cache.NodeChanges())
 	}
 	if watches.Nodes != nil {
 		return b.watch(ctx, &corev1.Node{}, b.waking(watches.Nodes), cache.NodeChanges())
@@ -180,6 +189,22 @@ func (b *Base) waking(of Of) handler.EventHandler {
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, q) },
+	}
+}
+
+// wakingByNodes reconciles whom the change of a node concerns, no earlier than they may be planned again.
+func (b *Base) wakingByNodes(of OfNodes) handler.EventHandler {
+	wake := func(ctx context.Context, before, after client.Object, q queue) {
+		was, _ := before.(*corev1.Node)
+		is, _ := after.(*corev1.Node)
+		for _, name := range of(ctx, was, is) {
+			q.AddAfter(reconcile.Request{NamespacedName: name}, b.pause(name))
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, nil, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, e.ObjectOld, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, nil, q) },
 	}
 }
 

@@ -36,6 +36,8 @@ type Config struct {
 	CloneSetExcludePreparingDelete bool
 	// AssignBroadcastJobPodsByScheduler leaves the pods of BroadcastJobs, each for one node, to the scheduler. Otherwise they are bound at birth.
 	AssignBroadcastJobPodsByScheduler bool
+	// AssignPodsByScheduler leaves it to the scheduler to bind the pods of DaemonSets.
+	AssignPodsByScheduler bool
 	// KindWorkers are the workers of single kinds as the Kruise object has them, over all of the above.
 	KindWorkers map[string]int
 	// Writes is how many writes to pods are in flight at the same time, over all workloads.
@@ -104,6 +106,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"Pods that wait at their preDelete hook do not count as replicas of any CloneSet, as scaleStrategy.excludePreparingDelete says for one.")
 	flags.BoolVar(&c.AssignBroadcastJobPodsByScheduler, "assign-bcj-pods-by-scheduler", true,
 		"Pods of BroadcastJobs get an affinity to their node, and the scheduler binds them. Otherwise they are created with spec.nodeName.")
+	flags.BoolVar(&c.AssignPodsByScheduler, "assign-pods-by-scheduler", true,
+		"The scheduler binds the pods of DaemonSets to their nodes; false: the operator does, and nobody weighs resources.")
 	flags.IntVar(&c.Writes, "writes", 32, "How many writes to pods are in flight at the same time, over all workloads.")
 	flags.DurationVar(&c.WriteTimeout, "write-timeout", 15*time.Second, "Deadline of one write.")
 	flags.DurationVar(&c.ReconcileTimeout, "reconcile-timeout", 2*time.Minute, "Deadline of one reconcile.")

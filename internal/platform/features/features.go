@@ -125,7 +125,7 @@ func Known() []Info {
 		{Name: CloneSetEventHandlerOptimization, Effect: "fewer pod events wake a CloneSet", Ignored: internal},
 		{Name: CloneSetPartitionRollback, Effect: "raising a CloneSet's partition brings updated pods back"},
 		{Name: CloneSetShortHash, Effect: "a CloneSet's pods carry the hash of their revision instead of its full name"},
-		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits", Missing: noKind},
+		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits"},
 		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers really run", Missing: noDaemon, Needs: []Gate{KruiseDaemon}},
 		{Name: DefaultHostNetworkHostPortsInPodTemplates, Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
 		{
@@ -156,7 +156,7 @@ func Known() []Info {
 		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods", Ignored: noBudgets},
 		{Name: PodWebhook, Default: true, Effect: "pods may be changed at admission where an object asks for it"},
 		{
-			Name: PreDownloadImageForDaemonSetUpdate, Effect: "images are pulled ahead of a DaemonSet's update; switches ImagePullJobGate on", Missing: noKind,
+			Name: PreDownloadImageForDaemonSetUpdate, Effect: "images are pulled ahead of a DaemonSet's update; switches ImagePullJobGate on",
 			Needs: []Gate{KruiseDaemon},
 		},
 		{
@@ -168,7 +168,7 @@ func Known() []Info {
 		{Name: ResourceDistribution, Effect: "ResourceDistribution works", Missing: noKind},
 		{
 			Name: ResourcesDeletionProtection, Effect: "the delete-protection label is honored",
-			Stage: Beta, Missing: "it protects CloneSets and StatefulSets of apps.kruise.io, and no other kind yet",
+			Stage: Beta, Missing: "it protects CloneSets, DaemonSets and StatefulSets of apps.kruise.io, and no other kind yet",
 		},
 		{Name: RolloutHistory, Elsewhere: true, Effect: "finished rollouts are recorded", Missing: noKind},
 		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata where no rule says which"},

@@ -59,7 +59,7 @@ func TestParse(t *testing.T) {
 		},
 		"pulling ahead needs pull jobs": {
 			text: "PreDownloadImageForDaemonSetUpdate=true",
-			on:   []Gate{PreDownloadImageForDaemonSetUpdate, ImagePullJob}, notes: 2,
+			on:   []Gate{PreDownloadImageForDaemonSetUpdate, ImagePullJob}, notes: 1,
 		},
 		"protection of some kinds": {
 			text: "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true",

@@ -5,12 +5,9 @@ package cloneset
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -30,7 +27,7 @@ const (
 func Validate(set *appsv1beta1.CloneSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 
-	errs := validateMetadata(&set.ObjectMeta, field.NewPath("metadata"))
+	errs := rules.Metadata(&set.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, rules.Workload("CloneSet", spec.Replicas, spec.Selector, &spec.Template, path)...)
 	errs = append(errs, validateScaleStrategy(&spec.ScaleStrategy, path.Child("scaleStrategy"))...)
 	errs = append(errs, validateUpdateStrategy(spec, path.Child("updateStrategy"))...)
@@ -45,17 +42,6 @@ func Validate(set *appsv1beta1.CloneSet) field.ErrorList {
 		}
 	}
 	return errs
-}
-
-// validateMetadata lets a name be missing: it is still to be generated then, or the API server asks for it.
-func validateMetadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
-	if errs := rules.ObjectKeys(object, path); len(errs) > 0 {
-		return errs
-	}
-	errs := apivalidation.ValidateObjectMeta(object, true, apivalidation.NameIsDNSSubdomain, path)
-	return slices.DeleteFunc(errs, func(e *field.Error) bool {
-		return object.Name == "" && e.Type == field.ErrorTypeRequired && e.Field == path.Child("name").String()
-	})
 }
 
 func validateScaleStrategy(s *appsv1beta1.CloneSetScaleStrategy, path *field.Path) field.ErrorList {

@@ -88,6 +88,18 @@ func ObjectKeys(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// Metadata requires a name that is a subdomain, and labels and annotations that the server takes. It lets a name be missing: it is still to
+// be generated then, or the API server asks for it.
+func Metadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
+	if errs := ObjectKeys(object, path); len(errs) > 0 {
+		return errs
+	}
+	errs := apivalidation.ValidateObjectMeta(object, true, apivalidation.NameIsDNSSubdomain, path)
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		return object.Name == "" && e.Type == field.ErrorTypeRequired && e.Field == path.Child("name").String()
+	})
+}
+
 // labelSelectorFaults are the faults of a selector.
 func labelSelectorFaults(selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	terms := len(selector.MatchLabels)

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "daemonset-controller"
+
+// Kind is the kind that is reconciled, in the version that is stored.
+func Kind() schema.GroupVersionKind { return plan.Kind() }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=daemonsets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=daemonsets/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=daemonsets/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods/status;pods/resize,verbs=patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles DaemonSets.
+type Reconciler struct {
+	*workload.Base
+	// Options are the feature gates and flags.
+	Options plan.Options
+
+	fits fits
+}
+
+// New returns a Reconciler that watches nothing yet.
+func New(d workload.Dependencies, o plan.Options) *Reconciler {
+	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
+}
+
+// SetupWithManager makes the manager run the reconciler.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.Run(mgr, r); err != nil {
+		return err
+	}
+	return r.Watch(ctx, workload.Watches{Pods: r.ownersOfPod, Revisions: true, NodeChanges: r.concernedByNode})
+}
+
+// Reconcile takes one DaemonSet a step closer to its spec, when it is its turn and the view of it is complete.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pass, set, result, err := workload.Begin[appsv1beta1.DaemonSet](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+
+	seen, err := r.observe(ctx, set, remembered(pass.Memory))
+	if err != nil {
+		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.DaemonSetFailedUpdate))
+	}
+	pass.StopClock()
+	before := plan.Conditions(&set.Status)
+	seen.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
+		Revision: seen.snapshot.Update.Name, Pod: &set.Spec.Template,
+		Passed: podset.TemplatePassed(plan.UpdateRevision(set), before, seen.snapshot.Update.Name),
+	})
+
+	pass.StartClock()
+	todo := plan.Plan(seen.spec, seen.snapshot)
+	pass.StopClock()
+
+	// The status is written even when some action failed: it is how the user learns about it.
+	outcome := pass.Apply(ctx, set, todo)
+	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(seen.spec, seen.snapshot), before)
+
+	pass.StartClock()
+	status := plan.Status(seen.spec, seen.snapshot, todo, outcome, ahead...)
+	status.CollisionCount = ptr.To(ptr.Deref(seen.revisions.CollisionCount, 0))
+	pass.StopClock()
+	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
+	var trimErr error
+	if statusErr == nil && statusWait == 0 {
+		r.Announce(set, plan.Announcements(seen.spec, status))
+		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, seen.snapshot.Update.Name)
+	}
+	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait)
+}

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package daemonset manages DaemonSets of the group apps.kruise.io: one pod on every node that fits, moved to a new template in place, by
+// another pod after it, or by another pod beside it.
+//
+// What it promises:
+//
+//   - Which nodes get a pod follows from the same rules as for a native DaemonSet.
+//   - No more pods than maxUnavailable are taken out of service for an update; with maxSurge none is before its successor is available.
+//   - A pod that is created anew is at the newest revision. The partition and the selector keep existing pods only.
+//   - It asks the cache once for nodes and once for pods in a pass; nothing costs nodes times pods.
+//
+// What wakes it: a changed set; its pods and revisions; pods that nothing controls and that its selector matches; and a node, when it begins or
+// ceases to fit, begins or ceases to match the selector of the update, or comes or goes. Heartbeats of nodes and changes of their conditions
+// wake nobody.
+//
+// What it never touches: pods of other controllers, nodes, and the spec of the set. Pods that are bound to a node that is gone are left to the
+// garbage collector of pods.
+//
+// Read it in the order of a pass: controller.go, whose Reconcile is the whole pass; observe.go, which reads the cache, adopts and releases;
+// package plan, which decides and is pure; and last watch.go, which says what wakes a set. setup.go takes the options from gates and flags.
+package daemonset

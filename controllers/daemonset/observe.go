@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/history"
+	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// observation is what was read of a set.
+type observation struct {
+	spec      *plan.Spec
+	snapshot  plan.Snapshot
+	revisions workload.Revisions
+	// failed is what went wrong without making the observation useless.
+	failed error
+}
+
+// memory is what is remembered of a set between its passes, for its own sake alone: losing it costs a name.
+type memory struct {
+	// names are those of pods to be created, by node: one that was not used yet is used again, so that a creation whose answer was lost is
+	// tried again under its name.
+	names map[string]string
+}
+
+// remembered returns what is remembered of a set.
+func remembered(m *workload.Memory) *memory {
+	own, ok := m.Own.(*memory)
+	if !ok {
+		own = &memory{names: map[string]string{}}
+		m.Own = own
+	}
+	return own
+}
+
+// observe reads the nodes, pods and revisions of a set. It makes sure that the set controls those that are its own and that its template has a
+// revision, unless the set is being deleted: then it changes nothing.
+func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, remembered *memory) (observation, error) {
+	owner := freshness.OwnerOf(set)
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return observation{}, fmt.Errorf("listing nodes: %w", err)
+	}
+	known := r.fits.of(set)
+	var seen observation
+	seen.snapshot.Nodes = plan.Nodes(known.pod, nodes.Items)
+	seen.spec = plan.Parse(set, plan.Desired(seen.snapshot.Nodes), r.Options)
+
+	pods, strangers, err := r.ControlledPods(ctx, owner, seen.spec.Selector)
+	if err != nil {
+		return observation{}, err
+	}
+	changed, err := r.adoptAndRelease(ctx, seen.spec, strangers)
+	if changed {
+		return observation{}, workload.ErrViewChanged
+	}
+	seen.failed = err
+	recorded := workload.Recorded{
+		Template: &set.Spec.Template, Annotations: set.Annotations, CollisionCount: set.Status.CollisionCount,
+		HashLabel: shared.LabelControllerRevisionHash,
+	}
+	if seen.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
+		return observation{}, err
+	}
+	now := r.Clock.Now()
+	seen.snapshot.Snapshot = podset.Snapshot{
+		Now:       now,
+		Pods:      plan.Pods(seen.spec, pods, now),
+		Update:    seen.revisions.Update,
+		Current:   seen.revisions.Update,
+		Revisions: seen.revisions.ByName,
+	}
+	r.MarkDeleted(owner, seen.snapshot.Pods)
+	known.sees(seen.snapshot.Pods)
+	seen.snapshot.PodName = remembered.podNames(set.Name, seen.snapshot)
+	return seen, nil
+}
+
+// adoptAndRelease makes pods and revisions that nothing controls and that the selector matches the set's, and lets go of pods that it no
+// longer matches. It reports whether anything changed hands.
+func (r *Reconciler) adoptAndRelease(ctx context.Context, spec *plan.Spec, strangers []client.Object) (bool, error) {
+	set := spec.Set
+	if spec.Deleting || spec.Selector == nil {
+		return false, nil
+	}
+	var pods corev1.PodList
+	if err := cache.Orphans(ctx, r.Client, &pods, set.Namespace); err != nil {
+		return false, fmt.Errorf("listing pods without a controller: %w", err)
+	}
+	var revisions appsv1.ControllerRevisionList
+	if err := cache.Orphans(ctx, r.Client, &revisions, set.Namespace); err != nil {
+		return false, fmt.Errorf("listing revisions without a controller: %w", err)
+	}
+	podChanges := ownership.Changes{Kind: podset.KindPod(), Release: strangers}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && spec.Selector.Matches(labels.Set(pod.Labels)) {
+			podChanges.Adopt = append(podChanges.Adopt, pod)
+		}
+	}
+	revisionChanges := ownership.Changes{Kind: history.Kind()}
+	for i := range revisions.Items {
+		if rev := &revisions.Items[i]; rev.DeletionTimestamp == nil && spec.Selector.Matches(labels.Set(rev.Labels)) {
+			revisionChanges.Adopt = append(revisionChanges.Adopt, rev)
+		}
+	}
+	changed := 0
+	var failed error
+	for _, changes := range []ownership.Changes{podChanges, revisionChanges} {
+		if changes.IsZero() {
+			continue
+		}
+		n, err := r.Adopter.Apply(ctx, freshness.OwnerOf(set), *metav1.NewControllerRef(set, Kind()), changes)
+		changed += n
+		failed = errors.Join(failed, err)
+	}
+	return changed > 0, failed
+}
+
+// podNames are names for new pods, one for each node until a pod has it or the node is gone.
+func (m *memory) podNames(set string, s plan.Snapshot) func(node string) string {
+	used := make(map[string]bool, len(s.Pods))
+	for i := range s.Pods {
+		used[s.Pods[i].Object.Name] = true
+	}
+	if len(m.names) > 0 {
+		exist := make(map[string]bool, len(s.Nodes))
+		for i := range s.Nodes {
+			exist[s.Nodes[i].Name] = true
+		}
+		maps.DeleteFunc(m.names, func(node, name string) bool { return used[name] || !exist[node] })
+	}
+	for _, name := range m.names {
+		used[name] = true
+	}
+	return func(node string) string {
+		if name, ok := m.names[node]; ok {
+			return name
+		}
+		for {
+			if name := plan.NamePrefix(set) + rand.String(plan.LengthOfSuffix); !used[name] {
+				used[name], m.names[node] = true, name
+				return name
+			}
+		}
+	}
+}

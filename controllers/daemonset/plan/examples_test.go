@@ -1,0 +1,295 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+)
+
+func TestStoryPartition(t *testing.T) {
+	w := newSimulation(t, nodeNames(10), maxUnavailable(3))
+	w.when("another image with partition 4", image("2"), partition(4))
+	w.expect("updated", w.at("2"), "n4 n5 n6 n7 n8 n9")
+	w.expect("status", w.set.Status.UpdatedNumberScheduled, int32(6))
+	w.expect("fewest available", w.fewestAvailable, 7)
+	w.expect("reason", w.reason(), "PartitionReached")
+	w.when("partition 0", partition(0))
+	w.expect("updated", w.at("2"), "n0 n1 n2 n3 n4 n5 n6 n7 n8 n9")
+	w.Golden()
+}
+
+func TestPercentagesOfThePartitionAreRoundedDownAndThoseOfMaxUnavailableUp(t *testing.T) {
+	w := newSimulation(t, nodeNames(7), maxUnavailable("30%"))
+	w.rest(image("2"), partition("30%"))
+	w.expect("updated", w.at("2"), "n2 n3 n4 n5 n6")
+	w.expect("fewest available", w.fewestAvailable, 4)
+}
+
+func TestStoryCanarySelector(t *testing.T) {
+	w := newSimulation(t, nodeNames(6), label("n2", "lane", "canary"), label("n5", "lane", "canary"))
+	w.when("another image for the lane canary", image("2"), updateSelector(map[string]string{"lane": "canary"}))
+	w.expect("updated", w.at("2"), "n2 n5")
+	w.expect("reason", w.reason(), "PartitionReached")
+	w.when("n3 gets into the lane", label("n3", "lane", "canary"))
+	w.expect("updated", w.at("2"), "n2 n3 n5")
+	w.when("no selector", updateSelector(nil))
+	w.expect("updated", w.at("2"), "n0 n1 n2 n3 n4 n5")
+	w.Golden()
+}
+
+func TestStoryInPlace(t *testing.T) {
+	w := newSimulation(t, nodeNames(6), inPlace, maxUnavailable(2))
+	w.when("another image", image("2"))
+	w.expectPods("n0a:2, n1a:2, n2a:2, n3a:2, n4a:2, n5a:2")
+	w.expect("fewest available", w.fewestAvailable, 4)
+	w.when("another variable, which cannot be changed in place", env("3"))
+	w.expectPods("n0b:3, n1b:3, n2b:3, n3b:3, n4b:3, n5b:3")
+	w.expect("fewest available", w.fewestAvailable, 4)
+	w.Golden()
+}
+
+func TestPodsWithoutTheGateAreReplacedOnce(t *testing.T) {
+	w := newSimulation(t, nodeNames(2), maxUnavailable(1))
+	w.rest(inPlace, image("2"))
+	w.expectPods("n0b:2, n1b:2")
+	w.rest(image("3"))
+	w.expectPods("n0b:3, n1b:3")
+}
+
+func TestStorySurge(t *testing.T) {
+	w := newSimulation(t, nodeNames(5), maxSurge("40%"), maxUnavailable(0), minReady(10))
+	w.when("another image", image("2"))
+	w.expectPods("n0b:2, n1b:2, n2b:2, n3b:2, n4b:2")
+	w.expect("fewest available", w.fewestAvailable, 5)
+	w.expect("most nodes with two pods", w.mostSurging, 2)
+	w.Golden()
+}
+
+func TestStoryProgressiveCreation(t *testing.T) {
+	w := newSimulation(t, nodeNames(8), partitionedScaling, partition(3))
+	w.expect("pods", w.at("1"), "n0 n1 n2 n3 n4")
+	w.expect("reason", w.reason(), "PartitionReached")
+	w.expect("message names the limit", strings.Contains(w.message(), "partitionedScaling"), true)
+	w.when("partition 1", partition(1))
+	w.expect("pods", w.at("1"), "n0 n1 n2 n3 n4 n5 n6")
+	w.when("partition 0", partition(0))
+	w.expect("pods", w.at("1"), "n0 n1 n2 n3 n4 n5 n6 n7")
+	w.expect("reason", w.reason(), "Complete")
+	w.Golden()
+}
+
+func TestAPercentageLimitsTheFirstPodsToo(t *testing.T) {
+	w := newSimulation(t, nodeNames(4), partitionedScaling, partition("50%"))
+	w.expect("pods", w.at("1"), "n0 n1")
+}
+
+func TestWithoutProgressiveCreationEveryNodeGetsAPod(t *testing.T) {
+	w := newSimulation(t, nodeNames(4), partition(3))
+	w.expect("pods", w.at("1"), "n0 n1 n2 n3")
+}
+
+func TestStoryHookBeforeDeletion(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), preDelete, maxUnavailable(1))
+	w.when("another image", image("2"))
+	w.expectPods("n0a:1, n1a:1, n2a:1 preparingDelete")
+	w.when("the user releases the hook of n2", happens("agent-n2a", podsettest.ReleaseHook))
+	w.expectPods("n0a:1, n1a:1 preparingDelete, n2b:2")
+	w.when("the template goes back: there is no way back for the pod at its hook", image("1"))
+	w.expect("n1", strings.Contains(w.pods(), "n1a:1 preparingDelete"), true)
+	w.Users = true
+	w.when("the user releases hooks")
+	w.expect("updated", w.at("1"), "n0 n1 n2")
+	w.Golden()
+}
+
+func TestBrokenOldPodsAreReplacedAtOnce(t *testing.T) {
+	w := newSimulation(t, nodeNames(10), maxUnavailable(1))
+	w.do(crash("agent-n0a", "agent-n3a", "agent-n6a", "agent-n8a"), image("2"))
+	w.watch()
+	w.Pass()
+	going := 0
+	for _, pod := range w.Pods {
+		if pod.DeletionTimestamp != nil {
+			going++
+		}
+	}
+	w.expect("deleted at once", going, 4)
+	w.rest()
+	w.expect("updated", w.at("2"), "n0 n1 n2 n3 n4 n5 n6 n7 n8 n9")
+	w.expect("fewest available", w.fewestAvailable, 6)
+}
+
+func TestABadImageStopsAtTheLimit(t *testing.T) {
+	for name, limit := range map[string]func(*simulation){"maxUnavailable": maxUnavailable(2), "maxSurge": maxSurge(2)} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, nodeNames(5), limit)
+			w.rest(broken("2"), image("2"))
+			w.expect("at the bad image", w.at("2"), "n3 n4")
+			w.expect("reconciling", w.reason(), "RollingOut")
+			w.rest(image("3"))
+			w.expect("mended", w.at("3"), "n0 n1 n2 n3 n4")
+			w.expect("all are available", w.availableNodes(), 5)
+		})
+	}
+}
+
+func TestStoryNodesComeAndGo(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), maxUnavailable(1))
+	w.when("n1 is cordoned: a daemon stays, and is updated", happens("n1", podsettest.CordonNode), image("2"))
+	w.expect("updated", w.at("2"), "n0 n1 n2")
+	w.when("n1 leaves", happens("n1", podsettest.RemoveNode))
+	w.expect("pods", w.at("2"), "n0 n2")
+	w.when("n1 joins again", happens("n1", podsettest.AddNode))
+	w.expect("pods", w.at("2"), "n0 n1 n2")
+	w.when("n2 is not ready: its pod stays", happens("n2", podsettest.LoseNode))
+	w.expect("pods", w.at("2"), "n0 n1 n2")
+	w.expect("reason", w.reason(), "PodsNotAvailable")
+	w.when("n2 is ready again", happens("n2", podsettest.RecoverNode))
+	w.expect("reason", w.reason(), "Complete")
+	w.when("n0 gets a taint that keeps new pods away", taint("n0", "gpu", corev1.TaintEffectNoSchedule))
+	w.expect("pods", w.at("2"), "n0 n1 n2")
+	w.expect("misscheduled", w.set.Status.NumberMisscheduled, int32(1))
+	w.when("n0 gets a taint that lets no pod stay", taint("n0", "gone", corev1.TaintEffectNoExecute))
+	w.expect("pods", w.at("2"), "n1 n2")
+	w.when("n0 has no taint any more", untaint("n0"))
+	w.expect("pods", w.at("2"), "n0 n1 n2")
+	w.Golden()
+}
+
+func TestStoryNodeIsRecreatedInMidRollout(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), inPlace, maxUnavailable(1))
+	w.Note("another image")
+	w.do(image("2"))
+	w.Pass()
+	w.when("n2 is re-created under its name", happens("n2", podsettest.RecreateNode))
+	w.expect("updated", w.at("2"), "n0 n1 n2")
+	w.expect("reason", w.reason(), "Complete")
+	w.Golden()
+}
+
+func TestStoryNarrowedNodeSelector(t *testing.T) {
+	w := newSimulation(t, nodeNames(4), label("n1", "disk", "ssd"), label("n3", "disk", "ssd"))
+	w.when("only nodes with an ssd, and another image", nodeSelector(map[string]string{"disk": "ssd"}), image("2"))
+	w.expectPods("n1b:2, n3b:2")
+	w.when("no node has one", label("n1", "disk", "hdd"), label("n3", "disk", "hdd"))
+	w.expectPods("")
+	w.expect("reason", w.reason(), "NoNode")
+	w.Golden()
+}
+
+func TestStoryPausedAndOnDelete(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), maxUnavailable(1))
+	w.Note("another image")
+	w.do(image("2"))
+	w.Pass()
+	w.when("paused", paused(true))
+	w.expect("updated", w.at("2"), "n2")
+	w.expect("reason", w.reason(), "Paused")
+	w.when("a pod is deleted: its successor is at the new revision", happens("agent-n0a", podsettest.DeletePod))
+	w.expect("updated", w.at("2"), "n0 n2")
+	w.when("OnDelete", onDelete)
+	w.expect("updated", w.at("2"), "n0 n2")
+	w.expect("reason", w.reason(), "OnDelete")
+	w.when("the last one is deleted", happens("agent-n1a", podsettest.DeletePod))
+	w.expect("reason", w.reason(), "Complete")
+	w.Golden()
+}
+
+func TestBurstLimitsCreationsDeletionsAndEdits(t *testing.T) {
+	w := newSimulation(t, nodeNames(7), inPlace, burst("20%"), maxUnavailable(5))
+	count := func() map[string]int {
+		n := map[string]int{}
+		for _, action := range w.plan().Actions {
+			n[string(action.Step)]++
+		}
+		return n
+	}
+	w.do(image("2"))
+	w.expect("edits at a time", count()["Edit"], 1)
+	w.do(env("3"))
+	w.expect("deletions at a time", count()["Delete"], 1)
+	w.Pods = nil
+	w.expect("creations at a time", count()["Create"], 1)
+	w.do(burst(3))
+	w.expect("creations at a time", count()["Create"], 3)
+	w.expect("held", w.plan().Held[0].Message, "4 pods wait: burstReplicas is 3")
+	w.expect("recheck", w.plan().RecheckAfter > 0, true)
+}
+
+func TestAFailedPodIsReplacedWithAWarning(t *testing.T) {
+	w := newSimulation(t, nodeNames(2))
+	w.do(happens("agent-n1a", podsettest.Evict))
+	plan := w.plan()
+	if len(plan.Actions) != 1 || plan.Actions[0].Success.Reason != "FailedDaemonPod" || !plan.Actions[0].Success.Warning || !plan.Actions[0].ReplacesFailed {
+		t.Errorf("planned %+v", plan.Actions)
+	}
+	w.rest()
+	w.expectPods("n0a:1, n1b:1")
+}
+
+func TestASecondPodOfANodeGoes(t *testing.T) {
+	w := newSimulation(t, nodeNames(2))
+	second := w.Pod("agent-n1a").DeepCopy()
+	second.Name, second.UID = "agent-n1x", "second"
+	second.CreationTimestamp.Time = second.CreationTimestamp.Add(time.Minute)
+	w.Pods = append(w.Pods, second)
+	w.rest()
+	w.expectPods("n0a:1, n1a:1")
+}
+
+func TestAPodOfANodeThatIsGoneIsDeletedOnlyWhileItIsNotBound(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), func(w *simulation) { w.Held["agent-n2a"] = true })
+	w.do(happens("n1", podsettest.RemoveNode), happens("n2", podsettest.RemoveNode))
+	w.Pass()
+	w.expect("n1, which was bound", w.Pod("agent-n1a").DeletionTimestamp == nil, true)
+	w.expect("n2, which was not", w.Pod("agent-n2a").DeletionTimestamp != nil, true)
+}
+
+func TestBindingPodsToNodes(t *testing.T) {
+	w := newSimulation(t, nodeNames(1), func(w *simulation) { w.o.AssignNodes = true })
+	spec := w.Pods[0].Spec
+	w.expect("node", spec.NodeName, "n0")
+	w.expect("scheduler", spec.SchedulerName, "kubernetes.io/daemonset-controller")
+}
+
+func TestNewPods(t *testing.T) {
+	w := newSimulation(t, nodeNames(1), func(w *simulation) { w.Held["agent-n0a"] = true })
+	pod := w.Pods[0]
+	w.expect("node", podsettest.NodeOf(pod), "n0")
+	w.expect("bound by the operator", pod.Spec.NodeName, "")
+	w.expect("tolerations", len(pod.Spec.Tolerations), 6)
+	w.expect("image pull policy is left to the server", string(pod.Spec.Containers[0].ImagePullPolicy), "")
+	w.expect("gates", len(pod.Spec.ReadinessGates), 1)
+	w.expect("generateName", pod.GenerateName, "agent-")
+}
+
+func TestAnUpdateIsHeldForAFaultyTemplate(t *testing.T) {
+	w := newSimulation(t, nodeNames(2))
+	w.rest(image("2"), func(w *simulation) { w.fault = "spec.template.spec.containers[0].image: Required value" })
+	w.expectPods("n0a:1, n1a:1")
+	stalled := w.condition("Stalled")
+	w.expect("stalled", stalled.Status == corev1.ConditionTrue && stalled.Reason == "InvalidTemplate", true)
+}
+
+func TestIneligibleNodesUseUpTheLimitUnlessTheyArePruned(t *testing.T) {
+	for prune, want := range map[bool]string{false: "", true: "n1"} {
+		w := newSimulation(t, nodeNames(3), func(w *simulation) { w.o.PruneIneligibleNodes = prune }, maxUnavailable(1))
+		w.do(taint("n2", "gone", corev1.TaintEffectNoExecute), image("2"), crash("agent-n2a"))
+		w.Pass() // n2 loses its pod, and its kubelet does not answer.
+		w.Note("n2 keeps its pod terminating")
+		updating := ""
+		for _, pod := range w.Pods {
+			if pod.DeletionTimestamp != nil && pod.Name != "agent-n2a" {
+				updating = podsettest.NodeOf(pod)
+			}
+		}
+		w.expect("updating at the same time", updating, want)
+	}
+}

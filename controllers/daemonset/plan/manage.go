@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// leave is step 1. For each node, the first that holds:
+//
+//  1. The cluster does not have the node: pods that are not bound yet are deleted, as nothing else would; bound ones are left to the garbage
+//     collector of pods.
+//  2. The node should not keep a pod: all its pods are deleted.
+//  3. Otherwise finished pods are deleted, so that another one can take their place, and so are second pods. A pod at its preDelete hook goes on
+//     leaving: what its user has done there cannot be undone by staying.
+func (p *planner) leave() {
+	for _, at := range p.places {
+		switch {
+		case at.node == nil:
+			for _, pod := range at.pods {
+				if pod.Object.Spec.NodeName == "" || preparingDelete(pod) {
+					p.remove(pod, reasonMisscheduled)
+				}
+			}
+		case !at.shouldContinue():
+			for _, pod := range at.pods {
+				p.remove(pod, reasonMisscheduled)
+			}
+		default:
+			p.leaveNode(at)
+		}
+	}
+}
+
+func (p *planner) leaveNode(at *place) {
+	var staying []*podset.Pod
+	for _, pod := range at.pods {
+		switch {
+		case pod.Terminating:
+		case podstate.Finished(pod.Object):
+			p.remove(pod, podset.ReasonFinished)
+		case preparingDelete(pod):
+			p.remove(pod, podset.ReasonOutdated)
+		default:
+			staying = append(staying, pod)
+		}
+	}
+	if len(staying) < 2 {
+		return
+	}
+	if !p.surges() {
+		for _, pod := range staying[1:] {
+			p.remove(pod, reasonSurplus)
+		}
+		return
+	}
+	p.leaveSurge(staying)
+}
+
+// leaveSurge decides which of the pods of a node that may have two stay: the oldest updated one and the oldest other one, while the first is
+// not available and the second is still ready. The pods are sorted, oldest first.
+func (p *planner) leaveSurge(staying []*podset.Pod) {
+	var fresh, old *podset.Pod
+	for _, pod := range staying {
+		kept := &old
+		if p.updated(pod) {
+			kept = &fresh
+		}
+		if *kept != nil {
+			p.remove(pod, reasonSurplus)
+			continue
+		}
+		*kept = pod
+	}
+	if fresh != nil && old != nil && (fresh.Available || !old.Ready) {
+		p.remove(old, podset.ReasonOutdated)
+	}
+}
+
+// createMissing is step 2: nodes in the order of their names, as many as partitionedScaling and burstReplicas allow.
+func (p *planner) createMissing() {
+	var missing []*place
+	updated := 0
+	for _, at := range p.places {
+		if !at.shouldRun() {
+			continue
+		}
+		if slices.ContainsFunc(at.running, p.updated) {
+			updated++
+		}
+		if at.free() || p.surges() && allTerminating(at.pods) {
+			missing = append(missing, at)
+		}
+	}
+	if p.PartitionedScaling && p.Partition > 0 {
+		most := max(p.Replicas-updated-min(p.Partition, p.Replicas), 0)
+		if kept := len(missing) - most; kept > 0 {
+			p.pass.Hold(planning.Note{
+				Reason: notePartitionedScaling,
+				Message: fmt.Sprintf("%s to be created: with scaleStrategy.partitionedScaling, partition %d keeps nodes without an updated pod",
+					podset.Waits(kept), p.Partition),
+				Slots: slotsOf(missing[most:]),
+			})
+			missing = missing[:most]
+		}
+	}
+	for _, at := range missing {
+		p.create(at, reasonMissing)
+	}
+}
+
+func allTerminating(pods []*podset.Pod) bool {
+	return !slices.ContainsFunc(pods, func(pod *podset.Pod) bool { return !pod.Terminating })
+}
+
+// create creates a pod for a node, as far as burstReplicas allows.
+func (p *planner) create(at *place, reason string) {
+	if p.take(&p.creations, at.slot()) {
+		p.pass.Create(at.slot(), p.newPod(at.name), nil, reason)
+	}
+}
+
+func slotsOf(places []*place) []planning.Slot {
+	slots := make([]planning.Slot, len(places))
+	for i, at := range places {
+		slots[i] = at.slot()
+	}
+	return slots
+}

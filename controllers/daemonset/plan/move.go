@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// update is step 3.
+func (p *planner) update() {
+	outdated := p.outdated()
+	switch {
+	case p.OnDelete, p.Paused:
+		p.pass.HoldStopped(outdated, p.OnDelete)
+		return
+	case p.s.UpdateFault != "":
+		p.pass.HoldForTemplate(outdated)
+		return
+	}
+	targets := p.targets()
+	if p.surges() {
+		p.surge(targets)
+	} else {
+		p.move(targets)
+	}
+	p.holdKept(outdated, targets)
+}
+
+// outdated are the pods at another revision that are there to stay, in the order of their nodes.
+func (p *planner) outdated() []*podset.Pod {
+	var outdated []*podset.Pod
+	for _, at := range p.places {
+		for _, pod := range at.running {
+			if !p.updated(pod) && !preparingDelete(pod) && !p.pass.Taken(pod) {
+				outdated = append(outdated, pod)
+			}
+		}
+	}
+	return outdated
+}
+
+// target is a node whose pod should be at the update revision.
+type target struct {
+	*place
+	// fresh is its updated pod, old its other one. Excess says that it has more than these.
+	fresh, old *podset.Pod
+	excess     bool
+}
+
+// targets are the nodes that the update may reach. Nodes that should run a pod and those that have one are sorted by name, the last one
+// first, and in three classes: those with an updated pod or more pods than one of each sort; those whose old pod is gone or going; those with an old
+// pod, of which only those count that the selector matches. The partition keeps its number of nodes at the end of this order.
+//
+// Nodes that should neither run nor keep a pod take part until their pods are gone, unless PruneIneligibleNodes leaves them out.
+func (p *planner) targets() []target {
+	var classes [3][]target
+	nodes := 0
+	for _, at := range slices.Backward(p.places) {
+		if !at.shouldRun() && (len(at.pods) == 0 || p.PruneIneligibleNodes && !at.shouldContinue()) {
+			continue
+		}
+		nodes++
+		t := target{place: at}
+		for _, pod := range at.running {
+			kept := &t.old
+			if p.updated(pod) {
+				kept = &t.fresh
+			}
+			t.excess = t.excess || *kept != nil
+			if *kept == nil {
+				*kept = pod
+			}
+		}
+		switch {
+		case t.fresh != nil || t.excess:
+			classes[0] = append(classes[0], t)
+		case t.old == nil || preparingDelete(t.old):
+			classes[1] = append(classes[1], t)
+		case p.selects(at):
+			classes[2] = append(classes[2], t)
+		}
+	}
+	all := slices.Concat(classes[:]...)
+	return all[:min(len(all), max(nodes-p.Partition, 0))]
+}
+
+// move updates pods under maxUnavailable. A node without exactly one pod uses up the limit, and so does an updated pod that is not available.
+// Outdated pods that are not in service move at once, and use it up from then on; the others move in order while there is room.
+func (p *planner) move(targets []target) {
+	limit := podset.Limit{Name: "maxUnavailable", Max: p.MaxUnavailable}
+	var movable []*podset.Pod
+	for _, t := range targets {
+		switch {
+		case t.fresh == nil && t.old == nil:
+			limit.UseOthers(1)
+		case t.excess, t.fresh != nil && t.old != nil:
+			limit.Use(t.running[0])
+		case t.fresh != nil:
+			if !t.fresh.Available {
+				limit.Use(t.fresh)
+			}
+		case preparingDelete(t.old), p.pass.Taken(t.old):
+			limit.Use(t.old)
+		default:
+			movable = append(movable, t.old)
+		}
+	}
+	admitted, waiting := limit.Select(movable)
+	for _, pod := range admitted {
+		p.moveOne(pod)
+	}
+	if len(waiting) > 0 {
+		p.pass.Hold(limit.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
+	}
+}
+
+// moveOne brings a pod to the update revision. One without the gate for updates in place is replaced: nothing would take it out of service.
+func (p *planner) moveOne(pod *podset.Pod) {
+	rollout := podset.Rollout{
+		Target: p.s.Update, Policy: shared.RecreatePods,
+		MarkUpdating: func(*podset.Pod) bool { return false },
+		Replace:      func(pod *podset.Pod) { p.remove(pod, podset.ReasonOutdated) },
+	}
+	if podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady) {
+		rollout.Policy = p.PodUpdatePolicy
+	}
+	if method, _ := p.pass.UpdateMethod(pod, rollout); method == podset.MethodInPlace && !p.take(&p.edits, pod.Slot) {
+		return
+	}
+	p.pass.Move(pod, rollout)
+}
+
+// holdKept notes which outdated pods the partition and the selector keep.
+func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
+	reached := make(map[string]bool, len(targets))
+	for _, t := range targets {
+		reached[t.name] = true
+	}
+	byName := make(map[string]*place, len(p.places))
+	for _, at := range p.places {
+		byName[at.name] = at
+	}
+	var kept, unselected []*podset.Pod
+	for _, pod := range outdated {
+		name := string(pod.Slot)
+		switch {
+		case reached[name]:
+		case p.selects(byName[name]):
+			kept = append(kept, pod)
+		default:
+			unselected = append(unselected, pod)
+		}
+	}
+	p.pass.HoldPartition(kept, p.Partition)
+	if len(unselected) > 0 {
+		p.pass.Hold(planning.Note{
+			Reason: noteNodeSelector,
+			Message: fmt.Sprintf("%d pods are at an earlier revision: updateStrategy.rollingUpdate.selector does not match their nodes",
+				len(unselected)),
+			Slots: podset.Slots(unselected),
+		})
+	}
+}

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Reasons of notes and actions of this kind.
+const (
+	// noteBurst: requests wait because burstReplicas of their sort are planned already.
+	noteBurst = "BurstReplicas"
+	// notePartitionedScaling: nodes get no pod because the partition limits creations.
+	notePartitionedScaling = "PartitionedScaling"
+	// noteNodeSelector: outdated pods stay as they are because their nodes are not selected.
+	noteNodeSelector = "NodeSelector"
+	// noteMaxSurge: pods wait because as many nodes run a second pod as may.
+	noteMaxSurge = "MaxSurge"
+	// reasonMissing creates the pod of a node that has none.
+	reasonMissing = "Missing"
+	// reasonSurge creates the new pod of a node beside the old one.
+	reasonSurge = "Surge"
+	// reasonMisscheduled deletes a pod from a node that should not have it.
+	reasonMisscheduled = "Misscheduled"
+	// reasonSurplus deletes a pod that is one too many on its node.
+	reasonSurplus = "Surplus"
+)
+
+// afterBurst is when to plan again for what burstReplicas held back, if nothing happens before.
+const afterBurst = time.Second
+
+// Plan decides the next step of a DaemonSet.
+//
+//  1. Leaving: pods at their preDelete hook, pods on nodes that should not keep them, finished pods and second pods of a node.
+//  2. Creating: the pod of each node that should run one and has none.
+//  3. Moving: outdated pods, in place or by deleting them, under maxUnavailable; or by a second pod, under maxSurge.
+//  4. Settling: whatever is under way on all other pods goes on, always.
+//
+// Creations, deletions and edits of a plan are no more than burstReplicas each. No step waits for another one.
+//
+// A set that is being deleted plans nothing: the garbage collector deletes its pods. For one whose spec cannot be parsed, only step 4
+// is planned.
+func Plan(spec *Spec, s Snapshot) planning.Plan {
+	if spec.Deleting {
+		return planning.Plan{}
+	}
+	p := newPlanner(spec, &s)
+	if spec.Invalid != nil {
+		return p.pass.InvalidSpec(spec.Invalid, settling())
+	}
+	p.leave()
+	p.createMissing()
+	p.update()
+	p.holdBurst()
+	p.pass.Settle(settling())
+	return p.pass.Plan()
+}
+
+// planner is what the steps of one Plan share.
+type planner struct {
+	*Spec
+	s      *Snapshot
+	pass   *podset.Pass
+	places []*place
+
+	// creations, deletions and edits are how many more of each burstReplicas lets this plan have; over are the pods beyond that.
+	creations, deletions, edits int
+	over                        []planning.Slot
+}
+
+func newPlanner(spec *Spec, s *Snapshot) *planner {
+	return &planner{
+		Spec: spec, s: s, pass: spec.NewPass(&s.Snapshot), places: places(s),
+		creations: spec.Burst, deletions: spec.Burst, edits: spec.Burst,
+	}
+}
+
+// settling is how step 4 settles pods: nothing holds a new pod back.
+func settling() podset.SettleRules {
+	return podset.SettleRules{Admit: func(*podset.Pod) bool { return true }}
+}
+
+func (p *planner) updated(pod *podset.Pod) bool { return pod.Revision == p.s.Update.Name }
+
+func preparingDelete(pod *podset.Pod) bool { return pod.State == shared.StatePreparingDelete }
+
+// remove brings a pod closer to its deletion, as far as burstReplicas allows.
+func (p *planner) remove(pod *podset.Pod, reason string) {
+	if pod.Terminating || p.pass.Taken(pod) {
+		return
+	}
+	if !p.pass.HeldFromDeletion(pod) && !p.take(&p.deletions, pod.Slot) {
+		p.pass.Keep(pod)
+		return
+	}
+	switch {
+	case reason == podset.ReasonOutdated:
+		p.pass.Recreate(pod, reason)
+	case reason == podset.ReasonFinished && !p.pass.HeldFromDeletion(pod):
+		action := podset.DeletePod(pod.Slot, pod.Object, reason)
+		action.Success = planning.Event{Warning: true, Reason: "FailedDaemonPod", Message: fmt.Sprintf(
+			"Found failed daemon pod %s/%s on node %s, deleted it", pod.Object.Namespace, pod.Object.Name, pod.Slot)}
+		action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: fmt.Sprintf("Error deleting pod %s", pod.Object.Name)}
+		p.pass.Act(action)
+	default:
+		p.pass.Remove(pod, reason)
+	}
+}
+
+// take uses up one of what burstReplicas allows, or notes that nothing is left.
+func (p *planner) take(left *int, slot planning.Slot) bool {
+	if *left == 0 {
+		p.over = append(p.over, slot)
+		return false
+	}
+	*left--
+	return true
+}
+
+// holdBurst notes what waits for the next plan because of burstReplicas.
+func (p *planner) holdBurst() {
+	if len(p.over) == 0 {
+		return
+	}
+	p.pass.Hold(planning.Note{Reason: noteBurst, Message: fmt.Sprintf("%s: burstReplicas is %d", podset.Waits(len(p.over)), p.Burst), Slots: p.over})
+	p.pass.Recheck(afterBurst)
+}

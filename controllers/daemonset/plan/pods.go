@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// schedulerName is what pods name as their scheduler when they are bound by the operator: none of that name exists.
+const schedulerName = "kubernetes.io/daemonset-controller"
+
+// Pods derives the facts about the pods of the set, in the order of their names.
+func Pods(spec *Spec, objects []*corev1.Pod, now time.Time) []podset.Pod {
+	rules := spec.FactRules(now)
+	pods := make([]podset.Pod, len(objects))
+	for i, object := range slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
+		id := podset.Identity{Slot: planning.Slot(nodefit.NodeOf(object)), Revision: RevisionOf(spec.Set.Name, object)}
+		if podstate.Finished(object) && spec.Invalid == nil {
+			id.DeletionReason = podset.DeletionFinished
+		}
+		pods[i] = podset.Observe(object, id, rules)
+	}
+	return pods
+}
+
+// RevisionOf is the full name of a pod's revision; its label holds the hash alone.
+func RevisionOf(set string, pod *corev1.Pod) string {
+	hash := pod.Labels[shared.LabelControllerRevisionHash]
+	if hash == "" {
+		return ""
+	}
+	return revision.Name(set, hash)
+}
+
+// newPod is a pod of the update revision for a node, as it is sent to the server. The template is taken as it is written: what it leaves out
+// is for the server to fill in.
+func (p *planner) newPod(node string) *corev1.Pod {
+	pod := podtemplate.AsWritten(p.s.Update.Template)
+	gates := []corev1.PodConditionType{shared.GateKruisePodReady}
+	if p.PodUpdatePolicy == shared.InPlaceIfPossible {
+		gates = podset.UpdateGates()
+	}
+	name := p.s.PodName(node)
+	podset.Equip(pod, p.Namespace, name, p.Owner, gates...)
+	pod.GenerateName = NamePrefix(p.Set.Name)
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[shared.LabelControllerRevisionHash] = p.s.Update.Hash()
+	pod.Spec.Tolerations = nodefit.Tolerations(pod.Spec.Tolerations, nodefit.DaemonTolerations(pod.Spec.HostNetwork)...)
+	nodefit.Pin(&pod.Spec, node)
+	if p.AssignNodes {
+		pod.Spec.NodeName, pod.Spec.SchedulerName = node, schedulerName
+	}
+	return pod
+}
+
+// LengthOfSuffix is how many characters of a pod's name are random.
+const LengthOfSuffix = 5
+
+// NamePrefix is how the names of a set's pods begin. With the random characters they have at most 63, as a host name may have.
+func NamePrefix(set string) string {
+	const longest = 63 - LengthOfSuffix
+	prefix := set + "-"
+	return prefix[:min(len(prefix), longest)]
+}

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	pulls "github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// defaultBurst is burstReplicas when it is omitted.
+const defaultBurst = 250
+
+// Kind is the kind that is planned, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("DaemonSet") }
+
+// Options are the feature gates and flags as far as they concern this kind.
+type Options struct {
+	// AssignNodes binds pods to their nodes instead of leaving that to the scheduler (flag assign-pods-by-scheduler=false).
+	AssignNodes bool
+	// PruneIneligibleNodes leaves nodes that should neither run nor keep a pod out of updates (DaemonSetPruneIneligibleNodes).
+	PruneIneligibleNodes bool
+	// PreDownloadImages has images pulled ahead of updates (PreDownloadImageForDaemonSetUpdate).
+	PreDownloadImages bool
+	// InPlace says what may change in place.
+	InPlace inplace.Options
+}
+
+// Spec is a DaemonSet as the planner uses it, parsed once in a pass: what is omitted is filled in, and percentages are nodes. Its Replicas
+// are the nodes that should run a pod. Comments name the fields of the API.
+type Spec struct {
+	podset.Spec
+	// Set is the set itself. Read-only.
+	Set *appsv1beta1.DaemonSet
+
+	// MaxSurge is updateStrategy.rollingUpdate.maxSurge: on how many nodes a new pod may run beside the old one.
+	MaxSurge int
+	// NodeSelector is updateStrategy.rollingUpdate.selector: the nodes that are updated. Nil: all.
+	NodeSelector labels.Selector
+	// Burst is burstReplicas.
+	Burst int
+	// PartitionedScaling is scaleStrategy.partitionedScaling: the partition limits creations, too.
+	PartitionedScaling bool
+
+	// AssignNodes binds pods to their nodes; PruneIneligibleNodes leaves nodes out of updates that should neither run nor keep a pod.
+	AssignNodes, PruneIneligibleNodes bool
+	// PreDownloadImages has images pulled ahead of updates, PreDownload are the annotations about it.
+	PreDownloadImages bool
+	PreDownload       pulls.Settings
+}
+
+// Parse parses the spec of a set of which desired nodes should run a pod. A field that cannot be parsed is named by Invalid of the result.
+func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
+	spec := &set.Spec
+	s := &Spec{
+		Spec: podset.Spec{
+			Namespace:       set.Namespace,
+			Owner:           *metav1.NewControllerRef(set, Kind()),
+			Deleting:        set.DeletionTimestamp != nil,
+			Replicas:        desired,
+			MinReady:        time.Duration(spec.MinReadySeconds) * time.Second,
+			OnDelete:        spec.UpdateStrategy.Type == appsv1beta1.OnDeleteDaemonSetStrategyType,
+			PodUpdatePolicy: shared.RecreatePods,
+			InPlace:         o.InPlace,
+		},
+		Set:                  set,
+		PartitionedScaling:   spec.ScaleStrategy != nil && spec.ScaleStrategy.PartitionedScaling,
+		AssignNodes:          o.AssignNodes,
+		PruneIneligibleNodes: o.PruneIneligibleNodes,
+		PreDownloadImages:    o.PreDownloadImages,
+	}
+	s.InPlace.ShortHash = true
+	if spec.Lifecycle != nil && spec.Lifecycle.PreDelete != nil {
+		s.Lifecycle = &shared.Lifecycle{PreDelete: spec.Lifecycle.PreDelete} // the other hooks have no effect
+	}
+	s.PreDownload = pulls.ParseFor("PreDownloadImageForDaemonSetUpdate", nil, set.Annotations, desired, o.PreDownloadImages, &s.Ignored)
+	if s.Invalid = s.ParseSelector(spec.Selector); s.Invalid == nil {
+		s.Invalid = s.parseRolling()
+	}
+	return s
+}
+
+// parseRolling parses burstReplicas and spec.updateStrategy.rollingUpdate. With OnDelete nothing of it but its partition has an effect,
+// which may limit creations.
+func (s *Spec) parseRolling() error {
+	const field = "spec.updateStrategy.rollingUpdate."
+	spec, desired := &s.Set.Spec, int32(s.Replicas)
+	burst, err := budget.Count(ptr.Deref(spec.BurstReplicas, intstr.FromInt32(defaultBurst)), desired, budget.Down)
+	if err != nil {
+		return fmt.Errorf("spec.burstReplicas: %w", err)
+	}
+	// Nothing would ever be created with a burst of 0.
+	s.Burst = max(int(burst), 1)
+
+	rolling := spec.UpdateStrategy.RollingUpdate
+	if rolling == nil {
+		rolling = &appsv1beta1.RollingUpdateDaemonSet{}
+	}
+	s.Paused = ptr.Deref(rolling.Paused, false)
+	if rolling.Type == appsv1beta1.InplaceRollingUpdateType {
+		s.PodUpdatePolicy = shared.InPlaceIfPossible
+	}
+	partition, err := budget.Count(ptr.Deref(rolling.Partition, intstr.FromInt32(0)), desired, budget.Down)
+	if err != nil {
+		return fmt.Errorf(field+"partition: %w", err)
+	}
+	unavailable, err := budget.Count(ptr.Deref(rolling.MaxUnavailable, intstr.FromInt32(0)), desired, budget.Up)
+	if err != nil {
+		return fmt.Errorf(field+"maxUnavailable: %w", err)
+	}
+	surge, err := budget.Count(ptr.Deref(rolling.MaxSurge, intstr.FromInt32(0)), desired, budget.Up)
+	if err != nil {
+		return fmt.Errorf(field+"maxSurge: %w", err)
+	}
+	// Without either no pod could ever move.
+	if unavailable == 0 && surge == 0 {
+		unavailable = 1
+	}
+	s.Partition, s.MaxUnavailable, s.MaxSurge = int(partition), int(unavailable), int(surge)
+	if rolling.Selector != nil {
+		if s.NodeSelector, err = metav1.LabelSelectorAsSelector(rolling.Selector); err != nil {
+			return fmt.Errorf(field+"selector: %w", err)
+		}
+	}
+	return nil
+}
+
+// surges says that pods are updated by running the new one beside the old one.
+func (s *Spec) surges() bool { return s.MaxSurge > 0 && !s.OnDelete }

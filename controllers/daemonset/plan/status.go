@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	pulls "github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+)
+
+// nodeCounts are what the status says about nodes. Of several pods on a node the oldest one counts.
+type nodeCounts struct {
+	desired, scheduled, misscheduled, ready, available, updated, updatedReady int
+}
+
+func countNodes(s *Snapshot) nodeCounts {
+	var c nodeCounts
+	for _, at := range places(s) {
+		pods := slices.DeleteFunc(slices.Clone(at.pods), func(pod *podset.Pod) bool { return pod.Terminating && podstate.Finished(pod.Object) })
+		switch {
+		case at.node == nil:
+		case !at.shouldRun():
+			c.misscheduled += min(len(pods), 1)
+		default:
+			c.desired++
+			if len(pods) == 0 {
+				continue
+			}
+			c.scheduled++
+			c.add(pods[0], pods[0].Revision == s.Update.Name)
+		}
+	}
+	return c
+}
+
+func (c *nodeCounts) add(pod *podset.Pod, updated bool) {
+	if pod.Ready {
+		c.ready++
+	}
+	if pod.Available {
+		c.available++
+	}
+	if updated {
+		c.updated++
+	}
+	if updated && pod.Ready {
+		c.updatedReady++
+	}
+}
+
+// Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
+// wrong. It is about the nodes and pods as they were observed; what the plan did to them shows in the next pass. also are conditions about
+// what does not concern the pods.
+func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition) appsv1beta1.DaemonSetStatus {
+	set := spec.Set
+	counts := countNodes(&s)
+	status := appsv1beta1.DaemonSetStatus{
+		ObservedGeneration:     set.Generation,
+		DesiredNumberScheduled: int32(counts.desired),
+		CurrentNumberScheduled: int32(counts.scheduled),
+		NumberMisscheduled:     int32(counts.misscheduled),
+		NumberReady:            int32(counts.ready),
+		NumberAvailable:        int32(counts.available),
+		NumberUnavailable:      int32(counts.desired - counts.available),
+		UpdatedNumberScheduled: int32(counts.updated),
+		UpdateRevision:         s.Update.Hash(),
+		CollisionCount:         set.Status.CollisionCount,
+	}
+	list := conditions.NewList(Conditions(&set.Status), s.Now)
+	scale, update := podset.Failures(&plan, outcome, func(verb string, failure planning.Failure) string {
+		return fmt.Sprintf("%s the pod of node %s: %s", verb, failure.Slot, failure.Message)
+	})
+	if scale != "" {
+		list.Set(conditions.New(appsv1beta1.DaemonSetFailedScale, true, appsv1beta1.ReasonRequestFailed, scale))
+	}
+	list.SetIf(podset.FailedUpdate(appsv1beta1.DaemonSetFailedUpdate, update, &plan))
+	list.SetIf(conditions.FieldsIgnored(appsv1beta1.DaemonSetFieldsIgnored, spec.Ignored))
+	expected := spec.Spec
+	expected.Replicas -= kept(&plan)
+	podset.SetCommon(list, progressOf(spec, &s, counts, plan, outcome), &expected, &s.Snapshot, counts.available)
+	list.Set(also...)
+	for _, c := range list.All() {
+		status.Conditions = append(status.Conditions, appsv1beta1.DaemonSetCondition{
+			Type: appsv1beta1.DaemonSetConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
+			LastTransitionTime: c.LastTransitionTime,
+		})
+	}
+	return status
+}
+
+// Conditions are those of a status.
+func Conditions(status *appsv1beta1.DaemonSetStatus) []conditions.Condition {
+	all := make([]conditions.Condition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		all[i] = conditions.Condition{Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime}
+	}
+	return all
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
+func Urgent(before, after *appsv1beta1.DaemonSetStatus) bool {
+	return headline(before) != headline(after) || !conditions.Alike(Conditions(before), Conditions(after))
+}
+
+func headline(status *appsv1beta1.DaemonSetStatus) podset.Headline {
+	return podset.Headline{
+		ObservedGeneration:      status.ObservedGeneration,
+		UpdateRevision:          status.UpdateRevision,
+		CollisionCount:          ptr.Deref(status.CollisionCount, 0),
+		ExpectedUpdatedReplicas: status.DesiredNumberScheduled,
+	}
+}
+
+// UpdateRevision is the full name of the revision that a status is about.
+func UpdateRevision(set *appsv1beta1.DaemonSet) string {
+	if set.Status.UpdateRevision == "" {
+		return ""
+	}
+	return revision.Name(set.Name, set.Status.UpdateRevision)
+}
+
+// Announcements are the events about what a pass says for the first time, or about another spec than before.
+func Announcements(spec *Spec, after appsv1beta1.DaemonSetStatus) []planning.Event {
+	old := &spec.Set.Status
+	events := podset.Announcements(Conditions(old), Conditions(&after), old.ObservedGeneration != after.ObservedGeneration, appsv1beta1.DaemonSetFailedUpdate)
+	if selector := spec.LabelSelector; selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		for i := range events {
+			if events[i].Reason == appsv1beta1.ReasonInvalidSpec {
+				events[i].Reason = "SelectingAll" // as the native controller calls it
+			}
+		}
+	}
+	return events
+}
+
+// progressOf says what the set is doing, the first that holds:
+//
+//  1. its pods say nothing about it, see podset.Stopped;
+//  2. pods are being moved, or wait for their turn;
+//  3. pods are missing, or there are some that should go;
+//  4. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
+//  5. no node should run a pod;
+//  6. pods are where they should be, see podset.Settled.
+//
+// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles.
+func progressOf(spec *Spec, s *Snapshot, counts nodeCounts, plan planning.Plan, outcome planning.Outcome) podset.Progress {
+	if stopped, ok := podset.Stopped(&spec.Spec, &s.Snapshot, &plan, outcome); ok {
+		return stopped
+	}
+	return progressOfNodes(spec, s, counts, plan).WithTroubles(&plan, s.Pods)
+}
+
+func progressOfNodes(spec *Spec, s *Snapshot, counts nodeCounts, plan planning.Plan) podset.Progress {
+	_, limited := plan.HeldFor(podset.ReasonMaxUnavailable, noteMaxSurge)
+	without := kept(&plan)
+	blocked, isBlocked := podset.Blocked(&plan)
+	switch {
+	case limited, podset.Moves(&plan, s.Pods, podset.ReasonOutdated, reasonSurge), surging(s):
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
+			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+	case counts.scheduled < counts.desired-without, leaving(s, &plan):
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
+			Message: plan.HeldMessages(fmt.Sprintf("%d of %d nodes have a pod.", counts.scheduled, counts.desired))}
+	case isBlocked:
+		return blocked
+	case counts.desired == 0:
+		return podset.Progress{Reason: appsv1beta1.ReasonNoNode, Message: noNode(s.Nodes)}
+	}
+	settled := podset.Settled(&plan, counts.available, counts.desired-without)
+	if note, ok := plan.HeldFor(noteNodeSelector, notePartitionedScaling); ok && settled.Reason == appsv1beta1.ReasonComplete {
+		settled = podset.Progress{Reason: appsv1beta1.ReasonPartitionReached, Message: note.Message}
+	}
+	return settled
+}
+
+// kept is how many nodes the partition keeps without a pod. They are not missing one.
+func kept(plan *planning.Plan) int {
+	note, _ := plan.HeldFor(notePartitionedScaling)
+	return len(note.Slots)
+}
+
+// surging says that some node runs two pods.
+func surging(s *Snapshot) bool {
+	return slices.ContainsFunc(places(s), func(at *place) bool { return len(at.running) > 1 })
+}
+
+// leaving says that pods are on their way out: terminating, at their preDelete hook, or deleted by the plan.
+func leaving(s *Snapshot, plan *planning.Plan) bool {
+	return slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return pod.Terminating || preparingDelete(&pod) }) ||
+		slices.ContainsFunc(plan.Actions, func(a planning.Action) bool { return a.Step == podset.StepDelete })
+}
+
+// noNode says why no node should run a pod: the most frequent reasons first.
+func noNode(nodes []Node) string {
+	if len(nodes) == 0 {
+		return "No node should run a pod: the cluster has no node."
+	}
+	const most = 3
+	count := map[nodefit.Reason]int{}
+	for i := range nodes {
+		count[nodes[i].Reason]++
+	}
+	reasons := slices.SortedFunc(maps.Keys(count), func(a, b nodefit.Reason) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a.String(), b.String()))
+	})
+	var texts []string
+	for _, reason := range reasons[:min(len(reasons), most)] {
+		texts = append(texts, fmt.Sprintf("%d of %d because the node %s", count[reason], len(nodes), reason))
+	}
+	return "No node should run a pod: " + strings.Join(texts, "; ") + "."
+}
+
+// PullAhead is the set as far as pulling images ahead of an update is concerned; nil when nothing is to be done about that.
+func PullAhead(spec *Spec, s Snapshot) *pulls.Workload {
+	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
+		return nil
+	}
+	about := s.Snapshot
+	about.Current = s.Update
+	for i := range s.Pods {
+		pod := &s.Pods[i]
+		old, stored := s.Revisions[pod.Revision]
+		if !pod.Terminating && stored && old.Name != s.Update.Name && (about.Current.Name == s.Update.Name || old.Number > about.Current.Number) {
+			about.Current = old
+		}
+	}
+	workload := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &about, podset.Counts{UpdatedReady: int32(countNodes(&s).updatedReady)})
+	workload.AnyUpdate = true
+	return workload
+}

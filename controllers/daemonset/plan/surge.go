@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// surge updates pods under maxSurge: the new pod of a node runs beside the old one until it is available. Leaving deletes the old one then.
+//
+// A node whose old pod is not in service gets its new pod at once. The others follow in order while fewer nodes than maxSurge wait for
+// their new pod. Nodes that should not run a pod get none: theirs stays as it is.
+func (p *planner) surge(targets []target) {
+	surging := 0
+	var candidates []target
+	for _, t := range targets {
+		switch {
+		case t.excess, t.old == nil, preparingDelete(t.old), p.pass.Taken(t.old):
+			// Either there is nothing to surge for, or the node is on its way.
+		case t.fresh != nil:
+			surging++
+		case !t.shouldRun():
+		case !t.old.InService():
+			p.create(t.place, reasonSurge)
+		default:
+			candidates = append(candidates, t)
+		}
+	}
+	room := min(max(p.MaxSurge-surging, 0), len(candidates))
+	for _, t := range candidates[:room] {
+		p.create(t.place, reasonSurge)
+	}
+	if waiting := candidates[room:]; len(waiting) > 0 {
+		slots := make([]planning.Slot, len(waiting))
+		for i, t := range waiting {
+			slots[i] = t.slot()
+		}
+		p.pass.Hold(planning.Note{
+			Reason:  noteMaxSurge,
+			Message: fmt.Sprintf("%s: maxSurge %d is used up by nodes whose new pod is not available", podset.Waits(len(waiting)), p.MaxSurge),
+			Slots:   slots,
+		})
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// ownersOfPod is the set that controls a pod or, for one that nothing controls, those in its namespace whose selector matches it.
+func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types.NamespacedName {
+	if owners := r.Controller(ctx, pod); len(owners) > 0 {
+		return owners
+	}
+	if metav1.GetControllerOfNoCopy(pod) != nil || pod.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	var names []types.NamespacedName
+	for _, known := range r.all(ctx, client.InNamespace(pod.GetNamespace())) {
+		if known.pods != nil && known.pods.Matches(labels.Set(pod.GetLabels())) {
+			names = append(names, known.name)
+		}
+	}
+	return names
+}
+
+// concernedByNode are the sets for which the change of a node could decide something: it begins or ceases to fit, or to match the selector of
+// the update, or it comes or goes and fits or has one of their pods. before is nil for a node that comes, after for one that goes.
+func (r *Reconciler) concernedByNode(ctx context.Context, before, after *corev1.Node) []types.NamespacedName {
+	var names []types.NamespacedName
+	for _, known := range r.all(ctx) {
+		if known.concerned(before, after) {
+			names = append(names, known.name)
+		}
+	}
+	return names
+}
+
+// fit is what of a set decides which nodes and pods concern it, read once for each of its generations.
+type fit struct {
+	name       types.NamespacedName
+	uid        types.UID
+	generation int64
+	pod        nodefit.Pod
+	// pods is spec.selector, nodes updateStrategy.rollingUpdate.selector; nil when there is none, or it cannot be parsed.
+	pods, nodes labels.Selector
+	// has are the nodes that had pods of the set when it was last observed.
+	has atomic.Pointer[sets.Set[string]]
+}
+
+// sees remembers on which nodes the set has pods.
+func (f *fit) sees(pods []podset.Pod) {
+	has := make(sets.Set[string], len(pods))
+	for i := range pods {
+		has.Insert(string(pods[i].Slot))
+	}
+	f.has.Store(&has)
+}
+
+func (f *fit) concerned(before, after *corev1.Node) bool {
+	switch {
+	case before == nil:
+		return f.runsOn(after)
+	case after == nil:
+		return f.runsOn(before)
+	case before.UID != after.UID:
+		return f.runsOn(before) || f.runsOn(after)
+	}
+	was, is := f.pod.Fit(before), f.pod.Fit(after)
+	if was.ShouldRun != is.ShouldRun || was.ShouldContinueRunning != is.ShouldContinueRunning {
+		return true
+	}
+	return f.nodes != nil && (is.ShouldContinueRunning || is.ShouldRun) &&
+		f.nodes.Matches(labels.Set(before.Labels)) != f.nodes.Matches(labels.Set(after.Labels))
+}
+
+// runsOn says that the node should run a pod of the set, or has one.
+func (f *fit) runsOn(node *corev1.Node) bool {
+	has := f.has.Load()
+	return f.pod.Fit(node).ShouldRun || has != nil && has.Has(node.Name)
+}
+
+// fits are those of all sets, by name.
+type fits struct {
+	mu     sync.Mutex
+	byName map[types.NamespacedName]*fit
+}
+
+// of is the fit of a set, made anew when its spec is another one.
+func (f *fits) of(set *appsv1beta1.DaemonSet) *fit {
+	if known := f.known(set); known != nil {
+		return known
+	}
+	made := &fit{name: client.ObjectKeyFromObject(set), uid: set.UID, generation: set.Generation, pod: plan.Compile(set)}
+	if selector, err := podset.Selector(set.Spec.Selector); err == nil {
+		made.pods = selector
+	}
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Selector != nil {
+		if selector, err := metav1.LabelSelectorAsSelector(rolling.Selector); err == nil {
+			made.nodes = selector
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byName == nil {
+		f.byName = map[types.NamespacedName]*fit{}
+	}
+	if old := f.byName[made.name]; old != nil && old.uid == made.uid {
+		made.has.Store(old.has.Load())
+	}
+	f.byName[made.name] = made
+	return made
+}
+
+// known is the fit of this generation of an object; nil when there is none.
+func (f *fits) known(object client.Object) *fit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.byName[client.ObjectKeyFromObject(object)]
+	if known == nil || known.uid != object.GetUID() || known.generation != object.GetGeneration() {
+		return nil
+	}
+	return known
+}
+
+// keep forgets all but the sets with these names.
+func (f *fits) keep(names sets.Set[types.NamespacedName]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name := range f.byName {
+		if !names.Has(name) {
+			delete(f.byName, name)
+		}
+	}
+}
+
+// all are the fits of the sets that the cache has. Sets that cannot be decoded are left out: nothing is done for them.
+func (r *Reconciler) all(ctx context.Context, options ...client.ListOption) []*fit {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(Kind().GroupVersion().WithKind(Kind().Kind + "List"))
+	if err := r.Cache.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("DaemonSets not listed", "err", err.Error())
+		return nil
+	}
+	found := make([]*fit, 0, len(list.Items))
+	names := make(sets.Set[types.NamespacedName], len(list.Items))
+	for i := range list.Items {
+		stored := &list.Items[i]
+		names.Insert(client.ObjectKeyFromObject(stored))
+		known := r.fits.known(stored)
+		if known == nil {
+			set := &appsv1beta1.DaemonSet{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, set); err != nil {
+				continue
+			}
+			known = r.fits.of(set)
+		}
+		found = append(found, known)
+	}
+	if len(options) == 0 {
+		r.fits.keep(names)
+	}
+	return found
+}
