@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,3 +148,21 @@ func sortedKeys(set map[string]bool) []string {
 
 // String is for messages.
 func (r Requirement) String() string { return fmt.Sprintf("%s %s %v", r.Key, r.Op, r.Values) }
+
+// Concerns says whether the set injects into pods with these labels that it selects: a canary may take them.
+func (i Injection) Concerns(pod, namespace map[string]string) bool {
+	_, injects := i.injecting(pod, namespace)
+	return injects
+}
+
+// Lacks says whether a pod that is there should have the sidecars of a set that selects it, and does not say that it has them. Mirror
+// pods, which belong to their node, and pods that are finished or on their way out need none.
+func Lacks(pod *corev1.Pod, set string) bool {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	if slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Node" && o.APIVersion == "v1" }) {
+		return false
+	}
+	return !slices.Contains(strings.Split(pod.Annotations[InjectedListAnnotation], ","), set)
+}

@@ -111,7 +111,7 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	if err != nil {
 		return ctrladmission.Errored(http.StatusServiceUnavailable, err)
 	}
-	pod := sidecar.Pod{Object: map[string]any{}, Namespace: namespace, Draw: rand.Int32N(100)} //nolint:gosec // which pods of a share is no secret
+	pod := sidecar.Pod{Object: map[string]any{}, Namespace: namespace, Draw: rand.Int32N(100)}
 	if err := json.Unmarshal(req.Object.Raw, &pod.Object); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podinject_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
+)
+
+// server answers with the injections of some sets, and counts what it reads.
+func server(t *testing.T, sets ...string) (handler *podinject.Handler, revisions []string, reads map[string]int) {
+	t.Helper()
+	var all []*sidecar.Set
+	for _, text := range sets {
+		object := map[string]any{}
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatal(err)
+		}
+		set, err := sidecar.ParseSet(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, set)
+	}
+	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "a"}}}}
+	for _, set := range all {
+		i, err := sidecar.Compile(set, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, data, err := i.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		revisions = append(revisions, name)
+		objects = append(objects, &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: name}, Data: runtime.RawExtension{Raw: data}})
+	}
+	reads = map[string]int{}
+	reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			reads[key.Name]++
+			return c.Get(ctx, key, object, options...)
+		},
+	}).Build()
+	return &podinject.Handler{Reader: reader, Namespace: "kruise-system"}, revisions, reads
+}
+
+// ask sends a review about a pod and returns the status of HTTP and the answer.
+func ask(t *testing.T, handler http.Handler, revision, pod string, change func(*admissionv1.AdmissionRequest)) (int, *admissionv1.AdmissionResponse) {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(pod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "1", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "shop", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw},
+		},
+	}
+	if change != nil {
+		change(review.Request)
+	}
+	body, err := json.Marshal(review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := httptest.NewRequest(http.MethodPost, podinject.Path+revision, bytes.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	answer := admissionv1.AdmissionReview{}
+	if recorder.Code == http.StatusOK {
+		if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return recorder.Code, answer.Response
+}
+
+const (
+	pod   = `{metadata: {labels: {app: shop}}, spec: {containers: [{name: web, image: w}]}}`
+	plain = `{metadata: {name: log}, spec: {selector: {matchLabels: {app: shop}}, containers: [{name: agent, image: a}]}}`
+	// other is a set that depends on more than the name of the namespace.
+	other = `{metadata: {name: other}, spec: {selector: {matchLabels: {app: shop}}, namespaceSelector: {matchLabels: {team: a}}, containers: [{name: first, image: a}]}}`
+)
+
+func TestInjects(t *testing.T) {
+	handler, revisions, reads := server(t, plain)
+	for range 3 {
+		code, answer := ask(t, handler, revisions[0], pod, nil)
+		if code != http.StatusOK || !answer.Allowed || !strings.Contains(string(answer.Patch), `"agent"`) {
+			t.Fatalf("%d, %+v", code, answer)
+		}
+	}
+	if reads[revisions[0]] != 1 || reads["shop"] != 0 {
+		t.Errorf("read: %v", reads)
+	}
+}
+
+func TestReadsTheNamespaceWhereItDecides(t *testing.T) {
+	handler, revisions, reads := server(t, plain, other)
+	if code, answer := ask(t, handler, revisions[0], pod, nil); code != http.StatusOK || !answer.Allowed {
+		t.Fatalf("%d, %+v", code, answer)
+	}
+	if reads["shop"] != 1 {
+		t.Errorf("read: %v", reads)
+	}
+	// What cannot be read decides nothing: the pod is not let through without its sidecars.
+	code, answer := ask(t, handler, revisions[0], pod, func(r *admissionv1.AdmissionRequest) { r.Namespace = "gone" })
+	if code != http.StatusOK || answer.Allowed {
+		t.Errorf("%d, %+v", code, answer)
+	}
+}
+
+func TestARevisionThatIsNotThereIsNoRefusal(t *testing.T) {
+	handler, _, _ := server(t)
+	if code, _ := ask(t, handler, "gone", pod, nil); code != http.StatusServiceUnavailable {
+		t.Errorf("the failure policy cannot decide: %d", code)
+	}
+}
+
+func TestLeavesAlone(t *testing.T) {
+	handler, revisions, _ := server(t, plain)
+	for name, change := range map[string]func(*admissionv1.AdmissionRequest){
+		"an update":     func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update },
+		"a subresource": func(r *admissionv1.AdmissionRequest) { r.SubResource = "binding" },
+		"another kind":  func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Secret" },
+	} {
+		if code, answer := ask(t, handler, revisions[0], pod, change); code != http.StatusOK || !answer.Allowed || len(answer.Patch) > 0 {
+			t.Errorf("%s: %d, %+v", name, code, answer)
+		}
+	}
+}
+
+func TestRefusesWithTheReason(t *testing.T) {
+	const needy = `
+metadata: {name: needy}
+spec:
+  selector: {matchLabels: {app: shop}}
+  containers: [{name: agent, image: a, resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: ^db$, resourcesExpr: {limits: {cpu: cpu}}}}]`
+	handler, revisions, _ := server(t, needy)
+	code, answer := ask(t, handler, revisions[0], pod, nil)
+	if code != http.StatusOK || answer.Allowed || answer.Result.Code != http.StatusUnprocessableEntity || !strings.Contains(answer.Result.Message, "SidecarSet needy: container agent") {
+		t.Errorf("%d, %+v", code, answer)
+	}
+}
