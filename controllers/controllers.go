@@ -74,6 +74,11 @@ func reconcilers() map[string]reconciler {
 	}
 }
 
+// cleanUps take back, while a kind is off, what would go on acting without it.
+func cleanUps() map[string]func(ctrl.Manager, workload.Dependencies, *config.Config) error {
+	return map[string]func(ctrl.Manager, workload.Dependencies, *config.Config) error{"SidecarSet": sidecarset.CleanUp}
+}
+
 // CacheContents is what the enabled kinds need the cache to keep.
 func CacheContents(c *config.Config) kubecache.Contents {
 	return kubecache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) })...)
@@ -102,6 +107,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		configured[i] = operatorconfig.Kind{Name: kind.Name, Controller: reconciler.name, Enabled: deps.Config.Enabled(kind.Name)}
 		if !configured[i].Enabled {
 			deps.Log.Info("Kind is off", "kind", kind.Name)
+			if err := cleanUp(mgr, deps, all, kind.Name, reconciler.name); err != nil {
+				return err
+			}
 			continue
 		}
 		stored := kind.Stored()
@@ -130,6 +138,22 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		configured[i].Served, configured[i].Synced = true, synced(ctx, mgr.GetCache(), stored)
 	}
 	return setupOperatorConfig(mgr, deps, configured, missing)
+}
+
+// cleanUp has the manager take back what a kind that is off has left.
+func cleanUp(mgr ctrl.Manager, deps Deps, all shared, kind, name string) error {
+	does, has := cleanUps()[kind]
+	if !has {
+		return nil
+	}
+	given, err := dependencies(mgr, deps, all, name, 0)
+	if err == nil {
+		err = does(mgr, given, deps.Config)
+	}
+	if err != nil {
+		return fmt.Errorf("cleaning up after %s: %w", kind, err)
+	}
+	return nil
 }
 
 // appeared returns what names a kind, of those given, that the API server serves by now.

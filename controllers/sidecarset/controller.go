@@ -35,6 +35,8 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 type Reconciler struct {
 	*workload.Base
 	Options Options
+	// Injection has the API server inject the sidecars into new pods.
+	Injection *Injection
 }
 
 // New returns a Reconciler that watches nothing yet.
@@ -54,7 +56,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, set, result, err := workload.Begin[appsv1beta1.SidecarSet](ctx, r.Base, req.NamespacedName)
 	if pass == nil {
-		return result, err
+		wait, goneErr := r.injectionGone(ctx, req)
+		if err == nil && goneErr == nil && result.IsZero() {
+			result.RequeueAfter = wait
+		}
+		return result, errors.Join(err, goneErr)
 	}
 	defer pass.End()
 
@@ -68,8 +74,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
 
+	injection, injectionWait, injectionErr := r.reconcileInjection(ctx, set, seen)
+
 	pass.StartClock()
-	status := plan.Status(seen.spec, seen.snapshot, todo, outcome)
+	status := plan.Status(seen.spec, seen.snapshot, todo, outcome, injection...)
 	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
@@ -78,5 +86,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Announce(set, plan.Announcements(seen.spec, status))
 		trimErr = r.trim(ctx, set, seen)
 	}
-	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait)
+	return pass.Finish(errors.Join(statusErr, trimErr, injectionErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, injectionWait)
 }

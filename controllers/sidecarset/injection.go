@@ -58,6 +58,8 @@ type InjectionState struct {
 	// Condition is True when a proof has shown that pods are injected, Unknown while that is not known, and False when they are not. Its
 	// reason is the path. It has no time.
 	Condition metav1.Condition
+	// Without says that there are pods that the set selects and that do not have its sidecars; nil: there are none.
+	Without *metav1.Condition
 	// RecheckAfter is when to ask again; 0: only when something changes.
 	RecheckAfter time.Duration
 }
@@ -69,6 +71,8 @@ type InjectionOptions struct {
 	Live   client.Reader
 	// Sets are all SidecarSets as they are stored, from the cache.
 	Sets func(context.Context) ([]unstructured.Unstructured, error)
+	// Pods are read from the cache; nil: pods without sidecars are not looked for.
+	Pods client.Reader
 	// Namespace is the operator's.
 	Namespace string
 	// PreferPolicy uses policies of the API server where they can do it.
@@ -118,6 +122,8 @@ type Latest struct {
 	// Revision is the name of the ControllerRevision, Made when it was created.
 	Revision string
 	Made     time.Time
+	// Hash and HashWithoutImage are those of the revision.
+	Hash, HashWithoutImage string
 }
 
 // Reconcile makes the API server inject what the SidecarSets say, and returns how it does so for the set of this name. latest is what the
@@ -159,6 +165,12 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 		return InjectionState{Path: PathNone, RecheckAfter: wait}, err
 	}
 	state := i.state(one)
+	if err == nil {
+		state.Without, err = i.without(ctx, one)
+		if i.options.Pods != nil && state.Path != PathNone && (state.RecheckAfter == 0 || state.RecheckAfter > countEvery) {
+			state.RecheckAfter = countEvery
+		}
+	}
 	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
 		state.RecheckAfter = wait
 	}

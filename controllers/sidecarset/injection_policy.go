@@ -22,8 +22,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies,verbs=get;create;patch,resourceNames=kruise-operator-sidecars
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicybindings,verbs=create;delete;get;list;patch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies,verbs=create;patch,resourceNames=kruise-operator-sidecars
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicybindings,verbs=create;delete;list;patch
 
 // afterFault is when the policy is tried again after the server has refused it.
 const afterFault = time.Minute

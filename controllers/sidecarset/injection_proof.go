@@ -43,6 +43,10 @@ const (
 type proofs struct {
 	policy, webhook proof
 	rehearsal       rehearsal
+	// counted is when pods without sidecars were looked for at that revision, and what was found.
+	counted         time.Time
+	countedRevision string
+	found           *metav1.Condition
 }
 
 // rehearsal is whether the server takes what a policy would make.
@@ -231,7 +235,7 @@ func examplePod(namespace string, labels map[string]string, way string) *corev1.
 	}
 	little := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("4Mi")}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "kruise-operator-injection-proof-", Labels: all},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kruise-operator-injection-proof", Labels: all},
 		Spec: corev1.PodSpec{
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Containers: []corev1.Container{{

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
 // injectionLabel is on the revisions that say what is injected. Its value is the name of the set.
@@ -51,7 +52,7 @@ func (i *Injection) writeRevision(ctx context.Context, one *injected, owner meta
 
 // collect deletes revisions that nothing has registered for a while, and says when to look again.
 func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
-	used := map[string]bool{}
+	used := map[string]bool{sidecar.AnchorName: true}
 	for _, one := range i.registered.sets {
 		if one.wantEntry || one.wantBinding {
 			used[one.revision] = true

@@ -127,22 +127,23 @@ func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured
 		return fmt.Errorf("decoding the SidecarSet: %w", err)
 	}
 	raw, _, _ := unstructured.NestedMap(object.Object, "spec")
-	hashes, err := sidecarspec.HashesOf(sidecarspec.PayloadOf(&typed.Spec, raw))
-	if err != nil {
-		return err
-	}
 	set.SortByName = i.options.SortByName
-	set.Latest.Hash, set.Latest.HashWithoutImage = hashes.Hash, hashes.WithoutImage
-	switch latest := i.latest[set.Name]; {
+	latest := i.latest[set.Name]
+	switch {
 	case latest.Generation == typed.Generation && latest.Revision != "":
-		set.Latest.Revision = latest.Revision
+		set.Latest.Revision, set.Latest.Hash, set.Latest.HashWithoutImage = latest.Revision, latest.Hash, latest.HashWithoutImage
 		if !latest.Made.IsZero() {
 			set.Latest.Time = latest.Made.UTC().Format(time.RFC3339)
 		}
 	case typed.Status.ObservedGeneration != typed.Generation:
-		set.Latest.Revision = ""
+		set.Latest.Revision, set.Latest.Hash = "", ""
 	}
-	return nil
+	if set.Latest.Hash != "" {
+		return nil
+	}
+	hashes, err := sidecarspec.HashesOf(sidecarspec.PayloadOf(&typed.Spec, raw))
+	set.Latest.Hash, set.Latest.HashWithoutImage = hashes.Hash, hashes.WithoutImage
+	return err
 }
 
 // pin reads the historic revision that a set asks for. When there is none, compiling says so.

@@ -5,6 +5,7 @@ package sidecarset
 
 import (
 	"context"
+	"fmt"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -20,5 +21,10 @@ type Options struct {
 
 // Setup makes the manager run the reconciler of SidecarSets.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	return New(d, Options{Namespace: c.Namespace}).SetupWithManager(ctx, mgr)
+	r := New(d, Options{Namespace: c.Namespace})
+	r.Injection = injectionOf(d, c)
+	if err := mgr.Add(r.Injection.cleanUp()); err != nil {
+		return fmt.Errorf("taking back what is registered on pods: %w", err)
+	}
+	return r.SetupWithManager(ctx, mgr)
 }

@@ -75,6 +75,10 @@ func neededElsewhere() []rights.Excuse {
 			Covers: rights.To("get list watch patch", "pods/resize", "storageclasses"),
 		},
 		{
+			Why:    "what SidecarSets register at the API server, and how they prove it; tests/e2e/crash and tests/integration/injection have some",
+			Covers: rights.With("mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "namespaces"),
+		},
+		{
 			Why:    "a history that has become too long; tests/integration/controller has one",
 			Covers: rights.To("delete", "controllerrevisions"),
 		},

@@ -79,8 +79,10 @@ func Announcements(spec *Spec, after appsv1beta1.SidecarSetStatus) []planning.Ev
 	before := &spec.Set.Status
 	otherSpec := before.ObservedGeneration != after.ObservedGeneration
 	events := podset.Announcements(Conditions(before), Conditions(&after), otherSpec, appsv1beta1.SidecarSetFailedUpdate)
-	if c, ok := conditions.Find(Conditions(&after), appsv1beta1.SidecarSetNotUpgradablePods); ok && (otherSpec || !conditions.Contains(Conditions(before), c)) {
-		events = append(events, planning.Event{Reason: string(appsv1beta1.SidecarSetNotUpgradablePods), Message: c.Message})
+	for _, kind := range []appsv1beta1.SidecarSetConditionType{appsv1beta1.SidecarSetNotUpgradablePods, appsv1beta1.SidecarSetPodsWithoutSidecar} {
+		if c, ok := conditions.Find(Conditions(&after), kind); ok && (otherSpec || !conditions.Contains(Conditions(before), c)) {
+			events = append(events, planning.Event{Reason: string(kind), Message: c.Message})
+		}
 	}
 	return events
 }

@@ -134,7 +134,7 @@ func Known() []Info {
 		},
 		{Name: EnableExternalCerts, Effect: "certificates of webhooks are made by somebody else", Ignored: "mounted certificates are always used where there are any"},
 		{Name: EnablePodProbeMarkerOnServerless, Effect: "probes are handed to providers of virtual nodes", Missing: noKind, Needs: []Gate{PodProbeMarker}},
-		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names", Missing: noKind},
+		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
 		{
 			Name: EnhancedLivenessProbe, Effect: "liveness probes that an annotation asks for become probes of the node daemon",
 			Missing: noDaemon, Needs: []Gate{KruiseDaemon, PodWebhook},

@@ -61,7 +61,7 @@ spec: {containers: [{name: web, image: example/web, env: [{name: NAME, value: sh
 func (w *world) creating(t *testing.T, namespace, until string) {
 	t.Helper()
 	last := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 75*time.Second, true, func(context.Context) (bool, error) {
 		pod, err := w.pod(t, namespace, namedShop)
 		if err != nil {
 			return false, err

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
@@ -94,7 +95,9 @@ func installed(ctx context.Context, c *cluster.Cluster) (*world, error) {
 // serve answers the API server until stop.
 func (w *world) serve(ctx context.Context) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: w.port, TLSOpts: []func(*tls.Config){w.serving.TLS}})
-	webhook.Register(server, webhook.Deps{Client: w.client, Namespace: install.Namespace})
+	webhook.Register(server, webhook.Deps{
+		Client: w.client, Namespace: install.Namespace, Gates: features.Set{}.With(features.SidecarSetPatchPodMetadataDefaultsAllowed, true),
+	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	go func() {

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+)
+
+// cleanUpTimeout is how long one try to take back what is registered may take, cleanUpRetry when it is tried again.
+const (
+	cleanUpTimeout = 30 * time.Second
+	cleanUpRetry   = 10 * time.Second
+)
+
+// injectionOf is the injection of a manager.
+func injectionOf(d workload.Dependencies, c *config.Config) *Injection {
+	return NewInjection(InjectionOptions{
+		Client: d.Client, Live: d.Live, Pods: d.Client, Namespace: c.Namespace, Clock: d.Clock,
+		PreferPolicy: c.AdmissionMode != "Webhook", SortByName: c.Features.Enabled(features.EnableSortSidecarContainerByName),
+		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(Kind())
+			err := d.Cache.List(ctx, list)
+			return list.Items, err
+		},
+	})
+}
+
+// CleanUp makes the manager take back what is registered for SidecarSets while the kind is off: no pod may wait for an operator that does
+// not answer for it.
+func CleanUp(mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
+	none := NewInjection(InjectionOptions{
+		Client: d.Client, Live: d.Live, Namespace: c.Namespace, Clock: d.Clock, PreferPolicy: true,
+		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return nil, nil },
+	})
+	return mgr.Add(none.cleanUp())
+}
+
+// cleanUp removes what is registered for sets that are not there: they may have been deleted while the operator did not run, and then
+// nothing wakes anybody.
+func (i *Injection) cleanUp() manager.Runnable {
+	return manager.RunnableFunc(func(ctx context.Context) error {
+		for {
+			wait, err := i.tryCleanUp(ctx)
+			if err != nil {
+				ctrl.LoggerFrom(ctx).Info("Cannot take back yet what is registered on pods", "reason", err.Error())
+				wait = cleanUpRetry
+			}
+			if wait == 0 {
+				return nil
+			}
+			timer := time.NewTimer(wait)
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return nil
+			case <-timer.C:
+			}
+		}
+	})
+}
+
+func (i *Injection) tryCleanUp(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, cleanUpTimeout)
+	defer cancel()
+	sets, err := i.options.Sets(ctx)
+	if err != nil || len(sets) > 0 {
+		return 0, err // The passes of these see to it.
+	}
+	state, err := i.Reconcile(ctx, "", Latest{})
+	return state.RecheckAfter, err
+}
+
+// injectionGone takes back what a set injects that is not there any more.
+func (r *Reconciler) injectionGone(ctx context.Context, req ctrl.Request) (time.Duration, error) {
+	if r.Injection == nil {
+		return 0, nil
+	}
+	set := &unstructured.Unstructured{}
+	set.SetGroupVersionKind(Kind())
+	if err := r.Cache.Get(ctx, req.NamespacedName, set); !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	state, err := r.Injection.Reconcile(ctx, req.Name, Latest{})
+	return state.RecheckAfter, err
+}
+
+// reconcileInjection registers what the set injects, and returns what its status says about that. What cannot be done is a condition,
+// too; the error has it tried again.
+func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.SidecarSet, seen observation) ([]conditions.Condition, time.Duration, error) {
+	if r.Injection == nil {
+		return nil, 0, nil
+	}
+	latest := Latest{
+		Generation: set.Generation, Revision: seen.snapshot.Update.Name, Hash: seen.spec.Hashes.Hash, HashWithoutImage: seen.spec.Hashes.WithoutImage,
+	}
+	if object := seen.snapshot.Update.Object; object != nil {
+		latest.Made = object.CreationTimestamp.Time
+	}
+	state, err := r.Injection.Reconcile(ctx, set.Name, latest)
+	if err != nil {
+		state.Condition = metav1.Condition{
+			Type: ConditionInjectionPath, Status: metav1.ConditionUnknown, Reason: "NotRegistered", Message: "it cannot be registered at the API server: " + err.Error(),
+		}
+	}
+	var all []conditions.Condition
+	for _, c := range []*metav1.Condition{&state.Condition, state.Without} {
+		if c != nil && c.Type != "" {
+			all = append(all, conditions.Condition{Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message})
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("registering what SidecarSet %s injects: %w", set.Name, err)
+	}
+	return all, state.RecheckAfter, err
+}

@@ -1,0 +1,345 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+)
+
+// rig is an Injection on a server that stores what it is given and, unless injects says so, injects nothing.
+type rig struct {
+	*Injection
+	t      *testing.T
+	client client.Client
+	clock  *clocktesting.FakePassiveClock
+	sets   []unstructured.Unstructured
+	writes int
+	// injects are the ways that work.
+	injects map[string]bool
+}
+
+func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
+	t.Helper()
+	types, err := scheme.New()
+	if err == nil {
+		err = apiextensionsv1.AddToScheme(types)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), injects: map[string]bool{}}
+	url := "https://127.0.0.1:1/convert"
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	definition.Name = "sidecarsets.apps.kruise.io"
+	definition.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+		Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: []byte("ca")}},
+	}
+	shop := &corev1.Namespace{}
+	shop.Name, shop.Labels = "shop", map[string]string{corev1.LabelMetadataName: "shop"}
+	r.client = fake.NewClientBuilder().WithScheme(types).WithRESTMapper(mapperOf(types)).WithObjects(append(objects, definition, shop)...).WithInterceptorFuncs(r.functions()).Build()
+	r.Injection = NewInjection(InjectionOptions{
+		Client: r.client, Live: r.client, Pods: r.client, Namespace: "kruise-system", PreferPolicy: preferPolicy, Clock: r.clock,
+		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return r.sets, nil },
+	})
+	return r
+}
+
+// mapperOf serves every type.
+func mapperOf(types *runtime.Scheme) meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(types.PrioritizedVersionsAllGroups())
+	for kind := range types.AllKnownTypes() {
+		scope := meta.RESTScopeRoot
+		if kind.Kind == "Pod" || kind.Kind == "ControllerRevision" {
+			scope = meta.RESTScopeNamespace
+		}
+		mapper.Add(kind, scope)
+	}
+	return mapper
+}
+
+// functions count writes, and answer a dry run as a server does that injects.
+func (r *rig) functions() interceptor.Funcs {
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if pod, is := object.(*corev1.Pod); is {
+				r.answer(ctx, pod)
+				return nil
+			}
+			if object.GetObjectKind().GroupVersionKind().Kind == "Pod" {
+				return nil
+			}
+			r.writes++
+			return c.Create(ctx, object, options...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			r.writes++
+			return c.Update(ctx, object, options...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			r.writes++
+			return c.Delete(ctx, object, options...)
+		},
+	}
+}
+
+// answer injects what is registered by the way that the pod is to prove, when that works.
+func (r *rig) answer(ctx context.Context, pod *corev1.Pod) {
+	way := pod.Labels[sidecar.ProofLabel]
+	if !r.injects[way] {
+		return
+	}
+	revisions := &appsv1.ControllerRevisionList{}
+	if err := r.client.List(ctx, revisions, client.HasLabels{injectionLabel}); err != nil {
+		r.t.Error(err)
+	}
+	for _, revision := range revisions.Items {
+		if revision.Name == sidecar.AnchorName {
+			continue
+		}
+		injection, err := sidecar.Decode(revision.Data.Raw)
+		if err != nil {
+			r.t.Error(err)
+		}
+		object, err := objectOf(pod)
+		if err == nil {
+			_, err = injection.Inject(sidecar.Pod{Object: object})
+		}
+		if err == nil {
+			*pod = corev1.Pod{}
+			err = fromObject(object, pod)
+		}
+		if err != nil {
+			r.t.Error(err)
+		}
+	}
+}
+
+func fromObject(object map[string]any, into *corev1.Pod) error {
+	data, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	return yaml.Unmarshal(data, into)
+}
+
+// set replaces the SidecarSets of the cluster.
+func (r *rig) set(texts ...string) {
+	r.sets = nil
+	for _, text := range texts {
+		object := unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			r.t.Fatal(err)
+		}
+		object.SetAPIVersion("apps.kruise.io/v1beta1")
+		object.SetKind("SidecarSet")
+		object.SetUID(types.UID("uid-of-" + object.GetName()))
+		r.sets = append(r.sets, object)
+	}
+}
+
+// pass reconciles as often as it asks for, for a while.
+func (r *rig) pass(name string, during time.Duration) InjectionState {
+	r.t.Helper()
+	end := r.clock.Now().Add(during)
+	for {
+		state, err := r.Reconcile(r.t.Context(), name, Latest{})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if state.RecheckAfter == 0 || !r.clock.Now().Add(state.RecheckAfter).Before(end) {
+			return state
+		}
+		r.clock.SetTime(r.clock.Now().Add(state.RecheckAfter))
+	}
+}
+
+// registered is what is there, in words.
+func (r *rig) registered() string {
+	r.t.Helper()
+	var all []string
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	if err := r.client.Get(r.t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err == nil {
+		for _, entry := range configuration.Webhooks {
+			all = append(all, "entry "+strings.TrimSuffix(strings.TrimPrefix(entry.Name, "sidecarset-"), ".operator.kruise.io")+" "+string(*entry.FailurePolicy))
+		}
+	} else if !apierrors.IsNotFound(err) {
+		r.t.Fatal(err)
+	}
+	bindings := &admissionv1.MutatingAdmissionPolicyBindingList{}
+	if err := r.client.List(r.t.Context(), bindings); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, binding := range bindings.Items {
+		all = append(all, "binding "+strings.TrimSuffix(strings.TrimPrefix(binding.Name, "sidecarset-"), ".operator.kruise.io"))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+func (r *rig) revisions() int {
+	r.t.Helper()
+	list := &appsv1.ControllerRevisionList{}
+	if err := r.client.List(r.t.Context(), list); err != nil {
+		r.t.Fatal(err)
+	}
+	return len(list.Items)
+}
+
+func installation() client.Object {
+	binding := &rbacv1.ClusterRoleBinding{}
+	binding.Name, binding.UID = "kruise-operator-manager", "uid"
+	return binding
+}
+
+const plain = `{metadata: {name: log}, spec: {selector: {matchLabels: {app: shop}}, containers: [{name: agent, image: a}]}}`
+
+func TestNothingIsRegisteredWithoutSets(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.pass("gone", time.Hour)
+	if got := r.registered(); got != "" || r.writes > 0 {
+		t.Errorf("registered: %s, %d writes", got, r.writes)
+	}
+}
+
+func TestWaysOfInjection(t *testing.T) {
+	merging := strings.Replace(plain, "containers:", "patchPodMetadata: [{annotations: {a: '{}'}, patchPolicy: MergePatchJson}], containers:", 1)
+	ignoring := strings.Replace(plain, "name: log", "name: log, annotations: {operator.kruise.io/injection-failure-policy: Ignore}", 1)
+	cases := map[string]struct {
+		set           string
+		webhookOnly   bool
+		works         string
+		noOwner       bool
+		path          Path
+		reason        string
+		message, want string
+	}{
+		"a policy that works": {set: plain, works: "policy", path: PathPolicy, reason: "Policy", message: "a dry run has shown it", want: "binding kruise-operator-sidecars-anchor, binding log"},
+		"a policy that has no effect gives way to the webhook": {
+			set: plain, works: "webhook", path: PathWebhook, reason: "Webhook", message: "the policy has no effect", want: "binding kruise-operator-sidecars-anchor, entry log Fail",
+		},
+		"nothing works": {
+			set: plain, path: PathWebhook, reason: "Webhook", message: "a dry run made a pod without all of it",
+			want: "binding kruise-operator-sidecars-anchor, binding log, entry log Fail",
+		},
+		"admission.mode is Webhook":        {set: plain, webhookOnly: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "admission.mode", want: "entry log Fail"},
+		"a feature that needs the webhook": {set: merging, works: "webhook", path: PathWebhook, reason: "Webhook", message: "MergePatchJson", want: "entry log Fail"},
+		"it fails open":                    {set: ignoring, webhookOnly: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "created without", want: "entry log Ignore"},
+		"no installation owner":            {set: plain, noOwner: true, works: "webhook", path: PathNone, reason: "NoInstallationOwner", message: "Ignore"},
+		"no installation owner, open":      {set: ignoring, noOwner: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "a dry run has shown it", want: "entry log Ignore"},
+		"paused":                           {set: strings.Replace(plain, "containers:", "injectionStrategy: {paused: true}, containers:", 1), path: PathNone, reason: "Paused", message: "paused is true"},
+		"a revision that is not there": {
+			set:  strings.Replace(plain, "containers:", "injectionStrategy: {revision: {revisionName: log-1}}, containers:", 1),
+			path: PathNone, reason: "RevisionNotFound", message: "log-1",
+		},
+		"a selector that selects all": {set: `{metadata: {name: log}, spec: {selector: {}, containers: [{name: agent, image: a}]}}`, path: PathNone, reason: "InvalidSpec", message: "spec.selector"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var objects []client.Object
+			if !tc.noOwner {
+				objects = append(objects, installation())
+			}
+			r := newRig(t, !tc.webhookOnly, objects...)
+			r.injects[tc.works] = true
+			r.set(tc.set)
+			state := r.pass("log", 40*time.Second)
+			if state.Path != tc.path || state.Condition.Reason != tc.reason || !strings.Contains(state.Condition.Message, tc.message) {
+				t.Errorf("%+v", state)
+			}
+			if got := r.registered(); got != tc.want {
+				t.Errorf("registered: %s\nwant: %s", got, tc.want)
+			}
+			before := r.writes
+			r.pass("log", 2*time.Minute)
+			if r.writes != before && tc.works != "" {
+				t.Errorf("%d writes at rest", r.writes-before)
+			}
+			r.set()
+			r.pass("log", time.Minute)
+			if got := strings.ReplaceAll(r.registered(), "binding kruise-operator-sidecars-anchor", ""); got != "" {
+				t.Errorf("still registered: %s", got)
+			}
+			anchors := strings.Count(tc.want, "anchor")
+			if got := r.revisions(); got != anchors {
+				t.Errorf("%d revisions are left, not %d", got, anchors)
+			}
+		})
+	}
+}
+
+// A process that was restarted takes back what the one before it had registered.
+func TestAnotherProcessCleansUp(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"], r.injects["webhook"] = true, true
+	r.set(plain)
+	r.pass("log", time.Minute)
+	r.set()
+	next := NewInjection(r.options)
+	for range 3 {
+		if _, err := next.tryCleanUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.clock.SetTime(r.clock.Now().Add(keepUnused))
+	}
+	if got := r.registered(); got != "binding kruise-operator-sidecars-anchor" || r.revisions() != 1 {
+		t.Errorf("registered: %s, %d revisions", got, r.revisions())
+	}
+}
+
+func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
+	pod := func(name string, labels map[string]string, annotations ...string) *corev1.Pod {
+		p := &corev1.Pod{}
+		p.Namespace, p.Name, p.Labels = "shop", name, map[string]string{"app": "shop"}
+		maps.Copy(p.Labels, labels)
+		if len(annotations) > 0 {
+			p.Annotations = map[string]string{annotations[0]: annotations[1]}
+		}
+		return p
+	}
+	objects := []client.Object{
+		installation(), pod("injected", nil, sidecar.InjectedListAnnotation, "a,log"), pod("by-others", nil, sidecar.InjectedListAnnotation, "logs"),
+		pod("bypass", map[string]string{sidecar.BypassLabel: sidecar.BypassValue}), pod("other", map[string]string{"app": "other"}),
+	}
+	for n := range 6 {
+		objects = append(objects, pod(fmt.Sprintf("old-%d", n), nil))
+	}
+	outside := pod("outside", nil)
+	outside.Namespace = "kube-system"
+	r := newRig(t, true, append(objects, outside)...)
+	r.injects["policy"] = true
+	r.set(plain)
+	state := r.pass("log", time.Minute)
+	want := "get them when they are created anew: 7: shop/by-others, shop/old-0, shop/old-1, shop/old-2, shop/old-3 and 2 more"
+	if state.Without == nil || !strings.HasSuffix(state.Without.Message, want) {
+		t.Errorf("%+v", state.Without)
+	}
+	if state.RecheckAfter > countEvery {
+		t.Errorf("they are looked for again in %s", state.RecheckAfter)
+	}
+}

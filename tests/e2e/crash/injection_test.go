@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package crash_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
+)
+
+// TestPodsAreInjectedWithTheOperatorDead kills the operator. All pods of a Deployment that a SidecarSet on the policy path selects come up
+// with the sidecar; pods of one on the webhook path are refused, as its failure policy says; pods that no set selects come up.
+func TestPodsAreInjectedWithTheOperatorDead(t *testing.T) {
+	const replicas = 200
+	n := env.Namespace(t)
+	create := func(name string, resources *v1beta1.SidecarResourcesPolicy) {
+		t.Helper()
+		set := &v1beta1.SidecarSet{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: v1beta1.SidecarSetSpec{
+				Selector:          &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.Name}},
+				Containers: []v1beta1.SidecarContainer{{
+					Container: corev1.Container{Name: "sidecar", Image: scenario.V1}, ResourcesPolicy: resources,
+				}},
+			},
+		}
+		if err := n.Client.Create(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := client.IgnoreNotFound(n.Client.Delete(context.WithoutCancel(t.Context()), set)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	create("by-policy", nil)
+	create("by-webhook", &v1beta1.SidecarResourcesPolicy{
+		TargetContainersMode: v1beta1.TargetContainersSum, TargetContainersNameRegex: ".*",
+		ResourcesExpr: v1beta1.SidecarResourcesExpr{Requests: &v1beta1.SidecarResourceExpressions{CPU: "cpu*50%"}},
+	})
+	injectedBy(t, n, "by-policy", "Policy")
+	injectedBy(t, n, "by-webhook", "Webhook")
+
+	if err := env.Operator.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for name, count := range map[string]int32{"by-policy": replicas, "by-webhook": 1, "nobody": 1} {
+		if err := n.Client.Create(t.Context(), deployment(n.Name, name, count)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.EventuallyWithin(2*time.Minute, "all pods are running", func(ctx context.Context) error { return running(ctx, n, "by-policy", replicas) })
+	t.Logf("measured: %d pods came up with their sidecar in %.1f s while the operator was dead", replicas, time.Since(began).Seconds())
+	n.Eventually("the pod that no set selects runs", func(ctx context.Context) error { return running(ctx, n, "nobody", 1) })
+	for _, pod := range n.Pods("app=by-policy") {
+		if !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "sidecar" }) {
+			t.Errorf("pod %s has no sidecar", pod.Name)
+		}
+	}
+	if pods := n.Pods("app=by-webhook"); len(pods) > 0 {
+		t.Errorf("%d pods were created without the sidecar of a set that fails closed", len(pods))
+	}
+	if err := env.Operator.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.EventuallyWithin(2*time.Minute, "the refused pod comes up", func(ctx context.Context) error { return running(ctx, n, "by-webhook", 1) })
+}
+
+// injectedBy waits until the set says that it is injected in a way, proven.
+func injectedBy(t *testing.T, n *environment.Namespace, name, path string) {
+	t.Helper()
+	n.EventuallyWithin(time.Minute, name+" is injected by "+path, func(ctx context.Context) error {
+		set := &v1beta1.SidecarSet{}
+		if err := n.Client.Get(ctx, client.ObjectKey{Name: name}, set); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(set.Status.Conditions, string(v1beta1.SidecarSetInjectionPath))
+		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != path {
+			return fmt.Errorf("the condition is %+v", c)
+		}
+		return nil
+	})
+}
+
+func running(ctx context.Context, n *environment.Namespace, app string, want int) error {
+	pods := &corev1.PodList{}
+	if err := n.Client.List(ctx, pods, client.InNamespace(n.Name), client.MatchingLabels{"app": app}); err != nil {
+		return err
+	}
+	are := 0
+	for i := range pods.Items {
+		if pods.Items[i].Status.Phase == corev1.PodRunning {
+			are++
+		}
+	}
+	if are != want {
+		return fmt.Errorf("%d are running", are)
+	}
+	return nil
+}
+
+func deployment(namespace, name string, replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](1), Containers: []corev1.Container{{Name: "main", Image: scenario.V1}}},
+			},
+		},
+	}
+}
