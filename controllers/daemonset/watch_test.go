@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+)
+
+func newNode() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "1", ResourceVersion: "1", Labels: map[string]string{"disk": "ssd"}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+}
+
+func tainted(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
+}
+
+// TestWhichNodesWakeASet changes a node that fits a set, and asks whether that concerns it.
+func TestWhichNodesWakeASet(t *testing.T) {
+	cases := map[string]struct {
+		// selector is that of the template, lane that of the update.
+		selector, lane map[string]string
+		// has says that the set has a pod there.
+		has           bool
+		before, after func(*corev1.Node)
+		gone, comes   bool
+		wakes         bool
+	}{
+		"a heartbeat": {after: func(n *corev1.Node) {
+			n.ResourceVersion, n.Status.Conditions[0].LastHeartbeatTime = "2", metav1.Now()
+		}},
+		"not ready: its pods say so themselves": {after: func(n *corev1.Node) {
+			n.Status.Conditions[0].Status = corev1.ConditionFalse
+			tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)(n)
+		}},
+		"cordoned: a daemon stays": {after: func(n *corev1.Node) {
+			n.Spec.Unschedulable = true
+			tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)(n)
+		}},
+		"a label that nobody asks for":             {after: func(n *corev1.Node) { n.Labels["x"] = "y" }},
+		"a taint that keeps new pods away":         {after: tainted("gpu", corev1.TaintEffectNoSchedule), wakes: true},
+		"a taint that lets no pod stay":            {after: tainted("gone", corev1.TaintEffectNoExecute), wakes: true},
+		"a harder taint":                           {before: tainted("gpu", corev1.TaintEffectNoSchedule), after: tainted("gone", corev1.TaintEffectNoExecute), wakes: true},
+		"it ceases to match the template":          {selector: map[string]string{"disk": "ssd"}, after: func(n *corev1.Node) { n.Labels["disk"] = "hdd" }, wakes: true},
+		"it gets into the lane of the update":      {lane: map[string]string{"lane": "canary"}, after: func(n *corev1.Node) { n.Labels["lane"] = "canary" }, wakes: true},
+		"into the lane of another set":             {lane: map[string]string{"lane": "canary"}, after: func(n *corev1.Node) { n.Labels["lane"] = "other" }},
+		"it comes":                                 {comes: true, wakes: true},
+		"it comes and does not fit":                {selector: map[string]string{"disk": "hdd"}, comes: true},
+		"it comes and does not fit, and has a pod": {selector: map[string]string{"disk": "hdd"}, comes: true, has: true, wakes: true},
+		"it goes":                                  {gone: true, wakes: true},
+		"it goes and did not fit":                  {selector: map[string]string{"disk": "hdd"}, gone: true},
+		"it is re-created between two looks":       {after: func(n *corev1.Node) { n.UID = "2" }, wakes: true},
+		"one that does not fit gets into the lane": {selector: map[string]string{"disk": "hdd"}, lane: map[string]string{"lane": "canary"}, after: func(n *corev1.Node) { n.Labels["lane"] = "canary" }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			set := &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "agent", UID: "set", Generation: 1}}
+			set.Spec.Template.Spec.NodeSelector = tc.selector
+			if tc.lane != nil {
+				set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateDaemonSet{Selector: &metav1.LabelSelector{MatchLabels: tc.lane}}
+			}
+			var known fits
+			concerned := known.of(set)
+			if tc.has {
+				concerned.sees([]podset.Pod{{Slot: planning.Slot("n1")}})
+			}
+			before, after := newNode(), newNode()
+			if tc.before != nil {
+				tc.before(before)
+				tc.before(after)
+			}
+			if tc.after != nil {
+				tc.after(after)
+			}
+			if tc.comes {
+				before = nil
+			}
+			if tc.gone {
+				after = nil
+			}
+			wakes := concerned.concerned(before, after)
+			if before != nil && after != nil { // heartbeats do not even get so far
+				wakes = wakes && cache.NodeChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+			}
+			if wakes != tc.wakes {
+				t.Errorf("wakes: %v, want %v", wakes, tc.wakes)
+			}
+		})
+	}
+}
+
+func TestFitsFollowTheSpec(t *testing.T) {
+	var known fits
+	set := &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "agent", UID: "set", Generation: 1}}
+	first := known.of(set)
+	first.sees([]podset.Pod{{Slot: planning.Slot("n1")}})
+	if known.of(set) != first {
+		t.Error("the same generation was read twice")
+	}
+	set.Generation, set.Spec.Template.Spec.NodeSelector = 2, map[string]string{"disk": "hdd"}
+	second := known.of(set)
+	if second == first || second.pod.Fit(newNode()).ShouldRun {
+		t.Error("the spec of before is used")
+	}
+	if !second.runsOn(newNode()) {
+		t.Error("it is forgotten where the set has pods")
+	}
+	set.UID = "another"
+	if known.of(set).runsOn(newNode()) {
+		t.Error("another set of the same name has the pods of the one before")
+	}
+	known.keep(nil)
+	if len(known.byName) != 0 {
+		t.Error("a set that is gone is remembered")
+	}
+}
+
+func TestNamesOfNewPods(t *testing.T) {
+	m := &memory{names: map[string]string{}}
+	nodes := func(names ...string) (all []plan.Node) {
+		for _, name := range names {
+			all = append(all, plan.Node{Name: name})
+		}
+		return all
+	}
+	s := plan.Snapshot{Nodes: nodes("n1", "n2")}
+	first := m.podNames("agent", s)
+	name := first("n1")
+	if !strings.HasPrefix(name, "agent-") || len(name) != len("agent-")+plan.LengthOfSuffix || first("n2") == name {
+		t.Errorf("the names are %s and %s", name, first("n2"))
+	}
+	if again := m.podNames("agent", s)("n1"); again != name {
+		t.Errorf("a creation that was not seen is tried as %s, was %s", again, name)
+	}
+	s.Pods = []podset.Pod{{Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}}}
+	if next := m.podNames("agent", s)("n1"); next == name {
+		t.Errorf("%s is used twice", next)
+	}
+	m.podNames("agent", plan.Snapshot{})
+	if len(m.names) != 0 {
+		t.Errorf("names for nodes that are gone are kept: %v", m.names)
+	}
+	if long := plan.NamePrefix(strings.Repeat("a", 100)); len(long)+plan.LengthOfSuffix != 63 {
+		t.Errorf("a prefix of %d characters", len(long))
+	}
+}
