@@ -28,6 +28,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/recorder"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
@@ -50,6 +51,8 @@ type Deps struct {
 	Log    logr.Logger
 	// Guard wraps a reconciler so that its passes wait while another manager acts on the same objects. Nil: none ever waits.
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
+	// CatchUp lets passes of a new leader wait for its cache. Nil: the cache was filled by this process's own first lists.
+	CatchUp *catchup.Gate
 	// Operator is for the reconciler of the operator's own configuration; what follows from the other fields is filled in.
 	Operator operatorconfig.Dependencies
 }
@@ -227,6 +230,7 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers 
 		Denied:           deps.Denied,
 		Clock:            deps.Clock,
 		Guard:            deps.Guard,
+		CatchUp:          deps.CatchUp,
 		Workers:          workers,
 		WriteTimeout:     deps.Config.WriteTimeout,
 		ReconcileTimeout: deps.Config.ReconcileTimeout,

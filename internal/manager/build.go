@@ -26,6 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -72,9 +73,14 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	if err := p.completeOperator(&operator, c, direct, mgr, guard); err != nil {
 		return nil, err
 	}
+	catchUp, err := p.addCatchUp(mgr, c)
+	if err != nil {
+		return nil, err
+	}
 	accepted := templatecheck.NewAccepted(clock.RealClock{})
 	deps := controllers.Deps{
-		Config: c, Metrics: p.metrics, Accepted: accepted, Denied: denied, Clock: clock.RealClock{}, Log: p.log.WithName("setup"), Guard: guard.Reconciler, Operator: operator,
+		Config: c, Metrics: p.metrics, Accepted: accepted, Denied: denied, Clock: clock.RealClock{}, Log: p.log.WithName("setup"), Guard: guard.Reconciler,
+		CatchUp: catchUp, Operator: operator,
 	}
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
 		return nil, err
@@ -167,6 +173,18 @@ func (p *process) addGuard(mgr ctrl.Manager, c *config.Config) (*takeover.Guard,
 		return nil, fmt.Errorf("adding the guard against two managers: %w", err)
 	}
 	return guard, nil
+}
+
+// addCatchUp adds what lets a new leader wait for its cache. Without leader election there is none: no cache is older than the process's work.
+func (p *process) addCatchUp(mgr ctrl.Manager, c *config.Config) (*catchup.Gate, error) {
+	if !c.LeaderElect {
+		return nil, nil
+	}
+	gate := catchup.New(mgr.GetAPIReader(), clock.RealClock{}, p.log.WithName("catchup"))
+	if err := mgr.Add(gate); err != nil {
+		return nil, fmt.Errorf("adding what waits for the cache after an election: %w", err)
+	}
+	return gate, nil
 }
 
 func addProbes(mgr ctrl.Manager, c *config.Config, caches *filling) error {

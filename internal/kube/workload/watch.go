@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -158,7 +159,13 @@ func (b *Base) follow(ctx context.Context, object client.Object) (ctrlcache.Info
 	if err != nil {
 		return nil, fmt.Errorf("naming the kind of %T: %w", object, err)
 	}
-	return informer, b.Tracker.Watch(kind, informer)
+	if err := b.Tracker.Watch(kind, informer); err != nil {
+		return nil, err
+	}
+	if shared, ok := informer.(toolscache.SharedIndexInformer); ok && b.CatchUp != nil {
+		b.CatchUp.Follow(kind, shared.GetStore())
+	}
+	return informer, nil
 }
 
 // specOrMetadataChanged drops updates of an object that change nothing but its status, which only we write.

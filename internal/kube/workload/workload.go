@@ -26,6 +26,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
@@ -68,6 +69,8 @@ type Dependencies struct {
 	Clock clock.PassiveClock
 	// Guard wraps a reconciler so that its passes wait while another manager acts on the same objects. Nil: none ever waits.
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
+	// CatchUp lets the passes of a new leader wait until its cache holds what the server had at the election. Nil: none ever waits.
+	CatchUp *catchup.Gate
 	// Workers is how many workloads of the kind are reconciled at the same time.
 	Workers int
 	// WriteTimeout and ReconcileTimeout are deadlines.
@@ -131,6 +134,9 @@ func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
 
 // Run makes the manager run the reconciler, whose passes wait for the guard. It watches nothing yet.
 func (b *Base) Run(mgr ctrl.Manager, r reconcile.Reconciler) error {
+	if b.CatchUp != nil {
+		r = b.CatchUp.Reconciler(r)
+	}
 	if b.Guard != nil {
 		r = b.Guard(r)
 	}

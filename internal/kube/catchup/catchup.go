@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package catchup keeps a new leader from planning on a cache that lags behind.
+//
+// A replica that waits for the lease has a warm cache, which shows what the watches have brought so far. What the leader before wrote last
+// may be missing: pods would be created twice, or one more taken out of service than may be. So after the election each kind is listed once,
+// past the cache and as metadata alone, and passes begin when the cache holds what the list shows:
+//
+//   - every object in it, at that version or a later one. An informer takes events in the order of their versions, so this is so when its
+//     store has come to the highest version of them. The version of the list itself would not do: on a quiet kind no event brings it for a
+//     minute.
+//   - no object that was deleted before. One that the store has and the list has not, at a version before that of the list, has to go.
+//
+// Kinds that the cache begins to watch later need nothing of this: the first list of an informer is a consistent read.
+package catchup
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// page is how many objects one request lists.
+	page = 1000
+	// attempt is the deadline of one list, pause how long to wait after one that failed.
+	attempt = 15 * time.Second
+	pause   = 200 * time.Millisecond
+	// poll is how often the store is looked at.
+	poll = 10 * time.Millisecond
+	// Patience is how long the cache is waited for after a list. It is long: a watch that breaks is made anew within seconds.
+	Patience = time.Minute
+	// again is when a pass comes back that could not wait any longer.
+	again = time.Second
+)
+
+// Store is what an informer holds. The store of a client-go informer is one.
+type Store interface {
+	LastStoreSyncResourceVersion() string
+	List() []any
+}
+
+// Gate holds passes back until the caches have caught up. It runs once, in the leader.
+type Gate struct {
+	live  client.Reader
+	clock clock.WithTicker
+	log   logr.Logger
+
+	mu      sync.Mutex
+	stores  map[schema.GroupVersionKind]Store
+	started bool
+	opened  chan struct{}
+}
+
+// New returns a gate that is closed and knows no kinds. live reads past the cache.
+func New(live client.Reader, clock clock.WithTicker, log logr.Logger) *Gate {
+	return &Gate{live: live, clock: clock, log: log, stores: map[schema.GroupVersionKind]Store{}, opened: make(chan struct{})}
+}
+
+// Follow has the gate wait for the store of a kind. After the election it does nothing.
+func (g *Gate) Follow(kind schema.GroupVersionKind, store Store) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.started {
+		g.stores[kind] = store
+	}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (g *Gate) NeedLeaderElection() bool { return true }
+
+// Start opens the gate when all caches have caught up.
+func (g *Gate) Start(ctx context.Context) error {
+	g.mu.Lock()
+	g.started = true
+	g.mu.Unlock()
+	began := g.clock.Now()
+	var all sync.WaitGroup
+	for kind, store := range g.stores {
+		all.Go(func() {
+			if err := g.catchUp(ctx, kind, store); err != nil && ctx.Err() == nil {
+				g.log.Error(err, "Going on with a cache that may lag behind", "kind", kind.Kind)
+			}
+		})
+	}
+	all.Wait()
+	if ctx.Err() == nil {
+		close(g.opened)
+		g.log.Info("The cache holds what the server had at the election", "after", g.clock.Since(began).Round(time.Millisecond).String())
+	}
+	return nil
+}
+
+// Reconciler returns a reconciler whose passes wait for the gate.
+func (g *Gate) Reconciler(next reconcile.Reconciler) reconcile.Reconciler {
+	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+		select {
+		case <-g.opened:
+			return next.Reconcile(ctx, request)
+		default:
+		}
+		select {
+		case <-g.opened:
+			return next.Reconcile(ctx, request)
+		case <-ctx.Done(): // the pass has used up its time, or the manager stops
+			return reconcile.Result{RequeueAfter: again}, nil
+		}
+	})
+}
+
+// state is what the server had.
+type state struct {
+	objects map[types.UID]struct{}
+	// highest is the highest version of an object, listed that of the list.
+	highest, listed string
+}
+
+func (g *Gate) catchUp(ctx context.Context, kind schema.GroupVersionKind, store Store) error {
+	var had state
+	for {
+		var err error
+		had, err = g.list(ctx, kind)
+		if err == nil {
+			break
+		}
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err) {
+			return nil // then the cache holds nothing of it either
+		}
+		g.log.Info("Listing again", "kind", kind.Kind, "err", err.Error())
+		if !g.wait(ctx, pause) {
+			return ctx.Err()
+		}
+	}
+	limit := g.clock.Now().Add(Patience)
+	for !had.isIn(store) {
+		if g.clock.Now().After(limit) {
+			return fmt.Errorf("the cache of %s has not caught up within %s", kind.Kind, Patience)
+		}
+		if !g.wait(ctx, poll) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// list reads what the server has now.
+func (g *Gate) list(ctx context.Context, kind schema.GroupVersionKind) (state, error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	had := state{objects: map[types.UID]struct{}{}}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	for {
+		if err := g.live.List(ctx, list, &client.ListOptions{Limit: page, Continue: list.Continue}); err != nil {
+			return state{}, fmt.Errorf("listing %s: %w", kind.Kind, err)
+		}
+		if had.listed == "" {
+			had.listed = list.ResourceVersion
+		}
+		for i := range list.Items {
+			had.objects[list.Items[i].UID] = struct{}{}
+			if later(list.Items[i].ResourceVersion, had.highest) {
+				had.highest = list.Items[i].ResourceVersion
+			}
+		}
+		if list.Continue == "" {
+			return had, nil
+		}
+		list.Items = nil
+	}
+}
+
+// isIn says that the store holds what the server had.
+func (s state) isIn(store Store) bool {
+	if s.highest != "" && later(s.highest, store.LastStoreSyncResourceVersion()) {
+		return false
+	}
+	for _, stored := range store.List() {
+		object, err := meta.Accessor(stored)
+		if err != nil {
+			continue
+		}
+		if _, had := s.objects[object.GetUID()]; !had && !later(object.GetResourceVersion(), s.listed) {
+			return false // it was deleted before
+		}
+	}
+	return true
+}
+
+// later says whether version a is later than b, or b is not known. Versions that cannot be compared hold nothing back.
+func later(a, b string) bool {
+	if b == "" {
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
+}
+
+// wait lets time pass; false when ctx is done.
+func (g *Gate) wait(ctx context.Context, d time.Duration) bool {
+	timer := g.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
