@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,13 @@ import (
 // old image from the new: they may be two names of one image, or the container crashed just before the kubelet saw the edit, in
 // which case it is replaced within a second or two. A status does not say when the kubelet saw the edit, so the time counts from
 // the restart: a kubelet that saw it later than this after a crash could be believed a moment too early.
+//
+// That is enough for a container that started after the edit. One that started before it can be the old one, which goes on being
+// reported as running while it stops: for as long as the pod's termination grace period lasts.
 const settleTime = 5 * time.Second
+
+// defaultTermination is the termination grace period of a pod that names none.
+const defaultTermination = corev1.DefaultTerminationGracePeriodSeconds * time.Second
 
 // effect says whether a container runs the image that the pod's spec has.
 type effect struct {
@@ -56,7 +63,7 @@ func (r run) effectOn(pod *corev1.Pod, name string, report report, now time.Time
 		return effect{proven: true}
 	}
 	if evidence, ok := r.evidence.Containers[name]; ok && pod.Status.ObservedGeneration > 0 {
-		return r.replaced(container, status, evidence, now)
+		return r.replaced(pod, container, status, evidence, now)
 	}
 	changed := status.ImageID != r.LastContainerStatuses[name].ImageID
 	if status.ImageID != "" && (changed || runs(status.Image, status.ImageID, container.Image)) {
@@ -66,12 +73,15 @@ func (r run) effectOn(pod *corev1.Pod, name string, report report, now time.Time
 }
 
 // replaced judges a container by what it was when the edit was sent.
-func (r run) replaced(container *corev1.Container, status *corev1.ContainerStatus, before shared.InPlaceContainerEvidence, now time.Time) effect {
+func (r run) replaced(
+	pod *corev1.Pod, container *corev1.Container, status *corev1.ContainerStatus, before shared.InPlaceContainerEvidence, now time.Time,
+) effect {
 	if status.State.Running == nil {
 		return effect{why: fmt.Sprintf("container %s does not run; its image is %s", container.Name, container.Image)}
 	}
 	runsIt := runs(status.Image, status.ImageID, container.Image)
-	since := status.State.Running.StartedAt.Time
+	started, edited := status.State.Running.StartedAt.Time, r.edited(container.Name)
+	stopped := edited.Add(termination(pod))
 
 	if status.ContainerID == before.ContainerID {
 		switch {
@@ -79,29 +89,59 @@ func (r run) replaced(container *corev1.Container, status *corev1.ContainerStatu
 			// The edit took back an earlier one that the kubelet had not acted on: there is nothing to restart.
 			return effect{proven: true}
 		case runsIt:
-			// Nothing that the runtime reports calls for a restart. What the evidence says of the container can be wrong: it may
-			// have been taken for a new one after a crash.
-			if edited := r.lastBatch(); edited.After(since) {
-				since = edited
-			}
-			return settled(container, since, now)
+			// Nothing that the runtime reports calls for a restart, and yet the container may be stopping. It also may never restart: what
+			// the evidence says of it can be wrong, as it may have been taken for a new one after a crash. Only time tells.
+			return settled(container, latest(started, stopped), "may still be stopping", now)
 		}
 		return effect{why: fmt.Sprintf("container %s has not restarted with image %s yet", container.Name, container.Image)}
 	}
 
 	otherName := runsIt && !runs(before.Image, before.ImageID, container.Image)
 	otherImage := !before.Superseded && before.ImageID != "" && status.ImageID != before.ImageID
-	if otherName || otherImage {
+	switch {
+	case otherName || otherImage:
 		return effect{proven: true}
+	case started.Before(edited):
+		return settled(container, latest(started, stopped), "may still be stopping", now)
+	case before.Superseded && !runsIt:
+		// It can be of the edit between, and then it is stopped as soon as the kubelet sees this one.
+		return settled(container, started.Add(termination(pod)), "may be of an earlier update, and be stopping", now)
 	}
-	return settled(container, since, now)
+	return settled(container, started, "restarted just now", now)
 }
 
-func settled(container *corev1.Container, since, now time.Time) effect {
+// settled says that a container has run long enough since a time.
+func settled(container *corev1.Container, since time.Time, why string, now time.Time) effect {
 	if left := since.Add(settleTime).Sub(now); left > 0 {
-		return effect{in: left, why: fmt.Sprintf("container %s restarted just now", container.Name)}
+		return effect{in: left, why: fmt.Sprintf("container %s %s", container.Name, why)}
 	}
 	return effect{proven: true}
+}
+
+// edited is when the container's image was changed last: with its batch. What an earlier update left unproven counts from the beginning
+// of this one, which is later.
+func (r run) edited(container string) time.Time {
+	for _, batch := range slices.Backward(r.ContainerBatchesRecord) {
+		if slices.Contains(batch.Containers, container) {
+			return batch.Timestamp.Time
+		}
+	}
+	return r.UpdateTimestamp.Time
+}
+
+// termination is how long a container of the pod may take to stop.
+func termination(pod *corev1.Pod) time.Duration {
+	if pod.Spec.TerminationGracePeriodSeconds == nil {
+		return defaultTermination
+	}
+	return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // runs says that a container which the runtime reports with this image and image ID runs the wanted image. Names are compared

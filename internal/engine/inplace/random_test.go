@@ -69,6 +69,7 @@ func TestNoChangeIsLostWhateverTheOrder(t *testing.T) {
 		}
 		current := make()
 		k := &kubelet{world: start(t, current), created: map[string]string{}}
+		k.pod.Spec.TerminationGracePeriodSeconds = new(int64(5)) // from an edit to the restart it takes less
 		for _, container := range k.pod.Spec.Containers {
 			k.created[container.Name] = container.Image
 		}

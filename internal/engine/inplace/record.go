@@ -103,14 +103,6 @@ func (r run) pending() change {
 	return change{images: r.NextContainerImages, refs: r.NextContainerRefMetadata, resources: r.NextContainerResources}
 }
 
-// lastBatch is when the latest batch was begun.
-func (r run) lastBatch() time.Time {
-	if n := len(r.ContainerBatchesRecord); n > 0 {
-		return r.ContainerBatchesRecord[n-1].Timestamp.Time
-	}
-	return r.UpdateTimestamp.Time
-}
-
 // readGrace returns the edit that waits for the grace period; found is false when there is none. An empty value is an edit
 // that was taken back: found, and nil.
 func readGrace(pod *corev1.Pod) (grace *shared.InPlaceUpdateGrace, found bool, err error) {

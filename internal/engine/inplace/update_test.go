@@ -565,6 +565,89 @@ func TestTwoTagsOfOneImage(t *testing.T) {
 	})
 }
 
+// A user saw the next pods of a rollout begin to stop while the old containers of those before were still stopping.
+func TestAContainerThatIsStillStoppingIsNotDone(t *testing.T) {
+	one, two := rev("shop-1"), rev("shop-2", image(0, "web:same"))
+	// done says after which time, if nothing else happens, the container counts as updated.
+	done := func(t *testing.T, w *world, want time.Duration) {
+		t.Helper()
+		if s := w.want(Running, ReasonContainerNotRestarted); s.RecheckAfter != want {
+			t.Errorf("checked again after %v, want %v: %s", s.RecheckAfter, want, s.Message)
+		}
+		w.pass(want - time.Second)
+		w.want(Running, ReasonContainerNotRestarted)
+		w.pass(time.Second)
+		w.want(Done, "")
+	}
+	begun := func(t *testing.T, termination int64) *world {
+		w := start(t, one)
+		w.pod.Spec.TerminationGracePeriodSeconds = &termination
+		return w
+	}
+	// back is a pod that went to another tag of its image, which the runtime goes on reporting by the first one, and is sent back.
+	back := func(t *testing.T) *world {
+		w := begun(t, 60)
+		w.begin(one, two, 0)
+		w.observe()
+		w.restartAs("web", "web:4")
+		w.pass(time.Minute)
+		w.finish()
+		w.want(None, "")
+		w.begin(two, one, 0)
+		w.observe()
+		return w
+	}
+	t.Run("it goes back to the first of two tags", func(t *testing.T) {
+		w := back(t)
+		w.pass(10 * time.Second)
+		w.want(Running, ReasonContainerNotRestarted)
+		w.pass(20 * time.Second)
+		w.restart("web")
+		done(t, w, 5*time.Second)
+	})
+	t.Run("it never restarts, because it was made from this image", func(t *testing.T) {
+		done(t, back(t), 65*time.Second)
+	})
+	t.Run("no termination grace period is named", func(t *testing.T) {
+		w := back(t)
+		w.pod.Spec.TerminationGracePeriodSeconds = nil
+		done(t, w, 35*time.Second)
+	})
+	t.Run("it is that of the update between, and runs its image", func(t *testing.T) {
+		w := begun(t, 60)
+		w.begin(one, rev("shop-2", image(0, "web:5")), 0)
+		w.observe()
+		w.begin(rev("shop-2", image(0, "web:5")), rev("shop-3", image(0, "web:6")), 0)
+		w.pass(30 * time.Second)
+		w.restartAs("web", "web:5")
+		w.observe()
+		w.pass(10 * time.Second)
+		done(t, w, 55*time.Second)
+	})
+	t.Run("it is another one than was noted, and started before the edit", func(t *testing.T) {
+		w := begun(t, 60)
+		w.begin(one, two, 0)
+		w.observe()
+		w.restartAs("web", "web:4").State.Running.StartedAt = metav1.NewTime(w.now.Add(-time.Minute))
+		w.pass(10 * time.Second)
+		done(t, w, 55*time.Second)
+	})
+	t.Run("each container counts from its own batch", func(t *testing.T) {
+		first, second := rev("shop-1", barrier(0, 2), barrier(1, 1)), rev("shop-2", barrier(0, 2), barrier(1, 1), image(0, "web:same"), image(1, "log:same"))
+		w := start(t, first)
+		w.begin(first, second, 0)
+		w.observe()
+		w.restartAs("web", "web:4")
+		w.pass(5 * time.Second)
+		if !w.advance() {
+			t.Fatal("the second batch does not begin")
+		}
+		w.observe()
+		w.restartAs("log", "log:1")
+		done(t, w, 5*time.Second)
+	})
+}
+
 func TestACrashBeforeTheKubeletSawTheEditIsNotTheUpdate(t *testing.T) {
 	from, to := rev("shop-1"), rev("shop-2", image(0, "web:5"))
 	w := start(t, from)

@@ -4,6 +4,7 @@
 package podsettest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,6 +71,8 @@ type Cluster struct {
 	Clock bool
 	// NeverReady are images with which a container runs and never becomes ready.
 	NeverReady []string
+	// Aliases are second names of images. A container that is made from one is reported under the image's first name.
+	Aliases map[string]string
 	// NotPulled are images that no node can get.
 	NotPulled []string
 	// Nodes are the names of the nodes that there can be, sorted; a state says which of them there are. When omitted, nodes play no role: every
@@ -180,11 +183,23 @@ func (c Cluster) run(status *corev1.ContainerStatus, image string) {
 		return
 	}
 	status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(Now())}}
-	status.Image, status.ImageID, status.ContainerID = image, "id-of-"+image, containerNow(status.Name)
+	status.Image = cmp.Or(c.Aliases[image], image)
+	status.ImageID, status.ContainerID = "id-of-"+status.Image, containerNow(status.Name)+madeFromMark+image
 }
 
 func containerNow(name string) string    { return "sim://" + name + "-now" }
 func containerBefore(name string) string { return "sim://" + name + "-before" }
+
+// madeFromMark comes before the image in a container's ID.
+const madeFromMark = "#"
+
+// madeFrom is the image that the container was made from; the status may name it otherwise.
+func madeFrom(status *corev1.ContainerStatus) string {
+	if _, image, found := strings.Cut(status.ContainerID, madeFromMark); found {
+		return image
+	}
+	return status.Image
+}
 
 // forget makes the present container of this name the one before, wherever the pod remembers it.
 func forget(pod *corev1.Pod, name string) {
@@ -210,7 +225,7 @@ func (c Cluster) mustRestartContainer(container *corev1.Container, pod *corev1.P
 	if status.State.Waiting != nil {
 		return !slices.Contains(c.NotPulled, container.Image)
 	}
-	return status.Image != container.Image
+	return madeFrom(status) != container.Image
 }
 
 func (c Cluster) restart(pod *corev1.Pod) {

@@ -396,7 +396,7 @@ func Runs(pod *corev1.Pod, revision string, template *corev1.PodTemplateSpec) bo
 		want := &template.Spec.Containers[i]
 		j := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == want.Name })
 		status := statusOf(pod, want.Name)
-		if j < 0 || pod.Spec.Containers[j].Image != want.Image || status == nil || status.Image != want.Image {
+		if j < 0 || pod.Spec.Containers[j].Image != want.Image || status == nil || madeFrom(status) != want.Image {
 			return false
 		}
 	}

@@ -161,7 +161,7 @@ func (c Cluster) reduceRecord(pod *corev1.Pod) {
 			continue
 		}
 		if status.ContainerID != container.ContainerID {
-			container.SpecImage = ""
+			container.SpecImage, container.ContainerID = "", containerBefore(name)
 		}
 		if !c.Clock {
 			container.Image, container.ImageID, container.Superseded = "", "", false
