@@ -94,6 +94,8 @@ const (
 	ReasonEnoughAvailable = "EnoughPodsAvailable"
 	// ReasonTooFewAvailable: more pods are unavailable than an update may take away.
 	ReasonTooFewAvailable = "TooFewPodsAvailable"
+	// ReasonPodsFail: pods fail again and again soon after their creation, so new ones are created less and less often.
+	ReasonPodsFail = "PodsFail"
 	// ReasonRequestFailed: the server refused a request; the message is its answer.
 	ReasonRequestFailed = "RequestFailed"
 	// ReasonFeatureGateOff: the message names the fields and their gates.

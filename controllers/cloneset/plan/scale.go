@@ -28,7 +28,7 @@ func (p *planner) withReturned(s diff) diff {
 
 // create is step 2: first the partition's share at the current revision, then the rest at the update revision.
 func (p *planner) create(s diff) {
-	n := min(s.create, creationsAtOnce)
+	n := p.backOff(min(s.create, creationsAtOnce), s.createOld)
 	if returning, after := p.returning(); returning > 0 {
 		if waiting := min(returning, n-min(n, len(p.reusable()))); waiting > 0 {
 			n -= waiting
@@ -68,6 +68,37 @@ func (p *planner) create(s diff) {
 		}
 		p.pass.Hold(limit.Note(noteScaleUpLimited, s.held, nil))
 	}
+}
+
+// backOff is how many of n pods may be created now, none while those that failed soon after their creation are to be waited for. Nobody
+// deletes failed pods, so without this a node that refuses pods would be sent new ones many times a second, each with claims of its own.
+func (p *planner) backOff(n, old int) int {
+	available := 0
+	for _, pod := range p.pods {
+		if pod.Available {
+			available++
+		}
+	}
+	lacking := max(n, p.Replicas-available)
+	if lacking == 0 {
+		return n
+	}
+	revisions := []string{p.s.Update.Name}
+	if old > 0 {
+		revisions = append(revisions, p.s.Current.Name)
+	}
+	failures := p.s.EarlyFailures(revisions...)
+	rounds := failures.Rounds(lacking)
+	wait := failures.Wait(rounds, p.s.Now)
+	held := n > 0 && wait > 0
+	if held || rounds >= podset.AgainAndAgain {
+		p.pass.Hold(failures.Note(rounds, n))
+	}
+	if !held {
+		return n
+	}
+	p.pass.Recheck(wait)
+	return 0
 }
 
 // removeSpecified is the first half of step 3. Pods that are not in service go at once, the others while there is room. A finished pod is no

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
@@ -462,4 +463,23 @@ func conditionOf(t *testing.T, status appsv1beta1.StatefulSetStatus, kind appsv1
 	}
 	t.Fatalf("there is no condition %s in %+v", kind, status.Conditions)
 	return appsv1.StatefulSetCondition{}
+}
+
+// A pod that its node refused was replaced less and less often, and nobody said why.
+func TestASetWhosePodFailsAgainAndAgainIsStalled(t *testing.T) {
+	w := newSimulation(t, 2, running)
+	stalled := func() conditions.Condition {
+		s := w.snapshot()
+		status := Status(Parse(w.set, w.o), s, Plan(Parse(w.set, w.o), s), planning.Outcome{Failing: []planning.Slot{"1"}})
+		c, _ := conditions.Find(Conditions(&status), appsv1beta1.StatefulSetStalled)
+		return c
+	}
+	if c := stalled(); c.Status != corev1.ConditionFalse {
+		t.Errorf("with a pod that has got over it, the condition Stalled is %+v", c)
+	}
+	fail(1)(w)
+	w.pod(1).Status.Reason = "NodeAffinity"
+	if c := stalled(); c.Status != corev1.ConditionTrue || c.Reason != appsv1beta1.ReasonPodsFail || !strings.Contains(c.Message, "web-1 (NodeAffinity)") {
+		t.Errorf("the condition Stalled is %+v", c)
+	}
 }

@@ -68,6 +68,8 @@ type Outcome struct {
 	// Failures are the actions of the plan that were refused, now or the last time they were tried, in the order of the plan.
 	// Conflicts, and objects that are gone, are not failures.
 	Failures []Failure
+	// Failing are the slots whose object was replaced several times in a row because it had failed, sorted.
+	Failing []Slot
 	// RecheckAfter is when to plan again for the sake of what was left or refused. Zero: only an event can change the answer.
 	RecheckAfter time.Duration
 }

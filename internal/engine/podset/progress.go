@@ -5,6 +5,7 @@ package podset
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -41,7 +42,8 @@ func (p Progress) Conditions() []conditions.Condition {
 //
 //  1. the workload is being deleted;
 //  2. its spec cannot be parsed, which may show only when it is used: stalled;
-//  3. the server finds the template faulty, and has refused a pod, too: stalled.
+//  3. the server finds the template faulty, and has refused a pod, too: stalled;
+//  4. pods fail again and again soon after their creation: stalled.
 func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (Progress, bool) {
 	if spec.Deleting {
 		return Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The set is being deleted, and its pods with it."}, true
@@ -54,6 +56,14 @@ func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outc
 	}
 	if _, refused := outcome.Failed(StepCreate); refused && s.UpdateFault != "" {
 		return Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidTemplate, Message: s.UpdateFault}, true
+	}
+	if note, ok := plan.HeldFor(ReasonPodsFail); ok {
+		return Progress{Stalled: true, Reason: appsv1beta1.ReasonPodsFail, Message: note.Message}, true
+	}
+	for i := range s.Pods {
+		if pod := &s.Pods[i]; !pod.Available && slices.Contains(outcome.Failing, pod.Slot) {
+			return Progress{Stalled: true, Reason: appsv1beta1.ReasonPodsFail, Message: FailAgain(pod.Object)}, true
+		}
 	}
 	return Progress{}, false
 }

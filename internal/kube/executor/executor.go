@@ -63,12 +63,13 @@ func New(options Options) *Executor {
 func (e *Executor) Apply(ctx context.Context, state *State, owner client.Object, plan planning.Plan) planning.Outcome {
 	if len(plan.Actions) == 0 {
 		e.rest(state)
-		return planning.Outcome{}
+		return planning.Outcome{Failing: state.failing(e.Clock.Now())}
 	}
 	r := newRun(e, state, owner, plan.Actions)
 	r.all(ctx)
 	r.log(ctx)
 	e.leave(r)
+	r.outcome.Failing = state.failing(e.Clock.Now())
 	return r.outcome
 }
 

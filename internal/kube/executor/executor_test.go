@@ -727,6 +727,8 @@ func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	}
 	if outcome := fails(); outcome.Done != 1 {
 		t.Fatalf("outcome %+v, want the first one replaced at once", outcome)
+	} else if len(outcome.Failing) > 0 {
+		t.Errorf("one failure is no pattern: %v", outcome.Failing)
 	}
 	var delays []time.Duration
 	for range 12 {
@@ -743,7 +745,13 @@ func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	if delays[0] != time.Second || delays[1] != 2*time.Second || delays[11] != longestDelay {
 		t.Errorf("delays %v, want 1s doubling to %v", delays, longestDelay)
 	}
+	if outcome := f.apply(t); !slices.Equal(outcome.Failing, []planning.Slot{"0"}) {
+		t.Errorf("failing are %v after many failures", outcome.Failing)
+	}
 	f.clock.SetTime(f.clock.Now().Add(longestDelay + steady + time.Second))
+	if outcome := f.apply(t); len(outcome.Failing) > 0 {
+		t.Errorf("failing are %v after a steady time", outcome.Failing)
+	}
 	fails()
 	if outcome := fails(); outcome.RecheckAfter != time.Second {
 		t.Errorf("waits %v after a steady time, want a second again", outcome.RecheckAfter)

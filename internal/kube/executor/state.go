@@ -4,6 +4,7 @@
 package executor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -20,6 +21,8 @@ const (
 	longestPause = time.Minute
 	// steady is how long a slot's objects must last without failing for the next failure to be the first again.
 	steady = 10 * time.Minute
+	// many is how many failures in a row are no accident.
+	many = 3
 	// cooling is how long an owner may have nothing to do before it has to start slowly again.
 	cooling = 10 * time.Second
 	// trusted is how many actions an owner begins with in a namespace that has just shown that the server takes such requests.
@@ -111,6 +114,18 @@ func (s *State) replace(slot planning.Slot, now time.Time) {
 	}
 	count := s.replaced[slot].count + 1
 	put(&s.replaced, slot, retry{count: count, until: now.Add(delay(count, longestDelay))})
+}
+
+// failing are the slots whose objects were replaced many times in a row, and the last time not long ago.
+func (s *State) failing(now time.Time) []planning.Slot {
+	var slots []planning.Slot
+	for slot, last := range s.replaced {
+		if last.count >= many && now.Sub(last.until) <= steady {
+			slots = append(slots, slot)
+		}
+	}
+	slices.Sort(slots)
+	return slots
 }
 
 func put[K comparable, V any](target *map[K]V, key K, value V) {

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+const (
+	// ReasonBackOff is a note: pods wait to be created because others have just failed soon after their creation.
+	ReasonBackOff = "BackOff"
+	// ReasonPodsFail is a note: pods fail again and again soon after their creation, so new ones are created less and less often.
+	ReasonPodsFail = "PodsFail"
+)
+
+const (
+	// young is how old a pod is at most that failed soon after its creation. One that has run for longer has failed for itself.
+	young = 10 * time.Minute
+	// remembered is for how long a failure counts.
+	remembered = 6 * time.Hour
+	// firstBackOff, doubled with every round of failures up to longestBackOff, is how long creations wait after the last failure.
+	firstBackOff   = time.Second
+	longestBackOff = 15 * time.Minute
+	// AgainAndAgain is how many failures in a row are no accident.
+	AgainAndAgain = 3
+)
+
+// EarlyFailures are pods that failed soon after their creation and are still there.
+type EarlyFailures struct {
+	// Count is how many there are, Last is the latest one; nil without any.
+	Count int
+	Last  *Pod
+	// at is when the latest one failed.
+	at time.Time
+}
+
+// EarlyFailures are those of the pods at the given revisions. Another template is another try.
+func (s *Snapshot) EarlyFailures(revisions ...string) EarlyFailures {
+	var f EarlyFailures
+	for i := range s.Pods {
+		pod := &s.Pods[i]
+		if pod.Object.Status.Phase != corev1.PodFailed || pod.Terminating || !slices.Contains(revisions, pod.Revision) {
+			continue
+		}
+		at := failedAt(pod.Object)
+		if at.Sub(pod.Object.CreationTimestamp.Time) > young || s.Now.Sub(at) > remembered {
+			continue
+		}
+		if f.Count++; f.Last == nil || at.After(f.at) {
+			f.Last, f.at = pod, at
+		}
+	}
+	return f
+}
+
+// failedAt is when the last container of a failed pod ended; for a pod that the node refused, when it did.
+func failedAt(pod *corev1.Pod) time.Time {
+	var at time.Time
+	for i := range pod.Status.ContainerStatuses {
+		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil && ended.FinishedAt.After(at) {
+			at = ended.FinishedAt.Time
+		}
+	}
+	switch {
+	case !at.IsZero():
+		return at
+	case pod.Status.StartTime != nil:
+		return pod.Status.StartTime.Time
+	default:
+		return pod.CreationTimestamp.Time
+	}
+}
+
+// Rounds is how often each of the lacking pods has failed.
+func (f EarlyFailures) Rounds(lacking int) int {
+	lacking = max(lacking, 1)
+	return (f.Count + lacking - 1) / lacking
+}
+
+// Wait is how long creations have to wait yet after so many rounds.
+func (f EarlyFailures) Wait(rounds int, now time.Time) time.Duration {
+	if rounds == 0 {
+		return 0
+	}
+	delay := min(firstBackOff<<min(rounds-1, 16), longestBackOff)
+	return max(f.at.Add(delay).Sub(now), 0)
+}
+
+// Note says that pods fail; n are those that wait to be created because of it.
+func (f EarlyFailures) Note(rounds, n int) planning.Note {
+	if rounds >= AgainAndAgain {
+		return planning.Note{Reason: ReasonPodsFail, Message: FailAgain(f.Last.Object)}
+	}
+	return planning.Note{
+		Reason:  ReasonBackOff,
+		Message: fmt.Sprintf("%s to be created: %s failed soon after its creation%s", Waits(n), f.Last.Object.Name, why(f.Last.Object)),
+	}
+}
+
+// FailAgain is the message about a pod that fails again and again.
+func FailAgain(pod *corev1.Pod) string {
+	return fmt.Sprintf("pods fail again and again soon after their creation, such as %s%s; new ones are created less and less often", pod.Name, why(pod))
+}
+
+// why is what a failed pod says of itself, in brackets.
+func why(pod *corev1.Pod) string {
+	const longest = 200
+	reason, message := pod.Status.Reason, pod.Status.Message
+	for i := range pod.Status.ContainerStatuses {
+		if ended := pod.Status.ContainerStatuses[i].State.Terminated; reason == "" && ended != nil && ended.ExitCode != 0 {
+			reason = fmt.Sprintf("container %s: %s, exit code %d", pod.Status.ContainerStatuses[i].Name, cmp.Or(ended.Reason, "ended"), ended.ExitCode)
+		}
+	}
+	text := reason
+	if message != "" {
+		text += ": " + message
+	}
+	if text == "" {
+		return ""
+	}
+	if runes := []rune(text); len(runes) > longest {
+		text = string(runes[:longest]) + "..."
+	}
+	return " (" + text + ")"
+}
