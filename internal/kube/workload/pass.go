@@ -147,13 +147,18 @@ func (p *Pass) PullImages(ctx context.Context, object client.Object, about *imag
 }
 
 // Finish notes that the object was planned, so that it is not planned again too soon. It returns what Reconcile returns: err, or the
-// shortest of the waits that are above zero.
+// shortest of the waits that are above zero. With an error the object comes back after that wait, too, if its next try is later: what went
+// wrong beside the plan must not hold up grace periods and retries.
 func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 	p.Memory.Pace.Passed(p.Clock.Now(), p.Stored.GetGeneration(), p.cost)
+	wait := earliest(waits...)
 	if err != nil {
+		if wait > 0 {
+			p.wakeAfter(client.ObjectKeyFromObject(p.Stored), wait)
+		}
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: earliest(waits...)}, nil
+	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
 // End gives the worker back.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -99,6 +100,13 @@ func (b *Base) keepQueue(_ context.Context, q queue) error {
 func (b *Base) wake(name types.NamespacedName) {
 	if q := b.queue.Load(); q != nil {
 		(*q).Add(reconcile.Request{NamespacedName: name})
+	}
+}
+
+// wakeAfter has an object reconciled after a while, whatever else is asked for it.
+func (b *Base) wakeAfter(name types.NamespacedName, wait time.Duration) {
+	if q := b.queue.Load(); q != nil {
+		(*q).AddAfter(reconcile.Request{NamespacedName: name}, wait)
 	}
 }
 
