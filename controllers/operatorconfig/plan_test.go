@@ -137,6 +137,9 @@ func TestStatus(t *testing.T) {
 		"a kind is not served": {leader(func(f *Facts) { f.Kinds = kind(operatorv1alpha1.Enabled, "False", operatorv1alpha1.KindNotServed) }), []string{
 			"Available False KindsNotReady not managed: StatefulSet: NotServed",
 		}},
+		"a right is missing": {leader(func(f *Facts) {
+			f.Kinds = []operatorv1alpha1.KindStatus{ready(Kind{Name: "StatefulSet", Enabled: true, Served: true, Synced: func() bool { return true }}, []string{"pods is forbidden", "secrets is forbidden"})}
+		}), []string{"Available False KindsNotReady not managed: StatefulSet: RightsMissing (pods is forbidden; secrets is forbidden)"}},
 		"a restart is near": {leader(func(f *Facts) { f.Step = Step{Restart: true} }), []string{
 			"Progressing True Restarting the operator restarts", "Reconciling True Restarting ", "Stalled False AsExpected ",
 		}},

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operatorconfig
+
+import (
+	"strings"
+	"time"
+
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+)
+
+// lookForRights is when to look again whether the operator may read what it needs.
+const lookForRights = 5 * time.Second
+
+// denied are the answers of the API server where it does not let the cache read something.
+func (r *Reconciler) denied() []string {
+	if r.Denied == nil {
+		return nil
+	}
+	return r.Denied()
+}
+
+// kindsRecheck is when to look again at kinds that are not ready but may be soon; zero when there is no such kind.
+func (r *Reconciler) kindsRecheck() time.Duration {
+	denied := r.denied()
+	var recheck time.Duration
+	for _, kind := range r.Kinds {
+		switch ready(kind, denied).Reason {
+		case operatorv1alpha1.KindStarting:
+			recheck = earliest(recheck, syncing)
+		case operatorv1alpha1.KindRightsMissing:
+			recheck = earliest(recheck, lookForRights)
+		}
+	}
+	return recheck
+}
+
+// ready says what there is to say about a kind. What may not be read may be of any use, so it concerns every kind that is managed.
+func ready(k Kind, denied []string) operatorv1alpha1.KindStatus {
+	status := operatorv1alpha1.KindStatus{Kind: k.Name, State: operatorv1alpha1.Enabled, Ready: "False"}
+	switch {
+	case !k.Enabled:
+		status.State, status.Reason = operatorv1alpha1.Disabled, operatorv1alpha1.KindDisabled
+		status.Message = "its objects and their pods stay as they are"
+	case !k.Served:
+		status.Reason, status.Message = operatorv1alpha1.KindNotServed, "its CRD is missing; it is managed soon after the CRD is there"
+	case len(denied) > 0:
+		status.Reason, status.Message = operatorv1alpha1.KindRightsMissing, strings.Join(denied, "; ")
+	case k.Synced == nil || !k.Synced():
+		status.Reason, status.Message = operatorv1alpha1.KindStarting, "its objects are being read"
+	default:
+		status.Ready, status.Reason = "True", operatorv1alpha1.KindReady
+	}
+	status.Message = short(status.Message, longestOfKind)
+	return status
+}
+
+// ignored are the fields that others decide: what is asked of the operator's Deployment where it is not the operator's to change, or where
+// there is none.
+func (r *Reconciler) ignored(object *operatorv1alpha1.Kruise) (fields []string, reason string) {
+	switch {
+	case object.Spec.Manager == nil:
+		return nil, ""
+	case r.UnderOLM:
+		return []string{
+			"spec.manager: the Operator Lifecycle Manager owns the operator's Deployment; set config in the Subscription",
+		}, operatorv1alpha1.ReasonManagedByOLM
+	case r.Operands == nil:
+		return []string{
+			"spec.manager: the operator was started without --deployment, as outside of a cluster: it has no Deployment",
+		}, operatorv1alpha1.ReasonNotInCluster
+	}
+	return nil, ""
+}
