@@ -33,6 +33,9 @@ type Denied struct {
 type denial struct {
 	message string
 	at      time.Time
+	// version is what the informer had read when it was refused; read says what it has read by now. Another version: it may read again.
+	version string
+	read    func() string
 }
 
 // NewDenied returns a Denied that has seen nothing yet.
@@ -43,13 +46,13 @@ func NewDenied(c clock.PassiveClock) *Denied {
 // Handle is the handler of errors of informers: beside what they do without one, it keeps what the server refuses.
 func (d *Denied) Handle(ctx context.Context, r *toolscache.Reflector, err error) {
 	toolscache.DefaultWatchErrorHandler(ctx, r, err)
-	if d.note(err) {
+	if d.note(err, r.LastSyncResourceVersion) {
 		ctrl.Log.WithName("cache").Info("The operator may not read what it needs; install its roles again", "err", err.Error())
 	}
 }
 
-// note keeps an error that says that something may not be read, and says whether it is news.
-func (d *Denied) note(err error) bool {
+// note keeps an error that says that something may not be read, and says whether it is news. read is the version that the informer has read.
+func (d *Denied) note(err error, read func() string) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsForbidden(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
@@ -59,7 +62,7 @@ func (d *Denied) note(err error) bool {
 	defer d.mu.Unlock()
 	resource := schema.GroupResource{Group: details.Group, Resource: details.Kind}
 	_, known := d.by[resource]
-	d.by[resource] = denial{message: status.Status().Message, at: d.clock.Now()}
+	d.by[resource] = denial{message: status.Status().Message, at: d.clock.Now(), version: read(), read: read}
 	return !known
 }
 
@@ -73,7 +76,7 @@ func (d *Denied) Messages() []string {
 	return slices.Sorted(maps.Values(d.current()))
 }
 
-// current forgets what was refused too long ago.
+// current forgets what was refused too long ago, or was read since.
 func (d *Denied) current() map[schema.GroupResource]string {
 	if d == nil {
 		return nil
@@ -82,7 +85,7 @@ func (d *Denied) current() map[schema.GroupResource]string {
 	defer d.mu.Unlock()
 	messages := map[schema.GroupResource]string{}
 	for resource, denied := range d.by {
-		if d.clock.Since(denied.at) > denialLasts {
+		if d.clock.Since(denied.at) > denialLasts || denied.read() != denied.version {
 			delete(d.by, resource)
 			continue
 		}

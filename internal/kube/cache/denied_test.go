@@ -18,14 +18,16 @@ import (
 func TestWhatTheServerDoesNotLetBeReadIsKeptForAWhile(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 	d := NewDenied(clock)
+	version := ""
+	read := func() string { return version }
 	claims, pods := schema.GroupResource{Resource: "persistentvolumeclaims"}, schema.GroupResource{Resource: "pods"}
 	forbidden := apierrors.NewForbidden(claims, "", errors.New(`User "kruise" cannot list resource`))
 	for _, other := range []error{errors.New("no connection"), apierrors.NewNotFound(pods, ""), apierrors.NewInternalError(errors.New("x"))} {
-		if d.note(other) || len(d.Messages()) > 0 {
+		if d.note(other, read) || len(d.Messages()) > 0 {
 			t.Errorf("%v counts as denied", other)
 		}
 	}
-	if !d.note(fmt.Errorf("failed to list: %w", forbidden)) || d.note(forbidden) {
+	if !d.note(fmt.Errorf("failed to list: %w", forbidden), read) || d.note(forbidden, read) {
 		t.Error("a denial is news once")
 	}
 	if got := d.Of(claims); got != forbidden.Error() {
@@ -42,8 +44,12 @@ func TestWhatTheServerDoesNotLetBeReadIsKeptForAWhile(t *testing.T) {
 	if got := d.Messages(); len(got) > 0 {
 		t.Errorf("when nothing has been refused for longer: %q", got)
 	}
-	if !d.note(forbidden) {
+	if !d.note(forbidden, read) {
 		t.Error("after that it is news again")
+	}
+	version = "7"
+	if got := d.Messages(); len(got) > 0 {
+		t.Errorf("when it was read since: %q", got)
 	}
 	if none := (*Denied)(nil); none.Of(pods) != "" || len(none.Messages()) > 0 {
 		t.Error("nil denies something")

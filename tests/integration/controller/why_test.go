@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
 // documentedWait runs the commands that README gives for waiting for a rollout, about another object, one after the other until one fails.
@@ -97,31 +99,8 @@ func TestARightThatTheOperatorLacksIsSaid(t *testing.T) {
 	n := env.Namespace(t)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-manager"}}
 	var all []rbacv1.PolicyRule
-	restartOperator(t, func() {
-		if err := n.Client.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
-			t.Fatal(err)
-		}
-		all = slices.Clone(role.Rules)
-		for i, rule := range role.Rules {
-			if slices.Contains(rule.Resources, "persistentvolumeclaims") {
-				role.Rules[i].Resources = slices.DeleteFunc(slices.Clone(rule.Resources), func(r string) bool { return r == "persistentvolumeclaims" })
-			}
-		}
-		role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return len(rule.Resources) == 0 })
-		if err := n.Client.Update(t.Context(), role); err != nil {
-			t.Fatal(err)
-		}
-	})
-	kruise := &operatorv1alpha1.Kruise{ObjectMeta: metav1.ObjectMeta{Name: operatorv1alpha1.KruiseName}}
-	if err := n.Client.Create(t.Context(), kruise); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := n.Client.Delete(context.WithoutCancel(t.Context()), kruise); err != nil {
-			t.Error(err)
-		}
-	})
-
+	restartOperator(t, func() { all = withoutRight(t, n, role, "persistentvolumeclaims") })
+	kruise := createKruise(t, n)
 	if err := env.Nodes.CreateStorageClass(t.Context(), "simulated", storagev1.VolumeBindingWaitForFirstConsumer, false); err != nil {
 		t.Fatal(err)
 	}
@@ -169,13 +148,7 @@ func TestARightThatTheOperatorLacksIsSaid(t *testing.T) {
 		t.Errorf("there are pods %v", environment.Names(pods))
 	}
 
-	if err := n.Client.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
-		t.Fatal(err)
-	}
-	role.Rules = all
-	if err := n.Client.Update(t.Context(), role); err != nil {
-		t.Fatal(err)
-	}
+	giveRights(t, n, role, all)
 	began := time.Now()
 	set := n.Settled("web")
 	n.SettledCloneSet("shop")
@@ -183,6 +156,97 @@ func TestARightThatTheOperatorLacksIsSaid(t *testing.T) {
 	if c := condition(set, v1beta1.StatefulSetFailedCreatePod); c != nil || is(set, v1beta1.StatefulSetStalled, corev1.ConditionTrue) {
 		t.Errorf("with the right the conditions are %+v", set.Status.Conditions)
 	}
+}
+
+// withoutRight takes all rights on a resource from the operator's role, and returns the rules before.
+func withoutRight(t *testing.T, n *environment.Namespace, role *rbacv1.ClusterRole, resource string) []rbacv1.PolicyRule {
+	t.Helper()
+	if err := n.Client.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Clone(role.Rules)
+	for i, rule := range role.Rules {
+		role.Rules[i].Resources = slices.DeleteFunc(slices.Clone(rule.Resources), func(r string) bool { return r == resource })
+	}
+	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return len(rule.Resources) == 0 })
+	if err := n.Client.Update(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func giveRights(t *testing.T, n *environment.Namespace, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	if err := n.Client.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
+		t.Fatal(err)
+	}
+	role.Rules = rules
+	if err := n.Client.Update(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func createKruise(t *testing.T, n *environment.Namespace) *operatorv1alpha1.Kruise {
+	t.Helper()
+	kruise := &operatorv1alpha1.Kruise{ObjectMeta: metav1.ObjectMeta{Name: operatorv1alpha1.KruiseName}}
+	if err := n.Client.Create(t.Context(), kruise); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Client.Delete(context.WithoutCancel(t.Context()), kruise); err != nil {
+			t.Error(err)
+		}
+	})
+	return kruise
+}
+
+// Nothing runs before the caches are filled, so an operator that could not read pods was ready, and did nothing in silence.
+func TestAnOperatorThatMayNotReadPodsSaysSo(t *testing.T) {
+	n := env.Namespace(t)
+	if err := env.Operator.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		if err := errors.Join(env.Operator.Install(ctx), env.Operator.Run(ctx)); err != nil {
+			t.Errorf("starting the operator again: %v", err)
+		}
+	})
+	kruise := createKruise(t, n)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-manager"}}
+	all := withoutRight(t, n, role, "pods")
+	blind, err := operator.New(t.Context(), env.Cluster, operator.Options{Name: "blind", NoWait: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := blind.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := blind.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	available := func(ctx context.Context, status metav1.ConditionStatus, text string) error {
+		if err := n.Client.Get(ctx, client.ObjectKeyFromObject(kruise), kruise); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(kruise.Status.Conditions, operatorv1alpha1.KruiseAvailable)
+		if c == nil || c.Status != status || !strings.Contains(c.Message, text) {
+			return fmt.Errorf("Available is %+v", c)
+		}
+		return nil
+	}
+	n.Eventually("the Kruise object says which right is missing", func(ctx context.Context) error {
+		return available(ctx, metav1.ConditionFalse, `cannot list resource "pods"`)
+	})
+	if log, err := os.ReadFile(blind.Log()); err != nil || !strings.Contains(string(log), "The operator may not read what it needs") {
+		t.Errorf("the log does not say so: %v:\n%s", err, log)
+	}
+	giveRights(t, n, role, all)
+	// What was refused counts for a minute at most, if nothing else tells that it is over.
+	n.EventuallyWithin(2*time.Minute, "with the right the kinds are managed", func(ctx context.Context) error { return available(ctx, metav1.ConditionTrue, "managed: ") })
 }
 
 // A restart of containers that was under way when OpenKruise was replaced left its pod out of service for good, and nothing said why.
