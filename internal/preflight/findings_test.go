@@ -310,6 +310,10 @@ func TestCarryOver(t *testing.T) {
 			args: []string{"--feature-gates=PodWebhook=true,PodWebhook=false"},
 			want: Settings{Dropped: []string{"--feature-gates=PodWebhook=true,PodWebhook=false: feature gate PodWebhook is given both values"}},
 		},
+		"where pods of BroadcastJobs are assigned": {
+			args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"},
+			want: Settings{Args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"}},
+		},
 		"workers of a kind that is not here, and a flag without a value": {
 			args: []string{"/manager", "--enable-leader-election", "--podprobemarker-workers=5"},
 			want: Settings{Dropped: []string{"--enable-leader-election=true: this operator has its own", "--podprobemarker-workers=5: there is no such kind here"}},

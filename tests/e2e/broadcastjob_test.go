@@ -233,6 +233,25 @@ func TestBroadcastJobWithoutAFittingNode(t *testing.T) {
 	awaitJob(n, v1beta1.BroadcastJobRunning, 1, 1, 0, 0)
 }
 
+// TestBroadcastJobLeftAloneFromItsBirth: a job that its user keeps the operator away from has no counters yet, and says why nothing happens.
+func TestBroadcastJobLeftAloneFromItsBirth(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	ownNodes(t, n, 1)
+	n.Apply(strings.Replace(broadcastJob(n, runsOn, ""), "{name: scan}", `{name: scan, annotations: {operator.kruise.io/paused: "true"}}`, 1))
+	n.Eventually("the condition says so", func(ctx context.Context) error {
+		job, err := getJob(ctx, n)
+		if err == nil && jobCondition(job, "Stalled") != v1beta1.ReasonReconciliationPaused {
+			err = fmt.Errorf("the status is %+v", job.Status)
+		}
+		return err
+	})
+	if out, err := n.Kubectl("annotate", "bcj", "scan", "operator.kruise.io/paused-"); err != nil {
+		t.Fatal(out)
+	}
+	awaitJob(n, v1beta1.BroadcastJobRunning, 1, 1, 0, 0)
+}
+
 func TestCronJobOfBroadcastJobs(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

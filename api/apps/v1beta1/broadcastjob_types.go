@@ -141,15 +141,19 @@ type BroadcastJobStatus struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// active is how many pods are at work: neither ended, nor terminating, nor restarted too often.
+	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Active int32 `json:"active"`
 	// succeeded is how many nodes the pod has succeeded on.
+	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Succeeded int32 `json:"succeeded"`
 	// failed is how many nodes the pod has failed on, or was restarted too often, or was stopped by the deadline.
+	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Failed int32 `json:"failed"`
 	// desired is how many nodes fit, or have done their part already.
+	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Desired int32 `json:"desired"`
 	// phase is running, paused, completed or failed.

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package advancedcronjob
+
+import (
+	"strings"
+	"testing"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
+)
+
+const job = `{jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: web}]}}}}}`
+
+func cronJob(t *testing.T, name, spec string) *appsv1beta1.AdvancedCronJob {
+	t.Helper()
+	cron := admissiontest.Parse[appsv1beta1.AdvancedCronJob](t, "{metadata: {name: "+name+"}, spec: {"+spec+"}}")
+	return &cron
+}
+
+// TestStoredObjectsPass: what OpenKruise let in is not held against an update that leaves it.
+func TestStoredObjectsPass(t *testing.T) {
+	const never = `{broadcastJobTemplate: {spec: {completionPolicy: {type: Never}, template: {spec: {restartPolicy: Never, containers: [{name: main, image: web}]}}}}}`
+	for what, spec := range map[string]string{
+		"a long name":                         "template: " + job,
+		"a BroadcastJob that never completes": "template: " + never,
+		"a negative limit":                    "failedJobsHistoryLimit: -1, template: " + job,
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := "web"
+			if what == "a long name" {
+				name = strings.Repeat("n", 60)
+			}
+			old := cronJob(t, name, `schedule: "@daily", `+spec)
+			is := cronJob(t, name, `schedule: "@hourly", paused: true, `+spec)
+			Default(is)
+			if errs := Kind().Faults(is, nil); len(errs) == 0 {
+				t.Error("a new one is let in")
+			}
+			if errs := Kind().Faults(is, old); len(errs) > 0 {
+				t.Errorf("the update is refused: %v", errs)
+			}
+		})
+	}
+}
+
+func TestKindOfTemplateStays(t *testing.T) {
+	const images = `{imageListPullJobTemplate: {spec: {images: [web]}}}`
+	old, is := cronJob(t, "web", `schedule: "@daily", template: `+images), cronJob(t, "web", `schedule: "@daily", template: `+job)
+	Default(is)
+	errs := Kind().Faults(is, old)
+	if len(errs) != 1 || errs[0].Field != "spec.template" || !strings.Contains(errs[0].Detail, "cannot change from imageListPullJobTemplate to jobTemplate") {
+		t.Errorf("errors %v", errs)
+	}
+}
+
+func TestKeep(t *testing.T) {
+	const images = `{imageListPullJobTemplate: {spec: {images: [web]}}}`
+	old := cronJob(t, "web", `schedule: "@daily", template: `+images)
+	for template, kept := range map[string]bool{"{}": true, job: false} {
+		is := cronJob(t, "web", `schedule: "@daily", template: `+template)
+		Keep(is, old)
+		if got := is.Spec.Template.ImageListPullJobTemplate != nil; got != kept {
+			t.Errorf("template %s: kept %v, want %v", template, got, kept)
+		}
+	}
+}
