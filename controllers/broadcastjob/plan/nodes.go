@@ -142,7 +142,7 @@ func look(spec *Spec, s Snapshot, stop bool) view {
 		byName[planning.Slot(node.Name)] = &v.sites[i]
 	}
 	for i := range s.Pods {
-		v.place(spec, &s.Pods[i], byName[s.Pods[i].Slot])
+		v.place(&s.Pods[i], byName[s.Pods[i].Slot])
 	}
 	for i := range v.sites {
 		v.judge(spec, &v.sites[i], stop)
@@ -151,7 +151,7 @@ func look(spec *Spec, s Snapshot, stop bool) view {
 }
 
 // place notes what a pod means for its node; at is nil when there is no such node.
-func (v *view) place(spec *Spec, pod *podset.Pod, at *site) {
+func (v *view) place(pod *podset.Pod, at *site) {
 	ended := podstate.Finished(pod.Object)
 	own := at != nil && belongs(pod.Object, at.Node)
 	switch {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/distribution/reference"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -59,16 +58,12 @@ func validateNodes(spec *appsv1beta1.ImageListPullJobSpec, path *field.Path) fie
 		if names := sets.New(s.Names...); len(names) != len(s.Names) {
 			errs = append(errs, field.Invalid(path, s.Names, "a node is named twice"))
 		}
-		errs = append(errs, selectorFaults(&s.LabelSelector, path)...)
+		errs = append(errs, rules.LabelSelector(&s.LabelSelector, path)...)
 	}
 	if s := spec.PodSelector; s != nil {
-		errs = append(errs, selectorFaults(&s.LabelSelector, path.Child("podSelector"))...)
+		errs = append(errs, rules.LabelSelector(&s.LabelSelector, path.Child("podSelector"))...)
 	}
 	return errs
-}
-
-func selectorFaults(selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
-	return rules.LabelSelector(selector, path)
 }
 
 func validateImages(images []string, path *field.Path) field.ErrorList {
