@@ -131,7 +131,7 @@ func endMessage(d Decision) string {
 }
 
 func failureMessage(d Decision) string {
-	cause := fmt.Sprintf("%d pods have failed, and failurePolicy.type is FailFast", d.view.record.failures)
+	cause := "a pod has failed, and failurePolicy.type is FailFast"
 	if d.Failure == appsv1beta1.ReasonDeadlineExceeded {
 		cause = "the job was active for longer than completionPolicy.activeDeadlineSeconds"
 	}
@@ -164,7 +164,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 		return podset.Progress{Reconciling: atWork > 0, Reason: appsv1beta1.ReasonPaused, Message: fmt.Sprintf("No pod is started while spec.paused is true; %d pods are at work.", atWork)}
 	case d.Stage == PausedByFailure:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPausedByFailure,
-			Message: fmt.Sprintf("%d pods have failed, and failurePolicy.type is Pause: no further pod is started. To resume, give the job another value of the annotation %s.",
+			Message: fmt.Sprintf("Pods have failed (%d so far), and failurePolicy.type is Pause: no further pod is started. To resume, give the job another value of the annotation %s.",
 				d.view.record.failures, shared.AnnotationResume)}
 	case d.view.desired == 0:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoFittingNode, Message: noNode(s)}
@@ -217,7 +217,7 @@ func Announcements(spec *Spec, d Decision, after *appsv1beta1.BroadcastJobStatus
 	before := &spec.Job.Status
 	var events []planning.Event
 	if is, was := failuresOf(after), failuresOf(before); is > was {
-		events = append(events, planning.Event{Warning: true, Reason: "PodFailed", Message: fmt.Sprintf("%d pods failed, %d in all", is-was, is)})
+		events = append(events, planning.Event{Warning: true, Reason: "PodFailed", Message: fmt.Sprintf("Pods have failed: %d more, %d in all", is-was, is)})
 	}
 	for _, c := range after.Conditions {
 		if c.Status != corev1.ConditionTrue || conditions.Contains(Conditions(before), conditions.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason}) {
