@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
@@ -42,23 +43,28 @@ func compile(t testing.TB) *evaluator {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return compiled(t, policy.Spec.Variables, policy.Spec.Mutations[0].JSONPatch.Expression)
+}
+
+// compiled is a policy with some variables and one mutation.
+func compiled(t testing.TB, all []admissionv1.Variable, mutation string) *evaluator {
+	t.Helper()
 	options := plugincel.OptionalVariableDeclarations{HasParams: true, HasAuthorizer: true}
 	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var variables []plugincel.NamedExpressionAccessor
-	for _, v := range policy.Spec.Variables {
-		// Compiled alone as well, since an error would be told to the first pod only.
+	for _, v := range all {
 		variables = append(variables, &validating.Variable{Name: v.Name, Expression: v.Expression})
 	}
 	compiler.CompileAndStoreVariables(variables, options, environment.StoredExpressions)
 	condition := matchconditions.MatchCondition(admissionv1.MatchCondition{Name: "typed", Expression: "object.spec.containers.size() >= 0"})
 	e := &evaluator{compiler: compiler, matcher: matchconditions.NewMatcher(
-		compiler.CompileCondition([]plugincel.ExpressionAccessor{&condition}, options, environment.StoredExpressions), policy.Spec.FailurePolicy, "policy", "validate", "other",
+		compiler.CompileCondition([]plugincel.ExpressionAccessor{&condition}, options, environment.StoredExpressions), ptr.To(admissionv1.Fail), "policy", "validate", "other",
 	)}
 	options.HasPatchTypes = true
-	mutating := compiler.CompileMutatingEvaluator(&patch.JSONPatchCondition{Expression: policy.Spec.Mutations[0].JSONPatch.Expression}, options, environment.StoredExpressions)
+	mutating := compiler.CompileMutatingEvaluator(&patch.JSONPatchCondition{Expression: mutation}, options, environment.StoredExpressions)
 	if errs := mutating.CompilationErrors(); len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -124,4 +130,19 @@ func byReference(t testing.TB, pod *corev1.Pod, namespace *corev1.Namespace, rev
 		t.Fatal(err)
 	}
 	return out, nil
+}
+
+// Once a condition of another policy was evaluated, parts of the pod cannot be values of a patch. That is what the comparison has to catch, so
+// it must be so here, too.
+func TestOtherPoliciesTypeTheObject(t *testing.T) {
+	naive := compiled(t, nil, `[JSONPatch{op: "add", path: "/spec/containers/0/env/-", value: object.spec.containers[0].env[0]}]`)
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Env: []corev1.EnvVar{{Name: "A", Value: "a"}}}}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	revision := &appsv1.ControllerRevision{}
+	if _, err := naive.apply(t.Context(), pod, namespace, revision, false); err != nil {
+		t.Errorf("alone: %v", err)
+	}
+	if _, err := naive.apply(t.Context(), pod, namespace, revision, true); err == nil {
+		t.Error("beside a policy with conditions it works as well")
+	}
 }

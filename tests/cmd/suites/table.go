@@ -39,7 +39,7 @@ func allSuites() []suite {
 	return []suite{
 		{
 			name: "unit", about: "tables and stories, no cluster",
-			packages: []string{"api/...", "config/...", "controllers/...", "internal/...", ".", "tests/cmd/...", "tests/manifests", "tests/framework/repository"},
+			packages: []string{"api/...", "config/...", "controllers/...", "internal/...", ".", "tests/cmd/...", "tests/manifests", "tests/injection", "tests/framework/repository"},
 			args:     []string{"-skip=^TestExplore"}, timeout: 10 * time.Minute, budget: 2 * time.Minute,
 		},
 		{
