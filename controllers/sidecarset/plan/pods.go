@@ -81,11 +81,11 @@ func observe(spec *Spec, object *corev1.Pod, now time.Time) (Pod, bool) {
 		Pod: podset.Pod{
 			Object:   object,
 			Slot:     planning.Slot(object.Namespace + "/" + object.Name),
-			Revision: entryOf(object, shared.AnnotationSidecarSetHash, name).SidecarSetHash,
+			Revision: hashOf(object, shared.AnnotationSidecarSetHash, name),
 			Update:   record.Check(object, now),
 			Ready:    podstate.RunningAndReady(object),
 		},
-		Upgradable: entryOf(object, shared.AnnotationSidecarSetHashWithoutImage, name).SidecarSetHash == spec.Hashes.WithoutImage,
+		Upgradable: hashOf(object, shared.AnnotationSidecarSetHashWithoutImage, name) == spec.Hashes.WithoutImage,
 		Selected:   spec.UpdateSelector == nil || spec.UpdateSelector.Matches(labels.Set(object.Labels)),
 		pairs:      pairs,
 	}
@@ -152,6 +152,17 @@ func entryOf(pod *corev1.Pod, key, set string) shared.SidecarSetUpgrade {
 	entry = shared.SidecarSetUpgrade{SidecarSetName: set}
 	_ = json.Unmarshal(raw, &entry.SidecarSetHash) // What is neither has no hash, and differs.
 	return entry
+}
+
+// hashOf is the hash in what the annotation says of one set. It is asked of every pod in every pass, and reads no more than that.
+func hashOf(pod *corev1.Pod, key, set string) string {
+	var all map[string]struct {
+		Hash string `json:"hash"`
+	}
+	if json.Unmarshal([]byte(pod.Annotations[key]), &all) != nil {
+		return entryOf(pod, key, set).SidecarSetHash
+	}
+	return all[set].Hash
 }
 
 // RevisionOf is the name of the revision that a pod says it has; empty when it names none.
