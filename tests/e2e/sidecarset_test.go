@@ -347,3 +347,39 @@ spec:
 	}
 	t.Log(out)
 }
+
+// TestSidecarSetSelectsNamespacesByLabel updates pods of a namespace that a label selects, and counts them no more when it loses the label. The
+// pods get the annotations that the set wants with the new image.
+func TestSidecarSetSelectsNamespacesByLabel(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	label := func(value string) {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"`+value+`"}}}`))
+		if err := n.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	label(n.Name)
+	allowed := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-configuration"},
+		Data:       map[string]string{"SidecarSet_PatchPodMetadata_WhiteList": `{"rules":[{"allowedAnnotationKeyExprs":["^e2e.example.com/.*$"]}]}`},
+	}
+	if err := client.IgnoreAlreadyExists(n.Client.Create(t.Context(), allowed)); err != nil {
+		t.Fatal(err)
+	}
+	s := newSidecars(t, n, func(set *v1beta1.SidecarSet) {
+		set.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": n.Name}}
+		set.Spec.PatchPodMetadata = []v1beta1.SidecarSetPatchPodMetadata{{Annotations: map[string]string{"e2e.example.com/agent": "yes"}}}
+	})
+	s.deploy(2)
+	s.awaits(2, 2, v1beta1.ReasonComplete)
+	s.update(agentImage(agentV2))
+	s.awaits(2, 2, v1beta1.ReasonComplete)
+	for _, pod := range s.Pods("app=" + scenario.Name) {
+		if pod.Annotations["e2e.example.com/agent"] != "yes" {
+			t.Errorf("pod %s has annotations %v", pod.Name, pod.Annotations)
+		}
+	}
+	label("other")
+	s.awaits(0, 0, v1beta1.ReasonNoPods)
+}
