@@ -6,7 +6,6 @@ package uniteddeployment
 import (
 	"context"
 	"errors"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -106,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Announce(set, plan.Announcements(spec, status))
 		trimErr = r.trim(ctx, spec, seen, &status)
 	}
-	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, seen.again)
+	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait)
 }
 
 // remembered returns the memory of a UnitedDeployment.
@@ -155,6 +154,3 @@ func (r *Reconciler) trim(ctx context.Context, spec *united.Spec, seen observati
 	}
 	return history.TrimOf(ctx, r.History, freshness.OwnerOf(spec.Set), seen.stored, live, most)
 }
-
-// lookAgain is when pods are read again that an update may be waiting for.
-const lookAgain = 10 * time.Second

@@ -6,7 +6,6 @@ package uniteddeployment
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,8 +31,6 @@ type observation struct {
 	// stored are its revisions.
 	stored         []united.Revision
 	collisionCount *int32
-	// again is when to look again at what no event tells of.
-	again time.Duration
 }
 
 // observe reads the workloads and revisions of a UnitedDeployment, and the pods that the plan needs. It makes sure that the template has a
@@ -65,7 +62,6 @@ func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered 
 	if needed == plan.NoPods {
 		return seen, nil
 	}
-	seen.again = lookAgain
 	var err error
 	s.Pods, err = r.readPods(ctx, spec, needed)
 	return seen, err

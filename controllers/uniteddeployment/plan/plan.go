@@ -46,6 +46,9 @@ const (
 	NoteTerminating = "Terminating"
 )
 
+// lookAgain is when pods are looked at again that an update may be waiting for: no event of its workload tells of them.
+const lookAgain = 10 * time.Second
+
 // Snapshot is what was observed of a UnitedDeployment.
 type Snapshot struct {
 	Now time.Time
@@ -250,6 +253,11 @@ func (p *planner) replaced() bool {
 
 // unblock deletes pods at the revision before that are not ready, beyond the partition: a StatefulSet of apps/v1 would wait for them for ever.
 func (p *planner) unblock() {
+	for _, child := range p.kept {
+		if !child.Terminating && mayBeStuck(child) {
+			p.out.Recheck(lookAgain)
+		}
+	}
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		child := p.kept[pod.Subset]

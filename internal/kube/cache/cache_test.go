@@ -152,6 +152,24 @@ func TestObjectsOfFurtherKindsAreKeptWholeForTheirControllers(t *testing.T) {
 	}
 }
 
+func TestObjectsOfKindsOfTheTableAreKeptWholeWhoeverControlsThem(t *testing.T) {
+	united, ok := kinds.Of("UnitedDeployment")
+	if !ok {
+		t.Fatal("the table has no UnitedDeployment")
+	}
+	trimmed := map[schema.GroupVersionKind]bool{}
+	for object, how := range ContentsFor(united).Options().ByObject {
+		if how.Transform != nil {
+			trimmed[object.GetObjectKind().GroupVersionKind()] = true
+		}
+	}
+	for _, kind := range united.Needs.Controls {
+		if want := kind.Group == "apps"; trimmed[kind] != want {
+			t.Errorf("%s is trimmed: %v, want %v", kind, trimmed[kind], want)
+		}
+	}
+}
+
 func TestIndexesFindOursAndOrphans(t *testing.T) {
 	ours := controlledAs("web-0", "apps.kruise.io/v1alpha1", "StatefulSet")
 	native := controlledAs("web-1", "apps/v1", "StatefulSet")
