@@ -368,7 +368,7 @@ func TestSidecarSetSelectsNamespacesByLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSidecars(t, n, func(set *v1beta1.SidecarSet) {
-		set.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": n.Name}}
+		set.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": n.Name, corev1.LabelMetadataName: n.Name}}
 		set.Spec.PatchPodMetadata = []v1beta1.SidecarSetPatchPodMetadata{{Annotations: map[string]string{"e2e.example.com/agent": "yes"}}}
 	})
 	s.deploy(2)
