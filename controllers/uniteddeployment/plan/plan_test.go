@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,5 +277,49 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	if status := w.set.Status; status.CurrentRevision != status.UpdatedRevision || status.UpdateStatus.UpdatedRevision != status.UpdatedRevision ||
 		status.SubsetReplicas["c"] != 2 || status.UpdateStatus.CurrentPartitions["c"] != 0 {
 		t.Errorf("the status is %+v", status)
+	}
+}
+
+func TestEventsOfWorkloads(t *testing.T) {
+	cases := map[string]struct {
+		before           func(*world)
+		success, failure string
+	}{
+		"one that is missing": {
+			before:  func(w *world) { w.children = w.children[1:] },
+			success: "SuccessfulCreateSubset", failure: "FailedCreateSubset",
+		},
+		"one that was edited": {
+			before: func(w *world) {
+				if err := unstructured.SetNestedField(w.children[0].Object, int64(9), "spec", "replicas"); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			failure: "FailedUpdateSubset", // a change that succeeds shows in the workload's own events
+		},
+		"one whose subset is gone": {
+			before:  func(w *world) { w.set.Spec.Topology.Subsets = w.set.Spec.Topology.Subsets[1:] },
+			success: "SuccessfulDeleteSubset", failure: "FailedDeleteSubset",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t, "replicas: 6")
+			tc.before(w)
+			_, d := w.planned(nil)
+			i := slices.IndexFunc(d.Actions, func(a planning.Action) bool { return a.Object.GetName() == "shop-a" })
+			if i < 0 {
+				t.Fatalf("nothing is done with shop-a: %v", d.Actions)
+			}
+			a := d.Actions[i]
+			if a.Success.Reason != tc.success || a.Failure.Reason != tc.failure || a.Success.Warning || !a.Failure.Warning {
+				t.Errorf("success %+v, failure %+v", a.Success, a.Failure)
+			}
+			for _, e := range []planning.Event{a.Success, a.Failure} {
+				if e.Reason != "" && (!strings.Contains(e.Message, "shop-a") || !strings.Contains(e.Message, "subset a")) {
+					t.Errorf("%s does not name the workload and its subset: %s", e.Reason, e.Message)
+				}
+			}
+		})
 	}
 }
