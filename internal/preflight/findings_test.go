@@ -310,6 +310,9 @@ func TestCarryOver(t *testing.T) {
 			args: []string{"--feature-gates=PodWebhook=true,PodWebhook=false"},
 			want: Settings{Dropped: []string{"--feature-gates=PodWebhook=true,PodWebhook=false: feature gate PodWebhook is given both values"}},
 		},
+		"who binds pods to their nodes": {
+			args: []string{"--assign-pods-by-scheduler=false", "--assign-bcj-pods-by-scheduler=false", "--daemonset-workers=5"},
+			want: Settings{Args: []string{"--assign-bcj-pods-by-scheduler=false", "--assign-pods-by-scheduler=false", "--daemonset-workers=5"}},
 		"where pods of BroadcastJobs are assigned": {
 			args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"},
 			want: Settings{Args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"}},

@@ -55,7 +55,9 @@ func CarryOver(args []string) Settings {
 }
 
 // carried are flags of OpenKruise, beside those of workers, that mean the same here.
-func carried() []string { return []string{"assign-bcj-pods-by-scheduler"} }
+func carried() []string {
+	return []string{"assign-bcj-pods-by-scheduler", "assign-pods-by-scheduler"}
+}
 
 // gates keeps the gates that are known here, in a form that the operator accepts.
 func (s *Settings) gates(text string) {

@@ -88,14 +88,6 @@ func (p *place) free() bool {
 	return !slices.ContainsFunc(p.pods, func(pod *podset.Pod) bool { return !pod.Terminating || !podstate.Finished(pod.Object) })
 }
 
-// oldest is the pod that counts for the status; nil without one.
-func (p *place) oldest() *podset.Pod {
-	if len(p.pods) == 0 {
-		return nil
-	}
-	return p.pods[0]
-}
-
 // places are the nodes of the cluster and those that pods are aimed at or bound to, sorted by name.
 func places(s *Snapshot) []*place {
 	byName := make(map[string]*place, len(s.Nodes))
