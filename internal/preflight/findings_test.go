@@ -313,6 +313,7 @@ func TestCarryOver(t *testing.T) {
 		"who binds pods to their nodes": {
 			args: []string{"--assign-pods-by-scheduler=false", "--assign-bcj-pods-by-scheduler=false", "--daemonset-workers=5"},
 			want: Settings{Args: []string{"--assign-bcj-pods-by-scheduler=false", "--assign-pods-by-scheduler=false", "--daemonset-workers=5"}},
+		},
 		"where pods of BroadcastJobs are assigned": {
 			args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"},
 			want: Settings{Args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"}},
