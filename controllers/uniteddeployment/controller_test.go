@@ -139,7 +139,7 @@ func (s *shell) until(what string, done func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(limit); !done(); {
 		if time.Now().After(end) {
-			status, _ := json.Marshal(s.stored().Status) //nolint:errcheck // a status can be encoded
+			status, _ := json.Marshal(s.stored().Status)
 			s.t.Fatalf("not reached: %s: %s", what, status)
 		}
 		s.pass()

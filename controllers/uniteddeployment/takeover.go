@@ -56,7 +56,7 @@ func withoutShared(entries []metav1.ManagedFieldsEntry) (left []metav1.ManagedFi
 	ours := fieldpath.NewSet()
 	for _, entry := range entries {
 		if entry.Manager == shared.FieldManagerUnitedDeployment && entry.Operation == metav1.ManagedFieldsOperationApply && entry.FieldsV1 != nil {
-			if err := ours.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+			if err := ours.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())); err != nil {
 				return nil, false, err
 			}
 		}
@@ -67,7 +67,7 @@ func withoutShared(entries []metav1.ManagedFieldsEntry) (left []metav1.ManagedFi
 			continue
 		}
 		theirs := fieldpath.NewSet()
-		if err := theirs.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		if err := theirs.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())); err != nil {
 			return nil, false, err
 		}
 		rest := theirs.Difference(ours)
@@ -79,7 +79,7 @@ func withoutShared(entries []metav1.ManagedFieldsEntry) (left []metav1.ManagedFi
 		if err != nil {
 			return nil, false, err
 		}
-		entry.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+		entry.FieldsV1 = metav1.NewFieldsV1(string(raw))
 		left = append(left, entry)
 	}
 	return left, changed, nil

@@ -90,9 +90,9 @@ func (s *sidecarSet) toV1beta1() error {
 	if err := s.namespaceToSelector(); err != nil {
 		return err
 	}
-	label, labelled := s.object.Labels[shared.LabelSidecarSetCustomVersion]
+	label, labeled := s.object.Labels[shared.LabelSidecarSetCustomVersion]
 	version := writtenVersion{CustomVersion: label}
-	if stashed != nil && equality.Semantic.DeepEqual(stashed.Shown, labelOnly(label, labelled)) {
+	if stashed != nil && equality.Semantic.DeepEqual(stashed.Shown, labelOnly(label, labeled)) {
 		version = stashed.Fields
 	}
 	s.setLabel(version.Label)
@@ -148,7 +148,7 @@ func (s *sidecarSet) versionToLabel() error {
 		return err
 	}
 	delete(s.spec, customVersionField)
-	if label, labelled := s.object.Labels[shared.LabelSidecarSetCustomVersion]; labelled {
+	if label, labeled := s.object.Labels[shared.LabelSidecarSetCustomVersion]; labeled {
 		version.Label = &label
 	}
 	var label *string
@@ -164,8 +164,8 @@ func (s *sidecarSet) versionToLabel() error {
 }
 
 // labelOnly is what v1alpha1 shows of a version.
-func labelOnly(label string, labelled bool) writtenVersion {
-	if !labelled {
+func labelOnly(label string, labeled bool) writtenVersion {
+	if !labeled {
 		return writtenVersion{}
 	}
 	return writtenVersion{Label: &label}

@@ -7,6 +7,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,8 +69,11 @@ func TestCronJobRunsAndKeepsItsHistory(t *testing.T) {
 	first := ""
 	n.EventuallyWithin(time.Minute, "a first run has ended", func(ctx context.Context) error {
 		jobs, err := runsOf(ctx, n, "batch/v1", "Job", "tick")
-		if err != nil || len(jobs) == 0 {
-			return fmt.Errorf("%d runs: %v", len(jobs), err)
+		if err != nil {
+			return err
+		}
+		if len(jobs) == 0 {
+			return errors.New("there is no run")
 		}
 		first = jobs[0].GetName()
 		return nil
@@ -84,10 +88,11 @@ func TestCronJobRunsAndKeepsItsHistory(t *testing.T) {
 				return fmt.Errorf("%s is there", first)
 			}
 		}
-		if complete, _, err := ended(ctx, n, "tick"); err != nil || complete != 2 {
-			return fmt.Errorf("%d have ended: %v", complete, err)
+		complete, _, err := ended(ctx, n, "tick")
+		if err == nil && complete != 2 {
+			err = fmt.Errorf("%d have ended", complete)
 		}
-		return nil
+		return err
 	})
 	cron, err := getCron(t.Context(), n, "tick")
 	if err != nil {

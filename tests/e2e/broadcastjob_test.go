@@ -7,6 +7,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -130,8 +132,11 @@ func TestBroadcastJobCompletesAndGoes(t *testing.T) {
 		}
 	}
 	n.EventuallyWithin(time.Minute, "the job and its pods are deleted after their time", func(ctx context.Context) error {
-		if _, err := getJob(ctx, n); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("the job is there: %v", err)
+		switch _, err := getJob(ctx, n); {
+		case err == nil:
+			return errors.New("the job is there")
+		case !apierrors.IsNotFound(err):
+			return err
 		}
 		if pods, err := n.ListPods(ctx); err != nil || len(pods) > 0 {
 			return fmt.Errorf("%d pods are there: %v", len(pods), err)

@@ -111,13 +111,13 @@ type BroadcastJobTemplateSpec struct {
 type BroadcastJobPhase string
 
 const (
-	// BroadcastJobRunning: pods are started, or would be on nodes that fit.
+	// BroadcastJobRunning says that pods are started, or would be on nodes that fit.
 	BroadcastJobRunning BroadcastJobPhase = "running"
-	// BroadcastJobPaused: no pod is started, because its user or its failure policy says so.
+	// BroadcastJobPaused says that no pod is started, because its user or its failure policy says so.
 	BroadcastJobPaused BroadcastJobPhase = "paused"
-	// BroadcastJobCompleted: the pods on all desired nodes have ended.
+	// BroadcastJobCompleted says that the pods on all desired nodes have ended.
 	BroadcastJobCompleted BroadcastJobPhase = "completed"
-	// BroadcastJobFailed: the failure policy or the deadline has ended the job.
+	// BroadcastJobFailed says that the failure policy or the deadline has ended the job.
 	BroadcastJobFailed BroadcastJobPhase = "failed"
 )
 

@@ -118,17 +118,17 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	case spec.FailurePolicy == appsv1beta1.BroadcastJobFailFast && v.record.failures > 0:
 		d.Stage, d.Failure = Stopping, appsv1beta1.ReasonJobFailed
 	}
-	d.clean(spec)
+	d.clean()
 	if d.Stage == Stopping {
-		d.remove(spec, v.active, reasonStopped)
-		d.remove(spec, v.unfit, reasonStopped)
+		d.remove(v.active, reasonStopped)
+		d.remove(v.unfit, reasonStopped)
 		if len(v.active)+len(v.unfit)+len(v.spent)+len(v.strays) == 0 {
 			d.Stage = Ended
 			d.expireIn(spec)
 		}
 		return d
 	}
-	d.remove(spec, v.unfit, reasonUnfit)
+	d.remove(v.unfit, reasonUnfit)
 	if d.Stage == Running {
 		d.create(spec)
 	}
@@ -186,22 +186,22 @@ func (d *Decision) expireIn(spec *Spec) {
 }
 
 // clean deletes pods at work that no node should have, and those that count as failed.
-func (d *Decision) clean(spec *Spec) {
-	d.remove(spec, d.view.strays, reasonStray)
+func (d *Decision) clean() {
+	d.remove(d.view.strays, reasonStray)
 	remembered := map[planning.Slot]bool{}
 	for i := range d.view.sites {
 		remembered[planning.Slot(d.view.sites[i].Name)] = d.view.sites[i].stored
 	}
 	for _, pod := range d.view.spent {
 		if remembered[pod.Slot] {
-			d.remove(spec, []*podset.Pod{pod}, reasonFailed)
+			d.remove([]*podset.Pod{pod}, reasonFailed)
 		} else {
 			d.Recheck(storedSoon)
 		}
 	}
 }
 
-func (d *Decision) remove(spec *Spec, pods []*podset.Pod, reason string) {
+func (d *Decision) remove(pods []*podset.Pod, reason string) {
 	for _, pod := range pods {
 		action := podset.DeletePod(pod.Slot, pod.Object, reason)
 		// A pod that has succeeded meanwhile has to stay until its node is remembered.

@@ -58,7 +58,7 @@ func newSimulation(t *testing.T, nodes []string, change ...func(*simulation)) *s
 	for _, name := range nodes {
 		w.Nodes = append(w.Nodes, podsettest.NewNode(name))
 	}
-	w.Simulation.Snapshot = func() podset.Snapshot { return w.seen().Snapshot }
+	w.Snapshot = func() podset.Snapshot { return w.seen().Snapshot }
 	w.Step = func(podset.Snapshot) planning.Plan { return w.plan() }
 	w.Report = func(podset.Snapshot, planning.Plan) { w.report() }
 	w.do(change...)

@@ -161,10 +161,10 @@ func progressOf(spec *Spec, s *Snapshot, counts nodeCounts, plan planning.Plan, 
 	if stopped, ok := podset.Stopped(&spec.Spec, &s.Snapshot, &plan, outcome); ok {
 		return stopped
 	}
-	return progressOfNodes(spec, s, counts, plan).WithTroubles(&plan, s.Pods)
+	return progressOfNodes(s, counts, plan).WithTroubles(&plan, s.Pods)
 }
 
-func progressOfNodes(spec *Spec, s *Snapshot, counts nodeCounts, plan planning.Plan) podset.Progress {
+func progressOfNodes(s *Snapshot, counts nodeCounts, plan planning.Plan) podset.Progress {
 	_, limited := plan.HeldFor(podset.ReasonMaxUnavailable, noteMaxSurge)
 	without := kept(&plan)
 	blocked, isBlocked := podset.Blocked(&plan)

@@ -54,6 +54,7 @@ func (p *planner) update(pod *Pod) (edit.Edit, error) {
 	if condition, ok := upgradable(object, name, true, p.s.Now); ok {
 		e.SetCondition(condition)
 	}
+	e.Exact = true // other sets have entries in the same annotations
 	return e, nil
 }
 

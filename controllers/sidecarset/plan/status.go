@@ -42,7 +42,7 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		}
 	}
 	list := conditions.NewList(Conditions(&set.Status), s.Now)
-	list.Set(progressOf(spec, &s, &plan, outcome).Conditions()...)
+	list.Set(progressOf(spec, &s, &plan).Conditions()...)
 	list.SetIf(failedUpdate(&plan, outcome))
 	if note, ok := plan.HeldFor(noteNotUpgradable); ok {
 		list.Set(conditions.New(appsv1beta1.SidecarSetNotUpgradablePods, true, appsv1beta1.ReasonMoreThanImages, note.Message+": "+podset.List(slotNames(note))))
@@ -116,7 +116,7 @@ func failedUpdate(plan *planning.Plan, outcome planning.Outcome) (conditions.Con
 //
 // What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. That
 // other containers of a pod are not ready is not the set's business, unless updates wait for it.
-func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outcome) podset.Progress {
+func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	switch {
 	case spec.Deleting:
 		return podset.Progress{

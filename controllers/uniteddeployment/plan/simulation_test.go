@@ -207,7 +207,7 @@ func (w *world) carryOut(a planning.Action) {
 		}
 		name := w.children[at].GetLabels()[shared.LabelSubsetName]
 		w.pods = slices.DeleteFunc(w.pods, func(p *corev1.Pod) bool {
-			return p.Labels[shared.LabelSubsetName] == name && p.OwnerReferences[0].UID == types.UID(w.children[at].GetUID())
+			return p.Labels[shared.LabelSubsetName] == name && p.OwnerReferences[0].UID == w.children[at].GetUID()
 		})
 		w.children = slices.Delete(w.children, at, at+1)
 	case planning.VerbPatch:

@@ -41,6 +41,9 @@ type Edit struct {
 	// Fresh says that this is the first thing written to a new pod and holds whatever happens to it meanwhile: it is tied to the
 	// pod's UID, not to its resourceVersion, so that it does not lose against the scheduler and the kubelet.
 	Fresh bool
+	// Exact says that it rewrites an annotation in which others keep something, too: each request is tied to the resourceVersion, so that
+	// nothing of theirs is lost.
+	Exact bool
 }
 
 // IsZero says that the Edit changes nothing, whatever the pod.
@@ -114,6 +117,7 @@ func (e *Edit) Merge(other Edit) {
 		return
 	}
 	e.Fresh = other.Fresh && (e.Fresh || e.IsZero())
+	e.Exact = e.Exact || other.Exact
 	for key, value := range other.Labels {
 		put(&e.Labels, key, value)
 	}

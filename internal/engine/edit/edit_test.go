@@ -96,6 +96,13 @@ func TestRequestsGoWhereTheyHaveTo(t *testing.T) {
 					`{"op":"test","path":"/spec/containers/1/name","value":"b"},{"op":"replace","path":"/spec/containers/1/image","value":"b:2"}]`,
 			},
 		},
+		"annotations that others write as well are tied to the pod that was read": {
+			edit: func(e *Edit) { e.Exact = true; e.SetCondition(condition); e.SetImage("b", "b:2") },
+			want: []string{
+				`pods/status {"metadata":{"uid":"u1","resourceVersion":"7"},"status":{"conditions":[{"lastTransitionTime":"2026-01-01T10:00:05Z","message":"","reason":"R","status":"False","type":"Gate"}]}}`,
+				`pods {"metadata":{"uid":"u1","resourceVersion":"7"},"spec":{"containers":[{"name":"b","image":"b:2"}]}}`,
+			},
+		},
 		"what is first written to a new pod is tied to its UID alone": {
 			edit: func(e *Edit) { e.Fresh = true; e.SetCondition(condition) },
 			want: []string{`pods/status {"metadata":{"uid":"u1"},"status":{"conditions":[{"lastTransitionTime":"2026-01-01T10:00:05Z","message":"","reason":"R","status":"False","type":"Gate"}]}}`},

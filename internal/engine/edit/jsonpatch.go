@@ -23,7 +23,7 @@ type operation struct {
 // create a map that might be there by now, and it removes from a list by place, so such an Edit stays a merge. Pods that were last written
 // by a server before Kubernetes 1.33 have no generation.
 func (e Edit) fitsJSONPatch(pod *corev1.Pod) bool {
-	return pod.Generation > 0 &&
+	return !e.Exact && pod.Generation > 0 &&
 		(len(e.Labels) == 0 || len(pod.Labels) > 0) &&
 		(len(e.Annotations) == 0 || len(pod.Annotations) > 0) &&
 		len(e.AddFinalizers)+len(e.RemoveFinalizers) == 0
@@ -48,8 +48,9 @@ func (e Edit) operations(pod *corev1.Pod, generation int64) []operation {
 // keyOperations set and remove keys of a map, in the order of their names.
 func keyOperations(path string, present map[string]string, changes map[string]*string) []operation {
 	var all []operation
+	escapes := strings.NewReplacer("~", "~0", "/", "~1") // RFC 6901
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
-		at := path + pointerEscapes.Replace(key)
+		at := path + escapes.Replace(key)
 		switch value := changes[key]; {
 		case value != nil:
 			all = append(all, operation{"add", at, *value})
@@ -64,6 +65,3 @@ func hasKey(m map[string]string, key string) bool {
 	_, ok := m[key]
 	return ok
 }
-
-// pointerEscapes writes a key as a part of a JSON pointer (RFC 6901).
-var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")

@@ -28,7 +28,7 @@ const (
 //
 // The last patch, that of images and metadata, is a JSON patch when another one went before it. The kubelet, and whoever else watches the
 // pod, may write its status as soon as a condition changes. That takes nothing from the decision, so the patch is tied to the pod's UID, its
-// generation and the names of its containers, and not to its resourceVersion.
+// generation and the names of its containers, and not to its resourceVersion. That of an Exact edit stays tied to it.
 //
 // An Edit is of pods: for any other object the requests fail.
 func (e Edit) Requests(object planning.Object) []planning.Request {

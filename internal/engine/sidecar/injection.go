@@ -21,14 +21,20 @@ const (
 	InjectedListAnnotation = "kruise.io/sidecarset-injected-list"
 	// WorkingAnnotation says which container of each hot upgrade pair works, as a JSON object.
 	WorkingAnnotation = "kruise.io/sidecarset-working-hotupgrade-container"
-	// VersionPrefix and VersionAltPrefix, before the name of a container of a pair, are the versions that it and its peer see.
-	VersionPrefix, VersionAltPrefix = "version.sidecarset.kruise.io/", "versionalt.sidecarset.kruise.io/"
-	// CanaryAnnotation and BaseAnnotation on a SidecarSet make it the canary of another.
-	CanaryAnnotation, BaseAnnotation = "apps.kruise.io/sidecarset-canary", "apps.kruise.io/sidecarset-base"
+	// VersionPrefix, before the name of a container of a pair, is the version that it sees.
+	VersionPrefix = "version.sidecarset.kruise.io/"
+	// VersionAltPrefix, before the name of a container of a pair, is the version that its peer sees.
+	VersionAltPrefix = "versionalt.sidecarset.kruise.io/"
+	// CanaryAnnotation on a SidecarSet makes it the canary of another.
+	CanaryAnnotation = "apps.kruise.io/sidecarset-canary"
+	// BaseAnnotation on a canary names the SidecarSet that it is the canary of.
+	BaseAnnotation = "apps.kruise.io/sidecarset-base"
 	// InjectedEnv marks injected containers.
 	InjectedEnv = "IS_INJECTED"
 	// BypassLabel with the value BypassValue, on a pod or on its namespace, keeps every pod webhook and policy of ours away.
-	BypassLabel, BypassValue = "operator.kruise.io/admission", "bypass"
+	BypassLabel = "operator.kruise.io/admission"
+	// BypassValue is the value of BypassLabel.
+	BypassValue = "bypass"
 	// MirrorAnnotation is on the pods by which kubelets show what they run on their own.
 	MirrorAnnotation = "kubernetes.io/config.mirror"
 )

@@ -89,7 +89,7 @@ func (w *work) targets(pattern string) ([]map[string]any, error) {
 // compute is one amount as text; empty when there is none: a limit where a target is unlimited.
 func (r Resources) compute(targets []map[string]any, field, name, text string) (string, error) {
 	variable := variableOf(text)
-	if field == "limits" && !(limited(targets, name) && limited(targets, variable)) {
+	if field == "limits" && (!limited(targets, name) || !limited(targets, variable)) {
 		return "", nil
 	}
 	value, err := r.aggregate(targets, field, variable)

@@ -318,13 +318,13 @@ func (a *app) explain() {
 	ctx := context.WithoutCancel(a.t.Context())
 	set, err := a.get(ctx)
 	if err == nil {
-		status, _ := yaml.Marshal(set.Status) //nolint:errcheck // a status can be encoded
+		status, _ := yaml.Marshal(set.Status)
 		a.t.Logf("the status is\n%s", status)
 	}
 	all, err := a.workloads(ctx)
 	a.t.Logf("workloads: %v", err)
 	for name, w := range all {
-		status, _ := yaml.Marshal(runtime.DeepCopyJSONValue(w.Object["status"])) //nolint:errcheck // a status can be encoded
+		status, _ := yaml.Marshal(runtime.DeepCopyJSONValue(w.Object["status"]))
 		a.t.Logf("%s %s:\n%s", name, w.GetName(), status)
 	}
 }

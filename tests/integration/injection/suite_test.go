@@ -9,6 +9,7 @@ package injection_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -106,7 +107,9 @@ func (w *world) serve(ctx context.Context) {
 	}()
 	w.stop = func() {
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			fmt.Fprintln(os.Stderr, "the server of the webhook:", err)
+		}
 	}
 }
 
