@@ -9,6 +9,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +24,7 @@ import (
 
 // A new kind has to fit into the budgets, and the budgets into the time that a contributor waits for `make test`. Two packages of the
 // integration suite run at once, so its tests take half as long on the clock.
-func TestBudgetsFitIntoTwentyMinutes(t *testing.T) {
+func TestBudgetsFitIntoHalfAnHour(t *testing.T) {
 	lanes := make([]time.Duration, 2)
 	for _, s := range allSuites() {
 		if s.onDemand {
@@ -37,9 +40,54 @@ func TestBudgetsFitIntoTwentyMinutes(t *testing.T) {
 		free := slices.Index(lanes, slices.Min(lanes))
 		lanes[free] += onClock
 	}
-	if longest := slices.Max(lanes); longest > 20*time.Minute {
+	if longest := slices.Max(lanes); longest > 30*time.Minute {
 		t.Errorf("suites that need all of their budget take %s", longest)
 	}
+}
+
+// A package that no suite names is never tested.
+func TestEveryTestIsInASuite(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..", "..")
+	elsewhere := []string{"tests/conformance", "tools"} // modules of their own
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil || slices.ContainsFunc(elsewhere, func(dir string) bool { return covers(dir+"/...", folder) }) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !isIn(folder, func(s suite) bool { return s.name != "exploration" }) {
+			t.Errorf("no suite runs the tests of %s", folder)
+		}
+		if strings.Contains(string(text), "\nfunc TestExplore") && !isIn(folder, func(s suite) bool { return s.name == "exploration" }) {
+			t.Errorf("the suite exploration leaves out %s", path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isIn says whether a suite for which is holds runs the tests of a folder.
+func isIn(folder string, is func(suite) bool) bool {
+	return slices.ContainsFunc(allSuites(), func(s suite) bool {
+		return is(s) && slices.ContainsFunc(s.packages, func(pattern string) bool { return covers(pattern, folder) })
+	})
+}
+
+// covers says whether a pattern of the go command names a folder.
+func covers(pattern, folder string) bool {
+	if tree, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return folder == tree || strings.HasPrefix(folder, tree+"/")
+	}
+	return folder == pattern
 }
 
 func TestQueueStartsWhatIsReady(t *testing.T) {

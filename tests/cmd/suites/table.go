@@ -40,25 +40,25 @@ func allSuites() []suite {
 		{
 			name: "unit", about: "tables and stories, no cluster",
 			packages: []string{"api/...", "config/...", "controllers/...", "internal/...", ".", "tests/cmd/...", "tests/manifests", "tests/injection", "tests/framework/repository"},
-			args:     []string{"-skip=^TestExplore"}, timeout: 10 * time.Minute, budget: 2 * time.Minute,
+			args:     []string{"-skip=^TestExplore"}, timeout: 20 * time.Minute, budget: 5 * time.Minute,
 		},
 		{
 			name: "e2e", about: "flows, on a real control plane with simulated nodes",
 			packages: []string{"tests/e2e/..."},
 			// Flows mostly wait, so more of them run at once than there are cores.
-			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 30 * time.Minute, budget: 9 * time.Minute,
+			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 40 * time.Minute, budget: 15 * time.Minute,
 			programs: controlPlane(),
 		},
 		{
 			name: "exploration", about: "every reachable state of small sets",
-			packages: []string{"controllers/..."},
-			args:     []string{"-count=1", "-run=^TestExplore", "-v"}, timeout: 15 * time.Minute, budget: 3 * time.Minute,
+			packages: []string{"controllers/...", "internal/engine/..."},
+			args:     []string{"-count=1", "-run=^TestExplore", "-v"}, timeout: 20 * time.Minute, budget: 6 * time.Minute,
 		},
 		{
 			name: "integration", about: "wiring, against a real API server",
 			packages: []string{"tests/integration/..."},
 			// Its packages mostly wait for deadlines and faults to pass, so two run at once.
-			args: []string{"-p=2", "-count=1"}, timeout: 20 * time.Minute, budget: 12 * time.Minute,
+			args: []string{"-p=2", "-count=1"}, timeout: 30 * time.Minute, budget: 14 * time.Minute,
 			programs: controlPlane(),
 		},
 		{
