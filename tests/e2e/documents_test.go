@@ -73,7 +73,9 @@ func applied(t *testing.T, file ...string) {
 		file = []string{"-f", file[0]}
 	}
 	out, err := n.Kubectl(append([]string{"apply"}, file...)...)
-	if err != nil || strings.Contains(out, "Warning") {
+	// SidecarSets lie in no namespace, so another test may have created the same one.
+	warnings := strings.ReplaceAll(out, "Warning: resource sidecarsets/", "")
+	if err != nil || strings.Contains(warnings, "Warning") {
 		t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
 	found := 0

@@ -187,10 +187,10 @@ func (w *world) checkPermissions() {
 		{what: "watch its Deployment", namespace: system, verb: "watch", group: "apps", resource: "deployments", name: manager, want: true},
 
 		{what: "change other Secrets", namespace: system, verb: "patch", resource: "secrets", name: "any"},
-		{what: "watch other Deployments", namespace: users, verb: "watch", group: "apps", resource: "deployments"},
+		{what: "watch ReplicaSets", namespace: users, verb: "watch", group: "apps", resource: "replicasets"},
 		{what: "read other Secrets", namespace: users, verb: "get", resource: "secrets", name: "any"},
 		{what: "list Secrets", verb: "list", resource: "secrets"},
-		{what: "delete StatefulSets", namespace: users, verb: "delete", group: "apps.kruise.io", resource: "statefulsets"},
+		{what: "delete Services", namespace: users, verb: "delete", resource: "services"},
 		{what: "create CRDs", verb: "create", group: "apiextensions.k8s.io", resource: "customresourcedefinitions"},
 		{what: "bind roles", verb: "bind", group: "rbac.authorization.k8s.io", resource: "clusterroles"},
 		{what: "run commands in pods", namespace: users, verb: "create", resource: "pods", subresource: "exec"},

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
 func TestRenderHasWhatAnOperatorOutsideNeeds(t *testing.T) {
@@ -82,7 +84,10 @@ func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 			}
 		}
 	}
-	ours := []string{"clonesets", "statefulsets"}
+	var ours []string
+	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
+		ours = append(ours, kind.Plural)
+	}
 	if diff := cmp.Diff(map[string][]string{kindMutating: ours, kindValidating: ours}, seen); diff != "" {
 		t.Errorf("resources, which must be the main resources of our kinds (-want +got):\n%s", diff)
 	}
@@ -101,15 +106,26 @@ func TestConversionIsDeclaredAsDocumented(t *testing.T) {
 		}
 		seen[object.GetName()], _, _ = unstructured.NestedMap(object.Object, "spec", "conversion")
 	}
-	if diff := cmp.Diff(map[string]any{
-		"clonesets.apps.kruise.io": map[string]any{"strategy": "Webhook", "webhook": map[string]any{
-			"conversionReviewVersions": []any{"v1"},
-			"clientConfig":             map[string]any{"url": "https://192.0.2.7:9443/convert"},
-		}},
-		"imagepulljobs.apps.kruise.io": map[string]any{"strategy": "None"},
-		"statefulsets.apps.kruise.io":  map[string]any{"strategy": "None"},
-		"kruises.operator.kruise.io":   map[string]any(nil), // one version
-	}, seen); diff != "" {
+	want := map[string]any{}
+	for _, kind := range kinds.All() {
+		switch {
+		case kind.Converted:
+			want[kind.Definition()] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+				"conversionReviewVersions": []any{"v1"},
+				"clientConfig":             map[string]any{"url": "https://192.0.2.7:9443/convert"},
+			}}
+		case len(kind.Versions) > 1:
+			want[kind.Definition()] = map[string]any{"strategy": "None"}
+		default:
+			want[kind.Definition()] = map[string]any(nil) // one version
+		}
+	}
+	for _, name := range []string{"clonesets", "daemonsets", "sidecarsets"} {
+		if converted, _ := want[name+".apps.kruise.io"].(map[string]any); converted["strategy"] != "Webhook" {
+			t.Errorf("the table does not have %s converted", name)
+		}
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("conversion (-want +got):\n%s", diff)
 	}
 }

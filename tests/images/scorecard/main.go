@@ -178,7 +178,7 @@ func (w *world) create(ctx context.Context, sample *unstructured.Unstructured) e
 }
 
 // ready waits until the object's status says that everything is there: all replicas for a workload, and for any other kind a
-// condition Ready or Available.
+// condition Ready or Available, or that nothing is to be done and nothing in the way.
 func (w *world) ready(ctx context.Context, object *unstructured.Unstructured) error {
 	return until(ctx, object.GetKind()+" "+object.GetName()+" is ready", func() error {
 		if err := w.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
@@ -194,7 +194,8 @@ func (w *world) ready(ctx context.Context, object *unstructured.Unstructured) er
 			}
 			return fmt.Errorf("its status is %v", status)
 		}
-		if conditions := conditionsOf(status); conditions["Ready"] == "True" || conditions["Available"] == "True" {
+		conditions := conditionsOf(status)
+		if conditions["Ready"] == "True" || conditions["Available"] == "True" || conditions["Reconciling"] == "False" && conditions["Stalled"] == "False" {
 			return nil
 		}
 		return fmt.Errorf("its status is %v", status)

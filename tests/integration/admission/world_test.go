@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
@@ -246,17 +246,15 @@ func testUninstall(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	all := func() (objects []client.Object) {
 		t.Helper()
-		sets, clones := appsv1beta1.StatefulSetList{}, appsv1beta1.CloneSetList{}
-		for _, list := range []client.ObjectList{&sets, &clones} {
+		for _, kind := range kinds.Switchable() {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(kind.Stored())
 			if err := e.client.List(t.Context(), list); err != nil {
 				t.Fatal(err)
 			}
-		}
-		for i := range sets.Items {
-			objects = append(objects, &sets.Items[i])
-		}
-		for i := range clones.Items {
-			objects = append(objects, &clones.Items[i])
+			for i := range list.Items {
+				objects = append(objects, &list.Items[i])
+			}
 		}
 		return objects
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -172,6 +173,19 @@ func withoutRight(t *testing.T, n *environment.Namespace, role *rbacv1.ClusterRo
 	if err := n.Client.Update(t.Context(), role); err != nil {
 		t.Fatal(err)
 	}
+	n.Eventually("the server has noticed that the right is gone", func(ctx context.Context) error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               operator.ServiceAccountUser,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Resource: resource},
+		}}
+		if err := n.Client.Create(ctx, review); err != nil {
+			return err
+		}
+		if review.Status.Allowed {
+			return fmt.Errorf("%s may be listed", resource)
+		}
+		return nil
+	})
 	return all
 }
 

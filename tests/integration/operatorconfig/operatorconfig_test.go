@@ -36,6 +36,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
@@ -454,7 +455,7 @@ func TestWrongConfiguration(t *testing.T) {
 	n := env.Namespace(t)
 	for spec, part := range map[string]string{
 		"{featureGates: [{name: Nonsense, state: Enabled}]}": "unknown feature gate: know AdvancedDeployment, ",
-		"{kinds: [Nonsense]}":                                `supported values: "CloneSet", "StatefulSet"`,
+		"{kinds: [Nonsense]}":                                `supported values: "` + strings.Join(kinds.Names(kinds.Switchable()), `", "`) + `"`,
 		"{workers: 0}":                                       "greater than or equal to 1",
 		"{logLevel: loud}":                                   `supported values: "Error", "Info", "Debug", "Trace"`,
 		"{metrics: {bindAddress: nowhere}}":                  "must be an address with a port",
@@ -960,6 +961,9 @@ func TestRightsAreNeeded(t *testing.T) {
 	}, rights.Excuse{
 		Why:    "the Deployment is watched where its certificate is mounted; tests/node/incluster mounts one",
 		Covers: rights.To("list watch", "deployments"),
+	}, rights.Excuse{
+		Why:    "workloads of UnitedDeployments; tests/e2e/zones has some",
+		Covers: func(r rights.Right) bool { return r.Resource == "deployments" && r.Name == "" },
 	}, rights.Excuse{
 		Why:    "the Operator Lifecycle Manager makes this binding; tests/olm has it",
 		Covers: func(r rights.Right) bool { return strings.HasSuffix(r.Name, ":auth-delegator") },

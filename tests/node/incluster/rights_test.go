@@ -41,6 +41,10 @@ func rightsAreNeeded(t *testing.T, _ *environment.Namespace) {
 			Covers: func(r rights.Right) bool { return r.Name == "kruise-manager" && r.Verb == "delete" },
 		},
 		rights.Excuse{
+			Why:    "the webhook of a SidecarSet that no policy can serve; tests/integration/injection has some",
+			Covers: func(r rights.Right) bool { return r.Name == "kruise-operator-pods" },
+		},
+		rights.Excuse{
 			Why: "owners are added to a Secret of the Operator Lifecycle Manager, in tests/olm and tests/node/olm; where the admission plugin " +
 				"OwnerReferencesPermissionEnforcement is on, that takes the right to delete it",
 			Covers: func(r rights.Right) bool {
