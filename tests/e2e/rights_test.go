@@ -64,11 +64,16 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "a server streams lists since 1.34 where it can; a list is asked for when it cannot, as with WatchList off",
 			Covers: rights.To("list", "pods", "persistentvolumeclaims", "controllerrevisions", "statefulsets", "clonesets",
-				"nodes", "storageclasses"),
+				"nodes", "storageclasses", "jobs"),
 		},
 		{
-			Why:    "the server is asked past the cache after a conflict, a name that exists and a write that stays unseen; tests/integration/faults makes them",
-			Covers: rights.To("get", "pods", "persistentvolumeclaims", "controllerrevisions", "clonesets"),
+			Why: "the server is asked past the cache after a conflict, a name that exists and a write that stays unseen; tests/integration/faults makes them",
+			Covers: rights.To("get", "pods", "persistentvolumeclaims", "controllerrevisions", "jobs", "statefulsets", "advancedcronjobs", "broadcastjobs",
+				"clonesets", "daemonsets", "sidecarsets", "uniteddeployments"),
+		},
+		{
+			Why:    "workloads of UnitedDeployments; tests/e2e/zones has all kinds of them",
+			Covers: rights.To("create delete patch", "statefulsets"),
 		},
 		{
 			Why:    "feature gates that are off here; tests/e2e/gates turns them on",
@@ -97,8 +102,9 @@ func neededElsewhere() []rights.Excuse {
 			},
 		},
 		{
-			Why:    "an owner that blocks its deletion must be writable by the same account where the admission plugin OwnerReferencesPermissionEnforcement is on; no request shows it",
-			Covers: rights.To("update", "clonesets/finalizers", "sidecarsets/finalizers", "statefulsets/finalizers"),
+			Why: "an owner that blocks its deletion must be writable by the same account where the admission plugin OwnerReferencesPermissionEnforcement is on; no request shows it",
+			Covers: rights.To("update", "advancedcronjobs/finalizers", "broadcastjobs/finalizers", "clonesets/finalizers", "daemonsets/finalizers",
+				"sidecarsets/finalizers", "statefulsets/finalizers", "uniteddeployments/finalizers"),
 		},
 	}
 }
