@@ -138,10 +138,11 @@ func TestBroadcastJobCompletesAndGoes(t *testing.T) {
 		case !apierrors.IsNotFound(err):
 			return err
 		}
-		if pods, err := n.ListPods(ctx); err != nil || len(pods) > 0 {
-			return fmt.Errorf("%d pods are there: %v", len(pods), err)
+		pods, err := n.ListPods(ctx)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("%d pods are there", len(pods))
 		}
-		return nil
+		return err
 	})
 }
 

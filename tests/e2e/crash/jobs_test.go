@@ -142,10 +142,11 @@ spec:
 	}
 	killAt(t, n, random, []int{1, 3, 5, 7, 9}, look)
 	n.EventuallyWithin(time.Minute, "the schedule goes on", func(ctx context.Context) error {
-		if count, err := look(ctx); err != nil || count < 12 {
-			return fmt.Errorf("%d runs were seen: %v", count, err)
+		count, err := look(ctx)
+		if err == nil && count < 12 {
+			err = fmt.Errorf("%d runs were seen", count)
 		}
-		return nil
+		return err
 	})
 	for at, uids := range runs {
 		if len(uids) != 1 {

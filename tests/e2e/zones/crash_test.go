@@ -59,8 +59,11 @@ func TestKilledBetweenWorkloads(t *testing.T) {
 			return err
 		}
 		pods, err := a.ListPods(ctx, "app=app")
-		if err != nil || len(all) != subsets || len(pods) != subsets {
-			return fmt.Errorf("there are %d workloads and %d pods: %v", len(all), len(pods), err)
+		if err != nil {
+			return err
+		}
+		if len(all) != subsets || len(pods) != subsets {
+			return fmt.Errorf("there are %d workloads and %d pods", len(all), len(pods))
 		}
 		for name, w := range all {
 			if w.GetName() != "app-"+name {
