@@ -6,6 +6,7 @@ package uniteddeployment
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -74,6 +75,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	return r.Watch(ctx, workload.Watches{Revisions: true})
 }
 
+// appliedRecheck is when to look again after a pass that wrote. An apply that the server finds to change nothing makes no event, and the
+// status would say for ever that it is under way.
+const appliedRecheck = 2 * time.Second
+
 // Reconcile is one pass over one UnitedDeployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, set, result, err := workload.Begin[appsv1beta1.UnitedDeployment](ctx, r.Base, req.NamespacedName)
@@ -105,7 +110,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Announce(set, plan.Announcements(spec, status))
 		trimErr = r.trim(ctx, spec, seen, &status)
 	}
-	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait)
+	var applied time.Duration
+	if len(todo.Actions) > 0 {
+		applied = appliedRecheck
+	}
+	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, applied)
 }
 
 // remembered returns the memory of a UnitedDeployment.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +198,28 @@ func TestReconcileAppliesWorkloadsAndRests(t *testing.T) {
 		if w.Verb == "apply" && (w.ApplyOptions.FieldManager != shared.FieldManagerUnitedDeployment || !ptr.Deref(w.ApplyOptions.Force, false)) {
 			t.Errorf("applied with %+v", w.ApplyOptions)
 		}
+	}
+}
+
+// A UnitedDeployment said for ever that workloads are being changed: its last apply had changed nothing, so that no event came.
+func TestReconcileLooksAgainAfterAnApply(t *testing.T) {
+	s := newShell(t, newSet(5))
+	applies := 0
+	rests := false
+	for range 30 {
+		before := len(s.server.Writes())
+		result := s.pass()
+		wrote := slices.ContainsFunc(s.server.Writes()[before:], func(w testutil.Write) bool { return w.Verb == "apply" })
+		if wrote {
+			applies++
+		}
+		if wrote && (result.RequeueAfter == 0 || result.RequeueAfter > appliedRecheck) {
+			t.Errorf("after an apply the next pass is in %s", result.RequeueAfter)
+		}
+		rests = len(s.server.Writes()) == before && result.RequeueAfter == 0
+	}
+	if !rests || applies == 0 {
+		t.Errorf("%d passes applied something; at rest without a timer: %t", applies, rests)
 	}
 }
 
