@@ -27,12 +27,7 @@ type remembered struct {
 }
 
 func rememberedOf(pass *workload.Pass) *remembered {
-	known, ok := pass.Memory.Own.(*remembered)
-	if !ok {
-		known = &remembered{}
-		pass.Memory.Own = known
-	}
-	return known
+	return workload.Own(pass.Memory, func() *remembered { return &remembered{} })
 }
 
 // observe reads the runs of an AdvancedCronJob. Those of a kind that nobody manages are not asked for: there may be no such kind.

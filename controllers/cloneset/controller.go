@@ -113,10 +113,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // remembered returns what is remembered of a set.
 func remembered(m *workload.Memory) *memory {
-	own, ok := m.Own.(*memory)
-	if !ok {
-		own = &memory{}
-		m.Own = own
-	}
-	return own
+	return workload.Own(m, func() *memory { return &memory{} })
 }

@@ -45,12 +45,7 @@ type memory struct {
 
 // remembered returns what is remembered of a set.
 func remembered(m *workload.Memory) *memory {
-	own, ok := m.Own.(*memory)
-	if !ok {
-		own = &memory{names: map[string]string{}}
-		m.Own = own
-	}
-	return own
+	return workload.Own(m, func() *memory { return &memory{names: map[string]string{}} })
 }
 
 // observe reads the nodes, pods and revisions of a set. It makes sure that the set controls those that are its own and that its template has a

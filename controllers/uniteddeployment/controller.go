@@ -119,12 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // remembered returns the memory of a UnitedDeployment.
 func remembered(m *workload.Memory) *memory {
-	own, ok := m.Own.(*memory)
-	if !ok {
-		own = &memory{tried: map[types.UID]int64{}}
-		m.Own = own
-	}
-	return own
+	return workload.Own(m, func() *memory { return &memory{tried: map[types.UID]int64{}} })
 }
 
 // note remembers which workloads were applied in which generation. When such a workload still differs in that generation, the server has its

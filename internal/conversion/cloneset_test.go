@@ -172,7 +172,7 @@ func TestCloneSetWriteThroughV1alpha1(t *testing.T) {
 			change: `{spec: {updateStrategy: {partition: 4}}}`,
 			want:   `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 4}}}}`,
 		},
-		"another type begins anew": {
+		"another type starts afresh": {
 			hub:    `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 2}}}}`,
 			change: `{spec: {updateStrategy: {type: InPlaceIfPossible}}}`,
 			want:   `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, partition: 2}}}}`,

@@ -180,27 +180,9 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 	return podset.Settled(&plan, int(counts.Available), spec.Replicas)
 }
 
-// setFailures adds the two conditions that are present only while something fails. A pod that is deleted to be replaced at another
-// revision counts as an update.
+// setFailures adds the two conditions that are present only while something fails.
 func setFailures(list *conditions.List, plan *planning.Plan, outcome planning.Outcome) {
-	updates := map[planning.Slot]bool{}
-	for _, action := range plan.Actions {
-		if action.Step == podset.StepDelete && action.Reason == podset.ReasonOutdated {
-			updates[action.Slot] = true
-		}
-	}
-	scale, update := "", ""
-	for _, failure := range outcome.Failures {
-		isUpdate := failure.Step == podset.StepEdit || failure.Step == podset.StepDelete && updates[failure.Slot]
-		switch {
-		case isUpdate && update == "":
-			update = failureMessage("changing", failure)
-		case !isUpdate && scale == "" && failure.Step == podset.StepCreate:
-			scale = failureMessage("creating", failure)
-		case !isUpdate && scale == "":
-			scale = failureMessage("deleting", failure)
-		}
-	}
+	scale, update := podset.Failures(plan, outcome, failureMessage)
 	if scale != "" {
 		list.Set(conditions.New(appsv1beta1.CloneSetFailedScale, true, appsv1beta1.ReasonRequestFailed, scale))
 	}

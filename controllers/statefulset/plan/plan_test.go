@@ -357,7 +357,7 @@ func TestPlan(t *testing.T) {
 			replicas: 3, steps: []func(*simulation){inPlace, maxUnavailable(3), running, image("2"), faulty},
 			held: []string{"TemplateInvalid"},
 		},
-		"a pod that serves nobody does not move to a faulty template either": {
+		"an unavailable pod does not move to a faulty template either": {
 			replicas: 3, steps: []func(*simulation){ordered, running, image("2"), unready(1), faulty},
 			held: []string{"PodNotReady", "TemplateInvalid"},
 		},

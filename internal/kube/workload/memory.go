@@ -40,6 +40,16 @@ type Memory struct {
 	Own any
 }
 
+// Own returns what a kind remembers of an object beside what all kinds do, made by empty at first.
+func Own[T any](m *Memory, empty func() *T) *T {
+	own, ok := m.Own.(*T)
+	if !ok {
+		own = empty()
+		m.Own = own
+	}
+	return own
+}
+
 // memories holds one Memory for each object.
 type memories struct {
 	mu     sync.Mutex

@@ -50,7 +50,7 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 	noPod := func(*State[toy], *corev1.Pod) bool { return false }
 	podOf := func(claim *corev1.PersistentVolumeClaim) string { return strings.TrimPrefix(claim.Name, "data-") }
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-a"}}
-	handOver := []byte(`{"metadata":{"ownerReferences":[{"kind":"Pod","uid":"uid-a"}]}}`)
+	otherOwner := []byte(`{"metadata":{"ownerReferences":[{"kind":"Pod","uid":"uid-a"}]}}`)
 	withUID := running("a")
 	withUID.UID = UIDOf("a")
 	owned := claim.DeepCopy()
@@ -141,7 +141,7 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 			ClaimsStay(podOf, everyPod), []*corev1.Pod{running("b")}, podset.DeleteClaim("", claim, ""), "",
 		},
 		"a claim is to go with a pod that stays": {
-			ClaimsStay(podOf, everyPod), []*corev1.Pod{withUID}, podset.EditClaim("", claim, handOver, ""), "go with pod a, which stays",
+			ClaimsStay(podOf, everyPod), []*corev1.Pod{withUID}, podset.EditClaim("", claim, otherOwner, ""), "go with pod a, which stays",
 		},
 		"a pod is deleted that is to be replaced, and its claim would go with it": {
 			ClaimsStay(podOf, everyPod), []*corev1.Pod{withUID}, podset.DeletePod("", withUID, ""), "pod a is deleted, and claim data-a would go with it",
@@ -150,7 +150,7 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 			ClaimsStay(podOf, noPod), []*corev1.Pod{withUID}, podset.DeletePod("", withUID, ""), "",
 		},
 		"a claim is to go with a pod that leaves": {
-			ClaimsStay(podOf, noPod), []*corev1.Pod{withUID}, podset.EditClaim("", claim, handOver, ""), "",
+			ClaimsStay(podOf, noPod), []*corev1.Pod{withUID}, podset.EditClaim("", claim, otherOwner, ""), "",
 		},
 		"a pod that nobody wants is deleted": {
 			AtMostUnavailable(func(toy) Bounds { return Bounds{Wanted: []string{"b"}, Max: 0} }),
