@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The manager of kruise-operator: it runs the controllers and serves admission.
+// The manager of kruise-operator, which runs the controllers and serves admission, and the daemon that runs on nodes.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/kruise-operator/kruise-operator/internal/cmd/daemon"
 	"github.com/kruise-operator/kruise-operator/internal/manager"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
@@ -44,6 +45,6 @@ func command() *cobra.Command {
 	}
 	c.AddFlags(run.Flags())
 	checks := preflight.Command(manager.Connect)
-	root.AddCommand(run, checks)
+	root.AddCommand(run, checks, daemon.Command())
 	return root
 }

@@ -139,6 +139,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 			return fmt.Errorf("setting up %s: %w", kind.Name, err)
 		}
 		configured[i].Served, configured[i].Synced = true, synced(ctx, mgr.GetCache(), stored)
+		if kind.NodeDaemon {
+			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, stored)
+		}
 	}
 	return setupOperatorConfig(mgr, deps, configured, missing)
 }

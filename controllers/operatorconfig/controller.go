@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -108,6 +109,10 @@ type Dependencies struct {
 	// KeepWebhooks takes the entries about these resources out of the operator's webhook configurations and puts all others back; nil when
 	// others own these.
 	KeepWebhooks func(ctx context.Context, without sets.Set[string]) error
+	// NodeDaemon deploys what runs on nodes; nil outside of a cluster.
+	NodeDaemon *NodeDaemon
+	// DaemonKinds are the kinds whose objects need the node daemon, those alone that are enabled and served.
+	DaemonKinds []schema.GroupVersionKind
 	// Protection is what refuses to delete protected objects; nil: it is left as it is.
 	Protection *Protection
 	// Work says what an upgrade should not cut off. It may be nil.
@@ -135,6 +140,8 @@ type Reconciler struct {
 	deployedFor int64
 	// protected is when Protection was last applied.
 	protected time.Time
+	// daemonRecheck is when to look at the node daemon again; zero: when something changes.
+	daemonRecheck time.Duration
 	// restarting is set once Restart has been called.
 	restarting bool
 }
@@ -164,6 +171,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	if err := c.Watch(source.Func(r.wake)); err != nil {
 		return fmt.Errorf("watching for the lease: %w", err)
+	}
+	if err := r.watchNeeds(c); err != nil {
+		return err
 	}
 	if !r.Watch {
 		return nil
@@ -255,7 +265,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		recheck = earliest(recheck, missing)
 	}
 	if leads {
-		recheck = earliest(recheck, r.kindsRecheck())
+		recheck = earliest(recheck, r.kindsRecheck(), r.daemonRecheck)
 	}
 	return ctrl.Result{RequeueAfter: recheck}, nil
 }
@@ -273,6 +283,11 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	failed(r.protect(ctx))
 	failed(r.reportUpgradeable(ctx, upgrade))
 	failed(r.deploy(ctx, object))
+	if r.NodeDaemon != nil {
+		var err error
+		r.daemonRecheck, err = r.NodeDaemon.Settle(ctx, object)
+		failed(err)
+	}
 	return failures
 }
 

@@ -40,6 +40,8 @@ type Kind struct {
 	// Protected says that the label policy.kruise.io/delete-protection is honored on its objects. Cascading protects one
 	// that has spec.replicas or, without such a field, status.desiredNumberScheduled above 0.
 	Protected bool
+	// NodeDaemon says that an object of the kind needs the node daemon for as long as it has no status.completionTime.
+	NodeDaemon bool
 	// Users is what the cluster's own roles may do with its objects.
 	Users Access
 	// Needs is what the cache keeps while the kind is on.

@@ -235,6 +235,9 @@ func (p *process) completeOperator(
 	operator.Operands = &operatorconfig.Operands{
 		Client: direct, Deployment: client.ObjectKey{Namespace: c.Namespace, Name: c.Deployment}, MetricsAddress: c.MetricsAddress,
 	}
+	operator.NodeDaemon = &operatorconfig.NodeDaemon{
+		Client: direct, Deployment: client.ObjectKey{Namespace: c.Namespace, Name: c.Deployment}, Clock: clock.RealClock{},
+	}
 	operator.Exists = func(ctx context.Context, replica string) (bool, error) {
 		pod := &metav1.PartialObjectMetadata{}
 		pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))

@@ -235,7 +235,7 @@ type PullSecret struct {
 	Name string `json:"name"`
 }
 
-// NodeDaemonSettings say how the node daemon runs. No kind of this version needs it, so it is not deployed.
+// NodeDaemonSettings say how the node daemon runs. It is deployed while something needs it, and goes some minutes after.
 type NodeDaemonSettings struct {
 	// mode is OnDemand or Disabled. OnDemand runs the daemon while something that is enabled needs it. When omitted, it is OnDemand.
 	// +optional

@@ -68,11 +68,7 @@ func Render(base Base, v Values) ([]*unstructured.Unstructured, error) {
 func overlayOf(base Base, v Values) types.Kustomization {
 	k := types.Kustomization{
 		Namespace: v.Namespace,
-		Labels: []types.Label{{Pairs: map[string]string{
-			"app.kubernetes.io/name":       "kruise-operator",
-			"app.kubernetes.io/part-of":    "kruise-operator",
-			"app.kubernetes.io/managed-by": "kruise-operator",
-		}}},
+		Labels:    labels(),
 	}
 	ports := func(kind string, paths ...string) {
 		var operations []map[string]any
@@ -89,4 +85,13 @@ func overlayOf(base Base, v Values) types.Kustomization {
 		ports("Service", "/spec/ports/0/port", "/spec/ports/0/targetPort")
 	}
 	return k
+}
+
+// labels are on everything that the operator deploys.
+func labels() []types.Label {
+	return []types.Label{{Pairs: map[string]string{
+		"app.kubernetes.io/name":       "kruise-operator",
+		"app.kubernetes.io/part-of":    "kruise-operator",
+		"app.kubernetes.io/managed-by": "kruise-operator",
+	}}}
 }

@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operatorconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
+	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
+)
+
+// relatedDaemon names the image of the node daemon, where it is not the operator's own.
+const relatedDaemon = "RELATED_IMAGE_NODE_DAEMON"
+
+// idle is for how long nothing has to need the node daemon before it goes.
+const idle = 10 * time.Minute
+
+// The operator makes the daemon's namespace and what is in it; roles it only binds, so that it gives nothing but what they say.
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kruise-daemon-config,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,resourceNames=kruise-daemon,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=kruise-daemon,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=kruise-daemon;kruise-daemon-secrets;kruise-operator-pull-secrets,verbs=bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=kruise-daemon,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=kruise-daemon-secrets;kruise-operator-pull-secrets,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=kruise-daemon-own-node,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,resourceNames=kruise-daemon-own-node,verbs=get;create;patch;delete
+
+// watchNeeds looks at the node daemon again when there is one more object that needs it.
+func (r *Reconciler) watchNeeds(c controller.Controller) error {
+	if r.NodeDaemon == nil {
+		return nil
+	}
+	r.NodeDaemon.Needed = r.daemonNeeded
+	added := handler.Funcs{CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}})
+	}}
+	for _, kind := range r.DaemonKinds {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		if err := c.Watch(source.Kind(r.Cache, client.Object(object), handler.EventHandler(added))); err != nil {
+			return fmt.Errorf("watching %s for the node daemon: %w", kind.Kind, err)
+		}
+	}
+	return nil
+}
+
+// daemonNeeded says whether there is an object that needs the node daemon: one that is not over.
+func (r *Reconciler) daemonNeeded(ctx context.Context) (bool, error) {
+	for _, kind := range r.DaemonKinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("listing %s: %w", kind.Kind, err)
+		}
+		for i := range list.Items {
+			over, _, _ := unstructured.NestedString(list.Items[i].Object, "status", "completionTime")
+			if over == "" {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// NodeDaemon deploys the node daemon while something needs it, and removes it some minutes after the last need.
+type NodeDaemon struct {
+	// Client reads past the cache and writes.
+	Client client.Client
+	// Deployment is the operator's own.
+	Deployment client.ObjectKey
+	// Needed says whether something needs the daemon now. Nil: nothing ever does.
+	Needed func(ctx context.Context) (bool, error)
+	// Clock is the time.
+	Clock clock.PassiveClock
+
+	// applied is when the daemon was applied, for which generation of the settings; zero when it was removed or nothing is known. removed says
+	// that it is known not to be there. needed is when something needed it last.
+	applied    time.Time
+	generation int64
+	removed    bool
+	needed     time.Time
+}
+
+// Settle brings the daemon closer to what it should be, and says when to look again; zero: when something changes.
+func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise) (recheck time.Duration, err error) {
+	settings, images, generation := operatorv1alpha1.NodeDaemonSettings{}, operatorv1alpha1.ImageSettings{}, int64(0)
+	if object != nil {
+		generation = object.Generation
+		if object.Spec.NodeDaemon != nil {
+			settings = *object.Spec.NodeDaemon
+		}
+		if object.Spec.Images != nil {
+			images = *object.Spec.Images
+		}
+	}
+	now := n.Clock.Now()
+	wanted := false
+	if n.Needed != nil && settings.Mode != operatorv1alpha1.NodeDaemonDisabled {
+		needed, err := n.Needed(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("asking whether something needs the node daemon: %w", err)
+		}
+		if needed {
+			n.needed = now
+		}
+		wanted = needed || !n.applied.IsZero() && now.Sub(n.needed) < idle
+	}
+	switch {
+	case wanted && !n.applied.IsZero() && n.generation == generation && now.Sub(n.applied) < lookAgain:
+		return lookAgain, nil
+	case wanted:
+		if err := n.apply(ctx, settings, images); err != nil {
+			return 0, fmt.Errorf("deploying the node daemon: %w", err)
+		}
+		n.applied, n.generation, n.removed = now, generation, false
+		return lookAgain, nil
+	case n.removed:
+		return 0, nil
+	case n.applied.IsZero() && n.needed.IsZero() && settings.Mode != operatorv1alpha1.NodeDaemonDisabled:
+		// This process has just begun to lead, and the one before may have deployed it: it gets the same time to be needed again.
+		n.needed = now
+		exists, err := n.exists(ctx)
+		if err != nil || !exists {
+			n.removed = err == nil
+			return 0, err
+		}
+		n.applied, n.generation = now, generation-1
+		return idle, nil
+	}
+	if err := n.remove(ctx); err != nil {
+		return 0, fmt.Errorf("removing the node daemon: %w", err)
+	}
+	n.applied, n.removed = time.Time{}, true
+	return 0, nil
+}
+
+func (n *NodeDaemon) exists(ctx context.Context) (bool, error) {
+	err := n.Client.Get(ctx, client.ObjectKey{Namespace: operands.DaemonNamespace, Name: operands.DaemonName}, &appsv1.DaemonSet{})
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("looking for the node daemon: %w", err)
+	}
+	return err == nil, nil
+}
+
+// apply applies all objects of the daemon, which go with the installation.
+func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDaemonSettings, images operatorv1alpha1.ImageSettings) error {
+	own := &appsv1.Deployment{}
+	if err := n.Client.Get(ctx, n.Deployment, own); err != nil {
+		return fmt.Errorf("reading the operator's own Deployment: %w", err)
+	}
+	at := slices.IndexFunc(own.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == managerContainer })
+	if at < 0 {
+		return fmt.Errorf("the Deployment %s has no container %s", own.Name, managerContainer)
+	}
+	d := operands.Daemon{
+		Namespace: n.Deployment.Namespace, Resources: settings.Resources, Tolerations: settings.Tolerations, Socket: settings.CRISocketPath,
+		Image: operands.DaemonImage(settings.Image, os.Getenv(relatedDaemon), own.Spec.Template.Spec.Containers[at].Image, images.Repository),
+	}
+	for _, secret := range images.PullSecrets {
+		d.PullSecrets = append(d.PullSecrets, secret.Name)
+	}
+	objects, err := operands.RenderDaemon(d)
+	if err != nil {
+		return err
+	}
+	owner, err := installowner.Find(ctx, n.Client)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		object.SetOwnerReferences([]metav1.OwnerReference{owner})
+		if object.GetKind() == "Namespace" {
+			// One that somebody else made stays theirs: what they keep in it must not go with the daemon.
+			found, err := n.foreignNamespace(ctx, object, owner)
+			if err != nil {
+				return err
+			}
+			if found {
+				object.SetOwnerReferences(nil)
+			}
+		}
+		err := n.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
+		if err != nil {
+			return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	ctrl.LoggerFrom(ctx).Info("The node daemon is deployed", "image", d.Image)
+	return nil
+}
+
+// foreignNamespace says whether the namespace exists and was not made by this installation.
+func (n *NodeDaemon) foreignNamespace(ctx context.Context, object *unstructured.Unstructured, owner metav1.OwnerReference) (bool, error) {
+	found := &corev1.Namespace{}
+	err := n.Client.Get(ctx, client.ObjectKeyFromObject(object), found)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the namespace of the node daemon: %w", err)
+	}
+	ours := func(o metav1.OwnerReference) bool { return o.UID == owner.UID }
+	return !slices.ContainsFunc(found.OwnerReferences, ours), nil
+}
+
+// remove deletes what this or another process has applied, the pods first. A namespace that somebody else made stays.
+func (n *NodeDaemon) remove(ctx context.Context) error {
+	objects, err := operands.RenderDaemon(operands.Daemon{Namespace: n.Deployment.Namespace, Image: "unknown"})
+	if err != nil {
+		return err
+	}
+	owner, err := installowner.Find(ctx, n.Client)
+	if errors.Is(err, installowner.ErrNone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, object := range slices.Backward(objects) {
+		err := n.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		ours := func(o metav1.OwnerReference) bool { return o.UID == owner.UID }
+		if err == nil && slices.ContainsFunc(object.GetOwnerReferences(), ours) {
+			err = n.Client.Delete(ctx, object)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package daemon is the command that runs the node daemon.
+package daemon
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kruise-operator/kruise-operator/internal/daemon"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+)
+
+// Command returns the command `daemon`.
+func Command() *cobra.Command {
+	o := daemon.Options{}
+	command := &cobra.Command{
+		Use:   "daemon",
+		Short: "Run the node daemon until the process is told to stop",
+		Long:  "Run the node daemon, which pulls images on its node through the container runtime.\nThe operator deploys it where something needs it.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return daemon.Run(cmd.Context(), o) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "Name of the node; $NODE_NAME when omitted.")
+	flags.StringVar(&o.Namespace, "namespace", "kruise-daemon-config", "Namespace of the daemon, and of the Secrets that it may read.")
+	flags.StringVar(&o.Address, "addr", ":10221", "Address that serves /healthz, /readyz and /metrics over http; 0 serves none.")
+	flags.StringSliceVar(&o.Sockets, "runtime-socket", cri.Sockets("/hostrun"), "Sockets of container runtimes, in the order in which they are tried.")
+	flags.IntVar(&o.MaxPulls, "max-pulls", 3, "How many images are pulled at the same time.")
+	flags.StringVar(&o.LogLevel, "log-level", "info", "error, info, debug, trace, or the highest verbosity as a number.")
+	return command
+}

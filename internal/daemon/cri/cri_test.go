@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cri_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+)
+
+// server is a runtime that listens on a socket.
+type server struct {
+	runtimev1.UnimplementedRuntimeServiceServer
+	runtimev1.UnimplementedImageServiceServer
+
+	pulled chan *runtimev1.PullImageRequest
+}
+
+func (*server) Version(context.Context, *runtimev1.VersionRequest) (*runtimev1.VersionResponse, error) {
+	return &runtimev1.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2"}, nil
+}
+
+func (*server) ImageFsInfo(context.Context, *runtimev1.ImageFsInfoRequest) (*runtimev1.ImageFsInfoResponse, error) {
+	return &runtimev1.ImageFsInfoResponse{}, nil
+}
+
+func (*server) Status(context.Context, *runtimev1.StatusRequest) (*runtimev1.StatusResponse, error) {
+	return &runtimev1.StatusResponse{Status: &runtimev1.RuntimeStatus{Conditions: []*runtimev1.RuntimeCondition{
+		{Type: runtimev1.RuntimeReady, Status: false, Reason: "Starting", Message: "soon"},
+	}}}, nil
+}
+
+func (*server) ImageStatus(_ context.Context, r *runtimev1.ImageStatusRequest) (*runtimev1.ImageStatusResponse, error) {
+	if r.GetImage().GetImage() != "known:1" {
+		return &runtimev1.ImageStatusResponse{}, nil
+	}
+	return &runtimev1.ImageStatusResponse{Image: &runtimev1.Image{Id: "sha256:1", RepoTags: []string{"known:1"}, Size: 7}}, nil
+}
+
+func (s *server) PullImage(_ context.Context, r *runtimev1.PullImageRequest) (*runtimev1.PullImageResponse, error) {
+	if r.GetImage().GetImage() == "refused:1" {
+		return nil, status.Error(codes.Unknown, "pull access denied")
+	}
+	s.pulled <- r
+	return &runtimev1.PullImageResponse{ImageRef: "sha256:2"}, nil
+}
+
+func (*server) ListContainers(_ context.Context, r *runtimev1.ListContainersRequest) (*runtimev1.ListContainersResponse, error) {
+	if r.GetFilter().GetLabelSelector()["io.kubernetes.pod.uid"] != "u1" {
+		return nil, status.Error(codes.Unknown, "not limited to the pod")
+	}
+	return &runtimev1.ListContainersResponse{Containers: []*runtimev1.Container{{
+		Id: "c1", Metadata: &runtimev1.ContainerMetadata{Name: "main", Attempt: 2}, State: runtimev1.ContainerState_CONTAINER_RUNNING,
+		Labels: map[string]string{
+			"io.kubernetes.container.name": "main", "io.kubernetes.pod.name": "p", "io.kubernetes.pod.namespace": "ns", "io.kubernetes.pod.uid": "u1",
+		},
+	}}}, nil
+}
+
+func (*server) ContainerStatus(_ context.Context, r *runtimev1.ContainerStatusRequest) (*runtimev1.ContainerStatusResponse, error) {
+	if r.GetContainerId() != "c1" {
+		return nil, status.Error(codes.NotFound, "no such container")
+	}
+	return &runtimev1.ContainerStatusResponse{
+		Status: &runtimev1.ContainerStatus{Id: "c1", Metadata: &runtimev1.ContainerMetadata{}, State: runtimev1.ContainerState_CONTAINER_EXITED, ExitCode: 3},
+		Info:   map[string]string{"info": `{"config":{"envs":[{"key":"A","value":"line 1\nline 2"},{"key":"B"}]}}`},
+	}, nil
+}
+
+// listen starts a runtime on a socket.
+func listen(t *testing.T, socket string) (*server, *grpc.Server) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{pulled: make(chan *runtimev1.PullImageRequest, 1)}
+	serving := grpc.NewServer()
+	runtimev1.RegisterRuntimeServiceServer(serving, s)
+	runtimev1.RegisterImageServiceServer(serving, s)
+	go func() { _ = serving.Serve(listener) }()
+	t.Cleanup(serving.Stop)
+	return s, serving
+}
+
+func open(t *testing.T, sockets ...string) *cri.Client {
+	t.Helper()
+	c, err := cri.New(sockets, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// folder is a folder for sockets, whose paths may only be short.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "cri")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func TestTheFirstSocketThatAnswersIsUsed(t *testing.T) {
+	dir := folder(t)
+	stale := filepath.Join(dir, "stale.sock")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", stale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	live := filepath.Join(dir, "live.sock")
+	listen(t, live)
+	got, err := open(t, filepath.Join(dir, "missing.sock"), stale, live).Status(t.Context())
+	want := cri.Status{Name: "containerd", Version: "v2", Message: "Starting: soon"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v, status (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestWithoutASocketTheRuntimeIsUnavailable(t *testing.T) {
+	_, err := open(t, "/nowhere/a.sock", "/nowhere/b.sock").Status(t.Context())
+	if !errors.Is(err, cri.ErrUnavailable) || !strings.Contains(err.Error(), "/nowhere/b.sock") {
+		t.Errorf("got %v; it should name the sockets that were tried", err)
+	}
+}
+
+func TestARuntimeThatRestartsIsFoundAgain(t *testing.T) {
+	socket := filepath.Join(folder(t), "c.sock")
+	_, first := listen(t, socket)
+	c := open(t, socket)
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first.Stop()
+	if _, err := c.Status(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
+		t.Fatalf("while it is down: %v", err)
+	}
+	listen(t, socket)
+	deadline := time.Now().Add(time.Minute)
+	for {
+		_, err := c.Status(t.Context())
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after it is back: %v", err)
+		}
+	}
+}
+
+func TestRequests(t *testing.T) {
+	socket := filepath.Join(folder(t), "c.sock")
+	s, _ := listen(t, socket)
+	c := open(t, socket)
+
+	containers, err := c.ListContainers(t.Context(), cri.ContainerFilter{PodUID: "u1"})
+	if err != nil || len(containers) != 1 {
+		t.Fatalf("containers %v, %v", containers, err)
+	}
+	if got := containers[0]; got.Name != "main" || got.Attempt != 2 || got.PodUID != "u1" || got.PodName != "p" || got.State != cri.Running {
+		t.Errorf("container %+v", got)
+	}
+	container, err := c.ContainerStatus(t.Context(), "c1")
+	if err != nil || container.State != cri.Exited || container.ExitCode != 3 {
+		t.Errorf("status %+v, %v", container, err)
+	}
+	if diff := cmp.Diff([]string{"A=line 1\nline 2", "B="}, container.Environment); diff != "" {
+		t.Errorf("environment:\n%s", diff)
+	}
+	if _, err := c.ContainerStatus(t.Context(), "c2"); !errors.Is(err, cri.ErrNotFound) {
+		t.Errorf("a container that is gone: %v", err)
+	}
+	if image, err := c.ImageStatus(t.Context(), "known:1"); err != nil || image.ID != "sha256:1" {
+		t.Errorf("image %+v, %v", image, err)
+	}
+	if _, err := c.ImageStatus(t.Context(), "other:1"); !errors.Is(err, cri.ErrNotFound) {
+		t.Errorf("an image that is not there: %v", err)
+	}
+	if _, err := c.PullImage(t.Context(), cri.Pull{Image: "refused:1"}); err == nil || !strings.Contains(err.Error(), "pull access denied") ||
+		errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("a pull that is refused: %v", err)
+	}
+	ref, err := c.PullImage(t.Context(), cri.Pull{
+		Image: "new:1", Credentials: &cri.Credentials{Username: "u", Password: "p", IdentityToken: "i", RegistryToken: "r"},
+		Annotations: map[string]string{"a": "b"},
+	})
+	if err != nil || ref != "sha256:2" {
+		t.Fatalf("pulled %q, %v", ref, err)
+	}
+	sent := <-s.pulled
+	if a := sent.GetAuth(); a.GetUsername() != "u" || a.GetPassword() != "p" || a.GetIdentityToken() != "i" || a.GetRegistryToken() != "r" {
+		t.Errorf("credentials %v", a)
+	}
+	if sent.GetSandboxConfig().GetAnnotations()["a"] != "b" {
+		t.Errorf("sandbox %v", sent.GetSandboxConfig())
+	}
+}
+
+func TestCredentialsAreNotPrinted(t *testing.T) {
+	pull := cri.Pull{Image: "a:1", Credentials: &cri.Credentials{Password: "hush"}}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		if text := fmt.Sprintf(format, pull.Credentials); strings.Contains(text, "hush") {
+			t.Errorf("%s prints %s", format, text)
+		}
+		if text := fmt.Sprintf(format, *pull.Credentials); strings.Contains(text, "hush") {
+			t.Errorf("%s prints %s", format, text)
+		}
+	}
+}

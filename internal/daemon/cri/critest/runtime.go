@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package critest is a container runtime in memory, for tests of what the node daemon does.
+package critest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+)
+
+// Runtime is a runtime in memory. Its zero value is a runtime without pods and images that does at once what it is asked for. It is safe
+// for concurrent use; the functions are set before it is used, or with Set.
+type Runtime struct {
+	// OnPull is what happens to a pull before the image is there. It may wait, as long as ctx lets it, and refuse.
+	OnPull func(ctx context.Context, pull cri.Pull) error
+	// OnStop is what happens when a container is stopped, before it has ended.
+	OnStop func(ctx context.Context, container cri.Container, grace time.Duration) error
+	// OnExec answers for commands.
+	OnExec func(ctx context.Context, container cri.Container, command []string) (cri.ExecResult, error)
+	// Restart says whether a container that was stopped is created again under another ID, as the kubelet does.
+	Restart bool
+
+	mu         sync.Mutex
+	down       bool
+	pods       []cri.Pod
+	containers []cri.ContainerStatus
+	images     map[string]bool
+	calls      []Call
+	pulling    int
+	most       int
+}
+
+// Call is a request that changes something, as it came.
+type Call struct {
+	// Verb is Pull, Stop, Exec or Remove; On is the image or the ID of the container.
+	Verb, On string
+	// Pull is the pull, with its credentials.
+	Pull cri.Pull
+	// Grace is that of a Stop, Command that of an Exec.
+	Grace   time.Duration
+	Command []string
+}
+
+// SetDown makes the runtime answer nothing, or answer again. Pulls that are under way are not ended by it.
+func (r *Runtime) SetDown(down bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.down = down
+}
+
+// AddImage puts an image on the node.
+func (r *Runtime) AddImage(reference string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(reference)
+}
+
+func (r *Runtime) add(reference string) {
+	if r.images == nil {
+		r.images = map[string]bool{}
+	}
+	r.images[reference] = true
+}
+
+// AddPod adds a pod and its containers, which get its names and UID.
+func (r *Runtime) AddPod(pod cri.Pod, containers ...cri.ContainerStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods = append(r.pods, pod)
+	for _, container := range containers {
+		container.PodNamespace, container.PodName, container.PodUID = pod.Namespace, pod.Name, pod.UID
+		if container.State == "" {
+			container.State = cri.Running
+		}
+		r.containers = append(r.containers, container)
+	}
+}
+
+// Calls are the requests that change something, in the order in which they came.
+func (r *Runtime) Calls() []Call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.calls)
+}
+
+// Pulls counts the pulls of an image.
+func (r *Runtime) Pulls(image string) int {
+	n := 0
+	for _, call := range r.Calls() {
+		if call.Verb == "Pull" && call.On == image {
+			n++
+		}
+	}
+	return n
+}
+
+// MostPulls is how many pulls were under way at the same time, at most.
+func (r *Runtime) MostPulls() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.most
+}
+
+func (r *Runtime) reachable() error {
+	if r.down {
+		return fmt.Errorf("asking: %w", cri.ErrUnavailable)
+	}
+	return nil
+}
+
+// Status implements cri.Runtime.
+func (r *Runtime) Status(context.Context) (cri.Status, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cri.Status{Name: "containerd", Version: "test", Ready: true}, r.reachable()
+}
+
+// ListPods implements cri.Runtime.
+func (r *Runtime) ListPods(_ context.Context, filter cri.PodFilter) ([]cri.Pod, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pods := slices.Clone(r.pods)
+	return slices.DeleteFunc(pods, func(p cri.Pod) bool { return filter.UID != "" && p.UID != filter.UID }), r.reachable()
+}
+
+// ListContainers implements cri.Runtime.
+func (r *Runtime) ListContainers(_ context.Context, filter cri.ContainerFilter) ([]cri.Container, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []cri.Container
+	for _, container := range r.containers {
+		if (filter.ID == "" || container.ID == filter.ID) && (filter.PodUID == "" || container.PodUID == filter.PodUID) {
+			found = append(found, container.Container)
+		}
+	}
+	return found, r.reachable()
+}
+
+// ContainerStatus implements cri.Runtime.
+func (r *Runtime) ContainerStatus(_ context.Context, id string) (cri.ContainerStatus, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.reachable(); err != nil {
+		return cri.ContainerStatus{}, err
+	}
+	at, err := r.find(id)
+	if err != nil {
+		return cri.ContainerStatus{}, err
+	}
+	return r.containers[at], nil
+}
+
+func (r *Runtime) find(id string) (int, error) {
+	at := slices.IndexFunc(r.containers, func(c cri.ContainerStatus) bool { return c.ID == id })
+	if at < 0 {
+		return at, fmt.Errorf("container %s: %w", id, cri.ErrNotFound)
+	}
+	return at, nil
+}
+
+// StopContainer implements cri.Runtime.
+func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	container, err := r.begin(Call{Verb: "Stop", On: id, Grace: grace})
+	if err != nil {
+		return err
+	}
+	if r.OnStop != nil {
+		if err := r.OnStop(ctx, container.Container, grace); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, err := r.find(id)
+	if err != nil || r.containers[at].State == cri.Exited {
+		return err
+	}
+	r.containers[at].State, r.containers[at].Finished = cri.Exited, time.Now()
+	if r.Restart {
+		next := r.containers[at]
+		next.ID, next.Attempt, next.State, next.Finished = fmt.Sprintf("%s-%d", id, next.Attempt+1), next.Attempt+1, cri.Running, time.Time{}
+		next.Created, next.Started = time.Now(), time.Now()
+		r.containers = append(r.containers, next)
+	}
+	return nil
+}
+
+// begin notes a call that concerns a container.
+func (r *Runtime) begin(call Call) (cri.ContainerStatus, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.reachable(); err != nil {
+		return cri.ContainerStatus{}, err
+	}
+	at, err := r.find(call.On)
+	if err != nil {
+		return cri.ContainerStatus{}, err
+	}
+	r.calls = append(r.calls, call)
+	return r.containers[at], nil
+}
+
+// Exec implements cri.Runtime.
+func (r *Runtime) Exec(ctx context.Context, id string, command []string, timeout time.Duration) (cri.ExecResult, error) {
+	container, err := r.begin(Call{Verb: "Exec", On: id, Command: command})
+	if err != nil || r.OnExec == nil {
+		return cri.ExecResult{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return r.OnExec(ctx, container.Container, command)
+}
+
+// ListImages implements cri.Runtime.
+func (r *Runtime) ListImages(context.Context) ([]cri.Image, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var images []cri.Image
+	for reference := range r.images {
+		images = append(images, cri.Image{ID: reference, Tags: []string{reference}})
+	}
+	return images, r.reachable()
+}
+
+// ImageStatus implements cri.Runtime.
+func (r *Runtime) ImageStatus(_ context.Context, reference string) (cri.Image, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.reachable(); err != nil {
+		return cri.Image{}, err
+	}
+	if !r.images[reference] {
+		return cri.Image{}, fmt.Errorf("image %s: %w", reference, cri.ErrNotFound)
+	}
+	return cri.Image{ID: "sha256:" + reference, Tags: []string{reference}}, nil
+}
+
+// PullImage implements cri.Runtime.
+func (r *Runtime) PullImage(ctx context.Context, pull cri.Pull) (string, error) {
+	r.mu.Lock()
+	if err := r.reachable(); err != nil {
+		r.mu.Unlock()
+		return "", err
+	}
+	r.calls = append(r.calls, Call{Verb: "Pull", On: pull.Image, Pull: pull})
+	r.pulling++
+	r.most = max(r.most, r.pulling)
+	r.mu.Unlock()
+	var err error
+	if r.OnPull != nil {
+		err = r.OnPull(ctx, pull)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pulling--
+	if err != nil {
+		return "", err
+	}
+	r.add(pull.Image)
+	return "sha256:" + pull.Image, nil
+}
+
+// RemoveImage implements cri.Runtime.
+func (r *Runtime) RemoveImage(_ context.Context, reference string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.reachable(); err != nil {
+		return err
+	}
+	r.calls = append(r.calls, Call{Verb: "Remove", On: reference})
+	delete(r.images, reference)
+	return nil
+}

@@ -1,0 +1,323 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The labels by which the kubelet says whose a container is.
+const (
+	labelPodName       = "io.kubernetes.pod.name"
+	labelPodNamespace  = "io.kubernetes.pod.namespace"
+	labelPodUID        = "io.kubernetes.pod.uid"
+	labelContainerName = "io.kubernetes.container.name"
+)
+
+const (
+	// timeout is the deadline of a request that has none of its own.
+	timeout = 10 * time.Second
+	// stopMargin is how much longer than its grace the end of a container may take.
+	stopMargin = 30 * time.Second
+	// shortestGrace is the least grace that a container is stopped with: the runtime counts in seconds.
+	shortestGrace = time.Second
+)
+
+// Status implements Runtime.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	link, err := c.connected(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	answer, err := link.runtime.Status(ctx, &runtimev1.StatusRequest{})
+	if err != nil {
+		return Status{}, c.failed(link, "asking for its status", err)
+	}
+	result := Status{Name: link.name, Version: link.version, Ready: true}
+	for _, condition := range answer.GetStatus().GetConditions() {
+		if condition.GetType() == runtimev1.RuntimeReady && !condition.GetStatus() {
+			result.Ready, result.Message = false, condition.GetReason()+": "+condition.GetMessage()
+		}
+	}
+	return result, nil
+}
+
+// ListPods implements Runtime.
+func (c *Client) ListPods(ctx context.Context, filter PodFilter) ([]Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	link, err := c.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := link.runtime.ListPodSandbox(ctx, &runtimev1.ListPodSandboxRequest{
+		Filter: &runtimev1.PodSandboxFilter{LabelSelector: selector(filter.UID)},
+	})
+	if err != nil {
+		return nil, c.failed(link, "listing pods", err)
+	}
+	pods := make([]Pod, 0, len(answer.GetItems()))
+	for _, item := range answer.GetItems() {
+		pods = append(pods, Pod{
+			ID: item.GetId(), Namespace: item.GetMetadata().GetNamespace(), Name: item.GetMetadata().GetName(), UID: item.GetMetadata().GetUid(),
+			Ready: item.GetState() == runtimev1.PodSandboxState_SANDBOX_READY, Created: time.Unix(0, item.GetCreatedAt()),
+			Annotations: item.GetAnnotations(),
+		})
+	}
+	return pods, nil
+}
+
+// ListContainers implements Runtime.
+func (c *Client) ListContainers(ctx context.Context, filter ContainerFilter) ([]Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	link, err := c.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := link.runtime.ListContainers(ctx, &runtimev1.ListContainersRequest{
+		Filter: &runtimev1.ContainerFilter{Id: filter.ID, LabelSelector: selector(filter.PodUID)},
+	})
+	if err != nil {
+		return nil, c.failed(link, "listing containers", err)
+	}
+	containers := make([]Container, 0, len(answer.GetContainers()))
+	for _, item := range answer.GetContainers() {
+		container := containerOf(item.GetMetadata(), item.GetLabels(), item.GetAnnotations())
+		container.ID, container.State, container.Created = item.GetId(), stateOf(item.GetState()), time.Unix(0, item.GetCreatedAt())
+		container.Image, container.ImageRef = item.GetImage().GetImage(), item.GetImageRef()
+		containers = append(containers, container)
+	}
+	return containers, nil
+}
+
+// ContainerStatus implements Runtime.
+func (c *Client) ContainerStatus(ctx context.Context, id string) (ContainerStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	link, err := c.connected(ctx)
+	if err != nil {
+		return ContainerStatus{}, err
+	}
+	answer, err := link.runtime.ContainerStatus(ctx, &runtimev1.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if err != nil {
+		return ContainerStatus{}, c.failed(link, "asking for the status of a container", err)
+	}
+	item := answer.GetStatus()
+	result := ContainerStatus{
+		Container: containerOf(item.GetMetadata(), item.GetLabels(), item.GetAnnotations()),
+		Started:   moment(item.GetStartedAt()), Finished: moment(item.GetFinishedAt()),
+		ExitCode: item.GetExitCode(), Reason: item.GetReason(), Environment: environmentOf(answer.GetInfo()["info"]),
+	}
+	result.ID, result.State, result.Created = item.GetId(), stateOf(item.GetState()), time.Unix(0, item.GetCreatedAt())
+	result.Image, result.ImageRef = item.GetImage().GetImage(), item.GetImageRef()
+	return result, nil
+}
+
+// environmentOf reads the environment of a container from what the runtime tells beside its status. containerd and CRI-O both put the
+// configuration that the container was created with there, in their own forms.
+func environmentOf(info string) []string {
+	if info == "" {
+		return nil
+	}
+	var known struct {
+		Config struct {
+			Envs []struct {
+				Key   string `json:"key"`
+				Value string `json:"value"`
+			} `json:"envs"`
+		} `json:"config"`
+		RuntimeSpec struct {
+			Process struct {
+				Env []string `json:"env"`
+			} `json:"process"`
+		} `json:"runtimeSpec"`
+	}
+	if json.Unmarshal([]byte(info), &known) != nil {
+		return nil
+	}
+	if known.RuntimeSpec.Process.Env != nil {
+		return known.RuntimeSpec.Process.Env
+	}
+	var environment []string
+	for _, variable := range known.Config.Envs {
+		environment = append(environment, variable.Key+"="+variable.Value)
+	}
+	return environment
+}
+
+// StopContainer implements Runtime.
+func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	grace = max(grace, shortestGrace)
+	ctx, cancel := context.WithTimeout(ctx, grace+stopMargin)
+	defer cancel()
+	link, err := c.connected(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = link.runtime.StopContainer(ctx, &runtimev1.StopContainerRequest{ContainerId: id, Timeout: seconds(grace)})
+	return c.failed(link, "stopping a container", err)
+}
+
+// Exec implements Runtime.
+func (c *Client) Exec(ctx context.Context, id string, command []string, limit time.Duration) (ExecResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit+timeout)
+	defer cancel()
+	link, err := c.connected(ctx)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	answer, err := link.runtime.ExecSync(ctx, &runtimev1.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: seconds(limit)})
+	if err != nil {
+		return ExecResult{}, c.failed(link, "running a command in a container", err)
+	}
+	return ExecResult{Stdout: answer.GetStdout(), Stderr: answer.GetStderr(), ExitCode: answer.GetExitCode()}, nil
+}
+
+// ListImages implements Runtime.
+func (c *Client) ListImages(ctx context.Context) ([]Image, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	link, err := c.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := link.images.ListImages(ctx, &runtimev1.ListImagesRequest{})
+	if err != nil {
+		return nil, c.failed(link, "listing images", err)
+	}
+	images := make([]Image, 0, len(answer.GetImages()))
+	for _, item := range answer.GetImages() {
+		images = append(images, imageOf(item))
+	}
+	return images, nil
+}
+
+// ImageStatus implements Runtime.
+func (c *Client) ImageStatus(ctx context.Context, reference string) (Image, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	link, err := c.connected(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	answer, err := link.images.ImageStatus(ctx, &runtimev1.ImageStatusRequest{Image: &runtimev1.ImageSpec{Image: reference}})
+	switch {
+	case err != nil:
+		return Image{}, c.failed(link, "looking an image up", err)
+	case answer.GetImage() == nil:
+		return Image{}, fmt.Errorf("image %s: %w", reference, ErrNotFound)
+	}
+	return imageOf(answer.GetImage()), nil
+}
+
+// PullImage implements Runtime.
+func (c *Client) PullImage(ctx context.Context, pull Pull) (string, error) {
+	link, err := c.connected(ctx)
+	if err != nil {
+		return "", err
+	}
+	request := &runtimev1.PullImageRequest{Image: &runtimev1.ImageSpec{Image: pull.Image}}
+	if a := pull.Credentials; a != nil {
+		request.Auth = &runtimev1.AuthConfig{
+			Username: a.Username, Password: a.Password, Auth: a.Auth, ServerAddress: a.ServerAddress,
+			IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken,
+		}
+	}
+	if len(pull.Labels)+len(pull.Annotations) > 0 {
+		request.SandboxConfig = &runtimev1.PodSandboxConfig{
+			Metadata: &runtimev1.PodSandboxMetadata{}, Labels: pull.Labels, Annotations: pull.Annotations,
+		}
+	}
+	answer, err := link.images.PullImage(ctx, request)
+	if err != nil {
+		return "", c.failed(link, "pulling an image", err)
+	}
+	return answer.GetImageRef(), nil
+}
+
+// RemoveImage implements Runtime.
+func (c *Client) RemoveImage(ctx context.Context, reference string) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	link, err := c.connected(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = link.images.RemoveImage(ctx, &runtimev1.RemoveImageRequest{Image: &runtimev1.ImageSpec{Image: reference}})
+	return c.failed(link, "removing an image", err)
+}
+
+// failed says what an error of a request means. After one that tells that nobody answers, the runtime is looked for anew.
+func (c *Client) failed(link *link, doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	answer, _ := status.FromError(err)
+	switch answer.Code() { //nolint:exhaustive // the others say that the runtime answered, and what
+	case codes.Unavailable:
+		c.drop(link)
+		return fmt.Errorf("%s: %w: %s", doing, ErrUnavailable, answer.Message())
+	case codes.NotFound:
+		return fmt.Errorf("%s: %w: %s", doing, ErrNotFound, answer.Message())
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("%s: %w: %s", doing, context.DeadlineExceeded, answer.Message())
+	case codes.Canceled:
+		return fmt.Errorf("%s: %w", doing, context.Canceled)
+	}
+	return fmt.Errorf("%s: %w", doing, errors.New(answer.Message()))
+}
+
+func selector(podUID string) map[string]string {
+	if podUID == "" {
+		return nil
+	}
+	return map[string]string{labelPodUID: podUID}
+}
+
+func containerOf(metadata *runtimev1.ContainerMetadata, labels, annotations map[string]string) Container {
+	return Container{
+		Name: labels[labelContainerName], Attempt: metadata.GetAttempt(),
+		PodNamespace: labels[labelPodNamespace], PodName: labels[labelPodName], PodUID: labels[labelPodUID],
+		Labels: labels, Annotations: annotations,
+	}
+}
+
+func imageOf(item *runtimev1.Image) Image {
+	return Image{ID: item.GetId(), Tags: item.GetRepoTags(), Digests: item.GetRepoDigests(), Size: item.GetSize()}
+}
+
+func stateOf(state runtimev1.ContainerState) State {
+	switch state {
+	case runtimev1.ContainerState_CONTAINER_CREATED:
+		return Created
+	case runtimev1.ContainerState_CONTAINER_RUNNING:
+		return Running
+	case runtimev1.ContainerState_CONTAINER_EXITED:
+		return Exited
+	case runtimev1.ContainerState_CONTAINER_UNKNOWN:
+	}
+	return Unknown
+}
+
+// moment is a time of the runtime, which counts nanoseconds and says 0 for none.
+func moment(nanoseconds int64) time.Time {
+	if nanoseconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanoseconds)
+}
+
+// seconds rounds up, so that nothing gets less time than it was given.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

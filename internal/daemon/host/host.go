@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package host is what the node daemon gives to its features. It is a package of its own so that features can be in packages of their own:
+// package daemon imports them.
+package host
+
+import (
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+)
+
+// Host is what a worker of the node daemon is given.
+type Host struct {
+	// Node is the name of the node.
+	Node string
+	// Namespace is the daemon's own: the only one whose Secrets it may read.
+	Namespace string
+	// Manager runs controllers, and has a client. Its cache is limited to objects of this node; Secrets are read past it.
+	Manager ctrl.Manager
+	// Runtime is the node's container runtime.
+	Runtime cri.Runtime
+	// Events takes events.
+	Events events.EventRecorder
+	// Clock is the time.
+	Clock clock.WithTicker
+	// MaxPulls is how many images are pulled at the same time.
+	MaxPulls int
+}
+
+// Worker is one feature of the daemon: it adds its controllers to the manager.
+type Worker func(Host) error

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// workers are the features of the daemon, one line each.
+func workers() []Worker {
+	return []Worker{}
+}
+
+// byNode are the kinds that features watch, beside pods, each limited to the objects of the node.
+func byNode(_ string) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{}
+}

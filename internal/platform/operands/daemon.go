@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operands
+
+import (
+	"cmp"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/resid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
+)
+
+const (
+	// DaemonNamespace is the node daemon's namespace, DaemonName the name of its DaemonSet and account.
+	DaemonNamespace = "kruise-daemon-config"
+	DaemonName      = "kruise-daemon"
+	// mounted is where the daemon finds the folder of the sockets.
+	mounted = "/hostrun"
+)
+
+// Daemon is how the node daemon is deployed.
+type Daemon struct {
+	// Namespace is the operator's own.
+	Namespace string
+	// Image is the daemon's image.
+	Image string
+	// PullSecrets are Secrets in the daemon's namespace with which its image is pulled.
+	PullSecrets []string
+	// Resources are those of the container. Nil: those of the manifest.
+	Resources *corev1.ResourceRequirements
+	// Tolerations are those of the pods. Nil: every taint.
+	Tolerations []corev1.Toleration
+	// Socket is where the container runtime listens on the nodes. Empty: the usual places are tried.
+	Socket string
+}
+
+// RenderDaemon renders all objects of the node daemon, its namespace first. They have no owner.
+func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
+	set := []map[string]any{replace("/spec/template/spec/containers/0/image", d.Image)}
+	if d.Resources != nil {
+		set = append(set, replace("/spec/template/spec/containers/0/resources", d.Resources))
+	}
+	if d.Tolerations != nil {
+		set = append(set, replace("/spec/template/spec/tolerations", d.Tolerations))
+	}
+	if d.Socket != "" {
+		set = append(set,
+			replace("/spec/template/spec/volumes/0/hostPath/path", path.Dir(d.Socket)),
+			replace("/spec/template/spec/containers/0/args", []string{"daemon", "--runtime-socket=" + path.Join(mounted, path.Base(d.Socket))}))
+	}
+	if len(d.PullSecrets) > 0 {
+		var secrets []corev1.LocalObjectReference
+		for _, name := range d.PullSecrets {
+			secrets = append(secrets, corev1.LocalObjectReference{Name: name})
+		}
+		set = append(set, map[string]any{"op": "add", "path": "/spec/template/spec/imagePullSecrets", "value": secrets})
+	}
+	overlay := types.Kustomization{Labels: labels(), Patches: []types.Patch{
+		patchOf("DaemonSet", DaemonName, set),
+		patchOf("RoleBinding", "kruise-operator-pull-secrets", []map[string]any{replace("/subjects/0/namespace", d.Namespace)}),
+	}}
+	return manifests.RenderOver("operands/daemon", overlay)
+}
+
+// DaemonImage is the image of the node daemon: the one that is asked for, else the one that the environment names, else the operator's own,
+// from another repository if there is one to take images from.
+func DaemonImage(asked, related, own, repository string) string {
+	image := cmp.Or(related, own)
+	if repository != "" {
+		image = repository + "/" + path.Base(image)
+	}
+	return cmp.Or(asked, image)
+}
+
+func replace(at string, value any) map[string]any {
+	return map[string]any{"op": "replace", "path": at, "value": value}
+}
+
+func patchOf(kind, name string, operations []map[string]any) types.Patch {
+	text, _ := yaml.Marshal(operations) // strings, numbers and API types
+	return types.Patch{Patch: string(text), Target: &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{Kind: kind}, Name: name}}}
+}

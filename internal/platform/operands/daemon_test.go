@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operands
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// rendered finds one object and decodes it.
+func rendered[T any](t *testing.T, d Daemon, kind, name string) *T {
+	t.Helper()
+	objects, err := RenderDaemon(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+	if at < 0 {
+		t.Fatalf("there is no %s %s", kind, name)
+	}
+	result := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[at].Object, result, true); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestTheDaemonHasOnlyWhatItNeeds(t *testing.T) {
+	pod := rendered[appsv1.DaemonSet](t, Daemon{Namespace: "op", Image: "reg/kruise:1"}, "DaemonSet", DaemonName).Spec.Template.Spec
+	container := pod.Containers[0]
+	security := container.SecurityContext
+	if *security.Privileged || *security.AllowPrivilegeEscalation || !*security.ReadOnlyRootFilesystem ||
+		!slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(security.Capabilities.Add) > 0 {
+		t.Errorf("security context %+v", security)
+	}
+	if pod.HostPID || pod.HostIPC || len(pod.Volumes) != 1 || len(container.VolumeMounts) != 1 || !container.VolumeMounts[0].ReadOnly {
+		t.Errorf("it has more of the node than one folder, which is read-only: %+v", pod)
+	}
+	if container.Image != "reg/kruise:1" || pod.Tolerations[0].Operator != corev1.TolerationOpExists {
+		t.Errorf("image %s, tolerations %v", container.Image, pod.Tolerations)
+	}
+}
+
+func TestTheDaemonIsAsTheSettingsSay(t *testing.T) {
+	d := Daemon{
+		Namespace: "op", Image: "x", Socket: "/run/k3s/containerd/containerd.sock", PullSecrets: []string{"reg"},
+		Resources:   &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}},
+		Tolerations: []corev1.Toleration{{Key: "gpu"}},
+	}
+	pod := rendered[appsv1.DaemonSet](t, d, "DaemonSet", DaemonName).Spec.Template.Spec
+	if got := pod.Volumes[0].HostPath.Path; got != "/run/k3s/containerd" {
+		t.Errorf("mounts %s", got)
+	}
+	if got := pod.Containers[0].Args; !slices.Equal(got, []string{"daemon", "--runtime-socket=/hostrun/containerd.sock"}) {
+		t.Errorf("arguments %v", got)
+	}
+	if got := pod.Containers[0].Resources.Limits.Memory().String(); got != "64Mi" || len(pod.Containers[0].Resources.Requests) > 0 {
+		t.Errorf("resources %v", pod.Containers[0].Resources)
+	}
+	if len(pod.Tolerations) != 1 || pod.Tolerations[0].Key != "gpu" || pod.ImagePullSecrets[0].Name != "reg" {
+		t.Errorf("tolerations %v, pull secrets %v", pod.Tolerations, pod.ImagePullSecrets)
+	}
+	binding := rendered[rbacv1.RoleBinding](t, d, "RoleBinding", "kruise-operator-pull-secrets")
+	if binding.Subjects[0].Namespace != "op" || binding.Namespace != DaemonNamespace {
+		t.Errorf("binding %+v", binding)
+	}
+	if daemon := rendered[rbacv1.RoleBinding](t, d, "RoleBinding", "kruise-daemon-secrets"); daemon.Subjects[0].Namespace != DaemonNamespace {
+		t.Errorf("binding %+v", daemon)
+	}
+}
+
+func TestDaemonImage(t *testing.T) {
+	for want, got := range map[string]string{
+		"asked:1":                   DaemonImage("asked:1", "rel:1", "own:1", "mirror"),
+		"rel@sha256:1":              DaemonImage("", "rel@sha256:1", "own:1", ""),
+		"reg.example/own:1":         DaemonImage("", "", "reg.example/own:1", ""),
+		"mirror.example/kruise/o:1": DaemonImage("", "", "reg.example/a/o:1", "mirror.example/kruise"),
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
