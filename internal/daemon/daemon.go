@@ -11,7 +11,7 @@
 //   - It answers /healthz as long as it lives, whatever becomes of the runtime: a restart would not help. /readyz says whether it has read
 //     its objects and the runtime answers.
 //
-// A feature is a package of its own below this one, and one line in workers.go. What the daemon may do is in config/rbac/daemon.yaml, and
+// A feature is a package of its own below this one, and one line in workers.go. What the daemon may do is in config/rbac/daemon/roles.yaml, and
 // docs/operations/node-daemon.md says what somebody can do who has stolen its token.
 package daemon
 

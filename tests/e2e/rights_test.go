@@ -9,6 +9,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -52,6 +53,14 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why:    "how the operator itself runs, and what it deploys for itself, is changed in tests/integration/operatorconfig",
 			Covers: rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules"),
+		},
+		{
+			Why: "the node daemon is deployed by an operator inside of a cluster alone; tests/integration/operatorconfig deploys it",
+			Covers: func(r rights.Right) bool {
+				return slices.Contains([]string{
+					"kruise-daemon", "kruise-daemon-config", "kruise-daemon-own-node", "kruise-daemon-secrets", "kruise-operator-pull-secrets",
+				}, r.Name)
+			},
 		},
 		{
 			Why:    "what is protected from deletion, which a gate turns on; tests/integration/operatorconfig has some",
