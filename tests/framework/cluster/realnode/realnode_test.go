@@ -229,7 +229,7 @@ func TestNodesSideBySide(t *testing.T) {
 	if err := nodes[0].Stop(); err != nil {
 		t.Fatal(err)
 	}
-	gone.Interface = "" // belongs to both
+	gone.Interface = link{} // belongs to both
 	if err := gone.left(t); err != nil {
 		t.Error(err)
 	}

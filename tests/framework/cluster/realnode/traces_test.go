@@ -28,24 +28,34 @@ type traces struct {
 	Processes  []process
 	Namespaces []string // network namespaces, as links like net:[4026532000]
 	Paths      []string // folder and control groups
-	Interface  string
+	Interface  link
+	// Last is the latest start of a process of the machine when the traces were taken. The numbers of network namespaces are given away
+	// again: a process that is younger, of another suite's node, may have its namespace under a number of these.
+	Last uint64
+}
+
+// link is a network interface. Another node may take the name of one that is gone, its index is never given away again.
+type link struct {
+	Name  string
+	Index int
 }
 
 // process is told from a later one with the same ID by its start, in clock ticks since the machine started.
 type process struct {
 	ID    int
 	Name  string
-	Start string
+	Start uint64
 }
 
 // tracesOf collects the traces of a node and fails the test if a running node could not have so few.
 func tracesOf(t *testing.T, network *realnode.Network, node *realnode.Node) traces {
 	t.Helper()
-	found := traces{Paths: append([]string{node.Folder()}, node.Cgroups()...), Interface: network.Interface()}
+	found := traces{Paths: append([]string{node.Folder()}, node.Cgroups()...), Interface: link{Name: network.Interface()}}
 	children := map[int][]process{}
 	for _, id := range processIDs(t) {
 		if parent, process, err := readProcess(id); err == nil {
 			children[parent] = append(children[parent], process)
+			found.Last = max(found.Last, process.Start)
 		}
 	}
 	// Whoever loses its parent in the node becomes a child of the first process, so the tree is complete.
@@ -76,8 +86,10 @@ func tracesOf(t *testing.T, network *realnode.Network, node *realnode.Node) trac
 			t.Errorf("a trace of the running node: %v", err)
 		}
 	}
-	if _, err := net.InterfaceByName(found.Interface); err != nil {
-		t.Errorf("interface %s: %v", found.Interface, err)
+	if is, err := net.InterfaceByName(found.Interface.Name); err != nil {
+		t.Errorf("interface %s: %v", found.Interface.Name, err)
+	} else {
+		found.Interface.Index = is.Index
 	}
 	return found
 }
@@ -92,7 +104,11 @@ func (tr traces) left(t *testing.T) error {
 		}
 	}
 	for _, id := range processIDs(t) {
-		if namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", id)); err == nil && slices.Contains(tr.Namespaces, namespace) {
+		namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", id))
+		if err != nil || !slices.Contains(tr.Namespaces, namespace) {
+			continue
+		}
+		if _, is, err := readProcess(id); err == nil && is.Start <= tr.Last {
 			failures = append(failures, fmt.Errorf("network namespace %s is left, in process %d", namespace, id))
 		}
 	}
@@ -115,8 +131,8 @@ func (tr traces) left(t *testing.T) error {
 			failures = append(failures, fmt.Errorf("%s is left", path))
 		}
 	}
-	if _, err := net.InterfaceByName(tr.Interface); err == nil {
-		failures = append(failures, fmt.Errorf("interface %s is left", tr.Interface))
+	if is, err := net.InterfaceByIndex(tr.Interface.Index); err == nil {
+		failures = append(failures, fmt.Errorf("interface %s is left", is.Name))
 	}
 	return errors.Join(failures...)
 }
@@ -179,7 +195,11 @@ func readProcess(id int) (parent int, found process, err error) {
 		return 0, process{}, fmt.Errorf("process %d has the status %q", id, content)
 	}
 	parent, err = strconv.Atoi(fields[parentField])
-	return parent, process{ID: id, Name: tail[:end], Start: fields[startField]}, err
+	if err != nil {
+		return 0, process{}, err
+	}
+	start, err := strconv.ParseUint(fields[startField], 10, 64)
+	return parent, process{ID: id, Name: tail[:end], Start: start}, err
 }
 
 // eventually polls until check succeeds, and fails the test with its last error when that takes too long.
