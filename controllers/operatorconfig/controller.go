@@ -23,13 +23,14 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 )
@@ -69,7 +70,7 @@ type Dependencies struct {
 	Client client.Client
 	Live   client.Reader
 	// Cache is where the object is watched, if Watch says that its CRD was installed when the operator started.
-	Cache cache.Cache
+	Cache ctrlcache.Cache
 	Watch bool
 	// Appeared names a kind, this one among them, whose CRD was missing when the manager was built and is served now; empty while there
 	// is none. It is nil when none was missing.
@@ -147,11 +148,11 @@ type Reconciler struct {
 }
 
 // Cache adds to what the manager's cache keeps: of Kruise objects the one that counts.
-func Cache(options cache.Options) cache.Options {
+func Cache(options ctrlcache.Options) ctrlcache.Options {
 	if options.ByObject == nil {
-		options.ByObject = map[client.Object]cache.ByObject{}
+		options.ByObject = map[client.Object]ctrlcache.ByObject{}
 	}
-	options.ByObject[&operatorv1alpha1.Kruise{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", operatorv1alpha1.KruiseName)}
+	options.ByObject[&operatorv1alpha1.Kruise{}] = ctrlcache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", operatorv1alpha1.KruiseName)}
 	return options
 }
 
@@ -178,7 +179,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if !r.Watch {
 		return nil
 	}
-	if err := c.Watch(source.Kind(r.Cache, client.Object(&operatorv1alpha1.Kruise{}), &libhandler.InstrumentedEnqueueRequestForObject[client.Object]{})); err != nil {
+	if err := c.Watch(cache.Source(r.Cache, &operatorv1alpha1.Kruise{}, &libhandler.InstrumentedEnqueueRequestForObject[client.Object]{})); err != nil {
 		return fmt.Errorf("watching the configuration: %w", err)
 	}
 	return nil

@@ -24,10 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 )
@@ -60,7 +60,7 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 	for _, kind := range r.DaemonKinds {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
-		if err := c.Watch(source.Kind(r.Cache, client.Object(object), handler.EventHandler(added))); err != nil {
+		if err := c.Watch(cache.Source(r.Cache, object, added)); err != nil {
 			return fmt.Errorf("watching %s for the node daemon: %w", kind.Kind, err)
 		}
 	}

@@ -85,7 +85,7 @@ func (b *Base) watch(ctx context.Context, object client.Object, events handler.E
 	if _, err := b.follow(ctx, object); err != nil {
 		return err
 	}
-	if err := b.controller.Watch(source.Kind(b.Cache, object, events, changes...)); err != nil {
+	if err := b.controller.Watch(cache.Source(b.Cache, object, events, changes...)); err != nil {
 		return fmt.Errorf("watching %T: %w", object, err)
 	}
 	return nil
@@ -130,7 +130,7 @@ func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, index
 			}
 		}
 		if of != nil {
-			if err := b.controller.Watch(source.Kind(b.Cache, object, b.waking(of))); err != nil {
+			if err := b.controller.Watch(cache.Source(b.Cache, object, b.waking(of))); err != nil {
 				return fmt.Errorf("watching %T: %w", object, err)
 			}
 		}
