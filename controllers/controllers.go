@@ -22,6 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset"
+	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
@@ -71,6 +72,7 @@ func reconcilers() map[string]reconciler {
 		"BroadcastJob":     {broadcastjob.Name, broadcastjob.Setup},
 		"CloneSet":         {cloneset.Name, cloneset.Setup},
 		"DaemonSet":        {daemonset.Name, daemonset.Setup},
+		"EphemeralJob":     {ephemeraljob.Name, ephemeraljob.Setup},
 		"SidecarSet":       {sidecarset.Name, sidecarset.Setup},
 		"StatefulSet":      {statefulset.Name, statefulset.Setup},
 		"UnitedDeployment": {uniteddeployment.Name, uniteddeployment.Setup},

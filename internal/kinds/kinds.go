@@ -88,6 +88,8 @@ type Needs struct {
 	ControlsPods bool
 	// PodAnnotation keeps pods whole that carry this annotation, whoever controls them.
 	PodAnnotation string
+	// EphemeralContainers keeps of every pod its node, phase and creation time, its ephemeral containers and what is reported of them.
+	EphemeralContainers bool
 	// OwnsRevisions keeps ControllerRevisions whole that an object of the kind controls, in whatever namespace.
 	OwnsRevisions bool
 	// Controls are further kinds of objects that an object of the kind controls, such as Jobs. Those are kept whole, others of these kinds
@@ -124,6 +126,13 @@ func All() []Kind {
 			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true,
 			Controller: Optional, WorkersFlag: "daemonset-workers", Admission: true, Protected: true, Users: Edit,
 			Needs: Needs{ControlsPods: true, OwnsRevisions: true, ReadsNodes: true},
+		},
+		{
+			// Its pods are those of others: any that its selector matches.
+			Name: "EphemeralJob", Plural: "ephemeraljobs", Group: "apps.kruise.io",
+			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: Optional, WorkersFlag: "ephemeraljob-workers", Admission: true, Users: Edit,
+			Needs: Needs{EphemeralContainers: true},
 		},
 		{
 			// Workloads create and remove the jobs; what pulls on the nodes is not part of the operator yet.

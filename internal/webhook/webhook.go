@@ -21,6 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/broadcastjob"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/daemonset"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/ephemeraljob"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/sidecarset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
@@ -64,6 +65,7 @@ func Register(server webhook.Server, deps Deps) {
 	serve(server, deps, broadcastjob.Kind())
 	serve(server, deps, cloneset.Kind(cloneset.OptionsOf(deps.Gates), cloneset.Pods{Reader: deps.Client}))
 	serve(server, deps, daemonset.Kind())
+	serve(server, deps, ephemeraljob.Kind())
 	serve(server, deps, sidecarset.Kind(sidecarset.OptionsOf(deps.Gates), sidecarset.Others{Reader: deps.Client, Namespace: deps.Namespace}))
 	serve(server, deps, statefulset.Kind(statefulset.OptionsOf(deps.Gates), statefulset.StorageClasses{Reader: deps.Client}))
 	serve(server, deps, uniteddeployment.Kind(uniteddeployment.Workloads{Client: deps.Client}))

@@ -132,5 +132,12 @@ const (
 // EnvLaunchPriority is the variable whose config map key, "p_<n>", is a container's launch priority n.
 const EnvLaunchPriority = "KRUISE_CONTAINER_BARRIER"
 
+// EnvEphemeralJob is the variable of an ephemeral container with the UID of the EphemeralJob that added it.
+const EnvEphemeralJob = "KRUISE_EJOB_ID"
+
+// FinalizerEphemeralJob is the finalizer that OpenKruise gives EphemeralJobs. The operator adds it to none, and takes it from those that are
+// being deleted: ephemeral containers cannot be removed, so nothing is to be done before.
+const FinalizerEphemeralJob = "apps.kruise.io/ephemeralcontainers-cleanup"
+
 // FieldManager is the name under which the operator writes; its user agent begins with it too.
 const FieldManager = "kruise-operator"

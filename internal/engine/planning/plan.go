@@ -78,6 +78,8 @@ type Outcome struct {
 type Failure struct {
 	Step Step
 	Slot Slot
+	// Refused says that the server refused it just now: not that it waits for its next try after a refusal, nor that its outcome is in doubt.
+	Refused bool
 	// Message is the error in one line; it stays the same while the action waits for its next try.
 	Message string
 }

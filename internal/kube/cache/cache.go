@@ -34,6 +34,8 @@ type Contents struct {
 	controllers map[schema.GroupVersionKind]Owners
 	// podAnnotations are keys of annotations. Pods that carry one are kept whole, whoever controls them.
 	podAnnotations []string
+	// ephemeralContainers says that of every pod there is kept what Needs.EphemeralContainers says.
+	ephemeralContainers bool
 }
 
 func podKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
@@ -54,6 +56,7 @@ func ContentsFor(enabled ...kinds.Kind) Contents {
 		if key := kind.Needs.PodAnnotation; key != "" && !slices.Contains(c.podAnnotations, key) {
 			c.podAnnotations = append(c.podAnnotations, key)
 		}
+		c.ephemeralContainers = c.ephemeralContainers || kind.Needs.EphemeralContainers
 	}
 	return c
 }
@@ -83,10 +86,14 @@ func (c Contents) Options() cache.Options {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
 		needed := func(object client.Object) bool { return ControllerOf(object, owners) != nil }
+		trim := identity
 		if kind == podKind() {
 			needed = c.needsPod
+			if c.ephemeralContainers {
+				trim = withEphemeralContainers
+			}
 		}
-		options.ByObject[object] = cache.ByObject{Transform: trimUnless(needed)}
+		options.ByObject[object] = cache.ByObject{Transform: trimUnless(needed, trim)}
 	}
 	return options
 }
@@ -113,8 +120,8 @@ func ControllerOf(object metav1.Object, owners Owners) *metav1.OwnerReference {
 	return owner
 }
 
-// trimUnless reduces objects that are not needed to their identity.
-func trimUnless(needed func(client.Object) bool) toolscache.TransformFunc {
+// trimUnless reduces objects that are not needed.
+func trimUnless(needed func(client.Object) bool, trim func(client.Object) client.Object) toolscache.TransformFunc {
 	return func(stored any) (any, error) {
 		object, ok := stored.(client.Object)
 		if !ok {
@@ -124,8 +131,23 @@ func trimUnless(needed func(client.Object) bool) toolscache.TransformFunc {
 			object.SetManagedFields(nil)
 			return object, nil
 		}
-		return identity(object), nil
+		return trim(object), nil
 	}
+}
+
+// withEphemeralContainers returns the identity of a pod with its node, phase and creation time, its ephemeral containers and what is reported
+// of them. Nearly no pod has such containers.
+func withEphemeralContainers(full client.Object) client.Object {
+	trimmed := identity(full)
+	from, isPod := full.(*corev1.Pod)
+	to, same := trimmed.(*corev1.Pod)
+	if !isPod || !same {
+		return trimmed
+	}
+	to.CreationTimestamp = from.CreationTimestamp
+	to.Spec.NodeName, to.Spec.EphemeralContainers = from.Spec.NodeName, from.Spec.EphemeralContainers
+	to.Status.Phase, to.Status.EphemeralContainerStatuses = from.Status.Phase, from.Status.EphemeralContainerStatuses
+	return to
 }
 
 // identity returns an object of the same type with what decides whose it is: name, labels, owners, and whether it is being deleted.

@@ -231,3 +231,28 @@ func names(pods []corev1.Pod) []string {
 	}
 	return all
 }
+
+// TestPodsForEphemeralContainers: a kind that adds containers to pods of others sees of each what it decides by, and nothing else is kept.
+func TestPodsForEphemeralContainers(t *testing.T) {
+	full := controlledAs("web-0", "apps/v1", "ReplicaSet")
+	full.CreationTimestamp = metav1.Unix(1000, 0)
+	full.Spec.NodeName = "n1"
+	full.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
+	full.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug"}}
+	full.Status.PodIP = "10.0.0.1"
+	kept, err := transform(t, ContentsFor(kinds.Kind{Name: "EphemeralJob", Group: group, Needs: kinds.Needs{EphemeralContainers: true}}), podKind())(full.DeepCopy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion, Labels: full.Labels,
+			OwnerReferences: full.OwnerReferences, CreationTimestamp: full.CreationTimestamp,
+		},
+		Spec:   corev1.PodSpec{NodeName: "n1", EphemeralContainers: full.Spec.EphemeralContainers},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, EphemeralContainerStatuses: full.Status.EphemeralContainerStatuses},
+	}
+	if diff := cmp.Diff(want, kept); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+}

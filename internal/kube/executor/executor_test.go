@@ -315,7 +315,7 @@ func TestApplyTreatsSlotsIndependently(t *testing.T) {
 	if outcome.Done != 18 || outcome.Left != 0 {
 		t.Errorf("outcome %+v, want 18 done", outcome)
 	}
-	want := []planning.Failure{{Step: podset.StepCreate, Slot: "0"}, {Step: podset.StepCreate, Slot: "7"}}
+	want := []planning.Failure{{Step: podset.StepCreate, Slot: "0", Refused: true}, {Step: podset.StepCreate, Slot: "7", Refused: true}}
 	if diff := cmp.Diff(want, outcome.Failures, cmpopts.IgnoreFields(planning.Failure{}, "Message")); diff != "" {
 		t.Errorf("failures (-want +got):\n%s", diff)
 	}
@@ -350,7 +350,10 @@ func TestApplyBacksOffPerSlot(t *testing.T) {
 	if tries() != 1 {
 		t.Errorf("tried %d times within the delay", tries())
 	}
-	if diff := cmp.Diff(first.Failures, again.Failures); diff != "" {
+	if !first.Failures[0].Refused || again.Failures[0].Refused {
+		t.Errorf("refused now: %v at first, %v while the slot waits", first.Failures[0].Refused, again.Failures[0].Refused)
+	}
+	if diff := cmp.Diff(first.Failures, again.Failures, cmpopts.IgnoreFields(planning.Failure{}, "Refused")); diff != "" {
 		t.Errorf("the failure changes while its slot waits (-first +again):\n%s", diff)
 	}
 	var delays []time.Duration

@@ -314,7 +314,7 @@ func (r *run) conclude(l *lane, i int, err error) {
 		l.window = 1
 		l.refused[a.Step]++
 		message := oneLine(err.Error(), longestMessage)
-		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: message}
+		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: message, Refused: v == verdictRefused}
 		longest := longestDelay
 		if v == verdictDoubt {
 			longest = longestDoubt

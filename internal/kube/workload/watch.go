@@ -44,6 +44,8 @@ type OfNodes func(ctx context.Context, before, after *corev1.Node) []types.Names
 type Watches struct {
 	// Pods names whom a pod concerns. Nil watches no pods.
 	Pods Of
+	// PodChanged says whether a change of a pod wakes those whom it concerns. Nil: every change does.
+	PodChanged func(before, after *corev1.Pod) bool
 	// Revisions watches the ControllerRevisions that objects of the kind control.
 	Revisions bool
 	// Nodes names whom a node concerns, of which the heartbeats wake nobody. Nil watches no nodes.
@@ -63,7 +65,11 @@ func (b *Base) Watch(ctx context.Context, watches Watches) error {
 		return err
 	}
 	if watches.Pods != nil {
-		if err := b.watch(ctx, &corev1.Pod{}, b.waking(watches.Pods)); err != nil {
+		var only []predicate.Predicate
+		if watches.PodChanged != nil {
+			only = append(only, podChanges(watches.PodChanged))
+		}
+		if err := b.watch(ctx, &corev1.Pod{}, b.waking(watches.Pods), only...); err != nil {
 			return err
 		}
 	}
@@ -79,6 +85,15 @@ func (b *Base) Watch(ctx context.Context, watches Watches) error {
 		return b.watch(ctx, &corev1.Node{}, b.waking(watches.Nodes), cache.NodeChanges())
 	}
 	return nil
+}
+
+// podChanges drops updates of pods that do not matter.
+func podChanges(matters func(before, after *corev1.Pod) bool) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isPod := e.ObjectOld.(*corev1.Pod)
+		after, same := e.ObjectNew.(*corev1.Pod)
+		return !isPod || !same || before.UID != after.UID || matters(before, after)
+	}}
 }
 
 func (b *Base) watch(ctx context.Context, object client.Object, events handler.EventHandler, changes ...predicate.Predicate) error {

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ephemeraljob
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "ephemeraljob-controller"
+
+// Kind is the kind that is reconciled, in the version that is stored.
+func Kind() schema.GroupVersionKind { return plan.Kind() }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=ephemeraljobs,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=ephemeraljobs/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods/ephemeralcontainers,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles EphemeralJobs.
+type Reconciler struct {
+	*workload.Base
+}
+
+// New returns a Reconciler that watches nothing yet.
+func New(d workload.Dependencies) *Reconciler {
+	return &Reconciler{Base: workload.New(Name, Kind(), d)}
+}
+
+// SetupWithManager makes the manager run the reconciler.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.Run(mgr, r); err != nil {
+		return err
+	}
+	return r.Watch(ctx, workload.Watches{Pods: r.selecting, PodChanged: changed})
+}
+
+// Reconcile takes one EphemeralJob a step closer to its end, when it is its turn and the view of it is complete.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pass, job, result, err := workload.Begin[appsv1beta1.EphemeralJob](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+
+	own := workload.Own(pass.Memory, func() *memory { return &memory{} })
+	spec := plan.Parse(job)
+	snapshot, err := r.observe(ctx, spec, own)
+	if err != nil {
+		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.EphemeralJobCreateFailed)
+	}
+	todo := plan.Plan(spec, snapshot)
+	pass.StopClock()
+
+	// The status is written even when some action failed: it is how the user learns about it.
+	outcome := pass.Apply(ctx, job, todo.Plan)
+
+	pass.StartClock()
+	own.refused = plan.Refusals(snapshot, todo, outcome)
+	status := plan.Status(spec, snapshot, todo, outcome)
+	pass.StopClock()
+	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
+	if statusErr == nil && statusWait == 0 {
+		r.announce(job, plan.Announcements(spec, &status))
+	}
+	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, plan.NextAfter(todo, outcome), statusWait)
+}
+
+// announce emits events about what no action says.
+func (r *Reconciler) announce(job client.Object, events []planning.Event) {
+	for _, event := range events {
+		kind := corev1.EventTypeNormal
+		if event.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		r.Recorder.Eventf(job, nil, kind, event.Reason, "Run", "%s", event.Message)
+	}
+}

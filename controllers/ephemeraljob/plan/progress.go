@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// progressOf says what the job is doing, the first that holds:
+//
+//  1. it is being deleted, or cannot be deleted after its end;
+//  2. it has ended: stalled if it has failed, because nothing but its user can bring it further;
+//  3. its spec cannot work: stalled;
+//  4. no pod is a target: stalled;
+//  5. containers that were added do not start: stalled;
+//  6. it is paused;
+//  7. the server refuses to add the containers: stalled;
+//  8. parallelism is 0, and targets wait: stalled;
+//  9. all targets that are left have no node yet;
+//  10. containers are at work or are being added.
+func progressOf(spec *Spec, d Decision, outcome planning.Outcome) podset.Progress {
+	v := &d.view
+	stalled := func(reason, message string) podset.Progress {
+		return podset.Progress{Stalled: true, Reason: reason, Message: message}
+	}
+	if failure, ok := outcome.Failed(StepDeleteJob, StepReleaseJob); ok {
+		return stalled(appsv1beta1.ReasonRequestFailed, failure.Message)
+	}
+	switch {
+	case spec.Deleting:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The job is being deleted. Containers that it has added stay in their pods."}
+	case d.Stage == Ended:
+		return progressOfEnded(spec, d)
+	case spec.Invalid != nil:
+		return stalled(appsv1beta1.ReasonInvalidSpec, spec.Invalid.Error())
+	case len(v.targets) == 0 && spec.Replicas == 0:
+		return stalled(appsv1beta1.ReasonNoReplicas, noTarget(spec, d))
+	case len(v.targets) == 0:
+		return stalled(appsv1beta1.ReasonMatchEmpty, noTarget(spec, d))
+	}
+	if waits := v.describe(Waiting, true); waits != "" {
+		return stalled(appsv1beta1.ReasonContainersWait, "Containers do not start: "+waits)
+	}
+	if d.Stage == Paused {
+		return podset.Progress{
+			Reconciling: v.inProgress > 0, Reason: appsv1beta1.ReasonPaused,
+			Message: fmt.Sprintf("Nothing is added while spec.paused is true; containers are at work in %d pods.", v.inProgress),
+		}
+	}
+	if refused := refusedAdditions(d, outcome); refused != "" {
+		return stalled(appsv1beta1.ReasonCreateFailed, "Containers cannot be added: "+refused)
+	}
+	switch {
+	case spec.Parallelism == 0 && d.bare > 0 && v.inProgress == 0:
+		return stalled(appsv1beta1.ReasonNoParallelism, fmt.Sprintf("%d targets wait, and spec.parallelism is 0.", d.bare))
+	case d.bare > 0 && d.unscheduled == d.bare && v.inProgress == 0:
+		return podset.Progress{
+			Reconciling: true, Reason: appsv1beta1.ReasonPodsNotRunning,
+			Message: fmt.Sprintf("%d targets have no node yet; containers are added when they have one.", d.unscheduled),
+		}
+	}
+	return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunningPods, Message: atWork(spec, d)}
+}
+
+// atWork says what goes on.
+func atWork(spec *Spec, d Decision) string {
+	v := &d.view
+	parts := []string{fmt.Sprintf("Containers are at work in %d pods, or are being added", v.inProgress)}
+	if d.bare > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d targets wait: spec.parallelism lets %d work at a time", d.bare, len(v.targets), spec.Parallelism))
+	}
+	if failed := v.describe(Failed, false); failed != "" {
+		parts = append(parts, "failed: "+failed)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func progressOfEnded(spec *Spec, d Decision) podset.Progress {
+	if !ended(spec) {
+		end := endOf(spec, d)
+		return podset.Progress{Stalled: d.Failure != "", Reason: end.Reason, Message: end.Message}
+	}
+	for _, c := range spec.Job.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == appsv1beta1.EphemeralJobConditionSucceeded || c.Type == appsv1beta1.EphemeralJobConditionFailed) &&
+			(c.Type == appsv1beta1.EphemeralJobConditionFailed) == (spec.Job.Status.Phase == appsv1beta1.EphemeralJobFailed) {
+			return podset.Progress{Stalled: c.Type == appsv1beta1.EphemeralJobConditionFailed, Reason: cmp.Or(c.Reason, c.Type), Message: c.Message}
+		}
+	}
+	return podset.Progress{
+		Stalled: spec.Job.Status.Phase == appsv1beta1.EphemeralJobFailed,
+		Reason:  cmp.Or(string(spec.Job.Status.Phase), appsv1beta1.ReasonJobComplete), Message: "The job has ended.",
+	}
+}
+
+// noTarget says why no pod is a target.
+func noTarget(spec *Spec, d Decision) string {
+	v := &d.view
+	switch {
+	case spec.Replicas == 0:
+		return "spec.replicas is 0, so no pod is a target."
+	case v.taken > 0:
+		return fmt.Sprintf("All %d pods that spec.selector matches have an ephemeral container named %s that this job has not added. Names have to be new: create a job with others.",
+			v.taken, strings.Join(spec.Names, " or "))
+	default:
+		return "spec.selector matches no pod of the namespace that has not ended."
+	}
+}

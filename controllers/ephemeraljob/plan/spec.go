@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+const (
+	defaultParallelism = 1
+	defaultTTL         = 1800 * time.Second
+	// unlimited is a number that no job reaches.
+	unlimited = int(^uint32(0) >> 1)
+)
+
+// Kind is the kind in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("EphemeralJob") }
+
+// Spec is what the API says, read once in a pass.
+type Spec struct {
+	// Job is the job as it is stored. Read-only.
+	Job *appsv1beta1.EphemeralJob
+	// Selector selects the targets. It matches nothing while Invalid is set.
+	Selector labels.Selector
+	// Replicas is how many pods are targets at most, Parallelism in how many containers may be at work.
+	Replicas, Parallelism int
+	// Names are those of the containers.
+	Names []string
+	// Deadline is how long the job may take; below 0 when there is no limit. TTL is how long the job is kept after its end.
+	Deadline, TTL time.Duration
+	// Paused says that nothing is added, Deleting that the job is being deleted.
+	Paused, Deleting bool
+	// HasFinalizer says that OpenKruise has given the job its finalizer.
+	HasFinalizer bool
+	// Invalid is why nothing can be done for the job; nil when something can.
+	Invalid error
+}
+
+// Parse reads a job as it is stored.
+func Parse(job *appsv1beta1.EphemeralJob) *Spec {
+	s := &Spec{
+		Job: job, Selector: labels.Nothing(), Replicas: unlimited, Parallelism: defaultParallelism, Deadline: -1, TTL: defaultTTL,
+		Paused: job.Spec.Paused, Deleting: job.DeletionTimestamp != nil, HasFinalizer: slices.Contains(job.Finalizers, shared.FinalizerEphemeralJob),
+	}
+	if v := job.Spec.Replicas; v != nil {
+		s.Replicas = max(int(*v), 0)
+	}
+	if v := job.Spec.Parallelism; v != nil {
+		s.Parallelism = max(int(*v), 0)
+	}
+	if v := job.Spec.ActiveDeadlineSeconds; v != nil {
+		s.Deadline = seconds(*v)
+	}
+	if v := job.Spec.TTLSecondsAfterFinished; v != nil {
+		s.TTL = seconds(int64(*v))
+	}
+	for i := range job.Spec.Template.EphemeralContainers {
+		s.Names = append(s.Names, job.Spec.Template.EphemeralContainers[i].Name)
+	}
+	selector, err := podset.Selector(job.Spec.Selector)
+	switch {
+	case err != nil:
+		s.Invalid = err
+	case len(s.Names) == 0:
+		s.Invalid = errors.New("spec.template.ephemeralContainers: must not be empty")
+	default:
+		s.Selector = selector
+	}
+	return s
+}
+
+// seconds is a duration from 0 to a century.
+func seconds(n int64) time.Duration {
+	const century = 100 * 365 * 24 * 3600
+	return time.Duration(min(max(n, 0), century)) * time.Second
+}
+
+// Body is the patch that adds the containers to the pod with this UID. To add them twice changes nothing.
+func (s *Spec) Body(pod types.UID) ([]byte, error) {
+	containers := make([]corev1.EphemeralContainer, len(s.Job.Spec.Template.EphemeralContainers))
+	for i := range containers {
+		container := s.Job.Spec.Template.EphemeralContainers[i]
+		env := slices.DeleteFunc(slices.Clone(container.Env), func(v corev1.EnvVar) bool { return v.Name == shared.EnvEphemeralJob })
+		container.Env = append(env, corev1.EnvVar{Name: shared.EnvEphemeralJob, Value: string(s.Job.UID)})
+		containers[i] = container
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod},
+		"spec":     map[string]any{"ephemeralContainers": containers},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rendering the containers: %w", err)
+	}
+	return body, nil
+}

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+// Refusals is what is to be remembered of refusals after a pass: those of pods that are still there and have not got the containers.
+func Refusals(s Snapshot, d Decision, outcome planning.Outcome) map[types.UID]Refusal {
+	after := map[types.UID]Refusal{}
+	for _, pod := range s.Pods {
+		if refusal, known := s.Refused[pod.UID]; known {
+			after[pod.UID] = refusal
+		}
+	}
+	for _, failure := range outcome.Failures {
+		if failure.Step != StepAdd || !failure.Refused {
+			continue
+		}
+		for i := range d.Actions {
+			if d.Actions[i].Slot == failure.Slot {
+				uid := d.Actions[i].Object.GetUID()
+				after[uid] = Refusal{Tries: after[uid].Tries + 1, Message: failure.Message}
+			}
+		}
+	}
+	return after
+}
+
+// NextAfter is when to plan again for targets that had no turn because the server refused others in this pass; zero when there are none.
+func NextAfter(d Decision, outcome planning.Outcome) time.Duration {
+	if d.bare-d.unscheduled <= len(d.Actions) {
+		return 0
+	}
+	for _, failure := range outcome.Failures {
+		if failure.Step == StepAdd && failure.Refused {
+			return storedSoon
+		}
+	}
+	return 0
+}
+
+// Status is the whole status after a pass. It is about the pods as they were observed. Of a job that had ended before, nothing changes but
+// the conditions about what still happens to it.
+func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.EphemeralJobStatus {
+	before := &spec.Job.Status
+	status := *before.DeepCopy()
+	status.ObservedGeneration = spec.Job.Generation
+	list := conditions.NewList(Conditions(before), s.Now)
+	if ended(spec) {
+		for _, kind := range []string{
+			appsv1beta1.EphemeralJobInitialized, appsv1beta1.EphemeralJobMatchedEmpty,
+			appsv1beta1.EphemeralJobConditionSucceeded, appsv1beta1.EphemeralJobConditionFailed,
+		} {
+			list.Keep(kind)
+		}
+	} else {
+		report(&status, spec, s, d)
+		list.Set(conditions.New(appsv1beta1.EphemeralJobInitialized, true, appsv1beta1.ReasonInitialized, "The job was looked at."))
+		if len(d.view.targets) == 0 && spec.Invalid == nil {
+			list.Set(conditions.New(appsv1beta1.EphemeralJobMatchedEmpty, true, appsv1beta1.ReasonMatchEmpty, noTarget(spec, d)))
+		}
+		if d.Stage == Ended {
+			list.Set(endOf(spec, d))
+		}
+	}
+	if spec.Invalid != nil {
+		list.Set(conditions.New(appsv1beta1.EphemeralJobConditionError, true, appsv1beta1.ReasonEphemeralJobError, spec.Invalid.Error()))
+	}
+	if refused := refusedAdditions(d, outcome); refused != "" {
+		list.Set(conditions.New(appsv1beta1.EphemeralJobCreateFailed, true, appsv1beta1.ReasonRequestFailed, refused))
+	}
+	list.Set(progressOf(spec, d, outcome).Conditions()...)
+	status.Conditions = stored(list, before)
+	return status
+}
+
+// refusedAdditions says to which targets the server refuses to add the containers, now or when it was tried last; empty when it does not.
+// Those that were given up are not among them.
+func refusedAdditions(d Decision, outcome planning.Outcome) string {
+	if refused := d.view.describe(Bare, true); refused != "" {
+		return refused
+	}
+	if failure, ok := outcome.Failed(StepAdd); ok {
+		return fmt.Sprintf("pod %s: %s", failure.Slot, failure.Message)
+	}
+	return ""
+}
+
+// report fills in what is counted, and the phase.
+func report(status *appsv1beta1.EphemeralJobStatus, spec *Spec, s Snapshot, d Decision) {
+	v := &d.view
+	now := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
+	if status.StartTime == nil {
+		status.StartTime = &now
+	}
+	status.Matches = int32(len(v.targets))
+	status.Running, status.Succeeded = int32(v.counts[Running]), int32(v.counts[Succeeded])
+	status.Waiting, status.Failed = int32(v.counts[Waiting]), int32(v.counts[Failed])
+	switch {
+	case d.Stage == Ended && d.Failure == "":
+		status.Phase, status.CompletionTime = appsv1beta1.EphemeralJobSucceeded, &now
+	case d.Stage == Ended:
+		status.Phase, status.CompletionTime = appsv1beta1.EphemeralJobFailed, &now
+	case spec.Invalid != nil:
+		status.Phase = appsv1beta1.EphemeralJobError
+	case spec.Paused:
+		status.Phase = appsv1beta1.EphemeralJobPaused
+	case v.counts[Running]+v.counts[Succeeded]+v.counts[Failed] > 0:
+		status.Phase = appsv1beta1.EphemeralJobRunning
+	default:
+		status.Phase = appsv1beta1.EphemeralJobWaiting
+	}
+}
+
+// endOf is the condition about how a job ends in this pass.
+func endOf(spec *Spec, d Decision) conditions.Condition {
+	if d.Failure == "" {
+		return conditions.New(appsv1beta1.EphemeralJobConditionSucceeded, true, appsv1beta1.ReasonEphemeralJobSucceeded, endMessage(spec, d))
+	}
+	return conditions.New(appsv1beta1.EphemeralJobConditionFailed, true, d.Failure, endMessage(spec, d))
+}
+
+// endMessage says how a job ends in this pass.
+func endMessage(spec *Spec, d Decision) string {
+	v := &d.view
+	parts := []string{fmt.Sprintf("%d of %d targets succeeded, %d failed", v.counts[Succeeded], len(v.targets), v.counts[Failed])}
+	if d.Failure == appsv1beta1.ReasonDeadlineExceeded {
+		parts = []string{"the job took longer than spec.activeDeadlineSeconds", parts[0]}
+		if v.inProgress > 0 {
+			parts = append(parts, fmt.Sprintf("containers in %d pods go on", v.inProgress))
+		}
+		if spec.Invalid != nil {
+			parts = append(parts, spec.Invalid.Error())
+		}
+	}
+	if what := v.describe(Failed, false); what != "" {
+		parts = append(parts, what)
+	}
+	if what := v.describe(Waiting, true); what != "" {
+		parts = append(parts, what)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// stored are conditions as the API has them.
+func stored(list *conditions.List, before *appsv1beta1.EphemeralJobStatus) []appsv1beta1.EphemeralJobCondition {
+	var all []appsv1beta1.EphemeralJobCondition
+	for _, c := range list.All() {
+		condition := appsv1beta1.EphemeralJobCondition{
+			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		}
+		for i := range before.Conditions {
+			if was := &before.Conditions[i]; was.Type == c.Type && was.Status == c.Status {
+				condition.LastProbeTime = was.LastProbeTime
+			}
+		}
+		all = append(all, condition)
+	}
+	return all
+}
+
+// Conditions are those of a status.
+func Conditions(status *appsv1beta1.EphemeralJobStatus) []conditions.Condition {
+	all := make([]conditions.Condition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		all[i] = conditions.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime}
+	}
+	return all
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
+func Urgent(before, after *appsv1beta1.EphemeralJobStatus) bool {
+	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
+		(before.CompletionTime == nil) != (after.CompletionTime == nil) || !conditions.Alike(Conditions(before), Conditions(after))
+}
+
+// Announcements are the events about what a status says for the first time.
+func Announcements(spec *Spec, after *appsv1beta1.EphemeralJobStatus) []planning.Event {
+	before := Conditions(&spec.Job.Status)
+	var events []planning.Event
+	for _, c := range after.Conditions {
+		if c.Status != corev1.ConditionTrue || conditions.Contains(before, conditions.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason}) {
+			continue
+		}
+		switch c.Type {
+		case appsv1beta1.EphemeralJobConditionSucceeded:
+			events = append(events, planning.Event{Reason: "Completed", Message: c.Message})
+		case appsv1beta1.EphemeralJobConditionFailed, appsv1beta1.EphemeralJobMatchedEmpty:
+			events = append(events, planning.Event{Warning: true, Reason: c.Reason, Message: c.Message})
+		case appsv1beta1.EphemeralJobStalled:
+			if c.Reason == appsv1beta1.ReasonInvalidSpec || c.Reason == appsv1beta1.ReasonContainersWait {
+				events = append(events, planning.Event{Warning: true, Reason: c.Reason, Message: c.Message})
+			}
+		}
+	}
+	return events
+}
