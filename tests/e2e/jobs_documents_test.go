@@ -59,7 +59,7 @@ func jobsApplied(t *testing.T, n *environment.Namespace) int {
 			return nil
 		})
 	}
-	return len(crons.Items) + len(jobs.Items)
+	return len(crons.Items) + len(jobs.Items) + ephemeralJobsApplied(t, n)
 }
 
 // runsOf lists what an AdvancedCronJob has created of a kind.

@@ -381,4 +381,7 @@ func testEphemeralEnd(t *testing.T, cfg *rest.Config) {
 	equal(t, "exit code", status(pod, "debug").State.Terminated.ExitCode, 3)
 	equal(t, "restarts", status(pod, "debug").RestartCount, 0)
 	equal(t, "ready", isReady(pod), true)
+	w.patch("a", object{"spec": object{"ephemeralContainers": []object{{"name": "another", "image": "busybox:1"}}}}, "ephemeralcontainers")
+	pod = w.await("a", "a second container has ended", func(pod *corev1.Pod) bool { return status(pod, "another").State.Terminated != nil })
+	equal(t, "exit code of the first", status(pod, "debug").State.Terminated.ExitCode, 3)
 }

@@ -138,10 +138,14 @@ func resume(c *container, spec *corev1.Container, reports []corev1.ContainerStat
 	return c
 }
 
-// adoptEphemeral takes up ephemeral containers, which may come at any time.
+// adoptEphemeral takes up ephemeral containers, which may come at any time and at any place of the list: a strategic merge patch puts new ones
+// first.
 func (s *simulation) adoptEphemeral(pod *corev1.Pod, now time.Time) {
-	for i := len(s.ephemeral); i < len(pod.Spec.EphemeralContainers); i++ {
+	for i := range pod.Spec.EphemeralContainers {
 		spec := corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		if slices.ContainsFunc(s.ephemeral, func(c *container) bool { return c.status.Name == spec.Name }) {
+			continue
+		}
 		c := newContainer(roleEphemeral, spec.Name, reasonCreating, now)
 		s.ephemeral = append(s.ephemeral, resume(c, &spec, pod.Status.EphemeralContainerStatuses))
 	}
@@ -181,9 +185,13 @@ func (s *simulation) round(v *view) {
 			c.run(v, &v.pod.Spec.Containers[i], s.initDone)
 		}
 	}
-	for i, c := range s.ephemeral {
+	for i := range v.pod.Spec.EphemeralContainers {
 		spec := corev1.Container(v.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		c.run(v, &spec, v.now)
+		for _, c := range s.ephemeral {
+			if c.status.Name == spec.Name {
+				c.run(v, &spec, v.now)
+			}
+		}
 	}
 	if phase := s.outcome(); phase != "" {
 		s.end(v.now, phase, 0)
