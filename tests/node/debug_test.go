@@ -83,7 +83,9 @@ func TestDebugContainers(t *testing.T) {
 
 	job := looks(t, n, "inside", "openkruise/look:v1", "web", []string{fetch}, v1beta1.EphemeralJobSucceeded)
 	told, _ := seen(t, n.Pod("web-0"), "inside")
-	serves := func(line string) bool { return strings.Contains(line, "guestbook") && strings.Contains(line, "-listen=:3000") }
+	serves := func(line string) bool {
+		return strings.Contains(line, "guestbook") && strings.Contains(line, "-listen=:3000")
+	}
 	if told.Answer != "v1" || told.Job != string(job.UID) || !slices.ContainsFunc(told.Processes, serves) {
 		t.Errorf("with a target it sees %+v", told)
 	}

@@ -73,7 +73,7 @@ func TestValidate(t *testing.T) {
 
 		"no selector":       {func(job *appsv1beta1.EphemeralJob) { job.Spec.Selector = nil }, []string{"spec.selector"}, "every pod of the namespace"},
 		"an empty selector": {func(job *appsv1beta1.EphemeralJob) { job.Spec.Selector = &metav1.LabelSelector{} }, []string{"spec.selector"}, "every pod of the namespace"},
-		"a bad selector": {func(job *appsv1beta1.EphemeralJob) { job.Spec.Selector.MatchLabels["a b"] = "c" }, []string{"spec.selector.matchLabels"}, ""},
+		"a bad selector":    {func(job *appsv1beta1.EphemeralJob) { job.Spec.Selector.MatchLabels["a b"] = "c" }, []string{"spec.selector.matchLabels"}, ""},
 		"negative numbers": {func(job *appsv1beta1.EphemeralJob) {
 			job.Spec.Replicas, job.Spec.Parallelism, job.Spec.ActiveDeadlineSeconds, job.Spec.TTLSecondsAfterFinished = ptr.To[int32](-1), ptr.To[int32](-1), ptr.To[int64](-1), ptr.To[int32](-1)
 		}, []string{"spec.replicas", "spec.parallelism", "spec.activeDeadlineSeconds", "spec.ttlSecondsAfterFinished"}, "must be 0 or more"},
@@ -90,9 +90,9 @@ func TestValidate(t *testing.T) {
 		"an image with a blank": {container(func(c *corev1.EphemeralContainer) { c.Image = " busybox" }), []string{at + "image"}, "blanks"},
 		"an unknown pull policy": {container(func(c *corev1.EphemeralContainer) { c.ImagePullPolicy = "Sometimes" }), []string{at + "imagePullPolicy"},
 			`"Always", "IfNotPresent", "Never"`},
-		"an unknown message policy":  {container(func(c *corev1.EphemeralContainer) { c.TerminationMessagePolicy = "Mail" }), []string{at + "terminationMessagePolicy"}, `"FallbackToLogsOnError", "File"`},
-		"a variable without a name":  {variables(corev1.EnvVar{Value: "1"}), []string{at + "env[0].name"}, ""},
-		"a variable with a bad name": {variables(corev1.EnvVar{Name: "a=b"}), []string{at + "env[0].name"}, ""},
+		"an unknown message policy":    {container(func(c *corev1.EphemeralContainer) { c.TerminationMessagePolicy = "Mail" }), []string{at + "terminationMessagePolicy"}, `"FallbackToLogsOnError", "File"`},
+		"a variable without a name":    {variables(corev1.EnvVar{Value: "1"}), []string{at + "env[0].name"}, ""},
+		"a variable with a bad name":   {variables(corev1.EnvVar{Name: "a=b"}), []string{at + "env[0].name"}, ""},
 		"the variable of the operator": {variables(corev1.EnvVar{Name: "KRUISE_EJOB_ID"}), []string{at + "env[0].name"}, "given to the containers by the operator"},
 		"a variable with two sources": {variables(corev1.EnvVar{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: source.FieldRef, SecretKeyRef: &corev1.SecretKeySelector{}}}),
 			[]string{at + "env[0].valueFrom"}, "exactly one source"},
