@@ -22,16 +22,13 @@ import (
 	"syscall"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
-	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 // ServiceAccountUser is the user name under which the operator's requests appear in the audit log.
@@ -179,12 +176,8 @@ func (o *Operator) Run(ctx context.Context) error {
 		"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(o.ports.probes),
 		"--leader-elect=" + strconv.FormatBool(o.options.LeaderElect),
 	}, o.options.Args...)
-	collector, err := gogc()
-	if err != nil {
-		return err
-	}
 	process, err := o.cluster.StartProcess(o.options.Name, o.program, args, []string{
-		"KUBECONFIG=" + cmp.Or(o.options.Kubeconfig, o.cluster.AdminKubeconfig()), "GOGC=" + collector,
+		"KUBECONFIG=" + cmp.Or(o.options.Kubeconfig, o.cluster.AdminKubeconfig()),
 	})
 	if err != nil {
 		return err
@@ -194,32 +187,6 @@ func (o *Operator) Run(ctx context.Context) error {
 		return nil
 	}
 	return o.WaitReady(ctx)
-}
-
-// gogc is how often the heap is collected: as the environment says, or else as the Deployment's manifest does, so that what is measured is
-// what is deployed.
-func gogc() (string, error) {
-	if percent := os.Getenv("GOGC"); percent != "" {
-		return percent, nil
-	}
-	root, err := repository.Root()
-	if err != nil {
-		return "", err
-	}
-	text, err := os.ReadFile(filepath.Join(root, "config", "manager", "manager.yaml"))
-	if err != nil {
-		return "", err
-	}
-	deployment := &appsv1.Deployment{}
-	if err := yaml.Unmarshal(text, deployment); err != nil {
-		return "", fmt.Errorf("decoding the manager's Deployment: %w", err)
-	}
-	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
-		if variable.Name == "GOGC" {
-			return variable.Value, nil
-		}
-	}
-	return "100", nil
 }
 
 // WaitReady returns when the operator answers its readiness probe.
