@@ -112,6 +112,18 @@ func TestNodesComeAndGo(t *testing.T) {
 	d.awaitDesired(nodes)
 	add() // under its name, before its pod is collected
 	d.settled(nodes + 1)
+
+	// A pod on a node that is gone would keep this namespace terminating until pods are collected, for a minute or more.
+	if err := d.Client.Delete(t.Context(), d.set()); err != nil {
+		t.Fatal(err)
+	}
+	d.Eventually("no pod is left", func(ctx context.Context) error {
+		pods, err := d.ListPods(ctx)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("there are %d pods", len(pods))
+		}
+		return err
+	})
 }
 
 // Delete deletes the pods of a node.
@@ -140,9 +152,12 @@ func (d *daemons) awaitDesired(n int32) {
 	})
 }
 
-// TestDrain evicts the pods of a node as those of any other workload, and they are created again; a selector leaves them out.
+// TestDrain evicts the pods of a node as those of any other workload, and they are created again; a selector leaves them out. It drains pods
+// of its own only: kubectl asks again for as long as the namespace of a pod is terminating, also when the pod is gone, and those of other
+// tests may be.
 func TestDrain(t *testing.T) {
-	d := start(t)
+	own := func(set *v1beta1.DaemonSet) { set.Spec.Template.Labels["drain"] = "me" }
+	d := start(t, own)
 	d.settled(nodes)
 	const schedulable = `{"spec":{"unschedulable":null}}`
 	changeNode(t, "node-3", schedulable, schedulable)
@@ -153,7 +168,7 @@ func TestDrain(t *testing.T) {
 	if after := d.identities(); !maps.Equal(before, after) {
 		t.Errorf("the pods were %v, are %v", before, after)
 	}
-	if out, err := d.Kubectl("drain", "node-3", "--ignore-daemonsets", "--timeout=60s"); err != nil {
+	if out, err := d.Kubectl("drain", "node-3", "--ignore-daemonsets", "--pod-selector=drain=me", "--timeout=60s"); err != nil {
 		t.Errorf("drain: %v\n%s", err, out)
 	}
 	d.settled(nodes) // a daemon runs on a cordoned node
