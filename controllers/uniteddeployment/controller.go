@@ -153,8 +153,14 @@ func (r *Reconciler) trim(ctx context.Context, spec *united.Spec, seen observati
 		return nil
 	}
 	live := sets.New(status.CurrentRevision, status.UpdatedRevision)
+	used := sets.New[string]()
 	for i := range seen.snapshot.Children {
-		live.Insert(seen.snapshot.Children[i].Revision)
+		used.Insert(seen.snapshot.Children[i].Revision)
+	}
+	for _, known := range seen.stored {
+		if used.Has(united.RevisionLabel(known.Name)) {
+			live.Insert(known.Name)
+		}
 	}
 	return history.TrimOf(ctx, r.History, freshness.OwnerOf(spec.Set), seen.stored, live, most)
 }

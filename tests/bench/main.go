@@ -35,6 +35,7 @@ import (
 type options struct {
 	kinds, scenarios                              []string
 	pods, clones, recreated, sets, large, foreign int
+	subsets, subsetPods                           int
 	runs                                          int
 	idle                                          time.Duration
 	unavailable, surge                            int      // percent
@@ -55,12 +56,14 @@ func main() {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return bench(cmd.Context(), o) },
 	}
-	cmd.Flags().StringSliceVar(&o.kinds, "kinds", []string{statefulSet.kind, cloneSet.kind}, "which kinds are measured")
+	cmd.Flags().StringSliceVar(&o.kinds, "kinds", []string{statefulSet.kind, cloneSet.kind, unitedDeployment.kind}, "which kinds are measured")
 	cmd.Flags().StringSliceVar(&o.scenarios, "scenarios", scenarioNames, "which scenarios of these kinds are measured")
 	cmd.Flags().IntVar(&o.pods, "pods", 1000, "how many pods the StatefulSet has")
 	cmd.Flags().IntVar(&o.clones, "clones", 2000, "how many pods the CloneSet has, and many small CloneSets together")
 	cmd.Flags().IntVar(&o.recreated, "recreated", 500, "how many pods the CloneSet has whose pods are replaced")
 	cmd.Flags().IntVar(&o.sets, "sets", 200, "how many small CloneSets there are")
+	cmd.Flags().IntVar(&o.subsets, "subsets", 50, "how many subsets the UnitedDeployment has")
+	cmd.Flags().IntVar(&o.subsetPods, "subset-pods", 20, "how many pods each of its subsets has")
 	cmd.Flags().IntVar(&o.large, "large", 5000, "to how many pods the CloneSet grows before restart and rest are measured")
 	cmd.Flags().IntVar(&o.foreign, "foreign", 5000, "how many pods of others there are while the memory beside them is measured")
 	cmd.Flags().IntVar(&o.runs, "runs", 3, "how often start and update are measured; medians are reported")

@@ -70,10 +70,11 @@ const (
 	manyScenario    = "many"
 	largeScenario   = "large"
 	foreignScenario = "foreign pods"
+	subsetsScenario = "subsets"
 )
 
 // scenarioNames are the scenarios in the order in which they are measured.
-var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario}
+var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario, subsetsScenario}
 
 // all measures the scenarios that were asked for of every kind that was asked for.
 func (b *run) all(ctx context.Context) ([]figure, error) {
@@ -90,6 +91,7 @@ func (b *run) all(ctx context.Context) ([]figure, error) {
 		{cloneSet, manyScenario, b.manySets},
 		{cloneSet, largeScenario, b.large},
 		{cloneSet, foreignScenario, b.foreign},
+		{unitedDeployment, subsetsScenario, b.subsets},
 	} {
 		if !slices.Contains(b.options.kinds, of.kind) || !slices.Contains(b.options.scenarios, of.scenario) {
 			continue

@@ -70,6 +70,20 @@ func (c *Child) Adopting() bool {
 	return c.Object.GetAnnotations()[shared.AnnotationAppliedHash] == shared.Adopting
 }
 
+// held says why the pods of a workload do not follow it by themselves, although nothing is wrong: a reason, and a clause about the workload.
+// Both are empty when they do.
+func (c *Child) held() (reason, why string) {
+	spec, _, _ := unstructured.NestedFieldNoCopy(c.Object.Object, "spec")
+	object, _ := spec.(map[string]any)
+	switch {
+	case c.Adapter.Paused(object):
+		return appsv1beta1.ReasonPaused, "its updates are paused"
+	case c.Adapter.UpdatesOnDelete(object):
+		return appsv1beta1.ReasonOnDelete, "with OnDelete, a pod is updated when somebody deletes it"
+	}
+	return "", ""
+}
+
 // troubleOf is what a workload says of itself when it cannot go on: the condition Stalled of our kinds, those of a Deployment.
 func troubleOf(object *unstructured.Unstructured) string {
 	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")

@@ -46,6 +46,9 @@ const (
 	NoteTerminating = "Terminating"
 )
 
+// servedAgain is when to look again for a kind that the API server does not serve: nobody tells when it does.
+const servedAgain = 30 * time.Second
+
 // lookAgain is when pods are looked at again that an update may be waiting for: no event of its workload tells of them.
 const lookAgain = 10 * time.Second
 
@@ -63,6 +66,9 @@ type Snapshot struct {
 	// Unserved are kinds that the API server does not serve, Disabled those that the operator is told to leave alone.
 	Unserved, Disabled map[schema.GroupKind]bool
 }
+
+// isUpdated says that the label of a workload or pod names the revision of the present template.
+func (s *Snapshot) isUpdated(label string) bool { return label == united.RevisionLabel(s.Update.Name) }
 
 // Decision is a plan and what the status says about it.
 type Decision struct {
@@ -158,6 +164,7 @@ func (p *planner) subset(i int) {
 	}
 	if p.s.Unserved[p.Adapter.Kind.GroupKind()] {
 		p.out.Faults[sub.Name] = fmt.Sprintf("the API server does not serve %s", p.Adapter.Kind.GroupKind())
+		p.out.Recheck(servedAgain)
 		return
 	}
 	if child != nil && child.Terminating {

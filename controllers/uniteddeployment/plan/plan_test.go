@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -210,6 +211,48 @@ func TestStuckPods(t *testing.T) {
 	}
 }
 
+// TestKindThatIsNotServedIsLookedForAgain: nobody tells when a kind is served again.
+func TestKindThatIsNotServedIsLookedForAgain(t *testing.T) {
+	w := settled(t)
+	w.children = nil
+	_, d := w.planned(func(s *Snapshot) { s.Unserved[schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}] = true })
+	if len(d.Faults) != 3 || d.RecheckAfter != servedAgain {
+		t.Errorf("the faults are %v, again after %s", d.Faults, d.RecheckAfter)
+	}
+}
+
+// TestWorkedExampleE6: two subsets of 4 and 6, and a partition that is more than its subset has later.
+func TestWorkedExampleE6(t *testing.T) {
+	w := settled(t, "replicas: 10", "topology: {subsets: [{name: a, replicas: 4}, {name: b, replicas: 6}]}")
+	first := w.set.Status.UpdatedRevision
+	states := func() string {
+		var all []string
+		for _, s := range w.set.Status.SubsetStatuses {
+			all = append(all, fmt.Sprintf("%s %d of %d, partition %d", s.Name, s.UpdatedReplicas, s.Replicas, s.Partition))
+		}
+		return strings.Join(all, "; ")
+	}
+	w.change("updateStrategy: {manualUpdate: {partitions: {a: 4, b: 3}}}")
+	w.change(setImage("2"))
+	w.rest()
+	if got := states(); got != "a 0 of 4, partition 4; b 3 of 6, partition 3" || w.set.Status.CurrentRevision != first {
+		t.Errorf("with partitions 4 and 3: %s; the current revision is %s", got, w.set.Status.CurrentRevision)
+	}
+	w.change("replicas: 6")
+	w.change("topology: {subsets: [{name: a, replicas: 4}, {name: b, replicas: 2}]}")
+	w.rest()
+	if got := states(); got != "a 0 of 4, partition 4; b 0 of 2, partition 2" {
+		t.Errorf("with b scaled to 2: %s", got)
+	}
+	w.change("replicas: 10")
+	w.change("topology: {subsets: [{name: a, replicas: 4}, {name: b, replicas: 6}]}")
+	w.change("updateStrategy: {manualUpdate: {partitions: {a: 0, b: 0}}}")
+	w.rest()
+	if got := states(); got != "a 4 of 4, partition 0; b 6 of 6, partition 0" || w.set.Status.CurrentRevision == first || w.set.Status.CurrentRevision != w.set.Status.UpdatedRevision {
+		t.Errorf("without partitions: %s; the current revision is %s of %s", got, w.set.Status.CurrentRevision, w.set.Status.UpdatedRevision)
+	}
+}
+
 // TestTimersAreArmed: where time alone changes the answer, the plan is looked at again then.
 func TestTimersAreArmed(t *testing.T) {
 	w := settled(t, adaptiveZones)
@@ -232,8 +275,9 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	cases := map[string]struct {
 		change  func(*world)
 		outcome planning.Outcome
-		stalled bool
-		message string
+		// disabled says that the kind of the workloads is switched off. rests is the reason for which nothing is under way.
+		disabled, stalled bool
+		rests, message    string
 	}{
 		"a workload is stalled": {
 			change: func(w *world) {
@@ -249,6 +293,31 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			change:  func(w *world) { w.children[0].SetGeneration(7) },
 			message: "Subset a is being changed.",
 		},
+		"updates are paused": {
+			change: func(w *world) {
+				w.change(`template: {cloneSetTemplate: {spec: {updateStrategy: {rollingUpdate: {paused: true}}}}}`)
+				w.change(setImage("2"))
+				w.rest()
+			},
+			rests: appsv1beta1.ReasonPaused, message: "Subset a: 0 of 2 pods are updated: its updates are paused; subset b: 0 of 2 pods are updated: its updates are paused; " +
+				"subset c: 0 of 2 pods are updated: its updates are paused.",
+		},
+		"pods are updated when somebody deletes them": {
+			change: func(w *world) {
+				w.change(`template: {cloneSetTemplate: {spec: {updateStrategy: {type: OnDelete}}}}`)
+				w.change("topology: {subsets: [{name: a}]}")
+				w.rest()
+				w.change(setImage("2"))
+				w.rest()
+			},
+			rests: appsv1beta1.ReasonOnDelete, message: "Subset a: 0 of 6 pods are updated: with OnDelete, a pod is updated when somebody deletes it.",
+		},
+		"the kind of the workloads is switched off, and what they say is old": {
+			disabled: true, stalled: true,
+			message: "subset a: nothing is done for CloneSet shop-a: its kind is switched off in the operator; " +
+				"subset b: nothing is done for CloneSet shop-b: its kind is switched off in the operator; " +
+				"subset c: nothing is done for CloneSet shop-c: its kind is switched off in the operator",
+		},
 		"pods are not ready": {
 			change:  func(w *world) { w.children[0].Object["status"].(map[string]any)["readyReplicas"] = int64(1) },
 			message: "Subset a: 1 of 2 pods are ready.",
@@ -262,13 +331,15 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			}
 			spec := united.Parse(w.set)
 			s := w.snapshot(spec)
+			s.Disabled[schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}] = tc.disabled
 			status := Status(spec, s, Plan(spec, s), tc.outcome)
 			is := map[appsv1beta1.UnitedDeploymentConditionType]appsv1beta1.UnitedDeploymentCondition{}
 			for _, c := range status.Conditions {
 				is[c.Type] = c
 			}
 			reconciling, stalled := is[appsv1beta1.UnitedDeploymentReconciling], is[appsv1beta1.UnitedDeploymentStalled]
-			if (stalled.Status == corev1.ConditionTrue) != tc.stalled || (reconciling.Status == corev1.ConditionTrue) == tc.stalled || reconciling.Message != tc.message {
+			if (stalled.Status == corev1.ConditionTrue) != tc.stalled || (reconciling.Status == corev1.ConditionTrue) != (!tc.stalled && tc.rests == "") ||
+				reconciling.Message != tc.message || tc.rests != "" && reconciling.Reason != tc.rests {
 				t.Errorf("Reconciling %+v, Stalled %+v", reconciling, stalled)
 			}
 		})

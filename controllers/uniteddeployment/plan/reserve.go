@@ -39,7 +39,7 @@ func (p *planner) reserve(name string, child *Child) room {
 		if p.isReserved(pod, isFull(before)) {
 			value = reservedPod
 			r.reserved++
-			if pod.Revision != p.s.Update.Name {
+			if !p.s.isUpdated(pod.Revision) {
 				r.stuck++
 			}
 		}
@@ -88,14 +88,14 @@ func (p *planner) prove(r *room, grows bool, name string) {
 //  4. one at another revision that is not ready is when the update has gone on for too long.
 func (p *planner) isReserved(pod *Pod, full bool) bool {
 	if pod.Reserved == reservedPod || pod.Reserved == "" && full {
-		if !pod.Ready || pod.Revision != p.s.Update.Name {
+		if !pod.Ready || !p.s.isUpdated(pod.Revision) {
 			return true
 		}
 		left := pod.ReadySince.Add(p.Unschedulable).Sub(p.s.Now)
 		p.out.Recheck(left)
 		return left > 0
 	}
-	if pod.Revision == p.s.Update.Name {
+	if p.s.isUpdated(pod.Revision) {
 		return p.timedOut(pod)
 	}
 	if pod.Ready {
@@ -135,5 +135,5 @@ func (r *room) mayBeUnavailable(size, ready int) int {
 	if !r.full {
 		return 0
 	}
-	return max(size-ready+r.stuck, 1)
+	return max(min(size-ready+r.stuck, size), 1) // More than all says no more than all.
 }

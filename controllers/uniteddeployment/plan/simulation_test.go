@@ -127,7 +127,7 @@ func (w *world) snapshot(spec *united.Spec) Snapshot {
 		}
 	}
 	if spec.Invalid == nil {
-		decision, err := revision.DecideOf(united.Templates(), revision.Owner{Namespace: "default", Name: "shop"}, &w.set.Spec.Template, w.revisions, nil)
+		decision, err := revision.DecideOf(united.Templates(), revision.Owner{Namespace: "default", Name: "shop"}, w.set.Spec.Template.DeepCopy(), w.revisions, nil)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -277,9 +277,12 @@ func (w *world) workOn(child *unstructured.Unstructured) {
 		}
 		w.pods, own = append(w.pods, pod), append(own, pod)
 	}
+	strategy, _, _ := unstructured.NestedMap(child.Object, "spec", "updateStrategy")
+	paused, _, _ := unstructured.NestedBool(strategy, "rollingUpdate", "paused")
+	moves := !paused && strategy["type"] != "OnDelete"
 	ready, updated := 0, 0
 	for i, pod := range own {
-		if i >= keep && i < size && pod.Spec.Containers[0].Image != image(child) {
+		if moves && i >= keep && i < size && pod.Spec.Containers[0].Image != image(child) {
 			pod.Spec.Containers[0].Image = image(child)
 			pod.Labels[shared.LabelUnitedDeploymentRevision] = child.GetLabels()[shared.LabelUnitedDeploymentRevision]
 		}

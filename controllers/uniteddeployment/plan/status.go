@@ -97,7 +97,7 @@ func count(spec *united.Spec, s Snapshot, d Decision, status *appsv1beta1.United
 		}
 		if child := d.kept[sub.Name]; child != nil {
 			entry.Workload, entry.ReadyReplicas = child.Object.GetName(), int32(child.Ready)
-			if child.Revision == s.Update.Name {
+			if s.isUpdated(child.Revision) {
 				// Reserved pods are the ones that are not ready.
 				entry.UpdatedReplicas = int32(max(min(child.Updated, child.Replicas-r.reserved), 0))
 				status.UpdatedReplicas += entry.UpdatedReplicas
@@ -128,7 +128,7 @@ func (r *report) done() bool {
 	}
 	for i := range r.spec.Subsets {
 		child := r.d.kept[r.spec.Subsets[i].Name]
-		if child == nil || child.Revision != r.s.Update.Name || !child.Observed || child.Updated < child.Replicas {
+		if child == nil || !r.s.isUpdated(child.Revision) || !child.Observed || child.Updated < child.Replicas {
 			return false
 		}
 	}
@@ -214,7 +214,8 @@ func (r *report) updated() conditions.Condition {
 //  4. more pods are wanted than the subsets may have: stalled;
 //  5. workloads are created, changed or deleted, or have not answered yet;
 //  6. pods are missing, not ready, or not at the update revision;
-//  7. nothing is left that may move now: the partitions keep pods at the revision before;
+//  7. nothing is left that may move now: workloads are paused or wait for pods to be deleted, or the partitions keep pods at the revision
+//     before;
 //  8. everything is done.
 func (r *report) progress() podset.Progress {
 	spec := r.spec
@@ -253,53 +254,75 @@ func (r *report) troubles() []string {
 		switch {
 		case child.Trouble != "":
 			all = append(all, fmt.Sprintf("subset %s: %s %s: %s", child.Subset, kind.Kind, child.Object.GetName(), child.Trouble))
-		case !child.Observed && r.s.Disabled[kind.GroupKind()]:
+		case r.s.Disabled[kind.GroupKind()]: // What it says of its pods may be old, too.
 			all = append(all, fmt.Sprintf("subset %s: nothing is done for %s %s: its kind is switched off in the operator", child.Subset, kind.Kind, child.Object.GetName()))
 		}
 	}
 	return all
 }
 
-// movement is the progress of one whose workloads go on by themselves.
+// moves are clauses about the subsets, by what they are at.
+type moves struct {
+	applying, waiting, stopped, kept []string
+	// reason is why those that are stopped are.
+	reason string
+	// pods is how many pods the partitions keep.
+	pods int
+}
+
+// movement is the progress of one whose workloads go on by themselves, or stopped where the user told them to.
 func (r *report) movement() podset.Progress {
-	var applying, waiting, kept []string
-	held := 0
+	var m moves
 	for i := range r.spec.Subsets {
-		name, size := r.spec.Subsets[i].Name, r.d.Shares.Sizes[i]
-		child := r.d.kept[name]
-		switch {
-		case child == nil:
-			applying = append(applying, fmt.Sprintf("subset %s is being created", name))
-		case !child.Observed || child.Size != size || child.Revision != r.s.Update.Name:
-			applying = append(applying, fmt.Sprintf("subset %s is being changed", name))
-		case r.d.rooms[i].reserved > 0:
-			waiting = append(waiting, fmt.Sprintf("subset %s: others stand in for %d of %d pods", name, r.d.rooms[i].reserved, size))
-		case child.Replicas != size || child.Ready < size:
-			waiting = append(waiting, fmt.Sprintf("subset %s: %d of %d pods are ready", name, min(child.Ready, size), size))
-		case child.Updated < size-r.d.partitions[i]:
-			waiting = append(waiting, fmt.Sprintf("subset %s: %d of %d pods are updated", name, child.Updated, size-r.d.partitions[i]))
-		case child.Updated < size:
-			kept = append(kept, fmt.Sprintf("%s %d", name, size-child.Updated))
-			held += size - child.Updated
-		}
+		r.move(i, &m)
 	}
 	_, removing := r.d.HeldFor(NoteRemoved)
 	switch {
-	case len(applying) > 0:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling, Message: sentence(applying)}
-	case len(waiting) > 0 && r.spec.Mode == subset.Stay && int(r.status.UpdatedReplicas) == r.spec.Replicas:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPodsNotAvailable, Message: sentence(waiting)}
-	case len(waiting) > 0:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut, Message: sentence(waiting)}
+	case len(m.applying) > 0:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling, Message: sentence(m.applying)}
+	case len(m.waiting) > 0 && r.spec.Mode == subset.Stay && int(r.status.UpdatedReplicas) == r.spec.Replicas:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPodsNotAvailable, Message: sentence(m.waiting)}
+	case len(m.waiting) > 0:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut, Message: sentence(m.waiting)}
 	case removing:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonSubsetRemoved, Message: r.d.HeldMessages("")}
 	case len(r.d.Actions) > 0:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling, Message: "Workloads are being changed or deleted."}
-	case held > 0:
+	case len(m.stopped) > 0:
+		return podset.Progress{Reason: m.reason, Message: sentence(m.stopped)}
+	case m.pods > 0:
 		return podset.Progress{Reason: appsv1beta1.ReasonPartitionReached,
-			Message: fmt.Sprintf("The partitions keep %d pods at the revision before: %s.", held, few(kept))}
+			Message: fmt.Sprintf("The partitions keep %d pods at the revision before: %s.", m.pods, few(m.kept))}
 	}
 	return podset.Progress{Reason: appsv1beta1.ReasonComplete, Message: "Every pod is at the update revision and ready."}
+}
+
+// move adds a clause about one subset, unless it is where it should be.
+func (r *report) move(i int, m *moves) {
+	name, size := r.spec.Subsets[i].Name, r.d.Shares.Sizes[i]
+	child := r.d.kept[name]
+	if child == nil {
+		m.applying = append(m.applying, fmt.Sprintf("subset %s is being created", name))
+		return
+	}
+	goal := size - r.d.partitions[i]
+	reason, why := child.held()
+	switch {
+	case !child.Observed || child.Size != size || !r.s.isUpdated(child.Revision):
+		m.applying = append(m.applying, fmt.Sprintf("subset %s is being changed", name))
+	case r.d.rooms[i].reserved > 0:
+		m.waiting = append(m.waiting, fmt.Sprintf("subset %s: others stand in for %d of %d pods", name, r.d.rooms[i].reserved, size))
+	case child.Replicas != size || child.Ready < size:
+		m.waiting = append(m.waiting, fmt.Sprintf("subset %s: %d of %d pods are ready", name, min(child.Ready, size), size))
+	case child.Updated < goal && reason != "":
+		m.reason = reason
+		m.stopped = append(m.stopped, fmt.Sprintf("subset %s: %d of %d pods are updated: %s", name, child.Updated, goal, why))
+	case child.Updated < goal:
+		m.waiting = append(m.waiting, fmt.Sprintf("subset %s: %d of %d pods are updated", name, child.Updated, goal))
+	case child.Updated < size:
+		m.kept = append(m.kept, fmt.Sprintf("%s %d", name, size-child.Updated))
+		m.pods += size - child.Updated
+	}
 }
 
 // sentence makes one of several clauses.

@@ -23,6 +23,8 @@ type Adapter struct {
 	template func(*appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate
 	// partition is where the partition is in the spec. Nil: the kind has none.
 	partition []string
+	// paused is where the spec says that updates are paused. Nil: the kind cannot pause them.
+	paused []string
 	// onlyRolling says that a partition can be given only with the update strategy RollingUpdate, or without any.
 	onlyRolling bool
 	// maxUnavailable is where the limit of updates is in the spec. Nil: it is left as the template says.
@@ -54,7 +56,7 @@ func Adapters() []Adapter {
 			Field: "advancedStatefulSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate {
 				return t.AdvancedStatefulSetTemplate
 			},
-			partition: rollingPartition(), onlyRolling: true,
+			partition: rollingPartition(), onlyRolling: true, paused: []string{"updateStrategy", "rollingUpdate", "paused"},
 			changeable: []string{
 				"template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "ordinals", "revisionHistoryLimit", "lifecycle",
 				"scaleStrategy", "reserveOrdinals", "volumeClaimTemplates", "volumeClaimUpdateStrategy",
@@ -65,12 +67,13 @@ func Adapters() []Adapter {
 			Kind:  appsv1beta1.GroupVersion().WithKind("CloneSet"),
 			Field: "cloneSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.CloneSetTemplate },
 			partition: rollingPartition(), maxUnavailable: []string{"updateStrategy", "rollingUpdate", "maxUnavailable"}, reservable: true,
-			typed: func() any { return &appsv1beta1.CloneSetSpec{} },
+			paused: []string{"updateStrategy", "rollingUpdate", "paused"},
+			typed:  func() any { return &appsv1beta1.CloneSetSpec{} },
 		},
 		{
 			Kind:  appsv1.SchemeGroupVersion.WithKind("Deployment"),
 			Field: "deploymentTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.DeploymentTemplate },
-			maxUnavailable: []string{"strategy", "rollingUpdate", "maxUnavailable"}, reservable: true,
+			maxUnavailable: []string{"strategy", "rollingUpdate", "maxUnavailable"}, reservable: true, paused: []string{"paused"},
 			typed: func() any { return &appsv1.DeploymentSpec{} },
 		},
 	}
@@ -113,6 +116,21 @@ func (a *Adapter) PartitionOf(workload *unstructured.Unstructured) int {
 		return 0
 	}
 	return Number(workload.Object, append([]string{"spec"}, a.partition...)...)
+}
+
+// Paused says that the spec of a workload keeps it from updating its pods until that is changed.
+func (a *Adapter) Paused(spec map[string]any) bool {
+	if a.paused == nil {
+		return false
+	}
+	paused, _, _ := unstructured.NestedBool(spec, a.paused...)
+	return paused
+}
+
+// UpdatesOnDelete says that a workload with this spec updates a pod only when somebody has deleted it.
+func (a *Adapter) UpdatesOnDelete(spec map[string]any) bool {
+	kind, _, _ := unstructured.NestedString(spec, "updateStrategy", "type")
+	return kind == "OnDelete"
 }
 
 // mayRoll says that the limit of updates may be written: the strategy of the spec has it.

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +51,7 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 	delete(spec, "replicas")
 	spec["selector"] = selector
 	original, _ := spec["template"].(map[string]any)
-	template, err := s.podTemplate(original, sub, t.Revision)
+	template, err := s.podTemplate(original, sub, RevisionLabel(t.Revision))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 	if own == nil {
 		own = map[string]string{}
 	}
-	own[shared.LabelSubsetName], own[shared.LabelUnitedDeploymentRevision] = sub.Name, t.Revision
+	own[shared.LabelSubsetName], own[shared.LabelUnitedDeploymentRevision] = sub.Name, RevisionLabel(t.Revision)
 	object.SetLabels(own)
 	annotations := maps.Clone(s.Metadata.Annotations)
 	if annotations == nil {
@@ -280,14 +281,15 @@ func untyped[T any](list []T) ([]any, error) {
 // longestName is how long the name of a workload may be: the pods of a StatefulSet carry it, with a hash, as the value of a label.
 const longestName = 52
 
-// Names are the names that a new workload of the subset may get, the best first. They are the same whenever the workload is created.
+// Names are the names that a new workload of the subset may get, the best first. They are the same whenever the workload is created, and DNS
+// labels: the pods of StatefulSets have them in their host names.
 func Names(set, sub string) [2]string {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(set + "/" + sub)) // Writing to a hash never fails.
 	hash := rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10))
-	plain := set + "-" + sub
+	plain := strings.ReplaceAll(set, ".", "-") + "-" + sub
 	hashed := plain[:min(len(plain), longestName-1-len(hash))] + "-" + hash
-	if len(plain) > longestName {
+	if len(plain) > longestName || strings.Contains(set, ".") {
 		plain = hashed
 	}
 	return [2]string{plain, hashed}

@@ -187,6 +187,9 @@ func TestNames(t *testing.T) {
 	if len(first[0]) > longestName || first[0] == second[0] {
 		t.Errorf("names of two long subsets: %v and %v", first, second)
 	}
+	if dotted := Names("my.shop", "a"); !strings.HasPrefix(dotted[0], "my-shop-a-") || dotted[0] == Names("my-shop", "a")[0] || dotted[0] == Names("my-shop", "a")[1] {
+		t.Errorf("names of one with a dot: %v", dotted)
+	}
 	if a, b := Names("a-b", "c"), Names("a", "b-c"); a[0] != b[0] || a[1] == b[1] {
 		t.Errorf("names that are alike: %v and %v: only the second ones should differ", a, b)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -34,6 +35,16 @@ func Templates() revision.Codec[appsv1beta1.SubsetTemplate] {
 			return nil
 		},
 	}
+}
+
+// RevisionLabel is the value of the label that names a revision: its name, or the end of it, with the hash, where that is longer than a label
+// may be.
+func RevisionLabel(name string) string {
+	const longest = 63
+	if len(name) <= longest {
+		return name
+	}
+	return strings.TrimLeft(name[len(name)-longest:], "-.")
 }
 
 func encode(t *appsv1beta1.SubsetTemplate) ([]byte, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -109,5 +110,19 @@ func TestUnknownFieldsAreRecorded(t *testing.T) {
 	}
 	if text := string(decoded.CloneSetTemplate.Spec.Raw); !strings.Contains(text, `"fromTheFuture":{"a":1}`) || strings.Contains(text, "volumeClaimTemplates") {
 		t.Errorf("recorded %s", text)
+	}
+}
+
+func TestRevisionLabel(t *testing.T) {
+	for name, want := range map[string]string{
+		"shop-6897996c47":                                  "shop-6897996c47",
+		strings.Repeat("x", 52) + "-6897996c47":            strings.Repeat("x", 52) + "-6897996c47",
+		strings.Repeat("x", 90) + "-6897996c47":            strings.Repeat("x", 52) + "-6897996c47",
+		"start-" + strings.Repeat("x", 51) + "-6897996c47": strings.Repeat("x", 51) + "-6897996c47",
+	} {
+		got := RevisionLabel(name)
+		if got != want || len(validation.IsValidLabelValue(got)) > 0 {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
 	}
 }

@@ -43,6 +43,9 @@ func (e *Executor) carryOut(ctx context.Context, owner client.Object, of freshne
 		err = e.change(ctx, of, a, a.Object)
 	case a.Verb == planning.VerbApply:
 		_, err = e.Writer.Apply(ctx, of, a.Kind, a.Object, writer.Apply{FieldManager: a.FieldManager, Force: a.Force})
+		if isNotServed(err) {
+			err = fmt.Errorf("the API server does not serve %s: %w", a.Kind.GroupKind(), err)
+		}
 		if err != nil {
 			err = fmt.Errorf("applying %s: %w", describe(a), err)
 		}
@@ -198,12 +201,19 @@ const (
 // errBusy is an object that is there but on its way out, or in, against expectation: ordinary, and over soon.
 var errBusy = errors.New("not settled yet")
 
+// isNotServed says that the API server does not know the kind. It answers "not found" as for an object, but not in its own words.
+func isNotServed(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 func judge(err error) verdict {
 	switch {
 	case err == nil:
 		return verdictOK
 	case apierrors.IsConflict(err), errors.Is(err, errBusy):
 		return verdictConflict
+	case isNotServed(err):
+		return verdictDoubt // It may be served again at any time, and nobody tells.
 	case apierrors.IsNotFound(err):
 		return verdictGone
 	case freshness.Judge(err) == freshness.Refused:

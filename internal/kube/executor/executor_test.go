@@ -1019,3 +1019,33 @@ func TestApplyWritesObjectsOfAnyKind(t *testing.T) {
 		t.Error("an object of the plan was written to")
 	}
 }
+
+// An owner whose child's kind was not served said that the child was being created, for ever.
+func TestApplySaysThatAKindIsNotServed(t *testing.T) {
+	f := newFixture(t, nil)
+	served := false
+	f.server.SetFault(func(_ context.Context, _ testutil.Write, forward func() error) error {
+		if served {
+			return forward()
+		}
+		return apierrors.NewGenericServerResponse(404, "patch", schema.GroupResource{Resource: "deployments"}, "web-a", "404 page not found", 0, true)
+	})
+	child := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"namespace": "default", "name": "web-a"},
+	}}
+	apply := planning.Action{Verb: planning.VerbApply, Step: "ApplyChild", Kind: child.GroupVersionKind(), Object: child, FieldManager: "subsets", Force: true}
+	for range 10 {
+		outcome := f.apply(t, apply)
+		if len(outcome.Failures) != 1 || !strings.Contains(outcome.Failures[0].Message, "the API server does not serve Deployment.apps") {
+			t.Fatalf("outcome %+v, want a failure that names the kind", outcome)
+		}
+		if outcome.RecheckAfter > longestDoubt {
+			t.Fatalf("tried again after %s, want %s at most: nobody tells when the kind is served", outcome.RecheckAfter, longestDoubt)
+		}
+		f.clock.SetTime(f.clock.Now().Add(longestPause))
+	}
+	served = true
+	if outcome := f.apply(t, apply); outcome.Done != 1 {
+		t.Errorf("outcome %+v when the kind is served again", outcome)
+	}
+}

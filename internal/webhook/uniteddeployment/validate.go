@@ -113,8 +113,9 @@ func validateTopology(set *appsv1beta1.UnitedDeployment, pod map[string]any, pat
 		if adaptive && sub.Replicas != nil {
 			errs = append(errs, field.Forbidden(at.Child("replicas"), "cannot be combined with the schedule strategy Adaptive"))
 		}
-		if len(sub.NodeSelectorTerm.MatchFields) > 0 {
-			errs = append(errs, field.Forbidden(at.Child("nodeSelectorTerm", "matchFields"), "has no effect; use matchExpressions"))
+		errs = append(errs, validateNodes(&sub.NodeSelectorTerm, at.Child("nodeSelectorTerm"))...)
+		for j := range sub.Tolerations {
+			errs = append(errs, validateToleration(&sub.Tolerations[j], at.Child("tolerations").Index(j))...)
 		}
 		errs = append(errs, validateSizes(sub, int(ptr.Deref(set.Spec.Replicas, 1)), at)...)
 		errs = append(errs, validatePatch(set, sub, pod, at.Child("patch"))...)

@@ -96,6 +96,30 @@ func TestValidator(t *testing.T) {
 		"a name that is no DNS label":    {patch: `{"spec":{"topology":{"subsets":[{"name":"A_b"}]}}}`, denied: []string{subsets + "[0].name"}},
 		"no name, and one twice":         {patch: `{"spec":{"topology":{"subsets":[{"name":""},{"name":"a"},{"name":"a"}]}}}`, denied: []string{subsets + "[0].name", subsets + "[2].name"}},
 		"matchFields":                    {patch: `{"spec":{"topology":{"subsets":[{"name":"a","nodeSelectorTerm":{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}}]}}}`, denied: []string{subsets + "[0].nodeSelectorTerm.matchFields"}},
+		"expressions that no node affinity may have": {
+			patch: `{"spec":{"topology":{"subsets":[{"name":"a","nodeSelectorTerm":{"matchExpressions":[
+				{"key":"zone","operator":"in","values":["n"]},{"key":"a b","operator":"Exists"},{"key":"zone","operator":"In"},{"key":"zone","operator":"Exists","values":["n"]},
+				{"key":"cores","operator":"Gt","values":["many"]},{"key":"cores","operator":"Lt"},{"key":"","operator":"DoesNotExist"}]}}]}}}`,
+			denied: []string{
+				subsets + "[0].nodeSelectorTerm.matchExpressions[0].operator", subsets + "[0].nodeSelectorTerm.matchExpressions[1].key",
+				subsets + "[0].nodeSelectorTerm.matchExpressions[2].values", subsets + "[0].nodeSelectorTerm.matchExpressions[3].values",
+				subsets + "[0].nodeSelectorTerm.matchExpressions[4].values[0]", subsets + "[0].nodeSelectorTerm.matchExpressions[5].values",
+				subsets + "[0].nodeSelectorTerm.matchExpressions[6].key",
+			},
+		},
+		"all expressions that it may have": {patch: `{"spec":{"topology":{"subsets":[{"name":"a","nodeSelectorTerm":{"matchExpressions":[
+			{"key":"example.com/zone","operator":"In","values":["n"]},{"key":"zone","operator":"NotIn","values":["m","o"]},{"key":"zone","operator":"Exists"},
+			{"key":"gone","operator":"DoesNotExist"},{"key":"cores","operator":"Gt","values":["7"]},{"key":"cores","operator":"Lt","values":["-7"]}]}}]}}}`},
+		"tolerations that no pod may have": {
+			patch: `{"spec":{"topology":{"subsets":[{"name":"a","tolerations":[{},{"key":"x","operator":"Exists","value":"y"},{"key":"a b"},
+				{"key":"x","effect":"Evict"},{"key":"x","effect":"NoSchedule","tolerationSeconds":3}]}]}}}`,
+			denied: []string{
+				subsets + "[0].tolerations[0].operator", subsets + "[0].tolerations[1].value", subsets + "[0].tolerations[2].key",
+				subsets + "[0].tolerations[3].effect", subsets + "[0].tolerations[4].effect",
+			},
+		},
+		"all tolerations that it may have": {patch: `{"spec":{"topology":{"subsets":[{"name":"a","tolerations":[{"operator":"Exists"},{"key":"x","value":"y"},
+			{"key":"example.com/x","operator":"Equal","value":"y","effect":"PreferNoSchedule"},{"key":"x","effect":"NoExecute","tolerationSeconds":3}]}]}}}`},
 		"sizes that are none":            {patch: `{"spec":{"topology":{"subsets":[{"name":"a","replicas":"12.5%"},{"name":"b","replicas":-1},{"name":"c","replicas":"101%"},{"name":"d"}]}}}`, denied: []string{subsets + "[0].replicas", subsets + "[1].replicas", subsets + "[2].replicas"}},
 		"fixed sizes and bounds":         {patch: `{"spec":{"topology":{"subsets":[{"name":"a","replicas":1},{"name":"b","minReplicas":1}]}}}`, denied: []string{subsets}},
 		"min above max":                  {patch: `{"spec":{"topology":{"subsets":[{"name":"a","minReplicas":"50%","maxReplicas":2},{"name":"b"}]}}}`, denied: []string{subsets + "[0].minReplicas"}},

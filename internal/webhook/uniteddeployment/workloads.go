@@ -82,7 +82,7 @@ func (w Workloads) ask(ctx context.Context, set *appsv1beta1.UnitedDeployment, n
 	if spec.Invalid != nil || i < 0 {
 		return nil
 	}
-	wanted, err := spec.Manifest(&spec.Subsets[i], united.Target{Name: united.Names(set.Name, name)[0], Revision: set.Name + "-check", Size: 1})
+	wanted, err := spec.Manifest(&spec.Subsets[i], united.Target{Name: united.Names(set.Name, name)[0], Revision: set.Name + "-0000000000", Size: 1})
 	path := field.NewPath("spec", "template", spec.Adapter.Field)
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, "", fmt.Sprintf("subset %s: %v", name, err))}
@@ -107,6 +107,9 @@ func faultsOf(ctx context.Context, err error, path *field.Path, name string) fie
 	var errs field.ErrorList
 	if details := status.Status().Details; details != nil {
 		for _, cause := range details.Causes {
+			if cause.Field == "<nil>" && len(details.Causes) > 1 {
+				continue // that rules were not checked, because of the other causes
+			}
 			at := path
 			if cause.Field != "" && cause.Field != "<nil>" {
 				at = path.Child(cause.Field)

@@ -8,7 +8,6 @@ package takeover_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -143,35 +142,81 @@ func unchanged(before, now ofUnited) error {
 	return nil
 }
 
-// losesAField takes the update strategy out of the template of CloneSets that OpenKruise wrote.
+// losesAField takes fields out of templates from which OpenKruise made workloads, of every kind that there is.
 func losesAField(t *testing.T, n *environment.Namespace, direct client.Client) {
 	t.Helper()
-	set := &v1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "uniteddeployment", Name: "shop"}}
-	patch := `[{"op":"remove","path":"/spec/template/cloneSetTemplate/spec/updateStrategy"}]`
-	if err := direct.Patch(t.Context(), set, client.RawPatch(types.JSONPatchType, []byte(patch))); err != nil {
+	rolling := []string{"spec", "updateStrategy", "rollingUpdate", "podUpdatePolicy"}
+	cases := []struct {
+		set, remove string
+		// kind, subset: whose field must be what it is without the template.
+		kind, subset string
+		field        []string
+		was, want    string
+	}{
+		{"shop", "/spec/template/cloneSetTemplate/spec/updateStrategy", "CloneSet", "subset-a", rolling, "InPlaceIfPossible", ""},
+		{"shop", "/spec/topology/subsets/1/patch", "CloneSet", "subset-b", []string{"spec", "template", "metadata", "labels", "tier"}, "b", ""},
+		{"ledger", "/spec/template/advancedStatefulSetTemplate/spec/updateStrategy", "StatefulSet", "east", rolling, "InPlaceIfPossible", "ReCreate"},
+		{"books", "/spec/template/statefulSetTemplate/spec/template/spec/containers/0/imagePullPolicy", "StatefulSet", "left",
+			[]string{"spec", "template", "spec", "containers", "0", "imagePullPolicy"}, "Always", "IfNotPresent"},
+	}
+	value := func(w *unstructured.Unstructured, path []string) string {
+		var at any = w.Object
+		for _, key := range path {
+			switch inner := at.(type) {
+			case map[string]any:
+				at = inner[key]
+			case []any:
+				at = inner[0]
+			}
+		}
+		text, _ := at.(string)
+		return text
+	}
+	find := func(all map[string]*unstructured.Unstructured, kind, subset string) *unstructured.Unstructured {
+		for _, w := range all {
+			if w.GetKind() == kind && w.GetLabels()[shared.LabelSubsetName] == subset {
+				return w
+			}
+		}
+		return nil
+	}
+	before, err := readUnited(t.Context(), direct)
+	if err != nil {
 		t.Fatal(err)
 	}
-	n.EventuallyWithin(time.Minute, "the field goes", func(ctx context.Context) error {
+	for _, tc := range cases {
+		if w := find(before.workloads, tc.kind, tc.subset); w == nil || value(w, tc.field) != tc.was {
+			t.Fatalf("the workload of %s: %v is not %s before", tc.subset, tc.field, tc.was)
+		}
+		set := &v1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "uniteddeployment", Name: tc.set}}
+		patch := fmt.Sprintf(`[{"op":"remove","path":%q}]`, tc.remove)
+		if err := direct.Patch(t.Context(), set, client.RawPatch(types.JSONPatchType, []byte(patch))); err != nil {
+			t.Fatalf("removing %s of %s: %v", tc.remove, tc.set, err)
+		}
+	}
+	n.EventuallyWithin(time.Minute, "the fields go", func(ctx context.Context) error {
 		now, err := readUnited(ctx, direct)
 		if err != nil {
 			return err
 		}
-		for name, w := range now.workloads {
-			if w.GetKind() != "CloneSet" {
-				continue
+		for _, tc := range cases {
+			w := find(now.workloads, tc.kind, tc.subset)
+			if w == nil || w.GetUID() != find(before.workloads, tc.kind, tc.subset).GetUID() {
+				return fmt.Errorf("the workload of %s is another one", tc.subset)
 			}
-			policy, _, _ := unstructured.NestedString(w.Object, "spec", "updateStrategy", "rollingUpdate", "podUpdatePolicy")
-			if policy == string(shared.InPlaceIfPossible) {
-				managers := slices.Collect(func(yield func(string) bool) {
-					for _, entry := range w.GetManagedFields() {
-						if !yield(fmt.Sprintf("%s %s: %s", entry.Manager, entry.Operation, entry.FieldsV1)) {
-							return
-						}
-					}
-				})
-				return fmt.Errorf("podUpdatePolicy of %s is %s; fields are of %v", name, policy, managers)
+			if got := value(w, tc.field); got != tc.want {
+				return fmt.Errorf("%v of %s is %q, want %q; fields are of %v", tc.field, w.GetName(), got, tc.want, managers(w))
 			}
 		}
 		return nil
 	})
+}
+
+// managers say who owns which fields.
+func managers(w *unstructured.Unstructured) []string {
+	var all []string
+	for _, entry := range w.GetManagedFields() {
+		all = append(all, fmt.Sprintf("%s %s: %s", entry.Manager, entry.Operation, entry.FieldsV1))
+	}
+	return all
 }

@@ -7,6 +7,7 @@ package zones_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
 func intOrString(text string) *intstr.IntOrString { return ptr.To(intstr.Parse(text)) }
@@ -51,12 +53,18 @@ func TestEveryKindOfWorkload(t *testing.T) {
 				template := a.kind.Template(&set.Spec.Template)
 				template.Spec.Raw = []byte(strings.Replace(imageIn(string(template.Spec.Raw), "app:2"),
 					`"containers"`, `"nodeSelector":{"kubernetes.io/os":"linux"},"containers"`, 1))
+				template.Metadata.Labels["team"], template.Metadata.Annotations = "x", map[string]string{"example.com/note": "y"}
 			})
 			a.runs("a1 b1 c2", "app:2")
 			a.settled(v1beta1.ReasonComplete)
+			if all, err := a.workloads(t.Context()); err != nil || all["a"].GetLabels()["team"] != "x" || all["a"].GetAnnotations()["example.com/note"] != "y" {
+				t.Fatalf("the workload of zone a lacks labels or annotations of the template: %v", err)
+			}
 			a.change(func(set *v1beta1.UnitedDeployment) {
 				template := a.kind.Template(&set.Spec.Template)
 				template.Spec.Raw = []byte(strings.Replace(string(template.Spec.Raw), `"nodeSelector":{"kubernetes.io/os":"linux"},`, "", 1))
+				delete(template.Metadata.Labels, "team")
+				template.Metadata.Annotations = nil
 			})
 			a.settled(v1beta1.ReasonComplete)
 			all, err := a.workloads(t.Context())
@@ -66,6 +74,9 @@ func TestEveryKindOfWorkload(t *testing.T) {
 			for zone, w := range all {
 				if selector, found, _ := unstructured.NestedMap(w.Object, "spec", "template", "spec", "nodeSelector"); found {
 					t.Errorf("the workload of zone %s still has the node selector %v", zone, selector)
+				}
+				if w.GetLabels()["team"] != "" || w.GetAnnotations()["example.com/note"] != "" {
+					t.Errorf("the workload of zone %s still has the labels %v and annotations %v", zone, w.GetLabels(), w.GetAnnotations())
 				}
 				if w.GetName() != "app-"+zone {
 					t.Errorf("the workload of zone %s is called %s", zone, w.GetName())
@@ -263,12 +274,134 @@ func TestFaultsOfOneSubset(t *testing.T) {
 	a.settled(v1beta1.ReasonComplete)
 }
 
-// TestScaleOutAndIn scales from 3 to 60 pods and back by the scale subresource, past fixed sizes.
+// TestUpdateOutOfAFailedOne: an update that can never become ready is followed by one that can. A StatefulSet of apps/v1 by itself waits for
+// its failed pod for ever; that of a subset goes on, and pods that the partition keeps stay.
+func TestUpdateOutOfAFailedOne(t *testing.T) {
+	t.Parallel()
+	spec := strings.Replace(workloadSpec("statefulSetTemplate"), `"Parallel"`, `"OrderedReady"`, 1)
+	failing := strings.Replace(imageIn(spec, "app:2"), `"metadata":{`, `"metadata":{"annotations":{"sim.kruise.io/ready-delay":"never"},`, 1)
+	a := start(t, "statefulSetTemplate", 6, partitions(map[string]int32{"c": 1}), func(set *v1beta1.UnitedDeployment) {
+		setTemplate(set, "statefulSetTemplate", spec)
+	})
+	alone := a.aloneAs(spec)
+	a.settled(v1beta1.ReasonComplete)
+	kept := a.Pod("app-c-0")
+	a.change(func(set *v1beta1.UnitedDeployment) { setTemplate(set, "statefulSetTemplate", failing) })
+	alone(failing)
+	a.until("it says which pods are not ready", func(set *v1beta1.UnitedDeployment) error {
+		for _, zone := range []string{"a", "b", "c"} {
+			if want := "ubset " + zone + ": 1 of 2 pods are ready"; !strings.Contains(message(set, v1beta1.UnitedDeploymentReconciling), want) {
+				return fmt.Errorf("Reconciling says %q", message(set, v1beta1.UnitedDeploymentReconciling))
+			}
+		}
+		return nil
+	})
+	a.change(func(set *v1beta1.UnitedDeployment) { setTemplate(set, "statefulSetTemplate", imageIn(spec, "app:3")) })
+	alone(imageIn(spec, "app:3"))
+	a.runs("a2 b2 c1", "app:3")
+	a.settled(v1beta1.ReasonPartitionReached)
+	if now := a.Pod("app-c-0"); now == nil || now.UID != kept.UID {
+		t.Error("the pod that the partition keeps is another one")
+	}
+	if pod := a.Pod("alone-1"); pod == nil || pod.Spec.Containers[0].Image != "app:2" {
+		t.Errorf("the StatefulSet that stands alone does not wait for its failed pod: this test shows nothing; the pod is %+v", pod)
+	}
+	a.rests()
+}
+
+// aloneAs creates a StatefulSet of apps/v1 that nobody looks after, and returns what changes its spec.
+func (a *app) aloneAs(spec string) (change func(spec string)) {
+	a.t.Helper()
+	apply := func(spec string) {
+		a.t.Helper()
+		set := &unstructured.Unstructured{Object: map[string]any{}}
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(spec, `"app":"app"`, `"app":"alone"`)), &set.Object); err != nil {
+			a.t.Fatal(err)
+		}
+		set.Object = map[string]any{"spec": set.Object}
+		set.SetAPIVersion("apps/v1")
+		set.SetKind("StatefulSet")
+		set.SetNamespace(a.Name)
+		set.SetName("alone")
+		if err := unstructured.SetNestedStringMap(set.Object, map[string]string{"app": "alone"}, "spec", "selector", "matchLabels"); err != nil {
+			a.t.Fatal(err)
+		}
+		if err := unstructured.SetNestedField(set.Object, int64(2), "spec", "replicas"); err != nil {
+			a.t.Fatal(err)
+		}
+		err := env.Client.Apply(a.t.Context(), client.ApplyConfigurationFromUnstructured(set), client.FieldOwner("test"), client.ForceOwnership)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	apply(spec)
+	a.Eventually("the StatefulSet that stands alone has two ready pods", func(ctx context.Context) error {
+		pods, err := a.ListPods(ctx, "app=alone")
+		if err != nil {
+			return err
+		}
+		for i := range pods {
+			if !environment.IsReady(&pods[i]) {
+				return fmt.Errorf("pod %s is not ready", pods[i].Name)
+			}
+		}
+		if len(pods) != 2 {
+			return fmt.Errorf("there are %d pods", len(pods))
+		}
+		return nil
+	})
+	return apply
+}
+
+// TestUpdatesThatDoNotGoOn pauses updates, and has them wait for deletions: the status says so, and nothing is under way.
+func TestUpdatesThatDoNotGoOn(t *testing.T) {
+	for template, strategy := range map[string]struct{ paused, onDelete string }{
+		"cloneSetTemplate":            {paused: `"updateStrategy":{"rollingUpdate":{"paused":true}},`},
+		"deploymentTemplate":          {paused: `"paused":true,`},
+		"advancedStatefulSetTemplate": {paused: `"updateStrategy":{"rollingUpdate":{"paused":true}},`, onDelete: `"updateStrategy":{"type":"OnDelete"},`},
+		"statefulSetTemplate":         {onDelete: `"updateStrategy":{"type":"OnDelete"},`},
+	} {
+		t.Run(template, func(t *testing.T) {
+			t.Parallel()
+			a := start(t, template, 3)
+			a.settled(v1beta1.ReasonComplete)
+			pods := workloadSpec(template)
+			pods = pods[strings.Index(pods, `"template"`):]
+			service := ""
+			if strings.HasPrefix(workloadSpec(template), `{"serviceName"`) {
+				service = `"serviceName":"app","podManagementPolicy":"Parallel",`
+			}
+			image := 1
+			for reason, field := range map[string]string{v1beta1.ReasonPaused: strategy.paused, v1beta1.ReasonOnDelete: strategy.onDelete} {
+				if field == "" {
+					continue
+				}
+				image++
+				spec := imageIn("{"+service+field+pods, fmt.Sprintf("app:%d", image))
+				a.change(func(set *v1beta1.UnitedDeployment) { setTemplate(set, template, spec) })
+				set := a.settled(reason)
+				if text := message(set, v1beta1.UnitedDeploymentReconciling); !strings.HasPrefix(text, "Subset a: 0 of 1 pods are updated: ") {
+					t.Errorf("%s says %q", reason, text)
+				}
+				if err := condition(set, v1beta1.UnitedDeploymentUpdated, corev1.ConditionFalse, ""); err != nil {
+					t.Error(err)
+				}
+			}
+			a.change(func(set *v1beta1.UnitedDeployment) {
+				setTemplate(set, template, imageIn("{"+service+pods, fmt.Sprintf("app:%d", image)))
+			})
+			a.runs("a1 b1 c1", fmt.Sprintf("app:%d", image))
+			a.settled(v1beta1.ReasonComplete)
+		})
+	}
+}
+
+// TestScaleOutAndIn scales from 3 to 300 pods and back by the scale subresource, past fixed sizes.
 func TestScaleOutAndIn(t *testing.T) {
 	t.Parallel()
 	a := start(t, "cloneSetTemplate", 3, func(set *v1beta1.UnitedDeployment) { set.Spec.Topology.Subsets[0].Replicas = intOrString("2") })
 	a.runs("a2 b0 c1", "")
-	for _, step := range []struct{ replicas, pods string }{{"60", "a2 b29 c29"}, {"1", "a1 b0 c0"}, {"3", "a2 b0 c1"}} {
+	for _, step := range []struct{ replicas, pods string }{{"300", "a2 b149 c149"}, {"1", "a1 b0 c0"}, {"3", "a2 b0 c1"}} {
 		if out, err := a.Kubectl("scale", "ud", "app", "--replicas="+step.replicas); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

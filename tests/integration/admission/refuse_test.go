@@ -28,6 +28,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("EphemeralJob", func(t *testing.T) { testEphemeralJob(t, e.about("ephemeraljobs")) })
 	t.Run("CloneSet", func(t *testing.T) { testCloneSet(t, e.about("clonesets")) })
 	t.Run("ImagePullJob", func(t *testing.T) { testImagePullJob(t, e.about("imagepulljobs")) })
+	t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeployment(t, e.about("uniteddeployments")) })
 	t.Run("without webhooks", func(t *testing.T) { testSchemaAlone(t, e) })
 	t.Run("another authority", func(t *testing.T) { testAuthority(t, e) })
 	t.Run("reach", func(t *testing.T) { testReach(t, e) })
