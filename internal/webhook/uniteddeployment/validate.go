@@ -12,17 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
@@ -96,6 +92,7 @@ func validateTopology(set *appsv1beta1.UnitedDeployment, pod map[string]any, pat
 	}
 	adaptive := topology.ScheduleStrategy.Type == appsv1beta1.AdaptiveScheduleStrategy
 	names, capped := map[string]bool{}, len(topology.Subsets) > 0
+	patches := newPatches(set, pod)
 	for i := range topology.Subsets {
 		sub, at := &topology.Subsets[i], path.Child("subsets").Index(i)
 		switch {
@@ -118,7 +115,7 @@ func validateTopology(set *appsv1beta1.UnitedDeployment, pod map[string]any, pat
 			errs = append(errs, validateToleration(&sub.Tolerations[j], at.Child("tolerations").Index(j))...)
 		}
 		errs = append(errs, validateSizes(sub, int(ptr.Deref(set.Spec.Replicas, 1)), at)...)
-		errs = append(errs, validatePatch(set, sub, pod, at.Child("patch"))...)
+		errs = append(errs, patches.validate(sub, at.Child("patch"))...)
 	}
 	if capped {
 		errs = append(errs, field.Invalid(path.Child("subsets"), "", "at least one subset must have no maxReplicas"))
@@ -168,38 +165,6 @@ func validateSizes(sub *appsv1beta1.Subset, replicas int, path *field.Path) fiel
 			fmt.Sprintf("must not be more than maxReplicas, which is %s", sub.MaxReplicas.String())))
 	}
 	return errs
-}
-
-// validatePatch requires a patch that fits the pod template, and leaves alone the labels by which pods are found.
-func validatePatch(set *appsv1beta1.UnitedDeployment, sub *appsv1beta1.Subset, pod map[string]any, path *field.Path) field.ErrorList {
-	if sub.Patch == nil || len(sub.Patch.Raw) == 0 || string(sub.Patch.Raw) == "null" {
-		return nil
-	}
-	var patch map[string]any
-	if err := utiljson.Unmarshal(sub.Patch.Raw, &patch); err != nil {
-		return field.ErrorList{field.Invalid(path, string(sub.Patch.Raw), "must be an object")}
-	}
-	if pod == nil {
-		return nil
-	}
-	template := runtime.DeepCopyJSON(pod)
-	if err := unstructured.SetNestedField(template, sub.Name, "metadata", "labels", shared.LabelSubsetName); err != nil {
-		return nil // The template is at fault, which is said of it.
-	}
-	patched, err := united.Patched(template, patch)
-	if err != nil {
-		return field.ErrorList{field.Invalid(path, string(sub.Patch.Raw), err.Error())}
-	}
-	carried, _, _ := unstructured.NestedStringMap(patched, "metadata", "labels")
-	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
-	if err != nil {
-		return nil // The selector is at fault, which is said of it.
-	}
-	if !selector.Matches(labels.Set(carried)) || carried[shared.LabelSubsetName] != sub.Name {
-		return field.ErrorList{field.Invalid(path, string(sub.Patch.Raw),
-			fmt.Sprintf("must leave alone the labels that select the pods: spec.selector, which is %s, and %s", selector, shared.LabelSubsetName))}
-	}
-	return nil
 }
 
 func validatePartitions(set *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {

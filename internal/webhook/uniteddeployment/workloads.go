@@ -41,10 +41,11 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 		return nil
 	}
 	asked := 0
+	sameTemplate := old != nil && equality.Semantic.DeepEqual(set.Spec.Template, old.Spec.Template)
 	for i := range set.Spec.Topology.Subsets {
 		sub := &set.Spec.Topology.Subsets[i]
 		before := storedSubset(old, sub)
-		if before && equality.Semantic.DeepEqual(set.Spec.Template, old.Spec.Template) {
+		if before && sameTemplate {
 			continue
 		}
 		if asked++; asked > maxAsked {

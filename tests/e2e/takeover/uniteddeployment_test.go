@@ -153,7 +153,7 @@ func losesAField(t *testing.T, n *environment.Namespace, direct client.Client) {
 		field        []string
 		was, want    string
 	}{
-		{"shop", "/spec/template/cloneSetTemplate/spec/updateStrategy", "CloneSet", "subset-a", rolling, "InPlaceIfPossible", ""},
+		{"shop", "/spec/template/cloneSetTemplate/spec/updateStrategy", "CloneSet", "subset-a", rolling, "InPlaceIfPossible", "ReCreate"},
 		{"shop", "/spec/topology/subsets/1/patch", "CloneSet", "subset-b", []string{"spec", "template", "metadata", "labels", "tier"}, "b", ""},
 		{"ledger", "/spec/template/advancedStatefulSetTemplate/spec/updateStrategy", "StatefulSet", "east", rolling, "InPlaceIfPossible", "ReCreate"},
 		{"books", "/spec/template/statefulSetTemplate/spec/template/spec/containers/0/imagePullPolicy", "StatefulSet", "left",

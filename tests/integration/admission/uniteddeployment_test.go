@@ -305,8 +305,8 @@ func testUnitedLargest(t *testing.T, e *env) {
 			t.Errorf("another selector in %s (-want +got):\n%s\n%v", version, diff, got.err)
 		}
 	}
-	more := body + "    - {name: one-more}\n"
-	if got := e.send(t, http.MethodPut, "v1beta1", ns, "web", more, nil); got.err == nil || !strings.Contains(got.err.Error(), "500") {
+	more := strings.Replace(body, "name: web", "name: more", 1) + "    - {name: one-more}\n"
+	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", more, nil); got.err == nil || !strings.Contains(got.err.Error(), "500") {
 		t.Errorf("one subset more than 500: %v", got.err)
 	}
 	e.remove(t, ns, "web")
