@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,17 +26,23 @@ import (
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,verbs=get;create;patch;delete,resourceNames=kruise-operator-deletion-protection
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,verbs=get;create;patch;delete,resourceNames=kruise-operator-deletion-protection
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;create;patch;delete,resourceNames=kruise-operator-deletion-protection
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=get,resourceNames=kruise-operator-manager;"kruise-operator-manager-service-system:auth-delegator"
 
 // Protection keeps the policy by which the API server refuses to delete objects that the label policy.kruise.io/delete-protection
-// protects. It exists only while that is asked for, and goes with the installation: docs/adr/0017-deletion-protection.md.
+// protects, and the webhook for what a policy cannot see. They exist only while that is asked for, and go with the installation:
+// docs/adr/0017-deletion-protection.md.
 type Protection struct {
 	// Client reads past the cache and writes.
 	Client client.Client
-	// Manifests are the policy, whose rules are filled in from the table of kinds, and its binding.
+	// Manifests are the policy, whose rules are filled in from the table of kinds, its binding, and the webhook.
 	Manifests []byte
 	// On says whether anything is protected.
 	On bool
+	// Call is how the API server calls the operator at a path. Nil: it does not, so there is no webhook.
+	Call func(path string) (map[string]any, error)
+	// Path is where the webhook is served.
+	Path string
 }
 
 // Apply applies the policy for the kinds that are not disabled, or deletes it when there is nothing to protect.
@@ -44,18 +51,19 @@ func (p *Protection) Apply(ctx context.Context, disabled sets.Set[string]) error
 	if err != nil {
 		return fmt.Errorf("decoding the manifests of deletion protection: %w", err)
 	}
-	on := p.On
 	for _, object := range objects {
 		if _, found, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules"); found {
-			rules := protectedRules(disabled)
-			on = on && len(rules) > 0
+			rules := slices.Concat(nativeRules(), protectedRules(disabled))
 			if err := unstructured.SetNestedSlice(object.Object, rules, "spec", "matchConstraints", "resourceRules"); err != nil {
 				return fmt.Errorf("writing the rules of %s: %w", object.GetName(), err)
 			}
 		}
 	}
-	if !on {
+	if !p.On {
 		return p.remove(ctx, objects)
+	}
+	if objects, err = p.withCalls(ctx, objects); err != nil {
+		return fmt.Errorf("protecting objects from deletion: %w", err)
 	}
 	owner, err := installowner.Find(ctx, p.Client)
 	if err != nil {
@@ -68,6 +76,38 @@ func (p *Protection) Apply(ctx context.Context, disabled sets.Set[string]) error
 		}
 	}
 	return nil
+}
+
+// withCalls fills in how the API server calls the webhook. Where it does not call the operator at all, there is no webhook.
+func (p *Protection) withCalls(ctx context.Context, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for _, object := range objects {
+		webhooks, found, _ := unstructured.NestedSlice(object.Object, "webhooks")
+		switch {
+		case !found:
+			all = append(all, object)
+			continue
+		case p.Call == nil:
+			if err := p.remove(ctx, []*unstructured.Unstructured{object}); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		call, err := p.Call(p.Path)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range webhooks {
+			if webhook, is := entry.(map[string]any); is {
+				webhook["clientConfig"] = runtime.DeepCopyJSON(call)
+			}
+		}
+		if err := unstructured.SetNestedSlice(object.Object, webhooks, "webhooks"); err != nil {
+			return nil, fmt.Errorf("writing the webhooks of %s: %w", object.GetName(), err)
+		}
+		all = append(all, object)
+	}
+	return all, nil
 }
 
 // remove deletes what is there from another time: the binding first, since without it the policy does nothing.
@@ -83,6 +123,22 @@ func (p *Protection) remove(ctx context.Context, objects []*unstructured.Unstruc
 		}
 	}
 	return nil
+}
+
+// nativeRules match the deletion of objects of the native kinds that are protected.
+func nativeRules() []any {
+	rule := func(group string, scope kinds.Scope, resources ...any) any {
+		return map[string]any{
+			"apiGroups": []any{group}, "apiVersions": []any{"*"}, "operations": []any{"DELETE"}, "resources": resources, "scope": string(scope),
+		}
+	}
+	return []any{
+		rule("", kinds.Cluster, "namespaces"),
+		rule("", kinds.Namespaced, "services"),
+		rule("apiextensions.k8s.io", kinds.Cluster, "customresourcedefinitions"),
+		rule("apps", kinds.Namespaced, "deployments", "replicasets", "statefulsets"),
+		rule("networking.k8s.io", kinds.Namespaced, "ingresses"),
+	}
 }
 
 // protectedRules match the deletion of objects of the protected kinds that are not disabled: one rule for each group and scope.

@@ -35,6 +35,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 )
 
@@ -220,6 +221,9 @@ func (p *process) completeOperator(
 	if operator.Protection, err = protection(c, direct); err != nil {
 		return err
 	}
+	if p.serving != nil {
+		operator.Protection.Call = p.serving.Call
+	}
 	if operator.UnderOLM {
 		if operator.OLM, err = operatorconfig.Upgradeable(mgr.GetConfig()); err != nil {
 			return err
@@ -279,7 +283,9 @@ func protection(c *config.Config, direct client.Client) (*operatorconfig.Protect
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests of deletion protection: %w", err)
 	}
-	return &operatorconfig.Protection{Client: direct, Manifests: policy, On: c.Features.Enabled(features.ResourcesDeletionProtection)}, nil
+	return &operatorconfig.Protection{
+		Client: direct, Manifests: policy, On: c.Features.Enabled(features.ResourcesDeletionProtection), Path: deletionprotection.Path,
+	}, nil
 }
 
 // off are the kinds that are not enabled.

@@ -21,6 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/broadcastjob"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/daemonset"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/ephemeraljob"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/sidecarset"
@@ -61,6 +62,11 @@ func Register(server webhook.Server, deps Deps) {
 	server.Register(conversion.Path, conversion.Handler{})
 	// Only entries that the controller of SidecarSets writes lead there.
 	server.Register(podinject.Path, &podinject.Handler{Reader: deps.Client, Namespace: deps.Namespace})
+	// Only the configuration that the reconciler of the Kruise object writes leads there.
+	server.Register(deletionprotection.Path, &ctrladmission.Webhook{Handler: &deletionprotection.Handler{
+		Reader: deps.Client, On: deps.Gates.Enabled(features.ResourcesDeletionProtection),
+		Definitions: deps.Gates.Enabled(features.DeletionProtectionForCRDCascading),
+	}})
 	serve(server, deps, advancedcronjob.Kind())
 	serve(server, deps, broadcastjob.Kind())
 	serve(server, deps, cloneset.Kind(cloneset.OptionsOf(deps.Gates), cloneset.Pods{Reader: deps.Client}))

@@ -81,11 +81,16 @@ func (s *Serving) withEntries(have, full *unstructured.Unstructured, without set
 
 // calling is the clientConfig of an entry that is put back.
 func (s *Serving) calling(entry map[string]any) (map[string]any, error) {
+	path, _, _ := unstructured.NestedString(entry, "clientConfig", "service", "path")
+	return s.Call(path)
+}
+
+// Call is how the API server is to call the operator at a path, as a webhook configuration has it.
+func (s *Serving) Call(path string) (map[string]any, error) {
 	authorities := s.authorities()
 	if len(authorities) == 0 {
 		return nil, errors.New("the authority of the webhook certificate is not known yet")
 	}
-	path, _, _ := unstructured.NestedString(entry, "clientConfig", "service", "path")
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.clientConfig(nil, path, authorities))
 	if err != nil {
 		return nil, fmt.Errorf("encoding a webhook: %w", err)

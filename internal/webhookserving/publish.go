@@ -41,6 +41,8 @@ const conversionPath = "/convert"
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-manager-service-cert,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-webhook-certificate,verbs=create;get;list;patch;update;watch
 
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=kruise-operator-deletion-protection,verbs=get;list;watch;update
+
 // targets are all of them: the webhook configurations of an install without the Operator Lifecycle Manager, which makes its own, and
 // the CRDs of the kinds that the operator converts. A test compares them with the manifests.
 func targets() []target {
@@ -50,6 +52,8 @@ func targets() []target {
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-validating", rightWebhooks},
 		// The controller of SidecarSets makes it, while it is needed.
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods", rightWebhooks},
+		// The reconciler of the Kruise object makes it, while deletion protection is on.
+		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-deletion-protection", rightWebhooks},
 	}
 	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Converted }) {
 		all = append(all, target{

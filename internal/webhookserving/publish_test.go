@@ -446,8 +446,8 @@ func TestWithoutFilesTheCertificateIsOurOwn(t *testing.T) {
 }
 
 func TestTargetsAreThoseOfTheManifests(t *testing.T) {
-	// No manifest has this one: it is there only while a SidecarSet needs it.
-	want := []string{"MutatingWebhookConfiguration kruise-operator-pods"}
+	// No manifest has these: one is there only while a SidecarSet needs it, the other while deletion protection is on.
+	want := []string{"MutatingWebhookConfiguration kruise-operator-pods", "ValidatingWebhookConfiguration kruise-operator-deletion-protection"}
 	var got []string
 	for _, object := range rendered(t, "default") {
 		switch object.GetKind() {

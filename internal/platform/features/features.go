@@ -108,9 +108,7 @@ func (i Info) stage() Stage {
 const (
 	always = "the operator always acts as if it were on"
 	// With the gate on, a CloneSet asks a pod's budget before it touches the pod, and goes on when there is none. Without the kind there never is.
-	noBudgets = "there is no PodUnavailableBudget yet, so no pod has one that could be asked"
-	// The policy that honors the label is about workloads so far.
-	noProtection = "CRDs are not protected from deletion yet, whatever the label says"
+	noBudgets    = "there is no PodUnavailableBudget yet, so no pod has one that could be asked"
 	internal     = "it tunes the way OpenKruise works inside, which this operator does not share"
 	noDaemon     = "the operator has no node daemon yet, so it has no effect"
 	noKind       = "the operator does not have that kind yet, so it has no effect"
@@ -129,8 +127,8 @@ func Known() []Info {
 		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers really run", Missing: noDaemon, Needs: []Gate{KruiseDaemon}},
 		{Name: DefaultHostNetworkHostPortsInPodTemplates, Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
 		{
-			Name: DeletionProtectionForCRDCascading, Effect: "a CRD with objects cannot be deleted",
-			Ignored: noProtection, Needs: []Gate{ResourcesDeletionProtection},
+			Name: DeletionProtectionForCRDCascading, Effect: "the delete-protection label Cascading is honored on CRDs that have objects; with it off, it refuses to delete any",
+			Needs: []Gate{ResourcesDeletionProtection},
 		},
 		{Name: EnableExternalCerts, Effect: "certificates of webhooks are made by somebody else", Ignored: "mounted certificates are always used where there are any"},
 		{Name: EnablePodProbeMarkerOnServerless, Effect: "probes are handed to providers of virtual nodes", Missing: noKind, Needs: []Gate{PodProbeMarker}},
@@ -168,7 +166,7 @@ func Known() []Info {
 		{Name: ResourceDistribution, Effect: "ResourceDistribution works", Missing: noKind},
 		{
 			Name: ResourcesDeletionProtection, Effect: "the delete-protection label is honored",
-			Stage: Beta, Missing: "it protects CloneSets, DaemonSets and StatefulSets of apps.kruise.io, and no other kind yet",
+			Stage: Beta,
 		},
 		{Name: RolloutHistory, Elsewhere: true, Effect: "finished rollouts are recorded", Missing: noKind},
 		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata where no rule says which"},

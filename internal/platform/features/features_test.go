@@ -61,17 +61,18 @@ func TestParse(t *testing.T) {
 			text: "PreDownloadImageForDaemonSetUpdate=true",
 			on:   []Gate{PreDownloadImageForDaemonSetUpdate, ImagePullJob}, notes: 1,
 		},
-		"protection of some kinds": {
+		"protection of all kinds": {
 			text: "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true",
-			on:   []Gate{ResourcesDeletionProtection}, off: []Gate{DeletionProtectionForCRDCascading}, notes: 2,
+			on:   []Gate{ResourcesDeletionProtection, DeletionProtectionForCRDCascading},
 		},
 		"gates of OpenKruise's inside are ignored": {
 			text: "CloneSetEventHandlerOptimization=true,TemplateNoDefaults=false", off: []Gate{CloneSetEventHandlerOptimization}, notes: 2,
 		},
 		"all alpha gates": {
-			text: "AllAlpha=true,CloneSetShortHash=false",
-			on:   []Gate{StatefulSetStartOrdinal, InPlaceWorkloadVerticalScaling, PodIndexLabel},
-			off:  []Gate{CloneSetShortHash, ResourcesDeletionProtection, CloneSetEventHandlerOptimization, RolloutHistory},
+			text:  "AllAlpha=true,CloneSetShortHash=false",
+			on:    []Gate{StatefulSetStartOrdinal, InPlaceWorkloadVerticalScaling, PodIndexLabel},
+			off:   []Gate{CloneSetShortHash, ResourcesDeletionProtection, DeletionProtectionForCRDCascading, CloneSetEventHandlerOptimization, RolloutHistory},
+			notes: 1,
 		},
 		"no beta gates": {
 			text: "AllBeta=false,PodIndexLabel=true", on: []Gate{PodIndexLabel, AdvancedDeployment},
