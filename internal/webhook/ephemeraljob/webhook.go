@@ -19,10 +19,7 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-ephemeraljob,mutating=true,groups=apps.kruise.io,resources=ephemeraljobs,verbs=create;update,versions=v1beta1,name=default.ephemeraljobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-ephemeraljob,mutating=false,groups=apps.kruise.io,resources=ephemeraljobs,verbs=create;update,versions=v1beta1,name=validate.ephemeraljobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-const (
-	defaultParallelism int32 = 1
-	defaultTTL         int32 = 1800
-)
+const defaultParallelism int32 = 1
 
 // Kind are the rules for EphemeralJobs.
 func Kind() admission.Kind[appsv1beta1.EphemeralJob, *appsv1beta1.EphemeralJob] {
@@ -34,10 +31,10 @@ func Kind() admission.Kind[appsv1beta1.EphemeralJob, *appsv1beta1.EphemeralJob] 
 	}
 }
 
-// Default fills in what the user left out. The containers stay as written: the API server fills in theirs when they are added to a pod.
+// Default fills in what the user left out, but for the time to live, which OpenKruise leaves out as well. The containers stay as written: the
+// API server fills in theirs when they are added to a pod.
 func Default(job *appsv1beta1.EphemeralJob) {
 	rules.OrDefault(&job.Spec.Parallelism, defaultParallelism)
-	rules.OrDefault(&job.Spec.TTLSecondsAfterFinished, defaultTTL)
 }
 
 // Validate returns what is wrong with an EphemeralJob that Default has filled in.

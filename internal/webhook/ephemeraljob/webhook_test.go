@@ -39,7 +39,7 @@ func variables(all ...corev1.EnvVar) func(*appsv1beta1.EphemeralJob) {
 
 func TestDefault(t *testing.T) {
 	job := good()
-	if *job.Spec.Parallelism != 1 || *job.Spec.TTLSecondsAfterFinished != 1800 || job.Spec.Replicas != nil || job.Spec.ActiveDeadlineSeconds != nil {
+	if *job.Spec.Parallelism != 1 || job.Spec.TTLSecondsAfterFinished != nil || job.Spec.Replicas != nil || job.Spec.ActiveDeadlineSeconds != nil {
 		t.Errorf("spec %+v", job.Spec)
 	}
 	if c := &job.Spec.Template.EphemeralContainers[0]; c.ImagePullPolicy != "" || c.TerminationMessagePolicy != "" {

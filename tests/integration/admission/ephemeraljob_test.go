@@ -76,7 +76,7 @@ func testEphemeralCreate(t *testing.T, e *env) {
 				}
 				if got.err == nil {
 					spec := got.body.Object["spec"].(map[string]any)
-					if spec["parallelism"] != int64(1) || spec["ttlSecondsAfterFinished"] != int64(1800) {
+					if spec["parallelism"] != int64(1) {
 						t.Errorf("defaults are missing: %v", spec)
 					}
 				}
