@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -50,7 +51,7 @@ func label(t *testing.T, object *unstructured.Unstructured, value string) {
 	if value != "" {
 		patch = fmt.Sprintf(`{"metadata":{"labels":{"policy.kruise.io/delete-protection":%q}}}`, value)
 	}
-	if err := env.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := env.Client.Patch(context.WithoutCancel(t.Context()), object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -179,15 +180,13 @@ func TestDeletionProtectionByCounting(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := create(t, fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: %s, name: data},
-		spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, volumeName: nowhere}}`, namespace.GetName()))
+		spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, storageClassName: "", volumeName: %[1]s}}`, namespace.GetName()))
 	if err := deleting(t.Context(), namespace); err != nil {
 		t.Errorf("a claim that is not bound keeps it: %v", err)
 	}
-	bound := client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Bound"}}`))
-	n.Eventually("a bound claim keeps it", func(ctx context.Context) error {
-		if err := env.Client.Status().Patch(ctx, claim, bound); err != nil {
-			return err
-		}
+	create(t, fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolume, metadata: {name: %s}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce],
+		storageClassName: "", persistentVolumeReclaimPolicy: Retain, hostPath: {path: /nowhere}, claimRef: {namespace: %[1]s, name: data}}}`, namespace.GetName()))
+	n.EventuallyWithin(time.Minute, "a bound claim keeps it", func(ctx context.Context) error {
 		return deleting(ctx, namespace, "and bound volume claims 1>0: to delete it, delete these claims")
 	})
 	if err := env.Client.Delete(t.Context(), claim); err != nil {
