@@ -35,6 +35,8 @@ type Reconciler struct {
 	*workload.Base
 	// Options are the settings of the operator.
 	Options plan.Options
+
+	fits fits
 }
 
 // New returns a Reconciler that watches nothing yet.
@@ -47,7 +49,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	if err := r.Run(mgr, r); err != nil {
 		return err
 	}
-	return r.Watch(ctx, workload.Watches{Pods: r.Controller, Nodes: r.unfinished})
+	return r.Watch(ctx, workload.Watches{Pods: r.Controller, NodeChanges: r.concernedByNode})
 }
 
 // Reconcile takes one BroadcastJob a step closer to its end, when it is its turn and the view of it is complete.

@@ -73,6 +73,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Passed: podset.TemplatePassed(plan.UpdateRevision(set), before, seen.snapshot.Update.Name),
 	})
 
+	over, overWait := pass.OverRequests(ctx, seen.snapshot.Pods)
+	seen.snapshot.OverRequests = over
+
 	pass.StartClock()
 	todo := plan.Plan(seen.spec, seen.snapshot)
 	pass.StopClock()
@@ -91,5 +94,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Announce(set, plan.Announcements(seen.spec, status))
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, seen.snapshot.Update.Name)
 	}
-	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait)
+	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait)
 }

@@ -5,12 +5,10 @@ package daemonset
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // ownersOfPod is the set that controls a pod or, for one that nothing controls, those in its namespace whose selector matches it.
@@ -55,10 +54,8 @@ func (r *Reconciler) concernedByNode(ctx context.Context, before, after *corev1.
 
 // fit is what of a set decides which nodes and pods concern it, read once for each of its generations.
 type fit struct {
-	name       types.NamespacedName
-	uid        types.UID
-	generation int64
-	pod        nodefit.Pod
+	name types.NamespacedName
+	pod  nodefit.Pod
 	// pods is spec.selector, nodes updateStrategy.rollingUpdate.selector; nil when there is none, or it cannot be parsed.
 	pods, nodes labels.Selector
 	// has are the nodes that had pods of the set when it was last observed.
@@ -97,18 +94,15 @@ func (f *fit) runsOn(node *corev1.Node) bool {
 	return f.pod.Fit(node).ShouldRun || has != nil && has.Has(node.Name)
 }
 
-// fits are those of all sets, by name.
-type fits struct {
-	mu     sync.Mutex
-	byName map[types.NamespacedName]*fit
-}
+// fits are those of all sets.
+type fits struct{ workload.Derived[fit] }
 
 // of is the fit of a set, made anew when its spec is another one.
 func (f *fits) of(set *appsv1beta1.DaemonSet) *fit {
-	if known := f.known(set); known != nil {
+	if known := f.Known(set); known != nil {
 		return known
 	}
-	made := &fit{name: client.ObjectKeyFromObject(set), uid: set.UID, generation: set.Generation, pod: plan.Compile(set)}
+	made := &fit{name: client.ObjectKeyFromObject(set), pod: plan.Compile(set)}
 	if selector, err := podset.Selector(set.Spec.Selector); err == nil {
 		made.pods = selector
 	}
@@ -117,57 +111,27 @@ func (f *fits) of(set *appsv1beta1.DaemonSet) *fit {
 			made.nodes = selector
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.byName == nil {
-		f.byName = map[types.NamespacedName]*fit{}
+	if before := f.Keep(set, made); before != nil {
+		made.has.Store(before.has.Load())
 	}
-	if old := f.byName[made.name]; old != nil && old.uid == made.uid {
-		made.has.Store(old.has.Load())
-	}
-	f.byName[made.name] = made
 	return made
-}
-
-// known is the fit of this generation of an object; nil when there is none.
-func (f *fits) known(object client.Object) *fit {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	known := f.byName[client.ObjectKeyFromObject(object)]
-	if known == nil || known.uid != object.GetUID() || known.generation != object.GetGeneration() {
-		return nil
-	}
-	return known
-}
-
-// keep forgets all but the sets with these names.
-func (f *fits) keep(names sets.Set[types.NamespacedName]) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for name := range f.byName {
-		if !names.Has(name) {
-			delete(f.byName, name)
-		}
-	}
 }
 
 // all are the fits of the sets that the cache has. Sets that cannot be decoded are left out: nothing is done for them.
 func (r *Reconciler) all(ctx context.Context, options ...client.ListOption) []*fit {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(Kind().GroupVersion().WithKind(Kind().Kind + "List"))
-	if err := r.Cache.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("DaemonSets not listed", "err", err.Error())
+	stored, err := r.Stored(ctx, options...)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Nobody is woken", "err", err.Error())
 		return nil
 	}
-	found := make([]*fit, 0, len(list.Items))
-	names := make(sets.Set[types.NamespacedName], len(list.Items))
-	for i := range list.Items {
-		stored := &list.Items[i]
-		names.Insert(client.ObjectKeyFromObject(stored))
-		known := r.fits.known(stored)
+	found := make([]*fit, 0, len(stored))
+	names := make(sets.Set[types.NamespacedName], len(stored))
+	for i := range stored {
+		names.Insert(client.ObjectKeyFromObject(&stored[i]))
+		known := r.fits.Known(&stored[i])
 		if known == nil {
 			set := &appsv1beta1.DaemonSet{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, set); err != nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored[i].Object, set); err != nil {
 				continue
 			}
 			known = r.fits.of(set)
@@ -175,7 +139,7 @@ func (r *Reconciler) all(ctx context.Context, options ...client.ListOption) []*f
 		found = append(found, known)
 	}
 	if len(options) == 0 {
-		r.fits.keep(names)
+		r.fits.Only(names)
 	}
 	return found
 }

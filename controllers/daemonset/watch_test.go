@@ -123,8 +123,8 @@ func TestFitsFollowTheSpec(t *testing.T) {
 	if known.of(set).runsOn(newNode()) {
 		t.Error("another set of the same name has the pods of the one before")
 	}
-	known.keep(nil)
-	if len(known.byName) != 0 {
+	known.Only(nil)
+	if known.Len() != 0 {
 		t.Error("a set that is gone is remembered")
 	}
 }

@@ -44,18 +44,18 @@ func (s *Spec) Nodes(nodes []*corev1.Node) []Node {
 	facts := make([]Node, len(nodes))
 	for i, node := range nodes {
 		facts[i] = Node{Name: node.Name, UID: node.UID, Created: node.CreationTimestamp.Time}
-		facts[i].Fits, facts[i].Unfit = s.fits(node)
+		facts[i].Fits, facts[i].Unfit = s.Fits(node)
 	}
 	slices.SortFunc(facts, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return facts
 }
 
-// fits says whether the pod may run on a node, with what it requests, if nothing else ran there.
-func (s *Spec) fits(node *corev1.Node) (fits bool, why string) {
-	if result := s.fit.Fit(node); !result.ShouldRun {
+// Fits says whether the pod may run on a node, with what it requests, if nothing else ran there; and if not, why: it completes "the node ...".
+func (f Fitting) Fits(node *corev1.Node) (fits bool, why string) {
+	if result := f.pod.Fit(node); !result.ShouldRun {
 		return false, result.Reason.String()
 	}
-	if lacks := nodefit.RoomOf(node).Lacks(s.requests); len(lacks) > 0 {
+	if lacks := nodefit.RoomOf(node).Lacks(f.requests); len(lacks) > 0 {
 		return false, "has less " + string(lacks[0]) + " in all than the template requests"
 	}
 	return true, ""

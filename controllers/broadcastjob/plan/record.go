@@ -66,3 +66,9 @@ func (r record) keys(outcome Outcome) []byte {
 	}
 	return rendered
 }
+
+// Finished says of a node whether the stored status of a job has it as finished.
+func Finished(job *appsv1beta1.BroadcastJob) func(*Node) bool {
+	stored := recordOf(job.Status.Finished)
+	return func(node *Node) bool { return stored.outcomes[keyOf(node.Name, node.UID)] != Unfinished }
+}

@@ -61,7 +61,13 @@ type Spec struct {
 	// Bind is that of Options.
 	Bind bool
 
-	fit      nodefit.Pod
+	// Fitting says which nodes fit.
+	Fitting
+}
+
+// Fitting is what of a job decides which nodes its pods may run on.
+type Fitting struct {
+	pod      nodefit.Pod
 	requests corev1.ResourceList
 }
 
@@ -82,8 +88,7 @@ func Parse(job *appsv1beta1.BroadcastJob, o Options) *Spec {
 		Restarts:      spec.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 		Resume:        job.Annotations[shared.AnnotationResume],
 		Bind:          o.Bind,
-		fit:           nodefit.Compile(&spec.Template.Spec),
-		requests:      nodefit.Requests(&spec.Template.Spec),
+		Fitting:       Fitting{pod: nodefit.Compile(&spec.Template.Spec), requests: nodefit.Requests(&spec.Template.Spec)},
 	}
 	if d := policy.ActiveDeadlineSeconds; d != nil && !s.Never {
 		s.Deadline = seconds(*d)

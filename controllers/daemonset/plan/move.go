@@ -112,6 +112,7 @@ func (p *planner) move(targets []target) {
 			movable = append(movable, t.old)
 		}
 	}
+	p.holdReplaced(movable)
 	admitted, waiting := limit.Select(movable)
 	for _, pod := range admitted {
 		p.moveOne(pod)
@@ -121,20 +122,48 @@ func (p *planner) move(targets []target) {
 	}
 }
 
-// moveOne brings a pod to the update revision. One without the gate for updates in place is replaced: nothing would take it out of service.
-func (p *planner) moveOne(pod *podset.Pod) {
+// rollout is how a pod moves. One without the gate for updates in place is replaced: nothing would take it out of service.
+func (p *planner) rollout(pod *podset.Pod) podset.Rollout {
 	rollout := podset.Rollout{
-		Target: p.s.Update, Policy: shared.RecreatePods,
+		Target: p.s.Update, Policy: shared.RecreatePods, PolicyField: "rollingUpdateType",
 		MarkUpdating: func(*podset.Pod) bool { return false },
 		Replace:      func(pod *podset.Pod) { p.remove(pod, podset.ReasonOutdated) },
 	}
-	if podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady) {
+	if hasGate(pod) {
 		rollout.Policy = p.PodUpdatePolicy
 	}
+	return rollout
+}
+
+func hasGate(pod *podset.Pod) bool {
+	return podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady)
+}
+
+// moveOne brings a pod to the update revision.
+func (p *planner) moveOne(pod *podset.Pod) {
+	rollout := p.rollout(pod)
 	if method, _ := p.pass.UpdateMethod(pod, rollout); method == podset.MethodInPlace && !p.take(&p.edits, pod.Slot) {
 		return
 	}
 	p.pass.Move(pod, rollout)
+}
+
+// holdReplaced notes why pods are replaced although updates in place were asked for.
+func (p *planner) holdReplaced(movable []*podset.Pod) {
+	if p.PodUpdatePolicy != shared.InPlaceIfPossible {
+		return
+	}
+	for _, pod := range movable {
+		if !hasGate(pod) {
+			p.pass.Hold(planning.Note{Reason: podset.ReasonReplaced, Message: fmt.Sprintf(
+				"pods are replaced although rollingUpdateType is %s: they were created without the readiness gate %s", shared.InPlaceIfPossible, shared.GateInPlaceUpdateReady)})
+			return
+		}
+		if method, why := p.pass.UpdateMethod(pod, p.rollout(pod)); method == podset.MethodReplace && why != "" {
+			p.pass.HoldReplaced([]*podset.Pod{pod}, p.rollout(pod))
+			return
+		}
+	}
 }
 
 // holdKept notes which outdated pods the partition and the selector keep.

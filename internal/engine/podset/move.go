@@ -4,6 +4,7 @@
 package podset
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -20,8 +21,9 @@ import (
 type Rollout struct {
 	// Target is the revision to move to.
 	Target revision.Revision
-	// Policy says whether pods are edited or replaced.
-	Policy shared.PodUpdatePolicy
+	// Policy says whether pods are edited or replaced. PolicyField is the name of its field; empty: podUpdatePolicy.
+	Policy      shared.PodUpdatePolicy
+	PolicyField string
 	// Grace is how long a pod stays out of service before its containers change.
 	Grace time.Duration
 	// MarkUpdating says that the pod's lifecycle label becomes Updating while it is changed.
@@ -101,7 +103,7 @@ func (p *Pass) KeepMoving(pod *Pod, r Rollout) {
 func (p *Pass) HoldReplaced(moving []*Pod, r Rollout) {
 	for _, pod := range moving {
 		if method, why := p.UpdateMethod(pod, r); method == MethodReplace && why != "" {
-			p.Hold(planning.Note{Reason: ReasonReplaced, Message: "pods are replaced although podUpdatePolicy is " + string(r.Policy) + ": " + why})
+			p.Hold(planning.Note{Reason: ReasonReplaced, Message: "pods are replaced although " + cmp.Or(r.PolicyField, "podUpdatePolicy") + " is " + string(r.Policy) + ": " + why})
 			return
 		}
 	}
