@@ -21,6 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob"
 	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
+	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset"
 	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
@@ -68,14 +69,15 @@ type reconciler struct {
 // reconcilers are the reconcilers by kind: one line for every kind of the table that can be switched off.
 func reconcilers() map[string]reconciler {
 	return map[string]reconciler{
-		"AdvancedCronJob":  {advancedcronjob.Name, advancedcronjob.Setup},
-		"BroadcastJob":     {broadcastjob.Name, broadcastjob.Setup},
-		"CloneSet":         {cloneset.Name, cloneset.Setup},
-		"DaemonSet":        {daemonset.Name, daemonset.Setup},
-		"EphemeralJob":     {ephemeraljob.Name, ephemeraljob.Setup},
-		"SidecarSet":       {sidecarset.Name, sidecarset.Setup},
-		"StatefulSet":      {statefulset.Name, statefulset.Setup},
-		"UnitedDeployment": {uniteddeployment.Name, uniteddeployment.Setup},
+		"AdvancedCronJob":          {advancedcronjob.Name, advancedcronjob.Setup},
+		"BroadcastJob":             {broadcastjob.Name, broadcastjob.Setup},
+		"CloneSet":                 {cloneset.Name, cloneset.Setup},
+		"ContainerRecreateRequest": {containerrecreaterequest.Name, containerrecreaterequest.Setup},
+		"DaemonSet":                {daemonset.Name, daemonset.Setup},
+		"EphemeralJob":             {ephemeraljob.Name, ephemeraljob.Setup},
+		"SidecarSet":               {sidecarset.Name, sidecarset.Setup},
+		"StatefulSet":              {statefulset.Name, statefulset.Setup},
+		"UnitedDeployment":         {uniteddeployment.Name, uniteddeployment.Setup},
 	}
 }
 

@@ -21,25 +21,7 @@ import (
 //   - rollingUpdateType Surging of v1alpha1 is Standard with maxSurge 1 and maxUnavailable 0 where these are omitted. It stays Standard.
 //   - the hash of the update revision has another name in the status.
 func DaemonSet(_ context.Context, raw []byte, apiVersion string) ([]byte, error) {
-	source, err := open(raw)
-	if err != nil {
-		return nil, fmt.Errorf("converting a DaemonSet: %w", err)
-	}
-	hub, spoke := v1beta1.GroupVersion().String(), v1alpha1.GroupVersion().String()
-	switch {
-	case source.apiVersion == apiVersion:
-		return raw, nil
-	case source.apiVersion == hub && apiVersion == spoke:
-		err = source.daemonSetToV1alpha1()
-	case source.apiVersion == spoke && apiVersion == hub:
-		err = source.daemonSetFromV1alpha1()
-	default:
-		err = fmt.Errorf("%s cannot become %s", source.apiVersion, apiVersion)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("converting a DaemonSet: %w", err)
-	}
-	return source.whole(apiVersion)
+	return whole(raw, apiVersion, "DaemonSet", (*opened).daemonSetToV1alpha1, (*opened).daemonSetFromV1alpha1)
 }
 
 const (
@@ -169,6 +151,29 @@ func (o *opened) setAnnotations(all members) error {
 	}
 	o.metadata[annotationsField] = text
 	return nil
+}
+
+// whole converts an object between the two versions by functions that change it as a whole.
+func whole(raw []byte, apiVersion, kind string, toV1alpha1, fromV1alpha1 func(*opened) error) ([]byte, error) {
+	source, err := open(raw)
+	if err != nil {
+		return nil, fmt.Errorf("converting a %s: %w", kind, err)
+	}
+	hub, spoke := v1beta1.GroupVersion().String(), v1alpha1.GroupVersion().String()
+	switch {
+	case source.apiVersion == apiVersion:
+		return raw, nil
+	case source.apiVersion == hub && apiVersion == spoke:
+		err = toV1alpha1(source)
+	case source.apiVersion == spoke && apiVersion == hub:
+		err = fromV1alpha1(source)
+	default:
+		err = fmt.Errorf("%s cannot become %s", source.apiVersion, apiVersion)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("converting a %s: %w", kind, err)
+	}
+	return source.whole(apiVersion)
 }
 
 // whole puts the object together again.

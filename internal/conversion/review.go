@@ -51,9 +51,10 @@ func (Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // converters are the kinds whose versions differ in shape: one line for every kind of the table that is converted.
 func converters() map[schema.GroupKind]func(ctx context.Context, object []byte, version string) ([]byte, error) {
 	return map[schema.GroupKind]func(context.Context, []byte, string) ([]byte, error){
-		{Group: v1beta1.GroupVersion().Group, Kind: "CloneSet"}:   CloneSet,
-		{Group: v1beta1.GroupVersion().Group, Kind: "DaemonSet"}:  DaemonSet,
-		{Group: v1beta1.GroupVersion().Group, Kind: "SidecarSet"}: SidecarSet,
+		{Group: v1beta1.GroupVersion().Group, Kind: "CloneSet"}:                 CloneSet,
+		{Group: v1beta1.GroupVersion().Group, Kind: "ContainerRecreateRequest"}: ContainerRecreateRequest,
+		{Group: v1beta1.GroupVersion().Group, Kind: "DaemonSet"}:                DaemonSet,
+		{Group: v1beta1.GroupVersion().Group, Kind: "SidecarSet"}:               SidecarSet,
 	}
 }
 

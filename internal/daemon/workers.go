@@ -6,14 +6,21 @@ package daemon
 import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/recreate"
 )
 
 // workers are the features of the daemon, one line each.
 func workers() []Worker {
-	return []Worker{}
+	return []Worker{
+		recreate.Add,
+	}
 }
 
 // byNode are the kinds that features watch, beside pods, each limited to the objects of the node.
-func byNode(_ string) map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{}
+func byNode(node string) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&appsv1beta1.ContainerRecreateRequest{}: {Label: recreate.Selector(node)},
+	}
 }

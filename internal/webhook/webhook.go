@@ -20,6 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/advancedcronjob"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/broadcastjob"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/containerrecreaterequest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/daemonset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/ephemeraljob"
@@ -70,6 +71,7 @@ func Register(server webhook.Server, deps Deps) {
 	serve(server, deps, advancedcronjob.Kind())
 	serve(server, deps, broadcastjob.Kind())
 	serve(server, deps, cloneset.Kind(cloneset.OptionsOf(deps.Gates), cloneset.Pods{Reader: deps.Client}))
+	serve(server, deps, containerrecreaterequest.Kind(containerrecreaterequest.OptionsOf(deps.Gates), containerrecreaterequest.Cluster{Reader: deps.Client}))
 	serve(server, deps, daemonset.Kind())
 	serve(server, deps, ephemeraljob.Kind())
 	serve(server, deps, sidecarset.Kind(sidecarset.OptionsOf(deps.Gates), sidecarset.Others{Reader: deps.Client, Namespace: deps.Namespace}))

@@ -72,6 +72,7 @@ func applied(t *testing.T, file ...string) {
 	if len(file) == 1 {
 		file = []string{"-f", file[0]}
 	}
+	podsOfRequests(t, n, file)
 	out, err := n.Kubectl(append([]string{"apply"}, file...)...)
 	// SidecarSets lie in no namespace, so another test may have created the same one.
 	warnings := strings.ReplaceAll(out, "Warning: resource sidecarsets/", "")
@@ -105,6 +106,7 @@ func applied(t *testing.T, file ...string) {
 		}
 	}
 	found += united(t, n)
+	found += requestsTakenUp(t, n)
 	found += jobsApplied(t, n)
 	found += reconciled(n, out)
 	jobs := &v1beta1.ImagePullJobList{} // nobody works on them yet

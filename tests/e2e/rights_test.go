@@ -78,7 +78,7 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "the server is asked past the cache after a conflict, a name that exists and a write that stays unseen; tests/integration/faults makes them",
 			Covers: rights.To("get", "pods", "persistentvolumeclaims", "controllerrevisions", "jobs", "statefulsets", "advancedcronjobs", "broadcastjobs",
-				"clonesets", "daemonsets", "ephemeraljobs", "sidecarsets", "uniteddeployments"),
+				"clonesets", "containerrecreaterequests", "daemonsets", "ephemeraljobs", "sidecarsets", "uniteddeployments"),
 		},
 		{
 			Why:    "workloads of UnitedDeployments; tests/e2e/zones has all kinds of them",

@@ -16,6 +16,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&AdvancedCronJob{}, &AdvancedCronJobList{},
 		&BroadcastJob{}, &BroadcastJobList{},
 		&CloneSet{}, &CloneSetList{},
+		&ContainerRecreateRequest{}, &ContainerRecreateRequestList{},
 		&DaemonSet{}, &DaemonSetList{},
 		&EphemeralJob{}, &EphemeralJobList{},
 		&ImagePullJob{}, &ImagePullJobList{},

@@ -42,6 +42,8 @@ type OfNodes func(ctx context.Context, before, after *corev1.Node) []types.Names
 
 // Watches are what wakes the objects of a kind, beside their own changes.
 type Watches struct {
+	// OthersWriteStatus says that somebody else writes to the status of the kind's objects, too, so that such a change wakes them.
+	OthersWriteStatus bool
 	// Pods names whom a pod concerns. Nil watches no pods.
 	Pods Of
 	// PodChanged says whether a change of a pod wakes those whom it concerns. Nil: every change does.
@@ -61,7 +63,11 @@ func (b *Base) Watch(ctx context.Context, watches Watches) error {
 	}
 	own := &unstructured.Unstructured{}
 	own.SetGroupVersionKind(b.Kind)
-	if err := b.watch(ctx, own, &handler.EnqueueRequestForObject{}, predicate.Funcs{UpdateFunc: specOrMetadataChanged}); err != nil {
+	changes := predicate.Funcs{UpdateFunc: specOrMetadataChanged}
+	if watches.OthersWriteStatus {
+		changes = predicate.Funcs{}
+	}
+	if err := b.watch(ctx, own, &handler.EnqueueRequestForObject{}, changes); err != nil {
 		return err
 	}
 	if watches.Pods != nil {

@@ -52,7 +52,8 @@ type Object[T any] interface {
 	DeepCopy() *T
 }
 
-// Kind is what a kind adds to the frame: its rules. Functions that are nil have nothing to say. All but LookUp are pure.
+// Kind is what a kind adds to the frame: its rules. Functions that are nil have nothing to say. All but LookUp and
+// Complete are pure.
 type Kind[T any, P Object[T]] struct {
 	// GroupVersionKind is the stored version, in which requests arrive.
 	schema.GroupVersionKind
@@ -67,6 +68,9 @@ type Kind[T any, P Object[T]] struct {
 	Keep func(set, old P)
 	// Default fills in what is missing. It is given the labels and the spec, without what is Opaque.
 	Default func(set P)
+	// Complete fills a new object in with what only the cluster knows, after Default, and returns why that cannot be done. It is given what
+	// Default is given, and the object's namespace.
+	Complete func(ctx context.Context, namespace string, set P) field.ErrorList
 	// Validate returns what is wrong with an object that Default has filled in.
 	Validate func(set P) field.ErrorList
 	// ValidateUpdate returns what may not change from old to set. Default has filled in both.
@@ -195,6 +199,13 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 		d.Kind.Keep(after, old)
 	}
 	d.Kind.Default(after)
+	if req.Operation == admissionv1.Create && d.Kind.Complete != nil {
+		ctx, cancel := context.WithTimeout(ctx, lookupsTimeout)
+		defer cancel()
+		if errs := d.Kind.Complete(ctx, req.Namespace, after); len(errs) > 0 {
+			return refuse(d.Kind.GroupKind(), req.Name, shortened(errs)), nil
+		}
+	}
 	return difference(part, whole, before, after)
 }
 

@@ -144,6 +144,8 @@ func leftOut(sample *unstructured.Unstructured) string {
 		return "it would change how the operator itself runs"
 	case "ImagePullJob":
 		return "nobody pulls until there is a node daemon"
+	case "ContainerRecreateRequest":
+		return "its pod would have to run"
 	default:
 		return ""
 	}

@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -165,6 +167,7 @@ func normal(t *testing.T, object *unstructured.Unstructured) map[string]any {
 // testManifests applies the samples and the manifests of the documentation as they are, without a warning.
 func testManifests(t *testing.T, e *env) {
 	ns := e.namespace(t)
+	runningPod(t, e, ns, "shop-0", "app", "log")
 	sources := map[string][]string{"the samples": {"-k", "../../../config/samples"}}
 	for page, blocks := range environment.DocumentedManifests(t, "../../../docs/kinds") {
 		file := filepath.Join(t.TempDir(), page+".yaml")
@@ -181,6 +184,29 @@ func testManifests(t *testing.T, e *env) {
 				t.Errorf("apply %s of %s: %v: %s", mode, source, err, out)
 			}
 		}
+	}
+}
+
+// runningPod makes a pod look as its kubelet would have it. Requests for restarts name it in the samples.
+func runningPod(t *testing.T, e *env, namespace, name string, containers ...string) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
+	if err := e.client.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.PodSpec{NodeName: node.Name}}
+	for _, container := range containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: container, Image: "example/" + container})
+	}
+	if err := e.client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.Phase = corev1.PodRunning
+	for _, container := range containers {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: container, ContainerID: "containerd://" + container, Ready: true})
+	}
+	if err := e.client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package containerrecreaterequest manages the operator's part of ContainerRecreateRequests: orders to restart containers of a running pod
+// in place. The daemon of the pod's node does the rest: internal/daemon/recreate.
+//
+// What it promises:
+//
+//   - A request ends: with its containers, with its pod, at its deadline, or when no daemon takes it up.
+//   - A pod that a request has taken out of service is given back when the request is over or deleted, however it ended. A finalizer sees to it.
+//   - Of what the daemon writes to a status nothing is touched but by an end.
+//
+// What wakes it: a changed request, its status included; its pod; the clock, for deadlines.
+//
+// Read it in the order of a pass: controller.go, observe.go, package plan, and last watch.go.
+package containerrecreaterequest

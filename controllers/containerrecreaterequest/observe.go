@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package containerrecreaterequest
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
+)
+
+// observe reads the pod of a request, and who is before it. The cache knows of most pods no more than that they exist; the whole pod is
+// read past it only where its readiness is to be written.
+func (r *Reconciler) observe(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest) (plan.Snapshot, error) {
+	snapshot := plan.Snapshot{Now: r.Clock.Now()}
+	uid := types.UID(request.Labels[appsv1beta1.LabelRequestPodUID])
+	key := client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.PodName}
+	known := &corev1.Pod{}
+	err := r.Cache.Get(ctx, key, known, client.UnsafeDisableDeepCopy)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return snapshot, fmt.Errorf("reading the pod: %w", err)
+	}
+	snapshot.PodKnown = err == nil && known.UID == uid && known.DeletionTimestamp == nil
+	if !restart.Over(request) {
+		if snapshot.First, err = r.first(ctx, request, uid); err != nil {
+			return snapshot, err
+		}
+	}
+	if snapshot.PodKnown && plan.SilentTooLong(request, snapshot.Now) {
+		if snapshot.DaemonStarting, err = r.daemonStarting(ctx, request.Labels[appsv1beta1.LabelRequestNode]); err != nil {
+			return snapshot, err
+		}
+	}
+	if !plan.NeedsPod(request) {
+		return snapshot, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	pod := &corev1.Pod{}
+	err = r.Live.Get(ctx, key, pod)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return snapshot, fmt.Errorf("reading the pod past the cache: %w", err)
+	case pod.UID == uid:
+		snapshot.Pod = pod
+	}
+	return snapshot, nil
+}
+
+// first is the name of the request for the same pod that is carried out before this one.
+func (r *Reconciler) first(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, uid types.UID) (string, error) {
+	same, err := r.requestsOf(ctx, request.Namespace, uid)
+	if err != nil {
+		return "", err
+	}
+	if queue := restart.Queue(same); len(queue) > 0 && queue[0].Name != request.Name {
+		return queue[0].Name, nil
+	}
+	return "", nil
+}
+
+// daemonStarting says that there is a daemon on a node that is not ready yet.
+func (r *Reconciler) daemonStarting(ctx context.Context, node string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	var pods corev1.PodList
+	err := r.Live.List(ctx, &pods, client.InNamespace(operands.DaemonNamespace), client.MatchingFields{"spec.nodeName": node})
+	if err != nil {
+		return false, fmt.Errorf("looking for the daemon of the node: %w", err)
+	}
+	for i := range pods.Items {
+		owner := metav1.GetControllerOfNoCopy(&pods.Items[i])
+		if owner != nil && owner.Kind == "DaemonSet" && owner.Name == operands.DaemonName && !podstate.Ready(&pods.Items[i]) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

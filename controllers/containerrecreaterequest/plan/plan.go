@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+)
+
+// Steps of plans for requests.
+const (
+	// StepMark writes the labels or finalizers of the request itself.
+	StepMark planning.Step = "MarkRequest"
+	// StepHold takes the pod out of service, StepRelease gives it back.
+	StepHold    planning.Step = "HoldPod"
+	StepRelease planning.Step = "ReleasePod"
+	// StepDelete deletes the request, after its time to live.
+	StepDelete planning.Step = "DeleteRequest"
+)
+
+// Reasons of actions.
+const (
+	reasonGrace    = "UnreadyGrace"
+	reasonOver     = "Over"
+	reasonFinished = "TTL"
+)
+
+const (
+	// Silence is how long the daemon of the node may take to take up a request.
+	Silence = 60 * time.Second
+	// Starting is how long it may take while it is being started: the first request in a while has it deployed.
+	Starting = 5 * time.Minute
+	// lookAgain is when to look again at a daemon that is being started.
+	lookAgain = 5 * time.Second
+	// soon is when to look again after a write that wakes nobody.
+	soon = 200 * time.Millisecond
+	// holdAgent is how a request signs its hold on a pod.
+	holdAgent = "ContainerRecreateRequest"
+)
+
+// Messages of requests that the operator ends.
+const (
+	messageGone    = "pod has gone"
+	messageSilent  = "daemon has not responded for a long time"
+	messageOverdue = "recreating has exceeded the activeDeadlineSeconds"
+)
+
+// Kind is the kind of requests, in the version that is stored.
+func Kind() schema.GroupVersionKind {
+	return appsv1beta1.GroupVersion().WithKind("ContainerRecreateRequest")
+}
+
+// Snapshot is what is known of a request's pod.
+type Snapshot struct {
+	Now time.Time
+	// PodKnown says that the pod with the UID of the request exists and is not being deleted.
+	PodKnown bool
+	// Pod is that pod as the API server has it, read when NeedsPod says so. Nil when it is not there any more.
+	Pod *corev1.Pod
+	// DaemonStarting says that there is a daemon on the node that is not ready yet. It is looked up when SilentTooLong says so.
+	DaemonStarting bool
+	// First is the name of the request for the same pod that is carried out before this one; empty when there is none.
+	First string
+}
+
+// NeedsPod says that the whole pod has to be read for a plan: to be taken out of service, or to be given back.
+func NeedsPod(r *appsv1beta1.ContainerRecreateRequest) bool {
+	return marked(r) || wantsHold(r)
+}
+
+// SilentTooLong says that the request would end for the daemon's silence, unless that is being started.
+func SilentTooLong(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
+	return !restart.Over(r) && r.Status.Phase == "" && now.Sub(r.CreationTimestamp.Time) >= Silence
+}
+
+// Decision is a plan, and what the status shall say.
+type Decision struct {
+	planning.Plan
+	// End is why the operator ends the request now: a message and the reason of the conditions. Empty when it does not.
+	End, EndReason string
+	// Held says that the pod is out of service, or that it cannot be taken out: the grace period begins. HeldMessage says which.
+	Held        bool
+	HeldMessage string
+}
+
+// Holder is how a request signs its hold on its pod.
+func Holder(r *appsv1beta1.ContainerRecreateRequest) shared.ReadinessHolder {
+	return shared.ReadinessHolder{UserAgent: holdAgent, Key: r.Namespace + "/" + r.Name}
+}
+
+// Plan says what to do now:
+//
+//  1. a request that is over, or being deleted, gives its pod back, and then its finalizer goes;
+//  2. one that is over loses the label by which daemons see it, and is deleted when its time to live is over;
+//  3. one whose pod is gone is over;
+//  4. so is one that the daemon did not take up for 60 seconds, or five minutes while it is being started;
+//  5. so is one that is past its deadline;
+//  6. one that has begun and has an unready grace period gets its finalizer, then its pod is taken out of service, and then the grace
+//     period begins.
+func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
+	var d Decision
+	if restart.Over(r) {
+		d.end(r, s)
+		return d
+	}
+	if !s.PodKnown {
+		d.End, d.EndReason = messageGone, appsv1beta1.ReasonPodGone
+		return d
+	}
+	if r.Status.Phase == "" {
+		age := s.Now.Sub(r.CreationTimestamp.Time)
+		switch {
+		case age < Silence:
+			d.Recheck(Silence - age)
+		case s.DaemonStarting && age < Starting:
+			d.Recheck(lookAgain)
+		default:
+			d.End, d.EndReason = messageSilent, appsv1beta1.ReasonDaemonSilent
+			return d
+		}
+	}
+	if deadline := restart.Deadline(r); !deadline.IsZero() {
+		left := deadline.Sub(s.Now)
+		if left <= 0 {
+			d.End, d.EndReason = messageOverdue, appsv1beta1.ReasonDeadlineExceeded
+			return d
+		}
+		d.Recheck(left)
+	}
+	if wantsHold(r) {
+		d.hold(r, s)
+	}
+	return d
+}
+
+// wantsHold says that the grace period of a request is to begin.
+func wantsHold(r *appsv1beta1.ContainerRecreateRequest) bool {
+	return !restart.Over(r) && r.Status.Phase == appsv1beta1.RecreateRecreating && r.Spec.Strategy != nil &&
+		r.Spec.Strategy.UnreadyGracePeriodSeconds != nil && find(r, appsv1beta1.RecreatePreRecreateGrace) == nil
+}
+
+func find(r *appsv1beta1.ContainerRecreateRequest, kind string) *metav1.Condition {
+	i := slices.IndexFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Type == kind && c.Status == metav1.ConditionTrue })
+	if i < 0 {
+		return nil
+	}
+	return &r.Status.Conditions[i]
+}
+
+// marked says that the finalizer is there: the request may hold its pod.
+func marked(r *appsv1beta1.ContainerRecreateRequest) bool {
+	return slices.Contains(r.Finalizers, appsv1beta1.FinalizerRequestUnready)
+}
+
+// hold is step 6.
+func (d *Decision) hold(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
+	holder := Holder(r)
+	switch {
+	case s.Pod == nil:
+		d.Recheck(soon) // it has just gone; the cache will say so
+	case !podstate.HasGate(s.Pod, shared.GateKruisePodReady):
+		d.Held, d.HeldMessage = true, fmt.Sprintf("Pod %s has no readiness gate %s, so it stays in service; containers are stopped after the grace period all the same.",
+			s.Pod.Name, shared.GateKruisePodReady)
+	case slices.Contains(podstate.Holders(s.Pod), holder):
+		d.Held, d.HeldMessage = true, fmt.Sprintf("Pod %s is held not ready by %s %s until this request is over.", s.Pod.Name, holder.UserAgent, holder.Key)
+	case !marked(r):
+		d.mark(r, append(slices.Clone(r.Finalizers), appsv1beta1.FinalizerRequestUnready), nil, reasonGrace)
+	default:
+		d.edit(s.Pod, podstate.Hold(s.Pod, holder, s.Now), StepHold, reasonGrace)
+	}
+}
+
+// end is steps 1 and 2.
+func (d *Decision) end(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
+	if marked(r) {
+		if s.Pod != nil && s.Pod.DeletionTimestamp == nil {
+			if e := podstate.Release(s.Pod, s.Now, Holder(r)); !e.IsZero() {
+				d.edit(s.Pod, e, StepRelease, reasonOver)
+				return
+			}
+		}
+		others := slices.DeleteFunc(slices.Clone(r.Finalizers), func(name string) bool { return name == appsv1beta1.FinalizerRequestUnready })
+		d.mark(r, others, r.Labels, reasonOver)
+		return
+	}
+	if r.DeletionTimestamp != nil {
+		return
+	}
+	if _, active := r.Labels[appsv1beta1.LabelRequestActive]; active {
+		d.mark(r, r.Finalizers, r.Labels, reasonOver)
+		return
+	}
+	d.expire(r, s.Now)
+}
+
+// expire deletes a request whose time to live is over.
+func (d *Decision) expire(r *appsv1beta1.ContainerRecreateRequest, now time.Time) {
+	if r.Spec.TTLSecondsAfterFinished == nil || r.Status.CompletionTime == nil {
+		return
+	}
+	left := r.Status.CompletionTime.Add(time.Duration(*r.Spec.TTLSecondsAfterFinished) * time.Second).Sub(now)
+	if left > 0 {
+		d.Recheck(left)
+		return
+	}
+	if !slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1beta1.RecreateConditionSucceeded }) {
+		d.Recheck(soon) // how it ended is written first
+		return
+	}
+	d.Actions = append(d.Actions, planning.Action{
+		Verb: planning.VerbDelete, Step: StepDelete, Kind: Kind(), Object: r, Reason: reasonFinished,
+		Failure: planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting the request after ttlSecondsAfterFinished"},
+	})
+}
+
+// edit writes the readiness of the pod.
+func (d *Decision) edit(pod *corev1.Pod, change planning.Change, step planning.Step, reason string) {
+	d.Actions = append(d.Actions, planning.Action{
+		Verb: planning.VerbPatch, Step: step, Kind: podset.KindPod(), Object: pod, Change: change, Reason: reason,
+		Failure: planning.Event{Warning: true, Reason: "Failed" + string(step), Message: fmt.Sprintf("Writing the condition %s of pod %s", shared.GateKruisePodReady, pod.Name)},
+	})
+	d.Recheck(soon)
+}
+
+// mark writes the finalizers of the request. With labels it takes out the one by which daemons see it: the request is over.
+func (d *Decision) mark(r *appsv1beta1.ContainerRecreateRequest, finalizers []string, labels map[string]string, reason string) {
+	metadata := map[string]any{"uid": r.UID, "resourceVersion": r.ResourceVersion, "finalizers": finalizers}
+	if _, active := labels[appsv1beta1.LabelRequestActive]; active {
+		metadata["labels"] = map[string]any{appsv1beta1.LabelRequestActive: nil}
+	}
+	body, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return // strings always marshal
+	}
+	d.Actions = append(d.Actions, planning.Action{
+		Verb: planning.VerbPatch, Step: StepMark, Kind: Kind(), Object: r, Reason: reason,
+		Change:  planning.RawPatch{Type: types.MergePatchType, Body: body},
+		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Writing labels and finalizers of the request"},
+	})
+	d.Recheck(soon)
+}
+
+// Marks says that the plan writes the request itself, so that its status has to wait for the next version of it.
+func (d *Decision) Marks() bool {
+	return slices.ContainsFunc(d.Actions, func(a planning.Action) bool { return a.Step == StepMark || a.Step == StepDelete })
+}

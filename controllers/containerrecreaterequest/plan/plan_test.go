@@ -1,0 +1,367 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	v1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+func start() time.Time { return time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC) }
+
+// world is a request, its pod, and an API server that does what it is asked for.
+type world struct {
+	t       *testing.T
+	now     time.Time
+	request *v1beta1.ContainerRecreateRequest
+	pod     *corev1.Pod
+	first   string
+	// starting says that the daemon is being started.
+	starting bool
+	// gone says that the request was deleted.
+	gone bool
+	did  []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, now: start()}
+	w.request = &v1beta1.ContainerRecreateRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "crr1", UID: "request", Generation: 1, CreationTimestamp: metav1.NewTime(start()),
+			Labels: map[string]string{v1beta1.LabelRequestPodUID: "uid", v1beta1.LabelRequestActive: "true", v1beta1.LabelRequestNode: "node-a"},
+		},
+		Spec: v1beta1.ContainerRecreateRequestSpec{
+			PodName: "web-0", Containers: []v1beta1.ContainerRecreateRequestContainer{{Name: "app"}, {Name: "log"}},
+			Strategy: &v1beta1.ContainerRecreateRequestStrategy{},
+		},
+	}
+	w.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-0", UID: "uid"}}
+	w.pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: shared.GateKruisePodReady}}
+	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady, shared.GateKruisePodReady} {
+		w.pod.Status.Conditions = append(w.pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue})
+	}
+	return w
+}
+
+func (w *world) snapshot() Snapshot {
+	s := Snapshot{Now: w.now, First: w.first, DaemonStarting: w.starting}
+	s.PodKnown = w.pod != nil && w.pod.DeletionTimestamp == nil
+	if NeedsPod(w.request) {
+		s.Pod = w.pod
+	}
+	return s
+}
+
+// pass is one pass of the reconciler.
+func (w *world) pass() Decision {
+	w.t.Helper()
+	d := Plan(w.request, w.snapshot())
+	for _, a := range d.Actions {
+		w.did = append(w.did, string(a.Step))
+		switch a.Step {
+		case StepMark:
+			w.mark(a)
+		case StepDelete:
+			w.gone = true
+		default:
+			w.pod = podset.EditOf(a).Apply(w.pod)
+		}
+	}
+	if d.Marks() {
+		return d
+	}
+	w.request.Status = Status(w.request, w.snapshot(), d, planning.Outcome{Done: len(d.Actions)})
+	return d
+}
+
+func (w *world) mark(a planning.Action) {
+	w.t.Helper()
+	patch, ok := a.Change.(planning.RawPatch)
+	var body struct {
+		Metadata struct {
+			Finalizers []string
+			Labels     map[string]*string
+		}
+	}
+	if !ok || json.Unmarshal(patch.Body, &body) != nil {
+		w.t.Fatalf("no patch: %+v", a.Change)
+	}
+	w.request.Finalizers = body.Metadata.Finalizers
+	for key, value := range body.Metadata.Labels {
+		if value != nil {
+			w.t.Errorf("label %s is set to %q", key, *value)
+		}
+		delete(w.request.Labels, key)
+	}
+}
+
+// settle passes until nothing is done any more.
+func (w *world) settle() {
+	w.t.Helper()
+	for range 20 {
+		before, err := json.Marshal([]any{w.request, w.pod})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		d := w.pass()
+		after, err := json.Marshal([]any{w.request, w.pod})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if w.gone || string(before) == string(after) && len(d.Actions) == 0 {
+			return
+		}
+	}
+	w.t.Fatal("it does not come to rest")
+}
+
+func (w *world) condition(kind string) metav1.Condition {
+	i := slices.IndexFunc(w.request.Status.Conditions, func(c metav1.Condition) bool { return c.Type == kind })
+	if i < 0 {
+		return metav1.Condition{}
+	}
+	return w.request.Status.Conditions[i]
+}
+
+func (w *world) held() bool {
+	return slices.Contains(podstate.Holders(w.pod), shared.ReadinessHolder{UserAgent: "ContainerRecreateRequest", Key: "ns/crr1"})
+}
+
+func (w *world) says(kind string, status metav1.ConditionStatus, reason, message string) {
+	w.t.Helper()
+	c := w.condition(kind)
+	if c.Status != status || c.Reason != reason || !strings.Contains(c.Message, message) {
+		w.t.Errorf("%s is %s (%s): %q; want %s (%s) with %q", kind, c.Status, c.Reason, c.Message, status, reason, message)
+	}
+}
+
+func TestWhatEndsARequest(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change          func(*world)
+		message, reason string
+		recheck         time.Duration
+	}{
+		"nothing, while the daemon may still answer": {change: func(w *world) { w.now = w.now.Add(59 * time.Second) }, recheck: time.Second},
+		"a daemon that is silent for a minute": {
+			change: func(w *world) { w.now = w.now.Add(time.Minute) }, message: "daemon has not responded for a long time", reason: "DaemonSilent",
+		},
+		"nothing, while the daemon is being started": {
+			change: func(w *world) { w.starting = true; w.now = w.now.Add(4 * time.Minute) }, recheck: 5 * time.Second,
+		},
+		"a daemon that does not start in five minutes": {
+			change: func(w *world) { w.starting = true; w.now = w.now.Add(5 * time.Minute) }, message: "daemon has not responded for a long time", reason: "DaemonSilent",
+		},
+		"its deadline": {
+			change: func(w *world) {
+				w.request.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
+				w.request.Status.Phase = v1beta1.RecreateRecreating
+				w.now = w.now.Add(5 * time.Second)
+			}, message: "recreating has exceeded the activeDeadlineSeconds", reason: "DeadlineExceeded",
+		},
+		"nothing before its deadline": {
+			change: func(w *world) {
+				w.request.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
+				w.request.Status.Phase = v1beta1.RecreatePending
+			}, recheck: 5 * time.Second,
+		},
+		"a pod that is gone":          {change: func(w *world) { w.pod = nil }, message: "pod has gone", reason: "PodGone"},
+		"a pod that is being deleted": {change: func(w *world) { w.pod.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) }, message: "pod has gone", reason: "PodGone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tc.change(w)
+			d := w.pass()
+			if d.End != tc.message || d.RecheckAfter != tc.recheck {
+				t.Errorf("ends with %q, looks again after %s", d.End, d.RecheckAfter)
+			}
+			if tc.message == "" {
+				if w.request.Status.Phase == v1beta1.RecreateCompleted {
+					t.Error("it is completed")
+				}
+				return
+			}
+			if w.request.Status.Phase != v1beta1.RecreateCompleted || w.request.Status.Message != tc.message || w.request.Status.CompletionTime == nil {
+				t.Errorf("status %+v", w.request.Status)
+			}
+			w.settle()
+			w.says(v1beta1.RecreateConditionSucceeded, metav1.ConditionFalse, tc.reason, "Not restarted: app, log.")
+			w.says(v1beta1.RecreateStalled, metav1.ConditionTrue, tc.reason, tc.message)
+			w.says(v1beta1.RecreateReconciling, metav1.ConditionFalse, tc.reason, tc.message)
+			if _, active := w.request.Labels[v1beta1.LabelRequestActive]; active {
+				t.Error("daemons still see it")
+			}
+		})
+	}
+}
+
+// drained is a request with an unready grace period that has begun and holds its pod.
+func drained(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.request.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](10)
+	w.request.Status.Phase = v1beta1.RecreateRecreating
+	w.settle()
+	return w
+}
+
+func TestThePodIsTakenOutOfServiceAndGivenBack(t *testing.T) {
+	w := drained(t)
+	if !w.held() || podstate.Ready(w.pod) {
+		t.Errorf("the pod is not out of service: %+v", w.pod.Status.Conditions)
+	}
+	if want := []string{"MarkRequest", "HoldPod"}; !slices.Equal(w.did, want) {
+		t.Errorf("did %v, want %v: the finalizer comes before the hold", w.did, want)
+	}
+	w.says(v1beta1.RecreatePreRecreateGrace, metav1.ConditionTrue, "PreRecreateGrace", "Pod web-0 is held not ready by ContainerRecreateRequest ns/crr1")
+	at := w.condition(v1beta1.RecreatePreRecreateGrace).LastTransitionTime
+	w.now = w.now.Add(5 * time.Second)
+	w.settle()
+	if got := w.condition(v1beta1.RecreatePreRecreateGrace).LastTransitionTime; !got.Equal(&at) {
+		t.Errorf("the grace period began at %s, and then at %s", at, got)
+	}
+	w.did = nil
+	w.request.Status.Phase = v1beta1.RecreateCompleted
+	w.request.Status.ContainerRecreateStates = []v1beta1.ContainerRecreateRequestContainerRecreateState{
+		{Name: "app", Phase: v1beta1.RecreateSucceeded}, {Name: "log", Phase: v1beta1.RecreateSucceeded},
+	}
+	w.settle()
+	if want := []string{"ReleasePod", "MarkRequest"}; !slices.Equal(w.did, want) {
+		t.Errorf("did %v, want %v", w.did, want)
+	}
+	if c := podstate.Condition(w.pod, shared.GateKruisePodReady); w.held() || c.Status != corev1.ConditionTrue || c.Message != "[]" {
+		t.Errorf("the pod is not given back: %+v", c)
+	}
+	if len(w.request.Finalizers) > 0 || w.request.Labels[v1beta1.LabelRequestActive] != "" {
+		t.Errorf("left on the request: %v %v", w.request.Finalizers, w.request.Labels)
+	}
+	w.says(v1beta1.RecreateConditionSucceeded, metav1.ConditionTrue, "Recreated", "2 containers were restarted.")
+	w.says(v1beta1.RecreateStalled, metav1.ConditionFalse, "NotStalled", "")
+}
+
+func TestAPodIsGivenBackHoweverItsRequestEnds(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"deleted while it waits": func(w *world) { w.request.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) },
+		"at its deadline": func(w *world) {
+			w.request.Spec.ActiveDeadlineSeconds = ptr.To[int64](3)
+			w.now = w.now.Add(time.Minute)
+		},
+		"deleted after it was over": func(w *world) {
+			w.request.Status.Phase = v1beta1.RecreateCompleted
+			w.request.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
+		},
+		"with another holder that stays": func(w *world) {
+			other := shared.ReadinessHolder{UserAgent: "Lifecycle", Key: "preUpdateHook"}
+			w.pod = podstate.Hold(w.pod, other, w.now).Apply(w.pod)
+			w.request.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := drained(t)
+			change(w)
+			w.settle()
+			if w.held() || len(w.request.Finalizers) > 0 {
+				t.Errorf("holders %v, finalizers %v", podstate.Holders(w.pod), w.request.Finalizers)
+			}
+		})
+	}
+	t.Run("the finalizer goes with the pod", func(t *testing.T) {
+		w := drained(t)
+		w.pod = nil
+		w.settle()
+		if len(w.request.Finalizers) > 0 || w.request.Status.Message != "pod has gone" {
+			t.Errorf("finalizers %v, message %q", w.request.Finalizers, w.request.Status.Message)
+		}
+	})
+}
+
+func TestAPodWithoutTheGateStaysInService(t *testing.T) {
+	w := newWorld(t)
+	w.pod.Spec.ReadinessGates = nil
+	w.request.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](10)
+	w.request.Status.Phase = v1beta1.RecreateRecreating
+	w.settle()
+	if len(w.did) > 0 || !podstate.Ready(w.pod) {
+		t.Errorf("did %v", w.did)
+	}
+	w.says(v1beta1.RecreatePreRecreateGrace, metav1.ConditionTrue, "PreRecreateGrace", "has no readiness gate KruisePodReady")
+}
+
+func TestWhatItWaitsFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change          func(*world)
+		reason, message string
+	}{
+		"the daemon":      {func(*world) {}, "WaitingForDaemon", "The daemon of node node-a has not taken up the request"},
+		"another request": {func(w *world) { w.first = "crr0"; w.request.Status.Phase = v1beta1.RecreatePending }, "WaitingForRequest", "Request crr0 for the same pod"},
+		"its own turn":    {func(w *world) { w.request.Status.Phase = v1beta1.RecreatePending }, "WaitingForDaemon", "It is the turn of this request"},
+		"a new instance": {
+			func(w *world) {
+				w.request.Status.Phase = v1beta1.RecreateRecreating
+				w.request.Status.ContainerRecreateStates = []v1beta1.ContainerRecreateRequestContainerRecreateState{
+					{Name: "app", Phase: v1beta1.RecreateRecreating, Message: "the new instance is not ready"}, {Name: "log", Phase: v1beta1.RecreatePending},
+				}
+			}, "Recreating", "app is Recreating (the new instance is not ready), log is Pending",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tc.change(w)
+			w.settle()
+			w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, tc.reason, tc.message)
+			w.says(v1beta1.RecreateStalled, metav1.ConditionFalse, "NotStalled", "")
+		})
+	}
+}
+
+func TestTimeToLive(t *testing.T) {
+	w := newWorld(t)
+	w.request.Spec.TTLSecondsAfterFinished = ptr.To[int32](30)
+	w.request.Status.Phase, w.request.Status.CompletionTime = v1beta1.RecreateCompleted, ptr.To(metav1.NewTime(w.now))
+	w.request.Status.ContainerRecreateStates = []v1beta1.ContainerRecreateRequestContainerRecreateState{{Name: "app", Phase: v1beta1.RecreateFailed, Message: "kill container error: x"}}
+	w.settle()
+	w.says(v1beta1.RecreateConditionSucceeded, metav1.ConditionFalse, "ContainersFailed", "Not restarted: app, log. app: kill container error: x.")
+	w.now = w.now.Add(29 * time.Second)
+	if d := w.pass(); w.gone || d.RecheckAfter != time.Second {
+		t.Errorf("gone %v, looks again after %s", w.gone, d.RecheckAfter)
+	}
+	w.now = w.now.Add(time.Second)
+	if w.pass(); !w.gone {
+		t.Error("it is still there")
+	}
+}
+
+func TestARefusedWriteIsTold(t *testing.T) {
+	w := newWorld(t)
+	failed := planning.Outcome{Failures: []planning.Failure{{Step: StepHold, Message: "patching status of pod web-0: forbidden"}}}
+	w.request.Status = Status(w.request, w.snapshot(), Plan(w.request, w.snapshot()), failed)
+	w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, "RequestFailed", "forbidden")
+}
+
+func TestEvents(t *testing.T) {
+	w := newWorld(t)
+	before := w.request.DeepCopy()
+	w.pod = nil
+	w.pass()
+	events := Announcements(before, &w.request.Status)
+	if len(events) != 1 || !events[0].Warning || events[0].Reason != "Failed" {
+		t.Errorf("%+v", events)
+	}
+	if again := Announcements(w.request, &w.request.Status); len(again) > 0 {
+		t.Errorf("told twice: %+v", again)
+	}
+}

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+)
+
+// Status is what the status shall be. The daemon writes phase, states and snapshot; the operator writes the rest, and ends the request
+// when d says so.
+func Status(r *appsv1beta1.ContainerRecreateRequest, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.ContainerRecreateRequestStatus {
+	status := *r.Status.DeepCopy()
+	status.ObservedGeneration = r.Generation
+	if d.End != "" {
+		at := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
+		status.Phase, status.CompletionTime, status.Message = appsv1beta1.RecreateCompleted, &at, d.End
+	}
+	list := conditions.NewList(conditionsOf(&r.Status), s.Now)
+	if d.Held {
+		list.Set(conditions.New(appsv1beta1.RecreatePreRecreateGrace, true, appsv1beta1.ReasonRecreateGrace, d.HeldMessage))
+	} else {
+		list.Keep(appsv1beta1.RecreatePreRecreateGrace)
+	}
+	over := restart.Over(&appsv1beta1.ContainerRecreateRequest{Status: status})
+	if over {
+		list.Set(succeeded(r, &status, d))
+	}
+	list.Set(progress(r, &status, s, d, outcome, over).Conditions()...)
+	status.Conditions = toAPI(list.All(), r.Generation)
+	return status
+}
+
+// succeeded says how a request has ended.
+func succeeded(r *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus, d Decision) conditions.Condition {
+	done := map[string]bool{}
+	var failed []string
+	for _, state := range status.ContainerRecreateStates {
+		done[state.Name] = state.Phase == appsv1beta1.RecreateSucceeded
+		if state.Phase == appsv1beta1.RecreateFailed {
+			failed = append(failed, state.Name+": "+state.Message)
+		}
+	}
+	var missing []string
+	for i := range r.Spec.Containers {
+		if name := r.Spec.Containers[i].Name; !done[name] {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return conditions.New(appsv1beta1.RecreateConditionSucceeded, true, appsv1beta1.ReasonRecreated, fmt.Sprintf("%d containers were restarted.", len(r.Spec.Containers)))
+	}
+	message := "Not restarted: " + strings.Join(missing, ", ") + "."
+	if len(failed) > 0 {
+		message += " " + strings.Join(failed, "; ") + "."
+	}
+	if status.Message != "" {
+		message = status.Message + ". " + message
+	}
+	return conditions.New(appsv1beta1.RecreateConditionSucceeded, false, reasonOfEnd(status, d), message)
+}
+
+// reasonOfEnd is the reason for which a request has ended without success: the one of the operator, now or by the message it left, or that
+// containers failed.
+func reasonOfEnd(status *appsv1beta1.ContainerRecreateRequestStatus, d Decision) string {
+	if d.EndReason != "" {
+		return d.EndReason
+	}
+	switch status.Message {
+	case "":
+		return appsv1beta1.ReasonContainersFailed
+	case messageGone:
+		return appsv1beta1.ReasonPodGone
+	case messageSilent:
+		return appsv1beta1.ReasonDaemonSilent
+	case messageOverdue:
+		return appsv1beta1.ReasonDeadlineExceeded
+	}
+	return appsv1beta1.ReasonRecreateEnded
+}
+
+// progress answers why the request does not move, and whether somebody has to do something.
+func progress(
+	r *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus, s Snapshot, d Decision,
+	outcome planning.Outcome, over bool,
+) podset.Progress {
+	if failure, refused := outcome.Failed(StepMark, StepHold, StepRelease, StepDelete); refused {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: failure.Message}
+	}
+	if over {
+		end := succeeded(r, status, d)
+		return podset.Progress{Stalled: end.Status != corev1.ConditionTrue, Reason: end.Reason, Message: end.Message}
+	}
+	waiting := podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRecreating}
+	switch {
+	case s.First != "":
+		waiting.Reason = appsv1beta1.ReasonWaitingForRequest
+		waiting.Message = fmt.Sprintf("Request %s for the same pod is carried out first.", s.First)
+	case status.Phase == "":
+		waiting.Reason = appsv1beta1.ReasonWaitingForDaemon
+		waiting.Message = fmt.Sprintf("The daemon of node %s has not taken up the request; the request ends after %s without an answer, or %s while the daemon is being started.",
+			r.Labels[appsv1beta1.LabelRequestNode], Silence, Starting)
+	case status.Phase == appsv1beta1.RecreatePending:
+		waiting.Reason = appsv1beta1.ReasonWaitingForDaemon
+		waiting.Message = fmt.Sprintf("It is the turn of this request; the daemon of node %s begins it next.", r.Labels[appsv1beta1.LabelRequestNode])
+	case wantsHold(r) && !d.Held:
+		waiting.Message = "The pod is taken out of service first."
+	default:
+		waiting.Message = atWork(status)
+	}
+	return waiting
+}
+
+// atWork says what the containers that are not over wait for. It names no time, so that it stays still.
+func atWork(status *appsv1beta1.ContainerRecreateRequestStatus) string {
+	var parts []string
+	for _, state := range status.ContainerRecreateStates {
+		switch {
+		case state.Phase == appsv1beta1.RecreateSucceeded || state.Phase == appsv1beta1.RecreateFailed:
+		case state.Message != "":
+			parts = append(parts, fmt.Sprintf("%s is %s (%s)", state.Name, state.Phase, state.Message))
+		default:
+			parts = append(parts, fmt.Sprintf("%s is %s", state.Name, state.Phase))
+		}
+	}
+	const most = 5
+	if len(parts) > most {
+		parts = append(parts[:most], fmt.Sprintf("and %d more", len(parts)-most))
+	}
+	if len(parts) == 0 {
+		return "No container has been stopped yet; with unreadyGracePeriodSeconds that period comes first."
+	}
+	return "Containers are being restarted: " + strings.Join(parts, ", ") + "."
+}
+
+// Announcements are the events about what a status says for the first time.
+func Announcements(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.ContainerRecreateRequestStatus) []planning.Event {
+	before := conditionsOf(&r.Status)
+	var events []planning.Event
+	for _, c := range conditionsOf(after) {
+		if conditions.Contains(before, c) {
+			continue
+		}
+		switch {
+		case c.Type == appsv1beta1.RecreateConditionSucceeded && c.Status == corev1.ConditionTrue:
+			events = append(events, planning.Event{Reason: "Succeeded", Message: c.Message})
+		case c.Type == appsv1beta1.RecreateConditionSucceeded:
+			events = append(events, planning.Event{Warning: true, Reason: "Failed", Message: c.Message})
+		case c.Type == appsv1beta1.RecreatePreRecreateGrace:
+			events = append(events, planning.Event{Reason: c.Reason, Message: c.Message})
+		}
+	}
+	return events
+}
+
+// conditionsOf are the conditions in a status, in the type that is shared.
+func conditionsOf(status *appsv1beta1.ContainerRecreateRequestStatus) []conditions.Condition {
+	all := make([]conditions.Condition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		all[i] = conditions.Condition{
+			Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		}
+	}
+	return all
+}
+
+// maxMessage is the longest message that the schema takes.
+const maxMessage = 32768
+
+func toAPI(all []conditions.Condition, generation int64) []metav1.Condition {
+	out := make([]metav1.Condition, len(all))
+	for i, c := range all {
+		out[i] = metav1.Condition{
+			Type: c.Type, Status: metav1.ConditionStatus(c.Status), ObservedGeneration: generation, Reason: c.Reason,
+			Message: strings.ToValidUTF8(c.Message[:min(len(c.Message), maxMessage)], ""), LastTransitionTime: c.LastTransitionTime,
+		}
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package conversion
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// ContainerRecreateRequest converts a stored request to the version apiVersion ("apps.kruise.io/v1alpha1").
+//
+// Both versions have the same fields. Clients of v1alpha1 look for two parts of the status in annotations: the snapshot of container statuses,
+// and since when the pod is held not ready. They are written for them. On the way back an annotation says what the status does not say; one
+// that says the same is dropped, and one that cannot be read stays where it is.
+func ContainerRecreateRequest(_ context.Context, raw []byte, apiVersion string) ([]byte, error) {
+	return whole(raw, apiVersion, "ContainerRecreateRequest", (*opened).requestToV1alpha1, (*opened).requestFromV1alpha1)
+}
+
+const (
+	snapshotField   = "containerStatusSnapshot"
+	conditionsField = "conditions"
+)
+
+type requestSnapshot = []v1beta1.ContainerRecreateRequestSyncContainerStatus
+
+// said is what the status of a request says of the two parts.
+func (o *opened) said() (status members, snapshot requestSnapshot, conditions []metav1.Condition, held *metav1.Condition) {
+	status, isObject := membersOf(o.top[statusField])
+	if !isObject {
+		return members{}, nil, nil, nil
+	}
+	// What cannot be decoded is left as it is, and says nothing.
+	_ = json.Unmarshal(status[snapshotField], &snapshot)
+	if json.Unmarshal(status[conditionsField], &conditions) != nil {
+		conditions = nil
+	}
+	for i := range conditions {
+		if c := &conditions[i]; c.Type == v1beta1.RecreatePreRecreateGrace && c.Status == metav1.ConditionTrue {
+			held = c
+		}
+	}
+	return status, snapshot, conditions, held
+}
+
+func (o *opened) requestToV1alpha1() error {
+	_, snapshot, _, held := o.said()
+	if len(snapshot) == 0 && held == nil {
+		return nil
+	}
+	annotations, err := o.annotationsBut("")
+	if err != nil {
+		return err
+	}
+	if len(snapshot) > 0 {
+		if err := setText(annotations, v1alpha1.AnnotationSyncContainerStatuses, snapshot); err != nil {
+			return err
+		}
+	}
+	if held != nil {
+		text, err := json.Marshal(held.LastTransitionTime.UTC().Format(time.RFC3339))
+		if err != nil {
+			return err
+		}
+		annotations[v1alpha1.AnnotationUnreadyAcquired] = text
+	}
+	return o.setAnnotations(annotations)
+}
+
+// setText makes the JSON of a value the text of an annotation.
+func setText(annotations members, key string, value any) error {
+	inner, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	annotations[key], err = json.Marshal(string(inner))
+	return err
+}
+
+func (o *opened) requestFromV1alpha1() error {
+	annotations, err := o.annotationsBut("")
+	if err != nil || len(annotations) == 0 {
+		return err
+	}
+	status, snapshot, conditions, held := o.said()
+	changed := false
+	var text string
+	var written requestSnapshot
+	key := v1alpha1.AnnotationSyncContainerStatuses
+	if json.Unmarshal(annotations[key], &text) == nil && json.Unmarshal([]byte(text), &written) == nil && len(written) > 0 {
+		switch {
+		case equality.Semantic.DeepEqual(written, snapshot):
+			delete(annotations, key)
+		case len(snapshot) == 0:
+			changed = true
+			if status[snapshotField], err = json.Marshal(written); err != nil {
+				return err
+			}
+		}
+	}
+	key = v1alpha1.AnnotationUnreadyAcquired
+	if json.Unmarshal(annotations[key], &text) == nil {
+		at, err := time.Parse(time.RFC3339, text)
+		switch {
+		case err != nil:
+		case held != nil && held.LastTransitionTime.Time.Equal(at):
+			delete(annotations, key)
+		case held == nil:
+			changed = true
+			status[conditionsField], err = json.Marshal(append(conditions, metav1.Condition{
+				Type: v1beta1.RecreatePreRecreateGrace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRecreateGrace,
+				LastTransitionTime: metav1.NewTime(at), Message: "The pod was taken out of service by a manager that speaks v1alpha1.",
+			}))
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if changed {
+		if o.top[statusField], err = json.Marshal(status); err != nil {
+			return err
+		}
+	}
+	return o.setAnnotations(annotations)
+}

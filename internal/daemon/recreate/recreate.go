@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package recreate carries out ContainerRecreateRequests for pods of the daemon's node. What is done, and when, is decided in package
+// restart of the engine; here it is read, written and stopped.
+//
+// A pass is about one pod. What it stops it waits for, so at most one container of a pod is being stopped at a time.
+package recreate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+)
+
+const (
+	// workers is how many pods of the node have containers restarted at the same time.
+	workers = 32
+	// after is when to look again after something was stopped, or when the view was out of date.
+	after = 100 * time.Millisecond
+	// asking is how long one question to the runtime, and one write, may take.
+	asking = 10 * time.Second
+	// forcing is how long the runtime may take to end a container by force, beyond its grace period.
+	forcing = 30 * time.Second
+)
+
+// Selector is what the requests of a node have that are not over.
+func Selector(node string) labels.Selector {
+	return labels.SelectorFromSet(labels.Set{appsv1beta1.LabelRequestNode: node, appsv1beta1.LabelRequestActive: "true"})
+}
+
+// Add adds the feature to the daemon.
+func Add(h host.Host) error {
+	r := &reconciler{Host: h, client: h.Manager.GetClient()}
+	c, err := controller.New("recreate", h.Manager, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](500*time.Millisecond, 50*time.Second),
+	})
+	if err != nil {
+		return fmt.Errorf("creating the controller of restarts: %w", err)
+	}
+	requests := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		request, ok := object.(*appsv1beta1.ContainerRecreateRequest)
+		if !ok {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: request.Namespace, Name: request.Spec.PodName}}}
+	})
+	cache := h.Manager.GetCache()
+	if err := c.Watch(source.Kind[client.Object](cache, &appsv1beta1.ContainerRecreateRequest{}, requests)); err != nil {
+		return fmt.Errorf("watching requests: %w", err)
+	}
+	if err := c.Watch(source.Kind[client.Object](cache, &corev1.Pod{}, &handler.EnqueueRequestForObject{})); err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	return nil
+}
+
+type reconciler struct {
+	host.Host
+	// client reads the objects of the node and writes.
+	client client.Client
+}
+
+// Reconcile takes the request whose turn it is for a pod one step further, and tells the others to wait.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var list appsv1beta1.ContainerRecreateRequestList
+	if err := r.client.List(ctx, &list, client.InNamespace(req.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing requests: %w", err)
+	}
+	var all []*appsv1beta1.ContainerRecreateRequest
+	for i := range list.Items {
+		if list.Items[i].Spec.PodName == req.Name {
+			all = append(all, &list.Items[i])
+		}
+	}
+	if len(all) == 0 {
+		return ctrl.Result{}, nil
+	}
+	pod := &corev1.Pod{}
+	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // without its pod the operator ends a request
+	}
+	queue := restart.Queue(about(all, pod))
+	if len(queue) == 0 {
+		return ctrl.Result{}, nil
+	}
+	for _, waiting := range queue[1:] {
+		if status, changed := restart.Waiting(waiting); changed {
+			if _, err := r.write(ctx, waiting, status); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
+	}
+	return r.carryOut(ctx, queue[0], pod)
+}
+
+// about are the requests for this very pod.
+func about(all []*appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []*appsv1beta1.ContainerRecreateRequest {
+	var of []*appsv1beta1.ContainerRecreateRequest
+	for _, request := range all {
+		if request.Labels[appsv1beta1.LabelRequestPodUID] == string(pod.UID) {
+			of = append(of, request)
+		}
+	}
+	return of
+}
+
+// carryOut does what is next for the request whose turn it is.
+func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) (ctrl.Result, error) {
+	snapshot, err := r.observe(ctx, request, pod)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	todo := restart.Plan(request, snapshot)
+	switch {
+	case todo.Changed:
+		return r.wrote(ctx, request, todo.Status, todo.RecheckAfter)
+	case todo.Kill == nil:
+		return ctrl.Result{RequeueAfter: todo.RecheckAfter}, nil
+	}
+	err = r.stop(ctx, request, pod, todo.Kill)
+	switch {
+	case err == nil, errors.Is(err, cri.ErrNotFound):
+		return ctrl.Result{RequeueAfter: after}, nil
+	case errors.Is(err, cri.ErrUnavailable), ctx.Err() != nil:
+		return ctrl.Result{}, fmt.Errorf("stopping container %s: %w", todo.Kill.Container.Name, err)
+	}
+	return r.wrote(ctx, request, restart.NotStopped(request, todo.Kill.Container.Name, err), after)
+}
+
+// wrote writes a status, and says when to come back.
+func (r *reconciler) wrote(
+	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus, recheck time.Duration,
+) (ctrl.Result, error) {
+	stale, err := r.write(ctx, request, status)
+	if stale {
+		recheck = after
+	}
+	return ctrl.Result{RequeueAfter: recheck}, err
+}
+
+// write makes status that of the request, by a patch of the difference that is tied to the version it was decided on. Stale says that there
+// is a newer version.
+func (r *reconciler) write(
+	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus,
+) (stale bool, err error) {
+	body, err := difference(request, status)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	answer := &appsv1beta1.ContainerRecreateRequest{}
+	answer.Namespace, answer.Name = request.Namespace, request.Name
+	err = r.client.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, body))
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("writing the status of request %s: %w", request.Name, err)
+	}
+	return false, nil
+}
+
+func difference(request *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus) ([]byte, error) {
+	was, err := json.Marshal(request.Status)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a status: %w", err)
+	}
+	is, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a status: %w", err)
+	}
+	change, err := jsonpatch.CreateMergePatch(was, is)
+	if err != nil {
+		return nil, fmt.Errorf("comparing statuses: %w", err)
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": request.UID, "resourceVersion": request.ResourceVersion}, "status": json.RawMessage(change),
+	})
+}
+
+// observe asks the runtime for the newest instances of the containers that a request names.
+func (r *reconciler) observe(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) (restart.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	snapshot := restart.Snapshot{Now: r.Clock.Now(), Pod: pod, Instances: map[string]restart.Instance{}}
+	runtime, err := r.Runtime.Status(ctx)
+	if err != nil {
+		return snapshot, fmt.Errorf("asking the container runtime: %w", err)
+	}
+	snapshot.Runtime = runtime.Name
+	containers, err := r.Runtime.ListContainers(ctx, cri.ContainerFilter{PodUID: string(pod.UID)})
+	if err != nil {
+		return snapshot, fmt.Errorf("listing containers: %w", err)
+	}
+	newest := newestOf(containers)
+	for i := range request.Spec.Containers {
+		name := request.Spec.Containers[i].Name
+		container, found := newest[name]
+		if !found {
+			continue
+		}
+		status, err := r.Runtime.ContainerStatus(ctx, container.ID)
+		if errors.Is(err, cri.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return snapshot, fmt.Errorf("asking for container %s: %w", name, err)
+		}
+		snapshot.Instances[name] = restart.Instance{
+			ID: runtime.Name + "://" + container.ID, State: stateOf(status.State), Started: status.Started, ExitCode: status.ExitCode,
+		}
+	}
+	return snapshot, nil
+}
+
+// newestOf are the newest containers by name.
+func newestOf(containers []cri.Container) map[string]cri.Container {
+	newest := map[string]cri.Container{}
+	for _, container := range containers {
+		known, found := newest[container.Name]
+		if !found || container.Created.After(known.Created) || container.Created.Equal(known.Created) && container.Attempt > known.Attempt {
+			newest[container.Name] = container
+		}
+	}
+	return newest
+}
+
+func stateOf(state cri.State) restart.State {
+	switch state {
+	case cri.Running:
+		return restart.Running
+	case cri.Exited:
+		return restart.Exited
+	}
+	return restart.Starting
+}

@@ -1,0 +1,349 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recreate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+)
+
+// bench is a daemon with a pod of two containers, in memory.
+type bench struct {
+	*reconciler
+	t       *testing.T
+	runtime *critest.Runtime
+	events  *events.FakeRecorder
+}
+
+func newBench(t *testing.T, requests ...*v1beta1.ContainerRecreateRequest) *bench {
+	t.Helper()
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-0", UID: "uid"}}
+	pod.Status.PodIP = "127.0.0.1"
+	runtime := &critest.Runtime{Restart: true}
+	var containers []cri.ContainerStatus
+	for _, name := range []string{"app", "log"} {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, ContainerID: "containerd://" + name, Ready: true})
+		containers = append(containers, cri.ContainerStatus{Container: cri.Container{ID: name, Name: name, Created: time.Now().Add(-time.Hour)}})
+	}
+	runtime.AddPod(cri.Pod{ID: "sandbox", Namespace: "ns", Name: "web-0", UID: "uid"}, containers...)
+	builder := fake.NewClientBuilder().WithScheme(types).WithObjects(pod).WithStatusSubresource(&v1beta1.ContainerRecreateRequest{}, &corev1.Pod{})
+	for _, r := range requests {
+		builder = builder.WithObjects(r)
+	}
+	recorder := events.NewFakeRecorder(100)
+	b := &bench{t: t, runtime: runtime, events: recorder}
+	b.reconciler = &reconciler{
+		Host:   host.Host{Node: "node-a", Runtime: runtime, Events: recorder, Clock: clock.RealClock{}},
+		client: builder.Build(),
+	}
+	return b
+}
+
+func request(name string, containers ...string) *v1beta1.ContainerRecreateRequest {
+	r := &v1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: name, CreationTimestamp: metav1.Now(), Labels: map[string]string{v1beta1.LabelRequestPodUID: "uid"},
+	}}
+	r.Spec.PodName = "web-0"
+	r.Spec.Strategy = &v1beta1.ContainerRecreateRequestStrategy{TerminationGracePeriodSeconds: ptr.To[int64](10)}
+	for _, container := range containers {
+		r.Spec.Containers = append(r.Spec.Containers, v1beta1.ContainerRecreateRequestContainer{
+			Name: container, StatusContext: &v1beta1.ContainerRecreateRequestContainerContext{ContainerID: "containerd://" + container},
+		})
+	}
+	return r
+}
+
+// kubelet makes the pod say what the runtime has: the newest containers, all ready.
+func (b *bench) kubelet() {
+	b.t.Helper()
+	all, err := b.runtime.ListContainers(b.t.Context(), cri.ContainerFilter{PodUID: "uid"})
+	if err != nil {
+		return // it is as blind as the daemon
+	}
+	pod := &corev1.Pod{}
+	if err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-0"}, pod); err != nil {
+		b.t.Fatal(err)
+	}
+	for name, container := range newestOf(all) {
+		for i := range pod.Status.ContainerStatuses {
+			if status := &pod.Status.ContainerStatuses[i]; status.Name == name {
+				status.ContainerID, status.Ready = "containerd://"+container.ID, container.State == cri.Running
+				status.RestartCount = int32(container.Attempt)
+				status.State.Running = &corev1.ContainerStateRunning{}
+			}
+		}
+	}
+	if err := b.client.Status().Update(b.t.Context(), pod); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) pass() (ctrl.Result, error) {
+	b.t.Helper()
+	b.kubelet()
+	return b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "web-0"}})
+}
+
+func (b *bench) status(name string) v1beta1.ContainerRecreateRequestStatus {
+	b.t.Helper()
+	r := &v1beta1.ContainerRecreateRequest{}
+	if err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, r); err != nil {
+		b.t.Fatal(err)
+	}
+	return r.Status
+}
+
+// settle passes until the requests of these names are completed.
+func (b *bench) settle(names ...string) {
+	b.t.Helper()
+	for range 50 {
+		if _, err := b.pass(); err != nil {
+			b.t.Fatal(err)
+		}
+		if !slices.ContainsFunc(names, func(name string) bool { return b.status(name).Phase != v1beta1.RecreateCompleted }) {
+			return
+		}
+	}
+	b.t.Fatalf("%v are not completed: %+v", names, b.status(names[0]))
+}
+
+// stops are the IDs of what was stopped.
+func (b *bench) stops() []string {
+	var ids []string
+	for _, call := range b.runtime.Calls() {
+		if call.Verb == "Stop" {
+			ids = append(ids, call.On)
+		}
+	}
+	return ids
+}
+
+func (b *bench) told() string {
+	var all []string
+	for {
+		select {
+		case event := <-b.events.Events:
+			all = append(all, event)
+		default:
+			return strings.Join(all, "\n")
+		}
+	}
+}
+
+func TestOneContainerIsRestartedAndTheOtherUntouched(t *testing.T) {
+	b := newBench(t, request("restart", "app"))
+	b.settle("restart")
+	if got := b.stops(); !slices.Equal(got, []string{"app"}) {
+		t.Errorf("stopped %v", got)
+	}
+	state := b.status("restart").ContainerRecreateStates[0]
+	if state.Phase != v1beta1.RecreateSucceeded || !state.IsKilled || state.ContainerID != "containerd://app" {
+		t.Errorf("%+v", state)
+	}
+	if told := b.told(); !strings.Contains(told, "Normal Killing Stopping container app for ContainerRecreateRequest restart") || strings.Contains(told, "containerd") {
+		t.Errorf("events: %s", told)
+	}
+}
+
+func TestASecondRequestFollowsTheFirst(t *testing.T) {
+	second := request("second", "app", "log")
+	second.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Minute))
+	b := newBench(t, request("first", "app"), second)
+	if _, err := b.pass(); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.status("second").Phase; got != v1beta1.RecreatePending {
+		t.Errorf("the second is %q", got)
+	}
+	b.settle("first", "second")
+	// The first has restarted app, so the second does not do it again.
+	if got := b.stops(); !slices.Equal(got, []string{"app", "log"}) {
+		t.Errorf("stopped %v", got)
+	}
+}
+
+func TestARuntimeThatDoesNotAnswerIsWaitedFor(t *testing.T) {
+	b := newBench(t, request("restart", "app"))
+	b.runtime.SetDown(true)
+	if _, err := b.pass(); !errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+	b.runtime.SetDown(false)
+	first := true
+	b.runtime.OnStop = func(context.Context, cri.Container, time.Duration) error {
+		if first {
+			first = false
+			return cri.ErrUnavailable
+		}
+		return nil
+	}
+	for range 3 {
+		if _, err := b.pass(); err != nil && !errors.Is(err, cri.ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+	b.settle("restart")
+	if got := b.status("restart").ContainerRecreateStates[0]; got.Phase != v1beta1.RecreateSucceeded {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestARuntimeThatRefusesFailsTheContainer(t *testing.T) {
+	b := newBench(t, request("restart", "app"))
+	b.runtime.OnStop = func(context.Context, cri.Container, time.Duration) error { return errors.New("no") }
+	b.settle("restart")
+	if got := b.status("restart").ContainerRecreateStates[0]; got.Phase != v1beta1.RecreateFailed || got.Message != "kill container error: no" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestADaemonThatDiesAfterAStopDoesNotRepeatIt(t *testing.T) {
+	b := newBench(t, request("restart", "app"))
+	died := errors.New("the daemon died")
+	// What the runtime was asked for is done, and nobody hears of it.
+	b.runtime.OnStop = func(ctx context.Context, _ cri.Container, _ time.Duration) error {
+		b.runtime.OnStop = nil
+		if err := b.runtime.StopContainer(ctx, "app", 0); err != nil {
+			t.Error(err)
+		}
+		return errors.Join(died, cri.ErrUnavailable)
+	}
+	for range 4 {
+		if _, err := b.pass(); err != nil && !errors.Is(err, died) {
+			t.Fatal(err)
+		}
+	}
+	b.settle("restart")
+	state := b.status("restart").ContainerRecreateStates[0]
+	if state.Phase != v1beta1.RecreateSucceeded || !state.IsKilled {
+		t.Errorf("%+v", state)
+	}
+	if got := b.stops(); !slices.Equal(got, []string{"app", "app"}) { // one request of the daemon, and the one that the runtime carried out
+		t.Errorf("stopped %v: the new instance must be left alone", got)
+	}
+}
+
+func TestAPodOfAnotherUIDIsLeftAlone(t *testing.T) {
+	r := request("restart", "app")
+	r.Labels[v1beta1.LabelRequestPodUID] = "earlier"
+	b := newBench(t, r)
+	for range 3 {
+		if _, err := b.pass(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.stops(); len(got) > 0 || b.status("restart").Phase != "" {
+		t.Errorf("stopped %v, phase %q", got, b.status("restart").Phase)
+	}
+}
+
+func TestHooks(t *testing.T) {
+	served := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served <- r.Host + r.URL.String() + " " + r.Header.Get("X-Why")
+		if r.URL.Path == "/refuse" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	defer server.Close()
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string, port intstr.IntOrString) *v1beta1.ProbeHandler {
+		return &v1beta1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: port, HTTPHeaders: []corev1.HTTPHeader{
+			{Name: "Host", Value: "pod.example"}, {Name: "X-Why", Value: "drain"},
+		}}}
+	}
+	exec := &v1beta1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"drain", "now"}}}
+	for name, tc := range map[string]struct {
+		hook           *v1beta1.ProbeHandler
+		code           int32
+		hangs          bool
+		served, failed string
+		grace          time.Duration
+	}{
+		"no hook":                               {grace: 10 * time.Second},
+		"a command":                             {hook: exec, grace: 10 * time.Second},
+		"a command that fails":                  {hook: exec, code: 3, failed: "ended with code 3", grace: 10 * time.Second},
+		"a command that hangs":                  {hook: exec, hangs: true, failed: "deadline", grace: 2 * time.Second},
+		"a request to a named port":             {hook: get("/drain?all=1", intstr.FromString("web")), served: "pod.example/drain?all=1 drain", grace: 10 * time.Second},
+		"a request that is refused":             {hook: get("/refuse", intstr.FromInt(number)), served: "pod.example/refuse drain", failed: "500", grace: 10 * time.Second},
+		"a request to a port that is not there": {hook: get("/", intstr.FromString("nope")), failed: "no port nope", grace: 10 * time.Second},
+		"a connection, which does nothing":      {hook: &v1beta1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{}}, failed: "not supported", grace: 10 * time.Second},
+		"a sleep of no time":                    {hook: &v1beta1.ProbeHandler{Sleep: &corev1.SleepAction{}}, grace: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request("restart", "app")
+			r.Spec.Containers[0].PreStop = tc.hook
+			r.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "web", ContainerPort: int32(number)}}
+			if tc.hangs {
+				r.Spec.Strategy.TerminationGracePeriodSeconds = ptr.To[int64](0)
+			}
+			b := newBench(t, r)
+			b.runtime.OnExec = func(ctx context.Context, _ cri.Container, command []string) (cri.ExecResult, error) {
+				if !slices.Equal(command, []string{"drain", "now"}) {
+					t.Errorf("runs %v", command)
+				}
+				if tc.hangs {
+					<-ctx.Done()
+					return cri.ExecResult{}, ctx.Err()
+				}
+				return cri.ExecResult{ExitCode: tc.code}, nil
+			}
+			b.settle("restart")
+			if tc.served != "" {
+				if got := <-served; got != tc.served {
+					t.Errorf("served %q, want %q", got, tc.served)
+				}
+			}
+			told := b.told()
+			if tc.failed == "" && strings.Contains(told, "FailedPreStopHook") || !strings.Contains(told, tc.failed) {
+				t.Errorf("events: %s; want %q", told, tc.failed)
+			}
+			for _, call := range b.runtime.Calls() {
+				if call.Verb == "Stop" && (call.Grace > tc.grace || call.Grace < tc.grace-2*time.Second) {
+					t.Errorf("grace %s, want about %s", call.Grace, tc.grace)
+				}
+			}
+			if got := b.status("restart").ContainerRecreateStates[0].Phase; got != v1beta1.RecreateSucceeded {
+				t.Errorf("the container is %s: a hook that fails must not keep it", got)
+			}
+		})
+	}
+}

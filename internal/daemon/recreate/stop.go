@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recreate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+)
+
+// leastGrace is what is left to a container whose hook has used up its grace period.
+const leastGrace = 2 * time.Second
+
+var errHook = errors.New("the hook failed")
+
+// stop runs the hook of a container, and stops it in what is left of its grace period. A hook that fails is told and changes nothing.
+func (r *reconciler) stop(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, kill *restart.Kill) error {
+	name := kill.Container.Name
+	r.Events.Eventf(pod, request, corev1.EventTypeNormal, "Killing", "Recreate", "Stopping container %s for ContainerRecreateRequest %s", name, request.Name)
+	_, id, _ := strings.Cut(kill.ID, "://")
+	grace := kill.Grace
+	if kill.Container.PreStop != nil && grace > 0 {
+		begun := r.Clock.Now()
+		if err := r.hook(ctx, pod, &kill.Container, id, grace); err != nil {
+			if errors.Is(err, cri.ErrUnavailable) || ctx.Err() != nil {
+				return err
+			}
+			message := strings.ReplaceAll(err.Error(), id, name)
+			r.Events.Eventf(pod, request, corev1.EventTypeWarning, "FailedPreStopHook", "Recreate", "Hook of container %s: %s",
+				name, message[:min(len(message), maxMessage)])
+		}
+		grace -= r.Clock.Since(begun)
+	}
+	grace = max(grace, leastGrace)
+	stopping, cancel := context.WithTimeout(ctx, grace+forcing)
+	defer cancel()
+	return r.Runtime.StopContainer(stopping, id, grace)
+}
+
+// maxMessage is how much of a hook's failure an event tells, in bytes.
+const maxMessage = 512
+
+// hook runs the hook of a container, for as long as limit lets it.
+func (r *reconciler) hook(ctx context.Context, pod *corev1.Pod, c *appsv1beta1.ContainerRecreateRequestContainer, id string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	switch {
+	case c.PreStop.Exec != nil:
+		result, err := r.Runtime.Exec(ctx, id, c.PreStop.Exec.Command, limit)
+		if err != nil {
+			return err
+		}
+		if result.ExitCode != 0 {
+			return fmt.Errorf("%w: the command ended with code %d", errHook, result.ExitCode)
+		}
+		return nil
+	case c.PreStop.HTTPGet != nil:
+		return get(ctx, pod, c)
+	case c.PreStop.Sleep != nil:
+		select {
+		case <-r.Clock.After(min(time.Duration(c.PreStop.Sleep.Seconds)*time.Second, limit)):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case c.PreStop.TCPSocket != nil:
+		return fmt.Errorf("%w: tcpSocket is not supported, and nothing was done", errHook)
+	}
+	return nil
+}
+
+// get sends the request of a hook. Certificates are not verified, as with the kubelet, and redirects not followed: a hook is for its pod.
+func get(ctx context.Context, pod *corev1.Pod, c *appsv1beta1.ContainerRecreateRequestContainer) error {
+	target, err := address(pod, c)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errHook, err)
+	}
+	for _, header := range c.PreStop.HTTPGet.HTTPHeaders {
+		if strings.EqualFold(header.Name, "Host") {
+			request.Host = header.Value
+			continue
+		}
+		request.Header.Add(header.Name, header.Value)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	to := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := to.Do(request)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errHook, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10)) // what it says does not matter
+	if response.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("%w: %s", errHook, response.Status)
+	}
+	return nil
+}
+
+// address is where the request of a hook goes.
+func address(pod *corev1.Pod, c *appsv1beta1.ContainerRecreateRequestContainer) (string, error) {
+	action := c.PreStop.HTTPGet
+	host := action.Host
+	if host == "" {
+		host = pod.Status.PodIP
+	}
+	if host == "" {
+		return "", fmt.Errorf("%w: the pod has no address", errHook)
+	}
+	port := action.Port.IntValue()
+	if action.Port.Type == intstr.String {
+		for _, known := range c.Ports {
+			if known.Name == action.Port.StrVal {
+				port = int(known.ContainerPort)
+			}
+		}
+	}
+	if port < 1 || port > 65535 {
+		return "", fmt.Errorf("%w: the container has no port %s", errHook, action.Port.String())
+	}
+	path, query, _ := strings.Cut(action.Path, "?")
+	target := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(port)), Path: path, RawQuery: query}
+	if action.Scheme == corev1.URISchemeHTTPS {
+		target.Scheme = "https"
+	}
+	return target.String(), nil
+}

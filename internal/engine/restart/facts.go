@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package restart
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Find returns a container of a pod that a request may name, and its restart policy: a regular one, or an init container that is restarted
+// always. Nil for others.
+func Find(pod *corev1.Pod, name string) (c *corev1.Container, policy corev1.RestartPolicy) {
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == name {
+			if c.RestartPolicy != nil {
+				return c, corev1.RestartPolicy(*c.RestartPolicy)
+			}
+			return c, pod.Spec.RestartPolicy
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			return c, corev1.RestartPolicyAlways
+		}
+	}
+	return nil, ""
+}
+
+// StatusOf is what the kubelet says of a container that a request may name; nil when it says nothing.
+func StatusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range statuses {
+			if statuses[i].Name == name {
+				return &statuses[i]
+			}
+		}
+	}
+	return nil
+}
+
+// Deadline is when a request has to be over; zero without a limit.
+func Deadline(r *appsv1beta1.ContainerRecreateRequest) time.Time {
+	if r.Spec.ActiveDeadlineSeconds == nil {
+		return time.Time{}
+	}
+	return r.CreationTimestamp.Add(seconds(*r.Spec.ActiveDeadlineSeconds))
+}
+
+func overdue(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
+	deadline := Deadline(r)
+	return !deadline.IsZero() && !now.Before(deadline)
+}
+
+// about says that the request is about this pod, and that it is there to stay.
+func about(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
+	return pod != nil && pod.DeletionTimestamp == nil && string(pod.UID) == r.Labels[appsv1beta1.LabelRequestPodUID]
+}
+
+// foreignID is a container ID in the request that is not of the node's runtime.
+func foreignID(r *appsv1beta1.ContainerRecreateRequest, runtime string) string {
+	for i := range r.Spec.Containers {
+		context := r.Spec.Containers[i].StatusContext
+		if context != nil && !strings.HasPrefix(context.ContainerID, runtime+"://") {
+			return context.ContainerID
+		}
+	}
+	return ""
+}
+
+func strategy(r *appsv1beta1.ContainerRecreateRequest) appsv1beta1.ContainerRecreateRequestStrategy {
+	if r.Spec.Strategy == nil {
+		return appsv1beta1.ContainerRecreateRequestStrategy{}
+	}
+	return *r.Spec.Strategy
+}
+
+// seconds is a number of seconds that a user wrote, at most a century: what a duration can hold in any sum.
+func seconds(n int64) time.Duration {
+	const most = 100 * 365 * 24 * 60 * 60
+	return time.Duration(min(n, most)) * time.Second
+}
+
+func grace(r *appsv1beta1.ContainerRecreateRequest) time.Duration {
+	asked := strategy(r).TerminationGracePeriodSeconds
+	if asked == nil {
+		return defaultGrace
+	}
+	return max(minGrace, seconds(*asked))
+}
+
+// since is when a condition became True; zero when it is not.
+func since(r *appsv1beta1.ContainerRecreateRequest, condition string) time.Time {
+	for i := range r.Status.Conditions {
+		if c := &r.Status.Conditions[i]; c.Type == condition && c.Status == metav1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// stateOf is how far a container was; a new state when nothing is known.
+func stateOf(r *appsv1beta1.ContainerRecreateRequest, name string) appsv1beta1.ContainerRecreateRequestContainerRecreateState {
+	for _, state := range r.Status.ContainerRecreateStates {
+		if state.Name == name {
+			return state
+		}
+	}
+	return appsv1beta1.ContainerRecreateRequestContainerRecreateState{Name: name}
+}
+
+// ready says whether the kubelet calls this very instance ready.
+func ready(pod *corev1.Pod, name, id string) bool {
+	status := StatusOf(pod, name)
+	return status != nil && status.ContainerID == id && status.Ready
+}
+
+// staysDown is the restart policy by which an instance that has ended gets no successor; empty when it gets one.
+func staysDown(pod *corev1.Pod, name string, instance Instance) corev1.RestartPolicy {
+	_, policy := Find(pod, name)
+	if policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && instance.ExitCode == 0 {
+		return policy
+	}
+	return ""
+}
+
+// newInstances is what the kubelet says of those that run in place of the ones of the creation; what was known before when it says nothing.
+func newInstances(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []appsv1beta1.ContainerRecreateRequestSyncContainerStatus {
+	var all []appsv1beta1.ContainerRecreateRequestSyncContainerStatus
+	for i := range r.Spec.Containers {
+		c := &r.Spec.Containers[i]
+		status := StatusOf(pod, c.Name)
+		if status == nil || status.State.Running == nil || c.StatusContext != nil && status.ContainerID == c.StatusContext.ContainerID {
+			continue
+		}
+		all = append(all, appsv1beta1.ContainerRecreateRequestSyncContainerStatus{
+			Name: c.Name, Ready: status.Ready, RestartCount: status.RestartCount, ContainerID: status.ContainerID,
+		})
+	}
+	if len(all) == 0 {
+		return r.Status.ContainerStatusSnapshot
+	}
+	return all
+}

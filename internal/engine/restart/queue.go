@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package restart
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Over says that nothing is to be done for a request any more: it is completed, or being deleted.
+func Over(r *appsv1beta1.ContainerRecreateRequest) bool {
+	switch r.Status.Phase {
+	case appsv1beta1.RecreateCompleted, appsv1beta1.RecreateSucceeded, appsv1beta1.RecreateFailed:
+		return true
+	}
+	return r.DeletionTimestamp != nil
+}
+
+// Queue returns the requests for one pod that are not over, in the order in which they are carried out: the one that has begun, then those
+// that were told to wait, then new ones; each by age, and by name where that is the same.
+func Queue(all []*appsv1beta1.ContainerRecreateRequest) []*appsv1beta1.ContainerRecreateRequest {
+	waiting := slices.DeleteFunc(slices.Clone(all), Over)
+	slices.SortFunc(waiting, func(a, b *appsv1beta1.ContainerRecreateRequest) int {
+		return cmp.Or(
+			cmp.Compare(rank(a.Status.Phase), rank(b.Status.Phase)),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			strings.Compare(a.Name, b.Name),
+		)
+	})
+	return waiting
+}
+
+func rank(phase appsv1beta1.ContainerRecreateRequestPhase) int {
+	switch phase {
+	case appsv1beta1.RecreateRecreating:
+		return 0
+	case appsv1beta1.RecreatePending:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// Waiting is the status of a request behind another one; changed says that it is not what the request has.
+func Waiting(r *appsv1beta1.ContainerRecreateRequest) (status *appsv1beta1.ContainerRecreateRequestStatus, changed bool) {
+	status = r.Status.DeepCopy()
+	if status.Phase != "" {
+		return status, false
+	}
+	status.Phase = appsv1beta1.RecreatePending
+	return status, true
+}

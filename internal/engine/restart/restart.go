@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package restart
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+const (
+	// graceMargin is what is waited beyond unreadyGracePeriodSeconds: stored times are cut to seconds.
+	graceMargin = 100 * time.Millisecond
+	// lookAgain is when to look at containers again although nothing was heard: a new instance shows in the runtime before it does in the pod.
+	lookAgain = 3 * time.Second
+	// minGrace is the shortest time that a container has to stop.
+	minGrace = 2 * time.Second
+	// defaultGrace is for requests that were written without admission.
+	defaultGrace = 30 * time.Second
+)
+
+// State is what an instance of a container is at.
+type State string
+
+// The states of instances.
+const (
+	Starting State = "Starting"
+	Running  State = "Running"
+	Exited   State = "Exited"
+)
+
+// Instance is the newest instance of a container, as the runtime knows it.
+type Instance struct {
+	// ID has the name of the runtime before it, as in the status of pods.
+	ID    string
+	State State
+	// Started is when it was started; zero before.
+	Started time.Time
+	// ExitCode is that of one that has ended.
+	ExitCode int32
+}
+
+// Snapshot is what is known of a pod on its node.
+type Snapshot struct {
+	Now time.Time
+	// Runtime is the name of the node's container runtime.
+	Runtime string
+	// Pod is the pod as the API server shows it.
+	Pod *corev1.Pod
+	// Instances are the newest ones by the name of their container.
+	Instances map[string]Instance
+}
+
+// Kill is the order to stop an instance.
+type Kill struct {
+	// Container is its spec in the request: name, hook and ports.
+	Container appsv1beta1.ContainerRecreateRequestContainer
+	// ID is that of the instance, with the name of the runtime.
+	ID string
+	// Grace is how long its hook and it itself have together.
+	Grace time.Duration
+}
+
+// Decision is what is to be done for a request.
+type Decision struct {
+	// Status is what its status shall be, and Changed that this is not what it has. Nothing else is done before it is written.
+	Status  *appsv1beta1.ContainerRecreateRequestStatus
+	Changed bool
+	// Kill is what to stop; nil for nothing.
+	Kill *Kill
+	// RecheckAfter is when to look again although nothing was heard. Zero: only an event changes the answer.
+	RecheckAfter time.Duration
+}
+
+// Plan says what to do for the request whose turn it is:
+//
+//  1. nothing when it is over, past its deadline, or about a pod that is not there any more: the operator completes it;
+//  2. one with IDs of another runtime is completed;
+//  3. it begins;
+//  4. with an unready grace period, it waits until the operator says that the pod is out of service, and for that period;
+//  5. the containers are looked at in their order: one that failed ends the request, or is passed over; of one that is to be stopped the
+//     instance is noted first, and stopped when that is written; with orderedRecreate nothing is looked at behind one that is not ready;
+//  6. it is completed when all containers have succeeded or failed.
+func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
+	d := Decision{Status: r.Status.DeepCopy()}
+	if Over(r) || overdue(r, s.Now) || !about(r, s.Pod) {
+		return d
+	}
+	if other := foreignID(r, s.Runtime); other != "" {
+		d.complete(s.Now)
+		d.Status.Message = fmt.Sprintf("failed to find runtime service: container ID %q is not one of %s", other, s.Runtime)
+		d.Status.ContainerRecreateStates = nil
+		d.Changed = true
+		return d
+	}
+	d.Status.Phase = appsv1beta1.RecreateRecreating
+	if grace := strategy(r).UnreadyGracePeriodSeconds; grace != nil {
+		begun := since(r, appsv1beta1.RecreatePreRecreateGrace)
+		if begun.IsZero() {
+			d.Changed = r.Status.Phase != d.Status.Phase
+			return d
+		}
+		if left := begun.Add(seconds(*grace) + graceMargin).Sub(s.Now); left > 0 {
+			d.Changed = r.Status.Phase != d.Status.Phase
+			d.RecheckAfter = left
+			return d
+		}
+	}
+	d.containers(r, s)
+	d.Changed = !equality.Semantic.DeepEqual(&r.Status, d.Status)
+	if d.Changed {
+		d.Kill = nil
+	}
+	return d
+}
+
+// NotStopped is the status of a request one of whose containers could not be stopped.
+func NotStopped(r *appsv1beta1.ContainerRecreateRequest, container string, cause error) *appsv1beta1.ContainerRecreateRequestStatus {
+	status := r.Status.DeepCopy()
+	for i := range status.ContainerRecreateStates {
+		if state := &status.ContainerRecreateStates[i]; state.Name == container {
+			state.Phase = appsv1beta1.RecreateFailed
+			state.Message = "kill container error: " + cause.Error()
+		}
+	}
+	return status
+}
+
+// containers is steps 5 and 6.
+func (d *Decision) containers(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
+	how := strategy(r)
+	states := make([]appsv1beta1.ContainerRecreateRequestContainerRecreateState, len(r.Spec.Containers))
+	for i := range r.Spec.Containers {
+		states[i] = d.look(r, &r.Spec.Containers[i], s)
+	}
+	d.Status.ContainerRecreateStates = states
+	d.Status.ContainerStatusSnapshot = newInstances(r, s.Pod)
+
+	over, failed := 0, false
+	for i := range states {
+		switch states[i].Phase {
+		case appsv1beta1.RecreateSucceeded:
+			over++
+		case appsv1beta1.RecreateFailed:
+			over++
+			failed = failed || how.FailurePolicy != appsv1beta1.RecreateIgnore
+		}
+	}
+	if failed || over == len(states) {
+		d.RecheckAfter = 0
+		d.complete(s.Now)
+		return
+	}
+	d.recheck(lookAgain)
+	for i := range states {
+		switch {
+		case states[i].Phase == appsv1beta1.RecreatePending:
+			d.stop(r, i, s)
+			return
+		case states[i].Phase == appsv1beta1.RecreateRecreating && how.OrderedRecreate:
+			return
+		}
+	}
+}
+
+// look says how far one container is.
+func (d *Decision) look(
+	r *appsv1beta1.ContainerRecreateRequest, c *appsv1beta1.ContainerRecreateRequestContainer, s Snapshot,
+) appsv1beta1.ContainerRecreateRequestContainerRecreateState {
+	state := stateOf(r, c.Name)
+	if state.Phase == appsv1beta1.RecreateSucceeded || state.Phase == appsv1beta1.RecreateFailed {
+		return state
+	}
+	state.Phase, state.Message = appsv1beta1.RecreatePending, ""
+	instance, found := s.Instances[c.Name]
+	if !found {
+		state.Message = "not found container on Node"
+		return state
+	}
+	replaced := replaced(r, c, state.ContainerID, instance)
+	state.IsKilled = state.ContainerID != "" && (replaced || instance.State == Exited)
+	switch {
+	case instance.State == Exited:
+		state.Phase = appsv1beta1.RecreateRecreating
+		if policy := staysDown(s.Pod, c.Name, instance); policy != "" {
+			state.Phase = appsv1beta1.RecreateFailed
+			state.Message = fmt.Sprintf("the container has ended with code %d, and restartPolicy %s does not start it again", instance.ExitCode, policy)
+		}
+		return state
+	case !replaced:
+		return state
+	}
+	state.Phase = appsv1beta1.RecreateRecreating
+	if instance.State != Running || !ready(s.Pod, c.Name, instance.ID) {
+		state.Message = "the new instance is not ready"
+		return state
+	}
+	if left := instance.Started.Add(time.Duration(strategy(r).MinStartedSeconds) * time.Second).Sub(s.Now); left > 0 {
+		d.recheck(left)
+		state.Message = "the new instance has not run for minStartedSeconds"
+		return state
+	}
+	state.Phase = appsv1beta1.RecreateSucceeded
+	return state
+}
+
+// stop notes the instance of a container that is to be stopped, and orders it.
+func (d *Decision) stop(r *appsv1beta1.ContainerRecreateRequest, i int, s Snapshot) {
+	c := r.Spec.Containers[i]
+	instance, found := s.Instances[c.Name]
+	if !found {
+		return
+	}
+	d.Status.ContainerRecreateStates[i].ContainerID = instance.ID
+	d.Kill = &Kill{Container: c, ID: instance.ID, Grace: grace(r)}
+}
+
+func (d *Decision) complete(now time.Time) {
+	d.Status.Phase = appsv1beta1.RecreateCompleted
+	at := metav1.NewTime(now.UTC().Truncate(time.Second))
+	d.Status.CompletionTime = &at
+}
+
+func (d *Decision) recheck(after time.Duration) {
+	if d.RecheckAfter == 0 || after < d.RecheckAfter {
+		d.RecheckAfter = after
+	}
+}
+
+// replaced says that the newest instance of a container is a successor of the one that is to go: of the one that was noted, or else of the
+// one of the creation. With forceRecreate nothing counts before something was stopped.
+func replaced(
+	r *appsv1beta1.ContainerRecreateRequest, c *appsv1beta1.ContainerRecreateRequestContainer, noted string, instance Instance,
+) bool {
+	switch {
+	case noted != "":
+		return instance.ID != noted
+	case strategy(r).ForceRecreate || c.StatusContext == nil:
+		return false
+	}
+	return instance.ID != c.StatusContext.ContainerID
+}

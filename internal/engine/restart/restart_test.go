@@ -1,0 +1,396 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package restart
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+var start = time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
+
+// world is one pod, its runtime and its kubelet.
+type world struct {
+	now  time.Time
+	pod  *corev1.Pod
+	runs map[string]Instance
+	// kills are the IDs of what was stopped, in their order.
+	kills []string
+}
+
+func id(text string) string { return "containerd://" + text }
+
+// newWorld is a pod with running, ready containers whose instances are called name-0.
+func newWorld(names ...string) *world {
+	w := &world{now: start, runs: map[string]Instance{}}
+	w.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-0", UID: "uid"}}
+	w.pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	for _, name := range names {
+		w.pod.Spec.Containers = append(w.pod.Spec.Containers, corev1.Container{Name: name})
+		w.start(name, name+"-0")
+		w.ready(name, true)
+	}
+	return w
+}
+
+// start has the kubelet start an instance, which is not ready yet.
+func (w *world) start(name, instance string) {
+	w.runs[name] = Instance{ID: id(instance), State: Running, Started: w.now}
+	status := StatusOf(w.pod, name)
+	if status == nil {
+		w.pod.Status.ContainerStatuses = append(w.pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name})
+		status = StatusOf(w.pod, name)
+	} else {
+		status.RestartCount++
+	}
+	status.ContainerID, status.Ready = id(instance), false
+	status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now)}}
+}
+
+func (w *world) ready(name string, is bool) { StatusOf(w.pod, name).Ready = is }
+
+func (w *world) exit(name string, code int32) {
+	instance := w.runs[name]
+	instance.State, instance.ExitCode = Exited, code
+	w.runs[name] = instance
+	StatusOf(w.pod, name).Ready = false
+}
+
+func (w *world) snapshot() Snapshot {
+	return Snapshot{Now: w.now, Runtime: "containerd", Pod: w.pod, Instances: w.runs}
+}
+
+// request is one for the containers as they are in the world.
+func (w *world) request(name string, containers ...string) *v1beta1.ContainerRecreateRequest {
+	r := &v1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: name, CreationTimestamp: metav1.NewTime(w.now),
+		Labels: map[string]string{v1beta1.LabelRequestPodUID: "uid", v1beta1.LabelRequestActive: "true"},
+	}}
+	r.Spec.PodName = "web-0"
+	r.Spec.Strategy = &v1beta1.ContainerRecreateRequestStrategy{FailurePolicy: v1beta1.RecreateFail, TerminationGracePeriodSeconds: ptr.To[int64](30)}
+	for _, container := range containers {
+		r.Spec.Containers = append(r.Spec.Containers, v1beta1.ContainerRecreateRequestContainer{
+			Name:          container,
+			StatusContext: &v1beta1.ContainerRecreateRequestContainerContext{ContainerID: StatusOf(w.pod, container).ContainerID},
+		})
+	}
+	return r
+}
+
+// settle plans, writes and stops until nothing is left to do. What is stopped ends with code 0; the kubelet does nothing.
+func (w *world) settle(t *testing.T, r *v1beta1.ContainerRecreateRequest) {
+	t.Helper()
+	for range 50 {
+		d := Plan(r, w.snapshot())
+		switch {
+		case d.Changed && d.Kill != nil:
+			t.Fatalf("something is stopped before it is written: %+v", d.Kill)
+		case d.Changed:
+			r.Status = *d.Status
+		case d.Kill != nil:
+			w.kills = append(w.kills, d.Kill.ID)
+			w.exit(d.Kill.Container.Name, 0)
+		default:
+			return
+		}
+	}
+	t.Fatal("it does not come to rest")
+}
+
+// states are phase and name of all containers, with a mark for those that were stopped.
+func states(r *v1beta1.ContainerRecreateRequest) string {
+	var parts []string
+	for _, s := range r.Status.ContainerRecreateStates {
+		text := s.Name + " " + string(s.Phase)
+		if s.IsKilled {
+			text += " killed"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (w *world) expect(t *testing.T, r *v1beta1.ContainerRecreateRequest, phase v1beta1.ContainerRecreateRequestPhase, want string, kills ...string) {
+	t.Helper()
+	if got := states(r); got != want || r.Status.Phase != phase {
+		t.Errorf("%s with %q, want %s with %q", r.Status.Phase, got, phase, want)
+	}
+	wanted := make([]string, len(kills))
+	for i, kill := range kills {
+		wanted[i] = id(kill)
+	}
+	if !slices.Equal(w.kills, wanted) {
+		t.Errorf("stopped %v, want %v", w.kills, wanted)
+	}
+}
+
+func TestTwoContainersAreStoppedOneAfterTheOtherWithoutWaiting(t *testing.T) {
+	w := newWorld("app", "log")
+	r := w.request("restart", "app", "log")
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed, log Recreating killed", "app-0", "log-0")
+	w.start("app", "app-1")
+	w.start("log", "log-1")
+	w.ready("app", true)
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "app Succeeded killed, log Recreating killed", "app-0", "log-0")
+	w.ready("log", true)
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateCompleted, "app Succeeded killed, log Succeeded killed", "app-0", "log-0")
+	if r.Status.Message != "" || r.Status.CompletionTime == nil {
+		t.Errorf("completed with message %q at %v", r.Status.Message, r.Status.CompletionTime)
+	}
+	snapshot := r.Status.ContainerStatusSnapshot
+	if len(snapshot) != 2 || !snapshot[0].Ready || snapshot[0].ContainerID != id("app-1") || snapshot[0].RestartCount != 1 {
+		t.Errorf("snapshot %+v", snapshot)
+	}
+}
+
+func TestOrderedWaitsUntilTheOneBeforeIsReady(t *testing.T) {
+	w := newWorld("a", "b")
+	r := w.request("restart", "a", "b")
+	r.Spec.Strategy.OrderedRecreate = true
+	w.settle(t, r)
+	w.start("a", "a-1")
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "a Recreating killed, b Pending", "a-0")
+	w.ready("a", true)
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "a Succeeded killed, b Recreating killed", "a-0", "b-0")
+}
+
+func TestAContainerThatCannotBeStopped(t *testing.T) {
+	for policy, want := range map[v1beta1.ContainerRecreateRequestFailurePolicyType]string{
+		v1beta1.RecreateFail:   "Completed: a Failed, b Pending",
+		v1beta1.RecreateIgnore: "Recreating: a Failed, b Recreating killed",
+		"":                     "Completed: a Failed, b Pending",
+	} {
+		t.Run("policy "+string(policy), func(t *testing.T) {
+			w := newWorld("a", "b")
+			r := w.request("restart", "a", "b")
+			r.Spec.Strategy.FailurePolicy = policy
+			r.Status = *Plan(r, w.snapshot()).Status
+			d := Plan(r, w.snapshot())
+			if d.Kill == nil || d.Kill.Container.Name != "a" {
+				t.Fatalf("stops %+v", d.Kill)
+			}
+			r.Status = *NotStopped(r, "a", errors.New("no such luck"))
+			w.settle(t, r)
+			if got := string(r.Status.Phase) + ": " + states(r); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+			if got := r.Status.ContainerRecreateStates[0].Message; got != "kill container error: no such luck" {
+				t.Errorf("message %q", got)
+			}
+			if r.Status.ContainerRecreateStates[1].ContainerID != "" && policy != v1beta1.RecreateIgnore {
+				t.Error("b is noted for a stop that never comes")
+			}
+		})
+	}
+}
+
+func TestTheUnreadyGracePeriodComesFirst(t *testing.T) {
+	w := newWorld("app")
+	r := w.request("restart", "app")
+	r.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](10)
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "")
+	r.Status.Conditions = []metav1.Condition{{Type: v1beta1.RecreatePreRecreateGrace, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(start)}}
+	w.now = start.Add(10 * time.Second)
+	if d := Plan(r, w.snapshot()); d.RecheckAfter != 100*time.Millisecond || d.Changed || d.Kill != nil {
+		t.Errorf("at the end of the grace period: %+v", d)
+	}
+	w.now = w.now.Add(100 * time.Millisecond)
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed", "app-0")
+}
+
+func TestAContainerThatRestartedByItself(t *testing.T) {
+	t.Run("counts as restarted", func(t *testing.T) {
+		w := newWorld("app")
+		r := w.request("restart", "app")
+		w.start("app", "app-1")
+		w.settle(t, r)
+		w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating")
+		w.ready("app", true)
+		w.settle(t, r)
+		w.expect(t, r, v1beta1.RecreateCompleted, "app Succeeded")
+	})
+	t.Run("is restarted once more by force, and once only", func(t *testing.T) {
+		w := newWorld("app")
+		r := w.request("restart", "app")
+		r.Spec.Strategy.ForceRecreate = true
+		w.start("app", "app-1")
+		w.settle(t, r)
+		w.start("app", "app-2")
+		w.settle(t, r)
+		w.start("app", "app-3") // it loops
+		w.settle(t, r)
+		w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed", "app-1")
+		w.ready("app", true)
+		w.settle(t, r)
+		w.expect(t, r, v1beta1.RecreateCompleted, "app Succeeded killed", "app-1")
+	})
+	t.Run("is waited for by force while it is between two instances", func(t *testing.T) {
+		w := newWorld("app")
+		r := w.request("restart", "app")
+		r.Spec.Strategy.ForceRecreate = true
+		w.exit("app", 1)
+		w.settle(t, r)
+		w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating")
+		w.start("app", "app-1")
+		w.settle(t, r)
+		w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed", "app-1")
+	})
+}
+
+func TestTheNewInstanceHasToRunForMinStartedSeconds(t *testing.T) {
+	w := newWorld("app")
+	r := w.request("restart", "app")
+	r.Spec.Strategy.MinStartedSeconds = 2
+	w.settle(t, r)
+	w.start("app", "app-1")
+	w.ready("app", true)
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed", "app-0")
+	if d := Plan(r, w.snapshot()); d.RecheckAfter != 2*time.Second {
+		t.Errorf("looks again after %s", d.RecheckAfter)
+	}
+	w.now = w.now.Add(2 * time.Second)
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateCompleted, "app Succeeded killed", "app-0")
+}
+
+func TestAContainerThatIsNotStartedAgainFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy corev1.RestartPolicy
+		code   int32
+		want   v1beta1.ContainerRecreateRequestPhase
+	}{
+		"Never":                           {corev1.RestartPolicyNever, 143, v1beta1.RecreateFailed},
+		"OnFailure and no failure":        {corev1.RestartPolicyOnFailure, 0, v1beta1.RecreateFailed},
+		"OnFailure and a failure":         {corev1.RestartPolicyOnFailure, 1, v1beta1.RecreateRecreating},
+		"Always, however it ended":        {corev1.RestartPolicyAlways, 0, v1beta1.RecreateRecreating},
+		"Always, as the default is empty": {"", 0, v1beta1.RecreateRecreating},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld("app")
+			w.pod.Spec.RestartPolicy = tc.policy
+			r := w.request("restart", "app")
+			w.exit("app", tc.code)
+			w.settle(t, r)
+			if got := r.Status.ContainerRecreateStates[0]; got.Phase != tc.want {
+				t.Errorf("%+v, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestASidecarOfTheInitContainersIsRestarted(t *testing.T) {
+	w := newWorld("app")
+	w.pod.Spec.InitContainers = []corev1.Container{{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}, {Name: "once"}}
+	w.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "mesh", ContainerID: id("mesh-0"), Ready: true}}
+	w.runs["mesh"] = Instance{ID: id("mesh-0"), State: Running, Started: start}
+	w.pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	r := w.request("restart", "mesh")
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "mesh Recreating killed", "mesh-0")
+	w.start("mesh", "mesh-1")
+	w.ready("mesh", true)
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateCompleted, "mesh Succeeded killed", "mesh-0")
+	if c, _ := Find(w.pod, "once"); c != nil {
+		t.Error("an init container that runs once can be named")
+	}
+}
+
+func TestNothingIsDone(t *testing.T) {
+	for name, change := range map[string]func(*world, *v1beta1.ContainerRecreateRequest){
+		"after the deadline": func(w *world, r *v1beta1.ContainerRecreateRequest) {
+			r.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
+			w.now = w.now.Add(5 * time.Second)
+		},
+		"for a request that is completed": func(_ *world, r *v1beta1.ContainerRecreateRequest) { r.Status.Phase = v1beta1.RecreateCompleted },
+		"for a request that is being deleted": func(w *world, r *v1beta1.ContainerRecreateRequest) {
+			r.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
+		},
+		"for a later pod of the name": func(w *world, _ *v1beta1.ContainerRecreateRequest) { w.pod.UID = "another" },
+		"for a pod that is being deleted": func(w *world, _ *v1beta1.ContainerRecreateRequest) {
+			w.pod.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld("app")
+			r := w.request("restart", "app")
+			change(w, r)
+			if d := Plan(r, w.snapshot()); d.Changed || d.Kill != nil {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+func TestIDsOfAnotherRuntimeEndTheRequest(t *testing.T) {
+	w := newWorld("app")
+	r := w.request("restart", "app")
+	r.Spec.Containers[0].StatusContext.ContainerID = "docker://1"
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateCompleted, "")
+	if !strings.HasPrefix(r.Status.Message, "failed to find runtime service: ") {
+		t.Errorf("message %q", r.Status.Message)
+	}
+}
+
+func TestGracePeriods(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seconds *int64
+		want    time.Duration
+	}{
+		"omitted": {nil, 30 * time.Second}, "0 is 2": {ptr.To[int64](0), 2 * time.Second}, "60": {ptr.To[int64](60), time.Minute},
+		"more than a duration holds": {ptr.To[int64](1 << 62), 100 * 365 * 24 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &v1beta1.ContainerRecreateRequest{}
+			r.Spec.Strategy = &v1beta1.ContainerRecreateRequestStrategy{TerminationGracePeriodSeconds: tc.seconds}
+			if got := grace(r); got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestQueue(t *testing.T) {
+	at := func(name string, second int, phase v1beta1.ContainerRecreateRequestPhase) *v1beta1.ContainerRecreateRequest {
+		r := &v1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(start.Add(time.Duration(second) * time.Second))}}
+		r.Status.Phase = phase
+		return r
+	}
+	deleted := at("deleted", 0, v1beta1.RecreateRecreating)
+	deleted.DeletionTimestamp = ptr.To(metav1.NewTime(start))
+	var names []string
+	for _, r := range Queue([]*v1beta1.ContainerRecreateRequest{
+		at("new-b", 1, ""), at("new-a", 1, ""), at("older", 0, ""), at("pending", 3, v1beta1.RecreatePending),
+		at("done", 0, v1beta1.RecreateCompleted), deleted, at("begun", 4, v1beta1.RecreateRecreating),
+	}) {
+		names = append(names, r.Name)
+	}
+	if want := []string{"begun", "pending", "older", "new-a", "new-b"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+	if status, changed := Waiting(at("x", 0, "")); !changed || status.Phase != v1beta1.RecreatePending {
+		t.Errorf("waiting: %+v, %v", status, changed)
+	}
+	if _, changed := Waiting(at("x", 0, v1beta1.RecreateRecreating)); changed {
+		t.Error("a request that has begun is told to wait")
+	}
+}
