@@ -22,6 +22,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -274,14 +275,12 @@ func (r *Reconciler) prune(ctx context.Context, spec *plan.Spec, pods []podset.P
 		return nil
 	}
 	const path = "/spec/scaleStrategy/podsToDelete"
-	type operation struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value,omitempty"`
+	patch := []edit.Operation{
+		{Op: "test", Path: "/metadata/uid", Value: set.UID}, {Op: "test", Path: path, Value: set.Spec.ScaleStrategy.PodsToDelete},
+		{Op: "replace", Path: path, Value: remaining},
 	}
-	patch := []operation{{"test", "/metadata/uid", set.UID}, {"test", path, set.Spec.ScaleStrategy.PodsToDelete}, {"replace", path, remaining}}
 	if len(remaining) == 0 {
-		patch[2] = operation{Op: "remove", Path: path}
+		patch[2] = edit.Operation{Op: "remove", Path: path}
 	}
 	body, err := json.Marshal(patch)
 	if err != nil {

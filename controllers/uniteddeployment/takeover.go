@@ -17,6 +17,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 )
 
 // openKruise are the field managers under which OpenKruise has written workloads: the names of its program.
@@ -45,9 +46,9 @@ func (r *Reconciler) moveFields(ctx context.Context, child *plan.Child) ([]byte,
 	if !changed {
 		return nil, nil
 	}
-	return json.Marshal([]map[string]any{
-		{"op": "replace", "path": "/metadata/managedFields", "value": entries},
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
+	return json.Marshal([]edit.Operation{
+		{Op: "replace", Path: "/metadata/managedFields", Value: entries},
+		{Op: "replace", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()},
 	})
 }
 

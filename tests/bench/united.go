@@ -112,10 +112,7 @@ func (b *run) subsets(ctx context.Context) ([]figure, error) {
 			return nil, err
 		}
 		starts, changes, grown, rests = append(starts, started), append(changes, changed), append(grown, more), append(rests, rest)
-		if err := b.remove(ctx, u.subject); err != nil {
-			return nil, err
-		}
-		if err := b.client.DeleteAllOf(ctx, &v1beta1.CloneSet{}, client.InNamespace(u.object.GetNamespace())); err != nil {
+		if err := u.removeAll(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -247,6 +244,17 @@ func (u *united) step(ctx context.Context, name, image string, change func() err
 	f.Note = fmt.Sprintf("%d writes of %d workloads; %d reconciles for %d events of them; raw: as many CloneSets alone",
 		f.Requests["patch clonesets 200"]+f.Requests["patch clonesets 201"], u.options.subsets, now-reconciles, u.events.Load()-events)
 	return f, err
+}
+
+// removeAll deletes the UnitedDeployment, its workloads and their pods.
+func (u *united) removeAll(ctx context.Context) error {
+	if err := u.client.Delete(ctx, u.object, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		return err
+	}
+	if err := u.client.DeleteAllOf(ctx, &v1beta1.CloneSet{}, client.InNamespace(u.object.GetNamespace())); err != nil {
+		return err
+	}
+	return u.subject.watch.clear(ctx)
 }
 
 // rest watches the operator while there is nothing to do.

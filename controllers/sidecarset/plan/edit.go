@@ -12,7 +12,6 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -42,7 +41,7 @@ func (p *planner) update(pod *Pod) (edit.Edit, error) {
 	}
 	e.Merge(marks)
 	entry := shared.SidecarSetUpgrade{
-		UpdateTimestamp: seconds(p.s.Now), SidecarSetHash: p.Hashes.Hash, SidecarSetName: name, SidecarList: p.List,
+		UpdateTimestamp: podstate.Time(p.s.Now), SidecarSetHash: p.Hashes.Hash, SidecarSetName: name, SidecarList: p.List,
 		ControllerRevision: p.s.Update.Name,
 	}
 	if err := setEntry(&e, object, shared.AnnotationSidecarSetHash, name, entry); err != nil {
@@ -130,7 +129,7 @@ func upgradable(pod *corev1.Pod, set string, is bool, now time.Time) (corev1.Pod
 		}
 	}
 	if condition.Status != status {
-		condition.LastTransitionTime = seconds(now)
+		condition.LastTransitionTime = podstate.Time(now)
 	}
 	condition.Status, condition.Reason = status, reason
 	message, err := json.Marshal(before)
@@ -166,6 +165,3 @@ func Injected(pod *corev1.Pod) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
-
-// seconds is the time as the server stores it.
-func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }

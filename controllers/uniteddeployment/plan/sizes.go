@@ -4,12 +4,10 @@
 package plan
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 )
 
@@ -79,7 +77,7 @@ func isFull(c *appsv1beta1.UnitedDeploymentSubsetCondition) bool {
 func (p *planner) schedulable(before *appsv1beta1.UnitedDeploymentSubsetCondition, is bool, reason, message string) *appsv1beta1.UnitedDeploymentSubsetCondition {
 	c := &appsv1beta1.UnitedDeploymentSubsetCondition{
 		Type: appsv1beta1.SubsetSchedulable, Status: corev1.ConditionFalse, Reason: reason, Message: message,
-		LastTransitionTime: metav1.NewTime(p.s.Now.UTC().Truncate(time.Second)),
+		LastTransitionTime: podstate.Time(p.s.Now),
 	}
 	if is {
 		c.Status = corev1.ConditionTrue

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Condition is one statement about an object.
@@ -66,7 +67,7 @@ type List struct {
 
 // NewList returns an empty list for a status that has had the conditions before.
 func NewList(before []Condition, now time.Time) *List {
-	return &List{before: before, now: metav1.NewTime(now.UTC().Truncate(time.Second))}
+	return &List{before: before, now: podstate.Time(now)}
 }
 
 // Now is the time that changes get, in whole seconds.

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// operation is one operation of a JSON patch (RFC 6902).
-type operation struct {
+// Operation is one operation of a JSON patch (RFC 6902).
+type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
@@ -30,15 +30,15 @@ func (e Edit) fitsJSONPatch(pod *corev1.Pod) bool {
 }
 
 // operations are the images and metadata as a JSON patch for the pod while it has this generation. Where a test fails, nothing is written.
-func (e Edit) operations(pod *corev1.Pod, generation int64) []operation {
-	all := []operation{
+func (e Edit) operations(pod *corev1.Pod, generation int64) []Operation {
+	all := []Operation{
 		{"test", "/metadata/uid", pod.UID},
 		{"test", "/metadata/generation", generation},
 	}
 	for i, container := range pod.Spec.Containers {
 		if image, ok := e.Images[container.Name]; ok {
 			path := "/spec/containers/" + strconv.Itoa(i)
-			all = append(all, operation{"test", path + "/name", container.Name}, operation{"replace", path + "/image", image})
+			all = append(all, Operation{"test", path + "/name", container.Name}, Operation{"replace", path + "/image", image})
 		}
 	}
 	all = append(all, keyOperations("/metadata/labels/", pod.Labels, e.Labels)...)
@@ -46,16 +46,16 @@ func (e Edit) operations(pod *corev1.Pod, generation int64) []operation {
 }
 
 // keyOperations set and remove keys of a map, in the order of their names.
-func keyOperations(path string, present map[string]string, changes map[string]*string) []operation {
-	var all []operation
+func keyOperations(path string, present map[string]string, changes map[string]*string) []Operation {
+	var all []Operation
 	escapes := strings.NewReplacer("~", "~0", "/", "~1") // RFC 6901
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
 		at := path + escapes.Replace(key)
 		switch value := changes[key]; {
 		case value != nil:
-			all = append(all, operation{"add", at, *value})
+			all = append(all, Operation{"add", at, *value})
 		case hasKey(present, key): // the server refuses to remove what is not there
-			all = append(all, operation{"remove", at, nil})
+			all = append(all, Operation{"remove", at, nil})
 		}
 	}
 	return all

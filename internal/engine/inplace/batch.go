@@ -16,6 +16,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // change is what to change about the containers of a pod.
@@ -196,7 +197,7 @@ func (r *run) start(pod *corev1.Pod, c change, now time.Time) edit.Edit {
 	r.PreCheckBeforeNext = nil
 	if names := batch.containers(); len(names) > 0 {
 		r.ContainerBatchesRecord = append(slices.Clip(r.ContainerBatchesRecord), shared.InPlaceContainerBatch{
-			Timestamp: seconds(now), Containers: names,
+			Timestamp: podstate.Time(now), Containers: names,
 		})
 		if !later.isZero() {
 			r.PreCheckBeforeNext = &shared.InPlacePreCheck{ContainersRequiredReady: names}
@@ -250,9 +251,4 @@ func put[V any](m *map[string]V, key string, value V) {
 		*m = map[string]V{}
 	}
 	(*m)[key] = value
-}
-
-// seconds is the time as the server stores it.
-func seconds(t time.Time) metav1.Time {
-	return metav1.NewTime(t.UTC().Truncate(time.Second))
 }

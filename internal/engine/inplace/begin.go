@@ -56,7 +56,7 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, difference Difference, g
 
 	update := run{InPlaceUpdateState: shared.InPlaceUpdateState{
 		Revision:              to.Name,
-		UpdateTimestamp:       seconds(now),
+		UpdateTimestamp:       podstate.Time(now),
 		LastContainerStatuses: earlier.statuses,
 		UpdateEnvFromMetadata: earlier.env,
 		UpdateResources:       earlier.resources || len(difference.Resources) > 0,
@@ -88,7 +88,7 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, difference Difference, g
 			return edit.Edit{}, err
 		}
 		// The server keeps whole seconds. Rounding up makes the period too long by a part of one, never too short.
-		update.UpdateTimestamp = seconds(now.Add(time.Second - time.Nanosecond))
+		update.UpdateTimestamp = podstate.Time(now.Add(time.Second - time.Nanosecond))
 	} else {
 		e.Merge(metadata)
 		e.Merge(update.start(pod, wanted, now))
@@ -115,7 +115,7 @@ func outOfService(pod *corev1.Pod, now time.Time) edit.Edit {
 		Type:               shared.GateInPlaceUpdateReady,
 		Status:             corev1.ConditionFalse,
 		Reason:             shared.ReasonStartInPlaceUpdate,
-		LastTransitionTime: seconds(now),
+		LastTransitionTime: podstate.Time(now),
 	}
 	if old := podstate.Condition(pod, shared.GateInPlaceUpdateReady); old != nil && old.Status == condition.Status && !old.LastTransitionTime.IsZero() {
 		condition.LastTransitionTime = old.LastTransitionTime

@@ -93,7 +93,7 @@ func Finish(pod *corev1.Pod, now time.Time) edit.Edit {
 	condition := corev1.PodCondition{
 		Type:               shared.GateInPlaceUpdateReady,
 		Status:             corev1.ConditionTrue,
-		LastTransitionTime: seconds(now),
+		LastTransitionTime: podstate.Time(now),
 	}
 	if old := podstate.Condition(pod, shared.GateInPlaceUpdateReady); old != nil {
 		if old.Status == condition.Status && old.Reason == "" && old.Message == "" {
@@ -148,7 +148,7 @@ func endGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) 
 	// A state that is missing or not readable is no loss: all that is still to be done is in the grace annotation.
 	update, found, err := readRun(pod)
 	if err != nil || !found {
-		update = run{InPlaceUpdateState: shared.InPlaceUpdateState{Revision: grace.Revision, UpdateTimestamp: seconds(now)}}
+		update = run{InPlaceUpdateState: shared.InPlaceUpdateState{Revision: grace.Revision, UpdateTimestamp: podstate.Time(now)}}
 	}
 	update.UpdateEnvFromMetadata = update.UpdateEnvFromMetadata || grace.UpdateEnvFromMetadata
 	e.Merge(metadata)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Record is where an update of some containers of a pod is remembered on the pod, by somebody who does not own the pod. Such an update changes
@@ -45,7 +46,7 @@ func (r Record) Begin(pod *corev1.Pod, revision string, images map[string]string
 		return edit.Edit{}, nil
 	}
 	update := run{unknown: earlier.unknown}
-	update.Revision, update.UpdateTimestamp = revision, seconds(now)
+	update.Revision, update.UpdateTimestamp = revision, podstate.Time(now)
 	update.evidence.Generation = earlier.evidence.Generation
 	report := readReport(pod)
 	earlier.copyUnproven(pod, report, now, &update.LastContainerStatuses, &update.evidence)

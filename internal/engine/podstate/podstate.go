@@ -81,7 +81,7 @@ func InitialConditions(pod *corev1.Pod, now time.Time) []corev1.PodCondition {
 			conditions = append(conditions, corev1.PodCondition{
 				Type:               gate,
 				Status:             corev1.ConditionTrue,
-				LastTransitionTime: seconds(now),
+				LastTransitionTime: Time(now),
 			})
 		}
 	}
@@ -111,7 +111,5 @@ func isTrue(condition *corev1.PodCondition) bool {
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
-// seconds is the time as the server stores it.
-func seconds(t time.Time) metav1.Time {
-	return metav1.NewTime(t.UTC().Truncate(time.Second))
-}
+// Time is a time as the server stores it: in UTC, without fractions of a second.
+func Time(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }

@@ -65,7 +65,7 @@ func Rehold(pod *corev1.Pod, take, giveUp []shared.ReadinessHolder, now time.Tim
 	}
 	if condition.Status != status {
 		condition.Status = status
-		condition.LastTransitionTime = seconds(now)
+		condition.LastTransitionTime = Time(now)
 	}
 	condition.Message = message(after)
 
@@ -105,7 +105,7 @@ func OutOfService(pod *corev1.Pod, changed []corev1.PodCondition, now time.Time)
 	out.Status = corev1.ConditionFalse
 	out.Reason = shared.ReasonReadinessGatesNotReady
 	out.Message = strings.Join(unmet, ", ")
-	out.LastTransitionTime = seconds(now)
+	out.LastTransitionTime = Time(now)
 	return &out
 }
 
