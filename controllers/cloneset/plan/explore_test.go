@@ -27,8 +27,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// fleet is what of a set changes while it is explored.
-type fleet struct {
+// setFields are what of a set changes while it is explored.
+type setFields struct {
 	// template is the present one, current the one that status.currentRevision names.
 	template, current   int8
 	replicas, partition int8
@@ -41,28 +41,28 @@ type fleet struct {
 // userChange is something that a user may change beside the template.
 type userChange struct {
 	name string
-	how  func(*fleet)
+	how  func(*setFields)
 }
 
 // scaling are the changes of a user who scales.
 func scaling() []userChange {
 	return []userChange{
-		{"one replica more", func(f *fleet) { f.replicas++ }},
-		{"one replica less", func(f *fleet) { f.replicas = max(f.replicas-1, 0); f.partition = min(f.partition, f.replicas) }},
+		{"one replica more", func(f *setFields) { f.replicas++ }},
+		{"one replica less", func(f *setFields) { f.replicas = max(f.replicas-1, 0); f.partition = min(f.partition, f.replicas) }},
 	}
 }
 
 func keep(n int8) userChange {
-	return userChange{fmt.Sprintf("partition %d", n), func(f *fleet) { f.partition = min(n, f.replicas) }}
+	return userChange{fmt.Sprintf("partition %d", n), func(f *setFields) { f.partition = min(n, f.replicas) }}
 }
 
 // pausing are the changes of a user who stops updates and lets them go on.
 func pausing() []userChange {
-	return []userChange{{"pause", func(f *fleet) { f.paused = true }}, {"resume", func(f *fleet) { f.paused = false }}}
+	return []userChange{{"pause", func(f *setFields) { f.paused = true }}, {"resume", func(f *setFields) { f.paused = false }}}
 }
 
-// lab is a set that is explored: everything that stays the same.
-type lab struct {
+// layout is what of an explored set stays the same.
+type layout struct {
 	policy                   shared.PodUpdatePolicy
 	maxUnavailable, maxSurge int
 	replicas, partition      int8
@@ -99,14 +99,14 @@ type lab struct {
 	large bool
 
 	revisions map[string]revision.Revision
-	facts     podsettest.Facts[fleet]
+	facts     podsettest.Facts[setFields]
 	mu        sync.Mutex
-	sets      map[fleet]*appsv1beta1.CloneSet
+	sets      map[setFields]*appsv1beta1.CloneSet
 }
 
-func (l *lab) revisionName(i int8) string { return "web-r" + strconv.Itoa(int(i)) }
+func (l *layout) revisionName(i int8) string { return "web-r" + strconv.Itoa(int(i)) }
 
-func (l *lab) template(i int8) *corev1.PodTemplateSpec {
+func (l *layout) template(i int8) *corev1.PodTemplateSpec {
 	image := l.images[i]
 	t := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
@@ -130,8 +130,8 @@ func (l *lab) template(i int8) *corev1.PodTemplateSpec {
 	return t
 }
 
-// set is the CloneSet of a fleet, the same object for the same fleet.
-func (l *lab) set(f fleet) *appsv1beta1.CloneSet {
+// set is the CloneSet with these fields, the same object for the same ones.
+func (l *layout) set(f setFields) *appsv1beta1.CloneSet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.sets[f]; known != nil {
@@ -177,7 +177,7 @@ func (l *lab) set(f fleet) *appsv1beta1.CloneSet {
 	return set
 }
 
-func (l *lab) options() Options {
+func (l *layout) options() Options {
 	return Options{PartitionRollback: l.rollback, PreparingUpdateAsUpdate: l.asUpdated}
 }
 
@@ -194,7 +194,7 @@ func letters(leaves string) iter.Seq[planning.Slot] {
 }
 
 // step is one pass of the controller.
-func (l *lab) step(w *podsettest.State[fleet]) (planning.Plan, fleet) {
+func (l *layout) step(w *podsettest.State[setFields]) (planning.Plan, setFields) {
 	set := l.set(w.Set)
 	spec := Parse(set, l.options())
 	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, podsettest.Now()) })
@@ -217,15 +217,15 @@ func (l *lab) step(w *podsettest.State[fleet]) (planning.Plan, fleet) {
 	return plan, after
 }
 
-func stays(_ fleet, pod *corev1.Pod) bool {
+func stays(_ setFields, pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }
 
-func (l *lab) outdated(f fleet, pod *corev1.Pod) bool {
+func (l *layout) outdated(f setFields, pod *corev1.Pod) bool {
 	return pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(f.template)
 }
 
-func (l *lab) replicasOf(w *podsettest.State[fleet]) (staying, outdated int) {
+func (l *layout) replicasOf(w *podsettest.State[setFields]) (staying, outdated int) {
 	for _, pod := range w.Pods {
 		if stays(w.Set, pod) {
 			staying++
@@ -237,18 +237,18 @@ func (l *lab) replicasOf(w *podsettest.State[fleet]) (staying, outdated int) {
 	return staying, outdated
 }
 
-func asked(f fleet, pod *corev1.Pod) bool {
+func asked(f setFields, pod *corev1.Pod) bool {
 	return pod.Labels[shared.LabelSpecifiedDelete] != "" || f.leaves == pod.Name
 }
 
-func (l *lab) limit() int {
+func (l *layout) limit() int {
 	if l.onDelete {
 		return 1
 	}
 	return l.maxUnavailable
 }
 
-func (l *lab) surge(f fleet) int {
+func (l *layout) surge(f setFields) int {
 	if l.onDelete || f.paused {
 		return 0
 	}
@@ -256,21 +256,21 @@ func (l *lab) surge(f fleet) int {
 }
 
 // counted says that a pod is one of the replicas and of the surge.
-func (l *lab) counted(f fleet, pod *corev1.Pod) bool {
+func (l *layout) counted(f setFields, pod *corev1.Pod) bool {
 	preparingDelete := pod.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingDelete)
 	return stays(f, pod) && (!l.exclude || !preparingDelete)
 }
 
 // stopped says that no pod is to be updated now.
-func (l *lab) stopped(f fleet) bool { return l.onDelete || f.paused }
+func (l *layout) stopped(f setFields) bool { return l.onDelete || f.paused }
 
 // enough says that no pod has to go because there are too many.
-func (l *lab) enough(w *podsettest.State[fleet]) bool {
+func (l *layout) enough(w *podsettest.State[setFields]) bool {
 	staying, _ := l.replicasOf(w)
 	return staying <= int(w.Set.replicas)
 }
 
-func (l *lab) needs(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+func (l *layout) needs(w *podsettest.State[setFields], pod *corev1.Pod) bool {
 	// A pod that a hook has taken out of service on its way out goes on leaving, even if nobody wants that any more.
 	gone := l.hooks != nil && l.hooks.PreDelete != nil && l.hooks.PreDelete.MarkPodNotReady && preparingDelete(&podset.Pod{State: lifecycle.StateOf(pod)})
 	if pod.Status.Phase == corev1.PodFailed {
@@ -280,8 +280,8 @@ func (l *lab) needs(w *podsettest.State[fleet], pod *corev1.Pod) bool {
 }
 
 // partitionHolds: no step that has nobody asking for a deletion and no pod too many leaves fewer outdated pods than the partition keeps.
-func (l *lab) partitionHolds() podsettest.Invariant[fleet] {
-	return podsettest.Invariant[fleet]{Name: "the partition holds", Check: func(e podsettest.Event[fleet]) error {
+func (l *layout) partitionHolds() podsettest.Invariant[setFields] {
+	return podsettest.Invariant[setFields]{Name: "the partition holds", Check: func(e podsettest.Event[setFields]) error {
 		staying, before := l.replicasOf(e.Before)
 		_, after := l.replicasOf(e.After)
 		if staying <= int(e.Before.Set.replicas) && !slices.ContainsFunc(e.Before.Pods, func(p *corev1.Pod) bool { return asked(e.Before.Set, p) }) && after < before && after < int(e.Before.Set.partition) {
@@ -293,8 +293,8 @@ func (l *lab) partitionHolds() podsettest.Invariant[fleet] {
 
 // currentHolds: the current revision becomes the update revision only when all replicas exist, and all at that revision. Until then new pods
 // of the partition's share are made from it.
-func (l *lab) currentHolds() podsettest.Invariant[fleet] {
-	return podsettest.Invariant[fleet]{Name: "the current revision stays as long as the rollout", Check: func(e podsettest.Event[fleet]) error {
+func (l *layout) currentHolds() podsettest.Invariant[setFields] {
+	return podsettest.Invariant[setFields]{Name: "the current revision stays as long as the rollout", Check: func(e podsettest.Event[setFields]) error {
 		before, after := e.Before.Set, e.After.Set
 		if staying, outdated := l.replicasOf(e.Before); after.current != before.current && (after.current != before.template || outdated > 0 || staying != int(before.replicas)) {
 			return fmt.Errorf("it becomes %s with %d pods, %d of them outdated; there should be %d", l.revisionName(after.current), staying, outdated, before.replicas)
@@ -304,7 +304,7 @@ func (l *lab) currentHolds() podsettest.Invariant[fleet] {
 }
 
 // complete: no replica is missing. Only where creation never waits: for claims it may.
-func (l *lab) complete(w *podsettest.State[fleet]) error {
+func (l *layout) complete(w *podsettest.State[setFields]) error {
 	counted := 0
 	for _, pod := range w.Pods {
 		if l.counted(w.Set, pod) {
@@ -319,7 +319,7 @@ func (l *lab) complete(w *podsettest.State[fleet]) error {
 
 // goal: there are as many pods as there should be, all available and what they say they are, the partition's share of them
 // at an earlier revision; every claim has a pod; and nothing is planned.
-func (l *lab) goal(w *podsettest.State[fleet], plan planning.Plan) bool {
+func (l *layout) goal(w *podsettest.State[setFields], plan planning.Plan) bool {
 	broken := func(pod *corev1.Pod) bool {
 		return stays(w.Set, pod) && strings.HasPrefix(pod.Spec.Containers[0].Image, "!")
 	}
@@ -361,19 +361,19 @@ func (l *lab) goal(w *podsettest.State[fleet], plan planning.Plan) bool {
 }
 
 // refused says that a pod may only be edited, and that no edit makes it what the template says.
-func (l *lab) refused(f fleet, pod *corev1.Pod) bool {
+func (l *layout) refused(f setFields, pod *corev1.Pod) bool {
 	return l.policy == shared.InPlaceOnly && len(pod.Spec.Containers[0].Env) != len(l.template(f.template).Spec.Containers[0].Env)
 }
 
-func (l *lab) seconds() time.Duration { return time.Duration(l.minReady) * time.Second }
+func (l *layout) seconds() time.Duration { return time.Duration(l.minReady) * time.Second }
 
 // changes are what the user may do: another template, or one of the userChanges.
-func (l *lab) changes(w *podsettest.State[fleet]) []podsettest.Change[fleet] {
-	var all []podsettest.Change[fleet]
+func (l *layout) changes(w *podsettest.State[setFields]) []podsettest.Change[setFields] {
+	var all []podsettest.Change[setFields]
 	for i := range l.images {
 		if to := w.Set; int8(i) != w.Set.template {
 			to.template = int8(i)
-			all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to, Edit: true})
+			all = append(all, podsettest.Change[setFields]{Name: "template " + l.images[i], To: to, Edit: true})
 		}
 	}
 	userChanges := l.userChanges
@@ -383,24 +383,24 @@ func (l *lab) changes(w *podsettest.State[fleet]) []podsettest.Change[fleet] {
 	for _, change := range userChanges {
 		to := w.Set
 		if change.how(&to); to != w.Set {
-			all = append(all, podsettest.Change[fleet]{Name: change.name, To: to})
+			all = append(all, podsettest.Change[setFields]{Name: change.name, To: to})
 		}
 	}
 	for _, pod := range w.Pods {
 		if to := w.Set; l.specify && to.leaves == "" {
 			to.leaves = pod.Name
-			all = append(all, podsettest.Change[fleet]{Name: "podsToDelete " + pod.Name, To: to})
+			all = append(all, podsettest.Change[setFields]{Name: "podsToDelete " + pod.Name, To: to})
 		}
 	}
 	return all
 }
 
-func (l *lab) size() podsettest.Size { return podsettest.Size{Least: l.least, Large: l.large} }
+func (l *layout) size() podsettest.Size { return podsettest.Size{Least: l.least, Large: l.large} }
 
-func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
+func (l *layout) exploration(t *testing.T) podsettest.Exploration[setFields] {
 	t.Helper()
 	l.revisions = map[string]revision.Revision{}
-	l.sets = map[fleet]*appsv1beta1.CloneSet{}
+	l.sets = map[setFields]*appsv1beta1.CloneSet{}
 	cluster := podsettest.Cluster{Hooks: l.hooks, Clock: l.minReady > 0 || l.grace > 0, LeavesFailed: true}
 	for i, image := range l.images {
 		name := l.revisionName(int8(i))
@@ -409,7 +409,7 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 			cluster.NeverReady = append(cluster.NeverReady, image)
 		}
 	}
-	start := &podsettest.State[fleet]{Set: fleet{replicas: l.replicas, partition: l.partition}}
+	start := &podsettest.State[setFields]{Set: setFields{replicas: l.replicas, partition: l.partition}}
 	if err := podsettest.BringUp(start, cluster, l.step, 100); err != nil {
 		t.Fatal(err)
 	}
@@ -422,36 +422,38 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 			pod.Labels[shared.LabelInstanceID] = id
 		}
 	}
-	e := podsettest.Exploration[fleet]{
+	e := podsettest.Exploration[setFields]{
 		Rename: rename, MaxOrders: l.orders, MaxTerminating: l.terminating,
-		Marked: func(f fleet) string { return f.leaves },
-		Mark:   func(f fleet, name string) fleet { f.leaves = name; return f },
-		Start:  []*podsettest.State[fleet]{start}, Step: l.step, Cluster: cluster, Faults: l.faults,
+		Marked: func(f setFields) string { return f.leaves },
+		Mark:   func(f setFields, name string) setFields { f.leaves = name; return f },
+		Start:  []*podsettest.State[setFields]{start}, Step: l.step, Cluster: cluster, Faults: l.faults,
 		Budget:  podsettest.Budget{Faults: max(l.maxFaults, 1), Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal, Resting: l.complete,
-		Always: []podsettest.Invariant[fleet]{
-			podsettest.AtLeastAvailable(func(f fleet) int { return int(f.replicas) - l.limit() }, l.seconds()),
-			podsettest.AtMostPods(func(f fleet) int { return int(f.replicas) + l.surge(f) }, l.counted),
+		Always: []podsettest.Invariant[setFields]{
+			podsettest.AtLeastAvailable(func(f setFields) int { return int(f.replicas) - l.limit() }, l.seconds()),
+			podsettest.AtMostPods(func(f setFields) int { return int(f.replicas) + l.surge(f) }, l.counted),
 			podsettest.NothingNeedless(l.needs),
-			podsettest.OneActionEach[fleet](),
-			podsettest.HooksHold[fleet](l.hooks),
+			podsettest.OneActionEach[setFields](),
+			podsettest.HooksHold[setFields](l.hooks),
 			l.partitionHolds(),
 			l.currentHolds(),
-			podsettest.NothingMoves(func(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+			podsettest.NothingMoves(func(w *podsettest.State[setFields], pod *corev1.Pod) bool {
 				return l.stopped(w.Set) && l.enough(w) && !asked(w.Set, pod)
 			}),
 			podsettest.ClaimsStay(func(claim *corev1.PersistentVolumeClaim) string { return strings.TrimPrefix(claim.Name, "data-") },
-				func(w *podsettest.State[fleet], pod *corev1.Pod) bool { return stays(w.Set, pod) && !l.needs(w, pod) }),
+				func(w *podsettest.State[setFields], pod *corev1.Pod) bool {
+					return stays(w.Set, pod) && !l.needs(w, pod)
+				}),
 		},
 	}
 	if l.grace > 0 {
-		e.Always = append(e.Always, podsettest.GraceHolds[fleet]())
+		e.Always = append(e.Always, podsettest.GraceHolds[setFields]())
 	}
-	e.Always = append(e.Always, podsettest.CreatesWithin(l.scaleMax, func(w *podsettest.State[fleet], pod *corev1.Pod, _ string) bool {
+	e.Always = append(e.Always, podsettest.CreatesWithin(l.scaleMax, func(w *podsettest.State[setFields], pod *corev1.Pod, _ string) bool {
 		return stays(w.Set, pod) && (!asked(w.Set, pod) || preparingDelete(&podset.Pod{State: lifecycle.StateOf(pod)}))
 	}, l.seconds()))
 	if l.policy == shared.InPlaceOnly {
-		e.Always = append(e.Always, podsettest.NothingReplaced(func(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+		e.Always = append(e.Always, podsettest.NothingReplaced(func(w *podsettest.State[setFields], pod *corev1.Pod) bool {
 			return asked(w.Set, pod) || !l.enough(w)
 		}))
 	}
@@ -466,13 +468,13 @@ func TestExplore(t *testing.T) {
 	good := []string{"web:1", "web:2"}
 	broken := []string{"web:1", "!web:2", "web:3"}
 	faults := []podsettest.Move{podsettest.Crash, podsettest.DeletePod, podsettest.Evict, podsettest.RequestDeletion}
-	cases := map[string]*lab{
+	cases := map[string]*layout{
 		"in place, three pods, a broken image between":           {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, edits: 2},
 		"in place, two pods and a surge":                         {policy: inPlace, images: good, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 2},
 		"in place, two pods, with faults":                        {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 2, faults: faults},
 		"in place, two pods, a surge and faults":                 {policy: inPlace, images: good, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 1, faults: faults},
 		"in place, the partition keeps one of three":             {policy: inPlace, images: good, replicas: 3, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, userChanges: append(scaling(), keep(0)), least: 200},
-		"in place, the partition is raised, and pods go back":    {policy: inPlace, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, userChanges: append(scaling(), keep(0), userChange{"a larger partition", func(f *fleet) { f.partition = f.replicas }}), rollback: true, least: 120},
+		"in place, the partition is raised, and pods go back":    {policy: inPlace, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, scalings: 1, userChanges: append(scaling(), keep(0), userChange{"a larger partition", func(f *setFields) { f.partition = f.replicas }}), rollback: true, least: 120},
 		"in place, two pods with both hooks are scaled":          {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, hooks: both},
 		"recreate, two pods, a broken image between":             {policy: recreate, images: broken, replicas: 2, maxUnavailable: 1, edits: 2, least: 2500},
 		"recreate, three pods and a surge":                       {policy: recreate, images: good, replicas: 3, maxUnavailable: 0, maxSurge: 1, edits: 1, least: 100},
@@ -489,7 +491,7 @@ func TestExplore(t *testing.T) {
 		PreDelete:     &shared.LifecycleHook{LabelsHandler: map[string]string{"hold-delete": "yes"}, MarkPodNotReady: true},
 	}
 	hold := &shared.Lifecycle{PreDelete: hook("hold")}
-	for name, l := range map[string]*lab{
+	for name, l := range map[string]*layout{
 		"in place, four pods and a surge of two, a broken image, with faults":                {policy: inPlace, images: broken[:2], replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 1, faults: everything, anonymous: true, orders: 6, least: 1500},
 		"in place, four pods and a surge of two, a broken image between":                     {policy: inPlace, images: broken, replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 2, anonymous: true, orders: 6, large: true},
 		"recreate, four pods and a surge of two, a broken image, with faults":                {policy: recreate, images: broken[:2], replicas: 4, maxUnavailable: 1, maxSurge: 2, edits: 1, faults: everything, anonymous: true, orders: 6, least: 820},
@@ -543,7 +545,7 @@ func TestExplore(t *testing.T) {
 	} {
 		cases[name] = l
 	}
-	podsettest.ExploreEach(t, cases, (*lab).size, (*lab).exploration)
+	podsettest.ExploreEach(t, cases, (*layout).size, (*layout).exploration)
 }
 
 // TestExploreWithoutReduction shows that reducing states loses none: those of pods that differ in what does not matter, and those of pods that differ
@@ -553,7 +555,7 @@ func TestExploreWithoutReduction(t *testing.T) {
 	faults := []podsettest.Move{podsettest.Crash, podsettest.DeletePod, podsettest.Evict, podsettest.LoseContact, podsettest.RequestDeletion}
 	hooks := &shared.Lifecycle{InPlaceUpdate: hook("hold-update"), PreDelete: hook("hold-delete")}
 	const inPlace, recreate = shared.InPlaceIfPossible, shared.RecreatePods
-	cases := map[string]*lab{
+	cases := map[string]*layout{
 		"in place":       {policy: inPlace, images: broken, replicas: 2, maxUnavailable: 1, edits: 1, faults: faults},
 		"with gates":     {policy: inPlace, images: mixed, replicas: 2, maxUnavailable: 1, edits: 1, gate: true, faults: faults},
 		"with a surge":   {policy: recreate, images: broken, replicas: 2, maxUnavailable: 0, maxSurge: 1, edits: 1, faults: faults[:2]},

@@ -30,8 +30,8 @@ type world struct {
 	paused    bool
 }
 
-// lab is a set that is explored: everything that stays the same.
-type lab struct {
+// layout is what of an explored set stays the same.
+type layout struct {
 	kind                     appsv1beta1.RollingUpdateType
 	nodes                    int
 	maxUnavailable, maxSurge int
@@ -55,7 +55,7 @@ type lab struct {
 
 func hashOf(i int8) string { return "r" + strconv.Itoa(int(i)) }
 
-func (l *lab) template(i int8) *corev1.PodTemplateSpec {
+func (l *layout) template(i int8) *corev1.PodTemplateSpec {
 	image := l.images[i]
 	t := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "agent"}},
@@ -73,7 +73,7 @@ func (l *lab) template(i int8) *corev1.PodTemplateSpec {
 }
 
 // set is the DaemonSet of a world, the same object for the same world.
-func (l *lab) set(w world) *appsv1beta1.DaemonSet {
+func (l *layout) set(w world) *appsv1beta1.DaemonSet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.sets[w]; known != nil {
@@ -98,7 +98,7 @@ func (l *lab) set(w world) *appsv1beta1.DaemonSet {
 	return set
 }
 
-func (l *lab) seen(w *podsettest.State[world]) (*Spec, Snapshot) {
+func (l *layout) seen(w *podsettest.State[world]) (*Spec, Snapshot) {
 	set := l.set(w.Set)
 	objects := make([]corev1.Node, len(w.Nodes))
 	for i, node := range w.Nodes {
@@ -123,7 +123,7 @@ func (l *lab) seen(w *podsettest.State[world]) (*Spec, Snapshot) {
 }
 
 // step is one pass of the controller.
-func (l *lab) step(w *podsettest.State[world]) (planning.Plan, world) {
+func (l *layout) step(w *podsettest.State[world]) (planning.Plan, world) {
 	spec, s := l.seen(w)
 	plan := Plan(spec, s)
 	Status(spec, s, plan, planning.Outcome{})
@@ -134,14 +134,14 @@ func staying(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }
 
-func (l *lab) stopped(w world) bool { return l.onDelete || w.paused }
+func (l *layout) stopped(w world) bool { return l.onDelete || w.paused }
 
 func outdated(w world, pod *corev1.Pod) bool {
 	return pod.Labels[shared.LabelControllerRevisionHash] != hashOf(w.template)
 }
 
 // complete: every node has a pod, or one that is going.
-func (l *lab) complete(w *podsettest.State[world]) error {
+func (l *layout) complete(w *podsettest.State[world]) error {
 	for _, node := range w.Nodes {
 		if len(podsOf(w, node.Name, func(*corev1.Pod) bool { return true })) == 0 {
 			return fmt.Errorf("node %s has no pod", node.Name)
@@ -162,7 +162,7 @@ func podsOf(w *podsettest.State[world], node string, is func(*corev1.Pod) bool) 
 
 // goal: every node has exactly one pod, which is available and what it says it is, no more of them outdated than the partition keeps; there
 // are no other pods; and nothing is planned.
-func (l *lab) goal(w *podsettest.State[world], plan planning.Plan) bool {
+func (l *layout) goal(w *podsettest.State[world], plan planning.Plan) bool {
 	if len(plan.Actions) > 0 || len(w.Pods) != len(w.Nodes) {
 		// With an image that never becomes ready only the user can help.
 		return strings.HasPrefix(l.images[w.Set.template], "!")
@@ -195,7 +195,7 @@ func needs(w *podsettest.State[world], pod *corev1.Pod) bool {
 		pod.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingDelete) || w.Node(podsettest.NodeOf(pod)) == nil
 }
 
-func (l *lab) changes(w *podsettest.State[world]) []podsettest.Change[world] {
+func (l *layout) changes(w *podsettest.State[world]) []podsettest.Change[world] {
 	var all []podsettest.Change[world]
 	for i := range l.images {
 		if to := w.Set; int8(i) != w.Set.template {
@@ -210,9 +210,11 @@ func (l *lab) changes(w *podsettest.State[world]) []podsettest.Change[world] {
 	return all
 }
 
-func (l *lab) size() podsettest.Size { return podsettest.Size{Least: max(l.least, 25), Large: l.large} }
+func (l *layout) size() podsettest.Size {
+	return podsettest.Size{Least: max(l.least, 25), Large: l.large}
+}
 
-func (l *lab) exploration(t *testing.T) podsettest.Exploration[world] {
+func (l *layout) exploration(t *testing.T) podsettest.Exploration[world] {
 	t.Helper()
 	l.revisions, l.sets = map[string]revision.Revision{}, map[world]*appsv1beta1.DaemonSet{}
 	cluster := podsettest.Cluster{Hooks: l.hooks, Nodes: nodeNames(l.nodes)}
@@ -264,7 +266,7 @@ func TestExplore(t *testing.T) {
 	pods := []podsettest.Move{podsettest.Crash, podsettest.DeletePod, podsettest.Evict, podsettest.LoseContact}
 	nodes := []podsettest.Move{podsettest.AddNode, podsettest.RemoveNode, podsettest.RecreateNode, podsettest.CordonNode, podsettest.UncordonNode, podsettest.LoseNode}
 	hold := &shared.Lifecycle{PreDelete: &shared.LifecycleHook{LabelsHandler: map[string]string{"drain": "wait"}}}
-	podsettest.ExploreEach(t, map[string]*lab{
+	podsettest.ExploreEach(t, map[string]*layout{
 		"replaced, three nodes come and go":             {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, faults: nodes},
 		"in place, three nodes come and go":             {kind: inPlace, nodes: 3, maxUnavailable: 1, images: good, edits: 1, faults: nodes},
 		"surging, two nodes come and go":                {kind: standard, nodes: 2, maxSurge: 1, images: good, edits: 1, faults: nodes},
@@ -282,5 +284,5 @@ func TestExplore(t *testing.T) {
 		"OnDelete, nodes":                               {onDelete: true, nodes: 2, maxUnavailable: 1, images: good, edits: 1, faults: nodes},
 		"surging, three nodes come and go":              {kind: standard, nodes: 3, maxSurge: 1, images: good, edits: 1, faults: nodes},
 		"in place, three nodes, broken between, nodes":  {kind: inPlace, nodes: 3, maxUnavailable: 1, images: broken, edits: 2, faults: nodes},
-	}, (*lab).size, (*lab).exploration)
+	}, (*layout).size, (*layout).exploration)
 }

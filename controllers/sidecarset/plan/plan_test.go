@@ -178,8 +178,8 @@ func condition(status appsv1beta1.SidecarSetStatus, kind appsv1beta1.SidecarSetC
 	return string(c.Status) + " " + c.Reason
 }
 
-// fleet are pods that the set was injected into, all running; the last of them not ready.
-func fleet(t testing.TB, set *appsv1beta1.SidecarSet, ready, notReady int) []*corev1.Pod {
+// injectedPods are pods that the set was injected into, all running; the last of them not ready.
+func injectedPods(t testing.TB, set *appsv1beta1.SidecarSet, ready, notReady int) []*corev1.Pod {
 	t.Helper()
 	var pods []*corev1.Pod
 	for i := range ready + notReady {
@@ -202,53 +202,53 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 		reconciling, stalled string
 	}{
 		"pods at the present spec stay": {
-			set: old, pods: fleet(t, old, 2, 0), reconciling: "False Complete", stalled: "False NotStalled",
+			set: old, pods: injectedPods(t, old, 2, 0), reconciling: "False Complete", stalled: "False NotStalled",
 		},
 		"one at a time": {
-			set: newSet("agent:v2"), pods: fleet(t, old, 3, 0), want: "p0", reconciling: "True RollingOut", stalled: "False NotStalled",
+			set: newSet("agent:v2"), pods: injectedPods(t, old, 3, 0), want: "p0", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"as many as maxUnavailable says, rounded up": {
-			set: newSet("agent:v2", maxUnavailable("25%")), pods: fleet(t, old, 5, 0), want: "p0 p1", reconciling: "True RollingOut", stalled: "False NotStalled",
+			set: newSet("agent:v2", maxUnavailable("25%")), pods: injectedPods(t, old, 5, 0), want: "p0 p1", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"pods that are not ready come first and cost nothing": {
-			set: newSet("agent:v2"), pods: fleet(t, old, 2, 2), want: "p0 p2 p3", reconciling: "True RollingOut", stalled: "False NotStalled",
+			set: newSet("agent:v2"), pods: injectedPods(t, old, 2, 2), want: "p0 p2 p3", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"pods that are not ready move although maxUnavailable is 0": {
-			set: newSet("agent:v2", maxUnavailable("0")), pods: fleet(t, old, 2, 1), want: "p2", reconciling: "True RollingOut", stalled: "False NotStalled",
+			set: newSet("agent:v2", maxUnavailable("0")), pods: injectedPods(t, old, 2, 1), want: "p2", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"an updated pod that is not ready uses up the limit": {
-			set: newSet("agent:v2"), pods: append(fleet(t, old, 2, 0), run(newPod(t, "p9", newSet("agent:v2")), false)),
+			set: newSet("agent:v2"), pods: append(injectedPods(t, old, 2, 0), run(newPod(t, "p9", newSet("agent:v2")), false)),
 			reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"the partition keeps the last ones": {
-			set: newSet("agent:v2", partition("2"), maxUnavailable("10")), pods: fleet(t, old, 5, 0), want: "p0 p1 p2", reconciling: "True RollingOut", stalled: "False NotStalled",
+			set: newSet("agent:v2", partition("2"), maxUnavailable("10")), pods: injectedPods(t, old, 5, 0), want: "p0 p1 p2", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"a partition in percent is rounded up": {
-			set: newSet("agent:v2", partition("50%"), maxUnavailable("10")), pods: fleet(t, old, 5, 0), want: "p0 p1", reconciling: "True RollingOut", stalled: "False NotStalled",
+			set: newSet("agent:v2", partition("50%"), maxUnavailable("10")), pods: injectedPods(t, old, 5, 0), want: "p0 p1", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"99% of two pods still moves one": {
-			set: newSet("agent:v2", partition("99%"), maxUnavailable("10")), pods: fleet(t, old, 2, 0), want: "p0", reconciling: "True RollingOut", stalled: "False NotStalled",
+			set: newSet("agent:v2", partition("99%"), maxUnavailable("10")), pods: injectedPods(t, old, 2, 0), want: "p0", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"a partition of all keeps all": {
-			set: newSet("agent:v2", partition("100%")), pods: fleet(t, old, 2, 0), reconciling: "False PartitionReached", stalled: "False NotStalled",
+			set: newSet("agent:v2", partition("100%")), pods: injectedPods(t, old, 2, 0), reconciling: "False PartitionReached", stalled: "False NotStalled",
 		},
 		"paused": {
-			set: newSet("agent:v2", paused), pods: fleet(t, old, 2, 1), reconciling: "False Paused", stalled: "False NotStalled",
+			set: newSet("agent:v2", paused), pods: injectedPods(t, old, 2, 1), reconciling: "False Paused", stalled: "False NotStalled",
 		},
 		"NotUpdate": {
-			set: newSet("agent:v2", notUpdate), pods: fleet(t, old, 2, 0), reconciling: "False NotUpdate", stalled: "False NotStalled",
+			set: newSet("agent:v2", notUpdate), pods: injectedPods(t, old, 2, 0), reconciling: "False NotUpdate", stalled: "False NotStalled",
 		},
 		"only what the selector selects": {
 			set: newSet("agent:v2", strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
 				s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"gray": "yes"}}
 			})),
-			pods: label(fleet(t, old, 2, 0), 1, "gray", "yes"), want: "p1", reconciling: "True RollingOut", stalled: "False NotStalled",
+			pods: label(injectedPods(t, old, 2, 0), 1, "gray", "yes"), want: "p1", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"nothing that the selector selects is left": {
 			set: newSet("agent:v2", strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
 				s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"gray": "yes"}}
 			})),
-			pods: fleet(t, old, 2, 0), reconciling: "False NotSelected", stalled: "False NotStalled",
+			pods: injectedPods(t, old, 2, 0), reconciling: "False NotSelected", stalled: "False NotStalled",
 		},
 		"by priority": {
 			set: newSet("agent:v2", strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
@@ -256,29 +256,29 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 					{Weight: 10, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}},
 				}}
 			})),
-			pods: label(fleet(t, old, 3, 0), 2, "tier", "test"), want: "p2", reconciling: "True RollingOut", stalled: "False NotStalled",
+			pods: label(injectedPods(t, old, 3, 0), 2, "tier", "test"), want: "p2", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"scattered, the last one of many values comes last": {
 			set: newSet("agent:v2", maxUnavailable("3"), strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
 				s.ScatterStrategy = []shared.UpdateScatterTerm{{Key: "zone", Value: "*"}}
 			})),
-			pods: label(label(fleet(t, old, 4, 0), 0, "zone", "a"), 1, "zone", "a"), want: "p0 p2 p3", reconciling: "True RollingOut", stalled: "False NotStalled",
+			pods: label(label(injectedPods(t, old, 4, 0), 0, "zone", "a"), 1, "zone", "a"), want: "p0 p2 p3", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"a difference in more than images keeps pods as they are": {
-			set: newSet("agent:v2", func(s *appsv1beta1.SidecarSet) { s.Spec.Containers[0].Args = []string{"-v"} }), pods: fleet(t, old, 2, 0),
+			set: newSet("agent:v2", func(s *appsv1beta1.SidecarSet) { s.Spec.Containers[0].Args = []string{"-v"} }), pods: injectedPods(t, old, 2, 0),
 			reconciling: "False MoreThanImagesChanged", stalled: "True MoreThanImagesChanged",
 		},
 		"pods that cannot be updated are those that the partition keeps": {
 			set:  newSet("agent:v2", partition("1"), maxUnavailable("5")),
-			pods: append(fleet(t, old, 2, 0), run(newPod(t, "p9", newSet("agent:v1", func(s *appsv1beta1.SidecarSet) { s.Spec.Containers[0].Args = []string{"-v"} })), true)),
+			pods: append(injectedPods(t, old, 2, 0), run(newPod(t, "p9", newSet("agent:v1", func(s *appsv1beta1.SidecarSet) { s.Spec.Containers[0].Args = []string{"-v"} })), true)),
 			want: "p0 p1", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
 		"no pod": {set: newSet("agent:v2"), reconciling: "False NoPods", stalled: "False NotStalled"},
 		"a spec that cannot be parsed": {
-			set: newSet("agent:v2", partition("many")), pods: fleet(t, old, 2, 0), reconciling: "False InvalidSpec", stalled: "True InvalidSpec",
+			set: newSet("agent:v2", partition("many")), pods: injectedPods(t, old, 2, 0), reconciling: "False InvalidSpec", stalled: "True InvalidSpec",
 		},
 		"a set that is being deleted": {
-			set: newSet("agent:v2", func(s *appsv1beta1.SidecarSet) { s.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }), pods: fleet(t, old, 2, 0),
+			set: newSet("agent:v2", func(s *appsv1beta1.SidecarSet) { s.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }), pods: injectedPods(t, old, 2, 0),
 			reconciling: "True Deleting", stalled: "False NotStalled",
 		},
 	}

@@ -50,7 +50,7 @@ type (
 	event = podsettest.Event[world]
 )
 
-// start is a fleet of so many pods that the set was injected into.
+// start makes so many pods that the set was injected into.
 func start(t testing.TB, w world, pods int) *state {
 	s := &state{Set: w}
 	for i := range pods {

@@ -30,8 +30,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// fleet is what of a set changes while it is explored.
-type fleet struct {
+// setFields are what of a set changes while it is explored.
+type setFields struct {
 	// template is the present one, current the one that status.currentRevision names.
 	template, current int8
 	replicas          int8
@@ -45,8 +45,8 @@ type fleet struct {
 	size int8
 }
 
-// lab is a set that is explored: everything that stays the same.
-type lab struct {
+// layout is what of an explored set stays the same.
+type layout struct {
 	ordered        bool
 	policy         shared.PodUpdatePolicy
 	maxUnavailable int
@@ -82,10 +82,10 @@ type lab struct {
 	large bool
 
 	revisions map[string]revision.Revision
-	facts     podsettest.Facts[fleet]
+	facts     podsettest.Facts[setFields]
 	mu        sync.Mutex
-	sets      map[fleet]*appsv1beta1.StatefulSet
-	// names are the wanted pods of each fleet.
+	sets      map[setFields]*appsv1beta1.StatefulSet
+	// names are the wanted pods for each value of the fields.
 	names sync.Map
 }
 
@@ -98,35 +98,35 @@ const (
 // userChange is something that a user may change beside the template.
 type userChange struct {
 	name string
-	how  func(*fleet)
+	how  func(*setFields)
 }
 
 // scaling are the changes of a user who scales.
 func scaling() []userChange {
 	return []userChange{
-		{"one replica more", func(f *fleet) { f.replicas++ }},
-		{"one replica less", func(f *fleet) { f.replicas = max(f.replicas-1, 0) }},
-		{"ordinal 1 reserved", func(f *fleet) { f.reserved = 1 }},
+		{"one replica more", func(f *setFields) { f.replicas++ }},
+		{"one replica less", func(f *setFields) { f.replicas = max(f.replicas-1, 0) }},
+		{"ordinal 1 reserved", func(f *setFields) { f.reserved = 1 }},
 	}
 }
 
 func keep(partition int8) userChange {
-	return userChange{fmt.Sprintf("partition %d", partition), func(f *fleet) { f.partition = partition }}
+	return userChange{fmt.Sprintf("partition %d", partition), func(f *setFields) { f.partition = partition }}
 }
 
 // pausing are the changes of a user who stops updates and lets them go on.
 func pausing() []userChange {
-	return []userChange{{"pause", func(f *fleet) { f.paused = true }}, {"resume", func(f *fleet) { f.paused = false }}}
+	return []userChange{{"pause", func(f *setFields) { f.paused = true }}, {"resume", func(f *setFields) { f.paused = false }}}
 }
 
 // growing are the changes of a user who asks for larger claims.
 func growing() []userChange {
-	return []userChange{{"larger claims", func(f *fleet) { f.size = 2 }}}
+	return []userChange{{"larger claims", func(f *setFields) { f.size = 2 }}}
 }
 
-func (l *lab) revisionName(i int8) string { return setName + "-r" + strconv.Itoa(int(i)) }
+func (l *layout) revisionName(i int8) string { return setName + "-r" + strconv.Itoa(int(i)) }
 
-func (l *lab) template(i int8) *corev1.PodTemplateSpec {
+func (l *layout) template(i int8) *corev1.PodTemplateSpec {
 	image := l.images[i]
 	t := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": setName}},
@@ -152,8 +152,8 @@ func (l *lab) template(i int8) *corev1.PodTemplateSpec {
 	return t
 }
 
-// set is the StatefulSet of a fleet, the same object for the same fleet.
-func (l *lab) set(f fleet) *appsv1beta1.StatefulSet {
+// set is the StatefulSet with these fields, the same object for the same ones.
+func (l *layout) set(f setFields) *appsv1beta1.StatefulSet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.sets[f]; known != nil {
@@ -222,17 +222,17 @@ func (l *lab) set(f fleet) *appsv1beta1.StatefulSet {
 	return set
 }
 
-func (l *lab) options() Options {
+func (l *layout) options() Options {
 	return Options{PodIndexLabel: true, AutoDeletePVC: true, AutoResizePVC: l.resize, StartOrdinal: l.start > 0}
 }
 
-// sizeOf is what the claims of a fleet request.
-func sizeOf(f fleet) resource.Quantity {
+// sizeOf is what the claims request.
+func sizeOf(f setFields) resource.Quantity {
 	return *resource.NewQuantity(int64(f.size)<<30, resource.BinarySI)
 }
 
 // step is one pass of the controller.
-func (l *lab) step(w *podsettest.State[fleet]) (planning.Plan, fleet) {
+func (l *layout) step(w *podsettest.State[setFields]) (planning.Plan, setFields) {
 	set := l.set(w.Set)
 	spec := Parse(set, l.options())
 	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, podsettest.Now()) })
@@ -252,7 +252,7 @@ func (l *lab) step(w *podsettest.State[fleet]) (planning.Plan, fleet) {
 	return plan, after
 }
 
-func (l *lab) ordinals(f fleet) ordinal.Set {
+func (l *layout) ordinals(f setFields) ordinal.Set {
 	set := l.set(f)
 	o, err := ordinal.New(int32(l.start), *set.Spec.Replicas, set.Spec.ReserveOrdinals)
 	if err != nil {
@@ -261,7 +261,7 @@ func (l *lab) ordinals(f fleet) ordinal.Set {
 	return o
 }
 
-func (l *lab) wanted(f fleet) []string {
+func (l *layout) wanted(f setFields) []string {
 	if known, found := l.names.Load(f); found {
 		return known.([]string)
 	}
@@ -274,7 +274,7 @@ func (l *lab) wanted(f fleet) []string {
 }
 
 // protected are the pods below the partition, at the revision that they stay at.
-func (l *lab) protected(w *podsettest.State[fleet]) map[string]string {
+func (l *layout) protected(w *podsettest.State[setFields]) map[string]string {
 	keeps := map[string]string{}
 	if l.unordered {
 		return keeps // any pod can be one of those that stay
@@ -289,12 +289,12 @@ func (l *lab) protected(w *podsettest.State[fleet]) map[string]string {
 }
 
 // partitionCounts holds when an unordered update leaves as many pods at earlier revisions as the partition says, or does not make them fewer.
-func (l *lab) partitionCounts() podsettest.Invariant[fleet] {
-	return podsettest.Invariant[fleet]{Name: "the partition keeps its number", Check: func(e podsettest.Event[fleet]) error {
+func (l *layout) partitionCounts() podsettest.Invariant[setFields] {
+	return podsettest.Invariant[setFields]{Name: "the partition keeps its number", Check: func(e podsettest.Event[setFields]) error {
 		if !l.unordered {
 			return nil
 		}
-		old := func(w *podsettest.State[fleet]) int {
+		old := func(w *podsettest.State[setFields]) int {
 			n := 0
 			for _, name := range l.wanted(e.Before.Set) {
 				if pod := w.Pod(name); pod != nil && pod.DeletionTimestamp == nil && pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(e.Before.Set.template) {
@@ -312,16 +312,16 @@ func (l *lab) partitionCounts() podsettest.Invariant[fleet] {
 	}}
 }
 
-func (l *lab) needs(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+func (l *layout) needs(w *podsettest.State[setFields], pod *corev1.Pod) bool {
 	_, asked := pod.Labels[shared.LabelSpecifiedDelete]
 	return asked || podstate.Finished(pod) || !slices.Contains(l.wanted(w.Set), pod.Name) ||
 		pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(w.Set.template)
 }
 
-func (l *lab) broken(template int8) bool { return strings.HasPrefix(l.images[template], "!") }
+func (l *layout) broken(template int8) bool { return strings.HasPrefix(l.images[template], "!") }
 
 // complete: every ordinal has a pod, if none waits for another one.
-func (l *lab) complete(w *podsettest.State[fleet]) error {
+func (l *layout) complete(w *podsettest.State[setFields]) error {
 	for _, name := range l.wanted(w.Set) {
 		if !l.ordered && l.scaleMax == 0 && w.Pod(name) == nil {
 			return fmt.Errorf("pod %s is missing", name)
@@ -331,7 +331,7 @@ func (l *lab) complete(w *podsettest.State[fleet]) error {
 }
 
 // goal: every ordinal has a pod that is available and runs what it should, and nothing is planned.
-func (l *lab) goal(w *podsettest.State[fleet], plan planning.Plan) bool {
+func (l *layout) goal(w *podsettest.State[setFields], plan planning.Plan) bool {
 	if l.broken(w.Set.template) {
 		return true // only the user can help
 	}
@@ -375,46 +375,46 @@ func (l *lab) goal(w *podsettest.State[fleet], plan planning.Plan) bool {
 }
 
 // asLarge says that a claim has the size that the set asks for.
-func (l *lab) asLarge(f fleet, claim *corev1.PersistentVolumeClaim) bool {
+func (l *layout) asLarge(f setFields, claim *corev1.PersistentVolumeClaim) bool {
 	want, requests, has := sizeOf(f), claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	return requests.Cmp(want) == 0 && has.Cmp(want) == 0
 }
 
 // refused says that a pod may only be edited, and that no edit makes it what the template says.
-func (l *lab) refused(f fleet, pod *corev1.Pod) bool {
+func (l *layout) refused(f setFields, pod *corev1.Pod) bool {
 	return l.policy == shared.InPlaceOnly && len(pod.Spec.Containers[0].Env) != len(l.template(f.template).Spec.Containers[0].Env)
 }
 
 // stopped says that no pod is to be updated now.
-func (l *lab) stopped(f fleet) bool { return l.onDelete || f.paused }
+func (l *layout) stopped(f setFields) bool { return l.onDelete || f.paused }
 
 // hopeless says that a pod is at a revision that never becomes ready, and only an update could take it from there: there is none now, or
 // the partition of an unordered update, which keeps any pods, keeps this one.
-func (l *lab) hopeless(f fleet, pod *corev1.Pod) bool {
+func (l *layout) hopeless(f setFields, pod *corev1.Pod) bool {
 	kept := l.unordered && f.partition > 0 && pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(f.template)
 	return pod.DeletionTimestamp == nil && (l.stopped(f) || kept) && strings.HasPrefix(pod.Spec.Containers[0].Image, "!")
 }
 
-func (l *lab) runsWhatItSays(pod *corev1.Pod, name string) bool {
+func (l *layout) runsWhatItSays(pod *corev1.Pod, name string) bool {
 	return podsettest.Runs(pod, name, l.revisions[name].Template)
 }
 
-func (l *lab) seconds() time.Duration { return time.Duration(l.minReady) * time.Second }
+func (l *layout) seconds() time.Duration { return time.Duration(l.minReady) * time.Second }
 
 // comesBefore says that a pod has a lower ordinal than the one of that name, and is wanted.
-func (l *lab) comesBefore(w *podsettest.State[fleet], pod *corev1.Pod, name string) bool {
+func (l *layout) comesBefore(w *podsettest.State[setFields], pod *corev1.Pod, name string) bool {
 	names := l.wanted(w.Set)
 	at := slices.Index(names, pod.Name)
 	return at >= 0 && at < slices.Index(names, name)
 }
 
 // changes are what the user may do: another template, or one of the userChanges.
-func (l *lab) changes(w *podsettest.State[fleet]) []podsettest.Change[fleet] {
-	var all []podsettest.Change[fleet]
+func (l *layout) changes(w *podsettest.State[setFields]) []podsettest.Change[setFields] {
+	var all []podsettest.Change[setFields]
 	for i := range l.images {
 		if to := w.Set; int8(i) != w.Set.template {
 			to.template = int8(i)
-			all = append(all, podsettest.Change[fleet]{Name: "template " + l.images[i], To: to, Edit: true})
+			all = append(all, podsettest.Change[setFields]{Name: "template " + l.images[i], To: to, Edit: true})
 		}
 	}
 	userChanges := l.userChanges
@@ -424,18 +424,18 @@ func (l *lab) changes(w *podsettest.State[fleet]) []podsettest.Change[fleet] {
 	for _, change := range userChanges {
 		to := w.Set
 		if change.how(&to); to != w.Set {
-			all = append(all, podsettest.Change[fleet]{Name: change.name, To: to})
+			all = append(all, podsettest.Change[setFields]{Name: change.name, To: to})
 		}
 	}
 	return all
 }
 
-func (l *lab) size() podsettest.Size { return podsettest.Size{Least: l.least, Large: l.large} }
+func (l *layout) size() podsettest.Size { return podsettest.Size{Least: l.least, Large: l.large} }
 
-func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
+func (l *layout) exploration(t *testing.T) podsettest.Exploration[setFields] {
 	t.Helper()
 	l.revisions = map[string]revision.Revision{}
-	l.sets = map[fleet]*appsv1beta1.StatefulSet{}
+	l.sets = map[setFields]*appsv1beta1.StatefulSet{}
 	cluster := podsettest.Cluster{Hooks: l.hooks, Aliases: l.aliases, Clock: l.minReady > 0 || l.grace > 0}
 	for i, image := range l.images {
 		name := l.revisionName(int8(i))
@@ -444,31 +444,31 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 			cluster.NeverReady = append(cluster.NeverReady, strings.TrimSuffix(image, "+"))
 		}
 	}
-	start := &podsettest.State[fleet]{Set: fleet{replicas: l.replicas, reserved: -1, partition: l.partition, size: 1}}
+	start := &podsettest.State[setFields]{Set: setFields{replicas: l.replicas, reserved: -1, partition: l.partition, size: 1}}
 	if !l.empty {
 		if err := podsettest.BringUp(start, cluster, l.step, 200); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e := podsettest.Exploration[fleet]{
-		Start: []*podsettest.State[fleet]{start}, Step: l.step, Cluster: cluster, Faults: l.faults,
+	e := podsettest.Exploration[setFields]{
+		Start: []*podsettest.State[setFields]{start}, Step: l.step, Cluster: cluster, Faults: l.faults,
 		Budget:  podsettest.Budget{Faults: l.maxFaults, Edits: l.edits, Scalings: l.scalings},
 		Changes: l.changes, Goal: l.goal, Resting: l.complete,
-		Always: []podsettest.Invariant[fleet]{
-			podsettest.AtMostUnavailable(func(f fleet) podsettest.Bounds {
+		Always: []podsettest.Invariant[setFields]{
+			podsettest.AtMostUnavailable(func(f setFields) podsettest.Bounds {
 				return podsettest.Bounds{Wanted: l.wanted(f), Max: l.maxUnavailable, MinReady: l.seconds()}
 			}),
 			podsettest.OnlyWanted(l.wanted),
-			podsettest.AtMostPods(func(f fleet) int { return int(f.replicas) }, func(f fleet, pod *corev1.Pod) bool { return slices.Contains(l.wanted(f), pod.Name) }),
+			podsettest.AtMostPods(func(f setFields) int { return int(f.replicas) }, func(f setFields, pod *corev1.Pod) bool { return slices.Contains(l.wanted(f), pod.Name) }),
 			podsettest.PartitionHolds(l.protected),
 			podsettest.NothingNeedless(l.needs),
-			podsettest.OneActionEach[fleet](),
-			podsettest.HooksHold[fleet](l.hooks),
-			podsettest.NothingMoves(func(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+			podsettest.OneActionEach[setFields](),
+			podsettest.HooksHold[setFields](l.hooks),
+			podsettest.NothingMoves(func(w *podsettest.State[setFields], pod *corev1.Pod) bool {
 				return l.stopped(w.Set) && slices.Contains(l.wanted(w.Set), pod.Name) && !podstate.Finished(pod)
 			}),
 			podsettest.ClaimsStay(func(claim *corev1.PersistentVolumeClaim) string { return strings.TrimPrefix(claim.Name, "data-") },
-				func(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+				func(w *podsettest.State[setFields], pod *corev1.Pod) bool {
 					return slices.Contains(l.wanted(w.Set), pod.Name)
 				}),
 			l.partitionCounts(),
@@ -476,12 +476,12 @@ func (l *lab) exploration(t *testing.T) podsettest.Exploration[fleet] {
 		},
 	}
 	if l.policy == shared.InPlaceOnly {
-		e.Always = append(e.Always, podsettest.NothingReplaced(func(w *podsettest.State[fleet], pod *corev1.Pod) bool {
+		e.Always = append(e.Always, podsettest.NothingReplaced(func(w *podsettest.State[setFields], pod *corev1.Pod) bool {
 			return pod.Labels[shared.LabelSpecifiedDelete] != "" || podstate.Finished(pod) || !slices.Contains(l.wanted(w.Set), pod.Name)
 		}))
 	}
 	if l.grace > 0 {
-		e.Always = append(e.Always, podsettest.GraceHolds[fleet]())
+		e.Always = append(e.Always, podsettest.GraceHolds[setFields]())
 	}
 	return e
 }
@@ -501,7 +501,7 @@ func TestExplore(t *testing.T) {
 	mixed := []string{"web:1", "web:2", "web:3+"} // the last one cannot be reached in place
 	everything := []podsettest.Move{podsettest.Crash, podsettest.DeletePod, podsettest.Evict, podsettest.LoseContact, podsettest.RequestDeletion}
 
-	cases := map[string]*lab{
+	cases := map[string]*layout{
 		"Parallel, in place, four pods one at a time, a broken image between":              {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, least: 210},
 		"Parallel, in place, four pods two at a time, a broken image between":              {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, least: 4300},
 		"Parallel, in place, four pods one at a time, a broken image between, with faults": {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 4, edits: 2, faults: everything, maxFaults: 1, least: 11000},
@@ -531,11 +531,11 @@ func TestExplore(t *testing.T) {
 		"OrderedReady, both hooks, replicas and reserved ordinals change":                  {ordered: true, policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 2, scalings: 2, hooks: &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}},
 	}
 	// The runtime reports both tags as the first one.
-	cases["Parallel, in place, to a second tag of the image and back, with a crash"] = &lab{policy: inPlace, images: []string{"web:1", "web:same"}, aliases: map[string]string{"web:same": "web:1"}, maxUnavailable: 1, replicas: 2, edits: 2, grace: 5, faults: []podsettest.Move{podsettest.Crash}, maxFaults: 1}
+	cases["Parallel, in place, to a second tag of the image and back, with a crash"] = &layout{policy: inPlace, images: []string{"web:1", "web:same"}, aliases: map[string]string{"web:same": "web:1"}, maxUnavailable: 1, replicas: 2, edits: 2, grace: 5, faults: []podsettest.Move{podsettest.Crash}, maxFaults: 1}
 	labels := &shared.Lifecycle{InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
 	finalizers := &shared.Lifecycle{InPlaceUpdate: byFinalizer("example.com/update"), PreDelete: byFinalizer("example.com/delete")}
 	allHooks := &shared.Lifecycle{PreNormal: byLabel("warm"), InPlaceUpdate: byLabel("hold-update"), PreDelete: byLabel("hold-delete")}
-	for name, l := range map[string]*lab{
+	for name, l := range map[string]*layout{
 		"Parallel, in place, three pods, both hooks, with faults":                         {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: labels, faults: everything, maxFaults: 1, least: 37000},
 		"Parallel, in place, three pods two at a time, both hooks, with faults":           {policy: inPlace, images: good[:2], maxUnavailable: 2, replicas: 3, edits: 2, hooks: labels, faults: everything, maxFaults: 1, large: true},
 		"Parallel, in place, three pods, both hooks by finalizer, with faults":            {policy: inPlace, images: mixed, maxUnavailable: 1, replicas: 3, edits: 2, hooks: finalizers, faults: everything, maxFaults: 1, least: 51000},
@@ -564,14 +564,14 @@ func TestExplore(t *testing.T) {
 		// Fields that few sets have.
 		"Parallel, in place only, a template that cannot be reached, with faults":      {policy: shared.InPlaceOnly, images: mixed, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1, least: 1300},
 		"OrderedReady, in place only, a template that cannot be reached, with faults":  {ordered: true, policy: shared.InPlaceOnly, images: mixed, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1, least: 1000},
-		"Parallel, the first ordinal is 3, scaled, one reserved, with faults":          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, start: 3, userChanges: append(scaling(), userChange{"ordinal 3 reserved", func(f *fleet) { f.reserved = 3 }}), faults: everything[1:3], maxFaults: 1, least: 3900},
+		"Parallel, the first ordinal is 3, scaled, one reserved, with faults":          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, start: 3, userChanges: append(scaling(), userChange{"ordinal 3 reserved", func(f *setFields) { f.reserved = 3 }}), faults: everything[1:3], maxFaults: 1, least: 3900},
 		"Parallel, one unavailable pod stops the creation of more, with faults":        {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, scaleMax: 1, faults: everything, maxFaults: 1, least: 4500},
 		"Parallel, three pods from nothing, two unavailable stop the creation of more": {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, scaleMax: 2, empty: true, least: 500},
 		"Parallel, in place, claims grow with their template, with faults":             {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, claims: true, resize: true, userChanges: growing(), faults: everything[1:3], maxFaults: 1, least: 1200},
 	} {
 		cases[name] = l
 	}
-	podsettest.ExploreEach(t, cases, (*lab).size, (*lab).exploration)
+	podsettest.ExploreEach(t, cases, (*layout).size, (*layout).exploration)
 }
 
 // TestExploreWithoutReduction shows that reducing states loses none: the same ones are reached when nothing is left out and every state is
@@ -583,7 +583,7 @@ func TestExploreWithoutReduction(t *testing.T) {
 		InPlaceUpdate: &shared.LifecycleHook{LabelsHandler: map[string]string{"hold-update": "yes"}},
 		PreDelete:     &shared.LifecycleHook{FinalizersHandler: []string{"example.com/delete"}},
 	}
-	cases := map[string]*lab{
+	cases := map[string]*layout{
 		"in place":             {policy: shared.InPlaceIfPossible, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1},
 		"in place or replaced": {policy: shared.InPlaceIfPossible, images: mixed, maxUnavailable: 2, replicas: 2, edits: 1, scalings: 1, faults: everything, maxFaults: 1},
 		"in order":             {ordered: true, policy: shared.InPlaceIfPossible, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1},

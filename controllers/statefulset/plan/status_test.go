@@ -292,12 +292,12 @@ func TestStatusRevisions(t *testing.T) {
 		steps []func(*simulation)
 		want  string // current revision
 	}{
-		"a finished rollout makes the update revision current":       {[]func(*simulation){running, image("2"), running}, "web-2"},
-		"with a partition the old revision stays current":            {[]func(*simulation){partition(1), running, image("2"), running}, "web-1"},
-		"OnDelete keeps the old revision":                            {[]func(*simulation){running, onDelete, image("2"), gone(0, 1, 2), running}, "web-1"},
-		"a fleet that is gone for a moment keeps its revision":       {[]func(*simulation){partition(1), running, image("2"), gone(0, 1, 2)}, "web-1"},
-		"an update whose pods are not ready is not finished":         {[]func(*simulation){running, image("2"), func(w *simulation) { w.breaks("web:2") }, running}, "web-1"},
-		"a rollback makes the old revision both current and updated": {[]func(*simulation){running, image("2"), func(w *simulation) { w.Pass() }, image("1"), running}, "web-1"},
+		"a finished rollout makes the update revision current":          {[]func(*simulation){running, image("2"), running}, "web-2"},
+		"with a partition the old revision stays current":               {[]func(*simulation){partition(1), running, image("2"), running}, "web-1"},
+		"OnDelete keeps the old revision":                               {[]func(*simulation){running, onDelete, image("2"), gone(0, 1, 2), running}, "web-1"},
+		"a set whose pods are all gone for a moment keeps its revision": {[]func(*simulation){partition(1), running, image("2"), gone(0, 1, 2)}, "web-1"},
+		"an update whose pods are not ready is not finished":            {[]func(*simulation){running, image("2"), func(w *simulation) { w.breaks("web:2") }, running}, "web-1"},
+		"a rollback makes the old revision both current and updated":    {[]func(*simulation){running, image("2"), func(w *simulation) { w.Pass() }, image("1"), running}, "web-1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

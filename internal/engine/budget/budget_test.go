@@ -129,7 +129,7 @@ func TestCloneSetPartition(t *testing.T) {
 		"a number that is all replicas keeps all":          {value: "10", replicas: 10, want: 10},
 		"more than 100% is cut and then updates one":       {value: "120%", replicas: 10, want: 9},
 		"without replicas there is nothing to keep":        {value: "50%", replicas: 0, want: 0},
-		"40% of five, the case recorded from a live fleet": {value: "40%", replicas: 5, want: 2},
+		"40% of five, the case recorded from a live cluster": {value: "40%", replicas: 5, want: 2},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

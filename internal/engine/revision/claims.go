@@ -18,7 +18,7 @@ import (
 // WithClaims returns the annotations of a new revision of a CloneSet: those of the set, and what stands for its volume claim templates.
 //
 // OpenKruise's annotation is written where its value is known without computing its hash, which is without templates. Where it is missing
-// OpenKruise does not compare, so a fleet that goes back to it is not replaced for a hash that differs.
+// OpenKruise does not compare, so workloads that go back to it are not replaced for a hash that differs.
 func WithClaims(annotations map[string]string, templates []corev1.PersistentVolumeClaim) (map[string]string, error) {
 	all := maps.Clone(annotations)
 	if all == nil {

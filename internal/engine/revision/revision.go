@@ -90,7 +90,7 @@ func Replacement(payload map[string]any, path ...string) ([]byte, error) {
 
 // Encode returns the data of a ControllerRevision for the template: a patch that replaces spec.template, as JSON with sorted
 // keys. These are the bytes that OpenKruise 1.9 writes for the same template, the null creationTimestamp included, so that a
-// fleet can go back to it without a rollout.
+// workload can go back to it without a rollout.
 func Encode(t *corev1.PodTemplateSpec) ([]byte, error) {
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(t)
 	if err != nil {
@@ -306,7 +306,7 @@ func Surplus[T any](stored []Of[T], live sets.Set[string], limit int) []Of[T] {
 	return unused[:max(len(unused)-max(limit, 0), 0)]
 }
 
-// Current is the revision a fleet was last completely on: the named one if it is still stored, else update.
+// Current is the revision a workload was last completely on: the named one if it is still stored, else update.
 func Current[T any](name string, update Of[T], stored map[string]Of[T]) Of[T] {
 	if current, ok := stored[name]; ok {
 		return current

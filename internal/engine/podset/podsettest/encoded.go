@@ -79,8 +79,8 @@ type podMove struct {
 	to   id
 }
 
-// catalog knows all pods and claims that were met, and what can happen to each pod.
-type catalog struct {
+// podTable knows all pods and claims that were met, and what can happen to each pod.
+type podTable struct {
 	cluster Cluster
 	// reduce says that what no decision can depend on is left out.
 	reduce bool
@@ -111,7 +111,7 @@ type member struct {
 }
 
 // classOf is the number of a pod without its name: that of the same pod as the first one.
-func (a *catalog) classOf(pod id, rename func(*corev1.Pod, int)) id {
+func (a *podTable) classOf(pod id, rename func(*corev1.Pod, int)) id {
 	a.mu.RLock()
 	class, known := a.classes[pod]
 	a.mu.RUnlock()
@@ -128,7 +128,7 @@ func (a *catalog) classOf(pod id, rename func(*corev1.Pod, int)) id {
 }
 
 // member is a pod of the class with the i-th name.
-func (a *catalog) member(class id, i int, rename func(*corev1.Pod, int)) id {
+func (a *podTable) member(class id, i int, rename func(*corev1.Pod, int)) id {
 	key := member{class, i}
 	a.mu.RLock()
 	pod, known := a.members[key]
@@ -152,14 +152,14 @@ type result struct {
 	edit, created string
 }
 
-func (a *catalog) resultOf(r result) *corev1.Pod {
+func (a *podTable) resultOf(r result) *corev1.Pod {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return a.results[r]
 }
 
 // remember keeps what a request makes of a pod. Nobody changes either pod any more.
-func (a *catalog) remember(r result, normal *corev1.Pod) {
+func (a *podTable) remember(r result, normal *corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.results[r] = normal
@@ -167,7 +167,7 @@ func (a *catalog) remember(r result, normal *corev1.Pod) {
 }
 
 // normal is the pod as a cluster keeps it. It may change the pod that it is given.
-func (a *catalog) normal(pod *corev1.Pod) *corev1.Pod {
+func (a *podTable) normal(pod *corev1.Pod) *corev1.Pod {
 	a.mu.RLock()
 	is := a.normalized[pod]
 	a.mu.RUnlock()
@@ -177,8 +177,8 @@ func (a *catalog) normal(pod *corev1.Pod) *corev1.Pod {
 	return a.cluster.normalize(pod)
 }
 
-// kept is what the catalog keeps of a normalized pod.
-func (a *catalog) kept(pod *corev1.Pod) *corev1.Pod {
+// kept is what the podTable keeps of a normalized pod.
+func (a *podTable) kept(pod *corev1.Pod) *corev1.Pod {
 	if !a.reduce {
 		return pod
 	}
@@ -199,7 +199,7 @@ func (a *catalog) kept(pod *corev1.Pod) *corev1.Pod {
 }
 
 // number is what the pod is called.
-func (a *catalog) number(pod *corev1.Pod) id {
+func (a *podTable) number(pod *corev1.Pod) id {
 	a.mu.RLock()
 	n, known := a.numbers[pod]
 	a.mu.RUnlock()
@@ -209,8 +209,8 @@ func (a *catalog) number(pod *corev1.Pod) id {
 	return a.pods.add(pod)
 }
 
-func newCatalog(c Cluster, reduce bool) *catalog {
-	return &catalog{
+func newPodTable(c Cluster, reduce bool) *podTable {
+	return &podTable{
 		cluster: c,
 		reduce:  reduce,
 		pods:    newTable(func(p *corev1.Pod) ([]byte, error) { return p.Marshal() }),
@@ -223,8 +223,8 @@ func newCatalog(c Cluster, reduce bool) *catalog {
 	}
 }
 
-// settle makes a pod what the catalog keeps of it. It changes the pod that it is given.
-func (a *catalog) settle(pod *corev1.Pod) *corev1.Pod {
+// settle makes a pod what the podTable keeps of it. It changes the pod that it is given.
+func (a *podTable) settle(pod *corev1.Pod) *corev1.Pod {
 	pod = a.cluster.normalize(pod)
 	if a.reduce {
 		pod = a.cluster.reduce(pod)
@@ -233,7 +233,7 @@ func (a *catalog) settle(pod *corev1.Pod) *corev1.Pod {
 }
 
 // movesOf is what can happen to a pod, sorted by name; computed once.
-func (a *catalog) movesOf(pod id) []podMove {
+func (a *podTable) movesOf(pod id) []podMove {
 	a.mu.RLock()
 	known, found := a.moves[pod]
 	a.mu.RUnlock()
@@ -269,7 +269,7 @@ type startOf struct {
 }
 
 // startedOn is the started pod, on a node.
-func (a *catalog) startedOn(started id, node string) id {
+func (a *podTable) startedOn(started id, node string) id {
 	key := startOf{started, node}
 	a.mu.RLock()
 	pod, known := a.started[key]
@@ -297,7 +297,7 @@ type encoded[W comparable] struct {
 	nodes  [maxNodes]id
 }
 
-func decode[W comparable](a *catalog, s *encoded[W]) *State[W] {
+func decode[W comparable](a *podTable, s *encoded[W]) *State[W] {
 	w := &State[W]{Set: s.set}
 	for _, p := range s.pods {
 		if p != 0 {

@@ -152,11 +152,11 @@ func (e Exploration[W]) Run() Result {
 		e.Workers = 2
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // much is made, little of it is thrown away
-	x := &explorer[W]{Exploration: e, catalog: newCatalog(e.Cluster, !e.Plain), index: map[key]int32{}, seeds: newSeeds()}
+	x := &explorer[W]{Exploration: e, podTable: newPodTable(e.Cluster, !e.Plain), index: map[key]int32{}, seeds: newSeeds()}
 	for _, w := range e.Start {
 		w = w.clone()
 		for i, p := range w.Pods {
-			w.Pods[i] = x.catalog.settle(p.DeepCopy())
+			w.Pods[i] = x.podTable.settle(p.DeepCopy())
 		}
 		s, err := x.encode(nil, nil, w)
 		if err != nil {
@@ -186,7 +186,7 @@ func (e Exploration[W]) Run() Result {
 	}
 	result := Result{
 		Unordered: unordered, Hurried: int(x.hurried.Load()),
-		States: len(x.nodes), Transitions: x.transitions, Cut: x.cut, Pods: len(x.catalog.pods.objects) - 1, Failure: x.failure,
+		States: len(x.nodes), Transitions: x.transitions, Cut: x.cut, Pods: len(x.podTable.pods.objects) - 1, Failure: x.failure,
 	}
 	if e.KeepFingerprints {
 		result.Fingerprints = x.fingerprints()

@@ -33,8 +33,8 @@ func (x *explorer[W]) reportProgress() {
 // allows something that no budget before did.
 type explorer[W comparable] struct {
 	Exploration[W]
-	catalog *catalog
-	seeds   [2]maphash.Seed
+	podTable *podTable
+	seeds    [2]maphash.Seed
 	// index finds a state by its hash: 128 bits of it are as good as the state, which would take ten times the memory.
 	index map[key]int32
 	nodes []node[W]

@@ -61,12 +61,12 @@ func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {
 		rename = x.anonymous
 	}
 	all := make(map[[16]byte]struct{}, len(x.nodes))
-	reduced := newCatalog(x.Cluster, true)
+	reduced := newPodTable(x.Cluster, true)
 	known := map[id]string{}
 	textOf := func(number id) string {
 		text, found := known[number]
 		if !found {
-			pod := reduced.settle(x.catalog.pods.get(number).DeepCopy())
+			pod := reduced.settle(x.podTable.pods.get(number).DeepCopy())
 			if rename != nil {
 				rename(pod, 0)
 			}
@@ -93,7 +93,7 @@ func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {
 				continue
 			}
 			text := textOf(number)
-			if marked != "" && marked == x.catalog.pods.get(number).Name {
+			if marked != "" && marked == x.podTable.pods.get(number).Name {
 				text += "marked"
 			}
 			parts = append(parts, text)
@@ -101,7 +101,7 @@ func (x *explorer[W]) fingerprints() map[[16]byte]struct{} {
 		if rename != nil {
 			slices.Sort(parts)
 		}
-		w := decode(x.catalog, s)
+		w := decode(x.podTable, s)
 		for _, node := range slices.Concat(w.Nodes, w.departed) {
 			data, err := node.Marshal()
 			if err != nil {

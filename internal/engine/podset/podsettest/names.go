@@ -19,14 +19,14 @@ import (
 // otherOrders adds what the controller does when the names of the pods are in another order, unless it is what is planned in this one.
 func (x *explorer[W]) otherOrders(s *encoded[W], out *expansion[W], recheck *bool, planned string) {
 	known := map[string]bool{"": true, planned: true}
-	var classes, last []role
+	var classes, last []markedClass
 	for i, p := range s.pods {
 		switch {
 		case p == 0:
-		case passedOver(x.catalog.pods.get(p)):
-			last = append(last, x.roleOf(s, i))
+		case passedOver(x.podTable.pods.get(p)):
+			last = append(last, x.markedClassOf(s, i))
 		default:
-			classes = append(classes, x.roleOf(s, i))
+			classes = append(classes, x.markedClassOf(s, i))
 		}
 	}
 	slices.Sort(classes)
@@ -34,8 +34,8 @@ func (x *explorer[W]) otherOrders(s *encoded[W], out *expansion[W], recheck *boo
 	out.unordered = !all
 	for _, order := range orders[1:] {
 		named := *s
-		x.cast(&named, append(order, last...))
-		w := decode(x.catalog, &named)
+		x.assign(&named, append(order, last...))
+		w := decode(x.podTable, &named)
 		plan, after := x.Step(w)
 		if out.failure = x.leftUndone(w, plan, after); out.failure != "" {
 			return
@@ -73,11 +73,11 @@ func (x *explorer[W]) planOf(s *encoded[W], w *State[W], plan planning.Plan, aft
 			panic(fmt.Sprintf("encoding an edit: %v", err))
 		}
 		if at, found := w.find(podset.PodOf(action).Name); found {
-			class = id(x.roleOf(s, at))
+			class = id(x.markedClassOf(s, at))
 		} else {
 			created := podset.PodOf(action).DeepCopy()
 			x.Rename(created, 0)
-			if class = x.catalog.pods.add(created); action.Step != podset.StepCreate {
+			if class = x.podTable.pods.add(created); action.Step != podset.StepCreate {
 				class = -1
 			}
 		}
@@ -92,8 +92,8 @@ func (x *explorer[W]) planOf(s *encoded[W], w *State[W], plan planning.Plan, aft
 
 // ordersOf are all orders that sorted numbers can be in, the sorted one first, and true. If there are more than most, they are those that
 // begin with any number and go up or down from there, and false.
-func ordersOf(numbers []role, most int) ([][]role, bool) {
-	var orders [][]role
+func ordersOf(numbers []markedClass, most int) ([][]markedClass, bool) {
+	var orders [][]markedClass
 	for order := slices.Clone(numbers); ; {
 		orders = append(orders, slices.Clone(order))
 		if !nextOrder(order) {
@@ -107,9 +107,9 @@ func ordersOf(numbers []role, most int) ([][]role, bool) {
 	up, down := slices.Clone(numbers), slices.Clone(numbers)
 	slices.Reverse(down)
 	for i := range numbers {
-		for _, from := range [][]role{up, down} {
+		for _, from := range [][]markedClass{up, down} {
 			order := slices.Concat(from[i:], from[:i])
-			if !slices.ContainsFunc(orders, func(known []role) bool { return slices.Equal(known, order) }) {
+			if !slices.ContainsFunc(orders, func(known []markedClass) bool { return slices.Equal(known, order) }) {
 				orders = append(orders, order)
 			}
 		}
@@ -118,7 +118,7 @@ func ordersOf(numbers []role, most int) ([][]role, bool) {
 }
 
 // nextOrder makes the next larger order of the numbers, and reports whether there is one.
-func nextOrder(numbers []role) bool {
+func nextOrder(numbers []markedClass) bool {
 	i := len(numbers) - 2
 	for i >= 0 && numbers[i] >= numbers[i+1] {
 		i--
@@ -140,48 +140,48 @@ func (x *explorer[W]) canonical(s encoded[W]) encoded[W] {
 	if x.Rename == nil {
 		return s
 	}
-	var buffer [maxObjects]role
-	roles := buffer[:0]
+	var buffer [maxObjects]markedClass
+	classes := buffer[:0]
 	terminating := 0
 	for i, p := range s.pods {
 		if p == 0 {
 			continue
 		}
-		if pod := x.catalog.pods.get(p); x.MaxTerminating > 0 && pod.DeletionTimestamp != nil && len(pod.Finalizers) == 0 {
+		if pod := x.podTable.pods.get(p); x.MaxTerminating > 0 && pod.DeletionTimestamp != nil && len(pod.Finalizers) == 0 {
 			if terminating++; terminating > x.MaxTerminating {
 				x.hurried.Add(1)
 				continue
 			}
 		}
-		roles = append(roles, x.roleOf(&s, i))
+		classes = append(classes, x.markedClassOf(&s, i))
 	}
-	slices.Sort(roles)
-	x.cast(&s, roles)
+	slices.Sort(classes)
+	x.assign(&s, classes)
 	return s
 }
 
-// role is all that matters of a pod whose name means nothing: twice its class, and one more if the set names it.
-type role id
+// markedClass is all that matters of a pod whose name means nothing: twice its class, and one more if the set names it.
+type markedClass id
 
-func (x *explorer[W]) roleOf(s *encoded[W], i int) role {
-	r := role(2 * x.catalog.classOf(s.pods[i], x.Rename))
+func (x *explorer[W]) markedClassOf(s *encoded[W], i int) markedClass {
+	r := markedClass(2 * x.podTable.classOf(s.pods[i], x.Rename))
 	if x.Marked != nil {
-		if name := x.Marked(s.set); name != "" && name == x.catalog.pods.get(s.pods[i]).Name {
+		if name := x.Marked(s.set); name != "" && name == x.podTable.pods.get(s.pods[i]).Name {
 			r++
 		}
 	}
 	return r
 }
 
-// cast gives the roles to pods, in the order of their names.
-func (x *explorer[W]) cast(s *encoded[W], roles []role) {
+// assign gives the classes to pods, in the order of their names.
+func (x *explorer[W]) assign(s *encoded[W], classes []markedClass) {
 	const nobody = "nobody" // all names of pods that are gone are one
 	marked := nobody
 	s.pods = [maxObjects]id{}
-	for i, r := range roles {
-		s.pods[i] = x.catalog.member(id(r/2), i, x.Rename)
+	for i, r := range classes {
+		s.pods[i] = x.podTable.member(id(r/2), i, x.Rename)
 		if r%2 == 1 {
-			marked = x.catalog.pods.get(s.pods[i]).Name
+			marked = x.podTable.pods.get(s.pods[i]).Name
 		}
 	}
 	if x.Marked != nil && x.Marked(s.set) != "" {

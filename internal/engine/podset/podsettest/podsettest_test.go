@@ -280,15 +280,15 @@ func TestBudgetMatters(t *testing.T) {
 }
 
 func TestTooManyOrdersBeginAndEndWithEachPod(t *testing.T) {
-	numbers := []role{1, 2, 3, 3, 4}
+	numbers := []markedClass{1, 2, 3, 3, 4}
 	orders, all := ordersOf(numbers, 6)
 	if all || !slices.Equal(orders[0], numbers) {
 		t.Errorf("all: %t, first: %v", all, orders[0])
 	}
-	first, last := map[role]bool{}, map[role]bool{}
+	first, last := map[markedClass]bool{}, map[markedClass]bool{}
 	for i, order := range orders {
 		first[order[0]], last[order[len(order)-1]] = true, true
-		if slices.ContainsFunc(orders[:i], func(known []role) bool { return slices.Equal(known, order) }) {
+		if slices.ContainsFunc(orders[:i], func(known []markedClass) bool { return slices.Equal(known, order) }) {
 			t.Errorf("%v comes twice", order)
 		}
 	}
@@ -301,7 +301,7 @@ func TestTooManyOrdersBeginAndEndWithEachPod(t *testing.T) {
 }
 
 func TestNextOrderVisitsEachOnce(t *testing.T) {
-	numbers, orders := []role{1, 2, 2, 3}, map[string]bool{}
+	numbers, orders := []markedClass{1, 2, 2, 3}, map[string]bool{}
 	for more := true; more; more = nextOrder(numbers) {
 		orders[fmt.Sprint(numbers)] = true
 	}

@@ -42,7 +42,7 @@ func (x *explorer[W]) expand(n int32, due [kinds]bool, edges []edge[W]) (out exp
 	s := &x.nodes[n].state
 	out.edges = edges
 	add := func(e edge[W]) { out.edges = append(out.edges, e) }
-	w := decode(x.catalog, s)
+	w := decode(x.podTable, s)
 	recheck := false
 	if due[itself] {
 		plan, after := x.Step(w)
@@ -53,7 +53,7 @@ func (x *explorer[W]) expand(n int32, due [kinds]bool, edges []edge[W]) (out exp
 		out.goal, out.idle, out.waits = x.Goal(w, plan), len(plan.Actions) == 0 && after == w.Set, plan.RecheckAfter == 0
 		if n%32 == 0 {
 			for _, p := range s.pods {
-				if p != 0 && !x.catalog.pods.unchanged(p) {
+				if p != 0 && !x.podTable.pods.unchanged(p) {
 					out.failure = "the planner changed a pod that it was given to read"
 					return out
 				}
@@ -176,7 +176,7 @@ func (x *explorer[W]) clusterSteps(s *encoded[W], w *State[W], due [kinds]bool, 
 			larger := claim.DeepCopy()
 			larger.Status.Capacity = larger.Spec.Resources.Requests
 			next := *s
-			next.claims[at] = x.catalog.claims.add(larger)
+			next.claims[at] = x.podTable.claims.add(larger)
 			add(edge[W]{to: next, label: func() string { return claim.Name + " " + string(GrowClaim) }, forward: true})
 		}
 	}
@@ -184,7 +184,7 @@ func (x *explorer[W]) clusterSteps(s *encoded[W], w *State[W], due [kinds]bool, 
 
 // movesIn are the moves of a pod that can happen in this state: a pod that can start on several nodes starts on each of them.
 func (x *explorer[W]) movesIn(w *State[W], pod *corev1.Pod, number id) []podMove {
-	all := x.catalog.movesOf(number)
+	all := x.podTable.movesOf(number)
 	if len(x.Cluster.Nodes) == 0 {
 		return all
 	}
@@ -193,7 +193,7 @@ func (x *explorer[W]) movesIn(w *State[W], pod *corev1.Pod, number id) []podMove
 		switch {
 		case m.move == Start:
 			for _, node := range candidates(w.Nodes, pod) {
-				possible = append(possible, podMove{Start, x.catalog.startedOn(m.to, node)})
+				possible = append(possible, podMove{Start, x.podTable.startedOn(m.to, node)})
 			}
 		case x.Cluster.happens(w.Nodes, pod, m.move):
 			possible = append(possible, m)
@@ -202,7 +202,7 @@ func (x *explorer[W]) movesIn(w *State[W], pod *corev1.Pod, number id) []podMove
 	if x.Cluster.onGoneNode(w.Nodes, pod) && pod.DeletionTimestamp == nil {
 		m := podMove{move: CollectOrphan}
 		if left := orphanCollected(pod); left != nil {
-			m.to = x.catalog.pods.add(x.catalog.settle(left))
+			m.to = x.podTable.pods.add(x.podTable.settle(left))
 		}
 		possible = append(possible, m)
 	}
@@ -228,7 +228,7 @@ func (x *explorer[W]) nodeEdge(s *encoded[W], w *State[W], m nodeMove, why kind)
 	err := doNode(next, x.Cluster, m)
 	for i, pod := range next.Pods {
 		if pod != w.Pods[i] {
-			next.Pods[i] = x.catalog.kept(pod)
+			next.Pods[i] = x.podTable.kept(pod)
 		}
 	}
 	if err == nil {
@@ -281,7 +281,7 @@ func (x *explorer[W]) apply(w *State[W], action request) error {
 	default:
 		return Apply(w, action.Action)
 	}
-	if known := x.catalog.resultOf(key); known != nil {
+	if known := x.podTable.resultOf(key); known != nil {
 		createClaims(w, podset.ClaimsOf(action.Action))
 		w.put(known)
 		return nil
@@ -289,9 +289,9 @@ func (x *explorer[W]) apply(w *State[W], action request) error {
 	if err := Apply(w, action.Action); err != nil {
 		return err
 	}
-	normal := x.catalog.normal(w.Pod(pod.Name))
+	normal := x.podTable.normal(w.Pod(pod.Name))
 	w.put(normal)
-	x.catalog.remember(key, normal)
+	x.podTable.remember(key, normal)
 	return nil
 }
 
@@ -302,7 +302,7 @@ func (x *explorer[W]) event(s *encoded[W], before, after *State[W], actions []pl
 	}
 	for i, p := range after.Pods {
 		if j, found := before.find(p.Name); !found || before.Pods[j] != p {
-			after.Pods[i] = x.catalog.normal(p)
+			after.Pods[i] = x.podTable.normal(p)
 		}
 	}
 	for _, invariant := range x.Always {
@@ -312,7 +312,7 @@ func (x *explorer[W]) event(s *encoded[W], before, after *State[W], actions []pl
 	}
 	for i, p := range after.Pods {
 		if j, found := before.find(p.Name); !found || before.Pods[j] != p {
-			after.Pods[i] = x.catalog.kept(p)
+			after.Pods[i] = x.podTable.kept(p)
 		}
 	}
 	to, err := x.encode(s, before, after)
@@ -338,7 +338,7 @@ func (x *explorer[W]) encode(from *encoded[W], before, w *State[W]) (encoded[W],
 				continue
 			}
 		}
-		to.pods[i] = x.catalog.number(p)
+		to.pods[i] = x.podTable.number(p)
 	}
 	for i, c := range w.Claims {
 		if before != nil {
@@ -347,13 +347,13 @@ func (x *explorer[W]) encode(from *encoded[W], before, w *State[W]) (encoded[W],
 				continue
 			}
 		}
-		to.claims[i] = x.catalog.claims.add(c)
+		to.claims[i] = x.podTable.claims.add(c)
 	}
 	if before != nil && slices.Equal(before.Nodes, w.Nodes) && slices.Equal(before.departed, w.departed) {
 		to.nodes = from.nodes
 	} else {
 		for i, n := range slices.Concat(w.Nodes, w.departed) {
-			to.nodes[i] = x.catalog.nodes.add(n)
+			to.nodes[i] = x.podTable.nodes.add(n)
 		}
 	}
 	return x.canonical(to), nil

@@ -110,7 +110,7 @@ func (x *explorer[W]) checkGoal() {
 
 // planAt describes what is planned in a state.
 func (x *explorer[W]) planAt(n int32) string {
-	plan, _ := x.Step(decode(x.catalog, &x.nodes[n].state))
+	plan, _ := x.Step(decode(x.podTable, &x.nodes[n].state))
 	return "planned: " + describePlan(plan)
 }
 
@@ -122,10 +122,10 @@ func (x *explorer[W]) fail(n int32, what string) {
 	}
 	slices.Reverse(numbers)
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n\nafter %d steps:\n%s\n", what, len(numbers)-1, indent(decode(x.catalog, &x.nodes[numbers[0]].state).String()))
+	fmt.Fprintf(&text, "%s\n\nafter %d steps:\n%s\n", what, len(numbers)-1, indent(decode(x.podTable, &x.nodes[numbers[0]].state).String()))
 	for i, at := range numbers[1:] {
-		before := decode(x.catalog, &x.nodes[numbers[i]].state)
-		after := decode(x.catalog, &x.nodes[at].state)
+		before := decode(x.podTable, &x.nodes[numbers[i]].state)
+		after := decode(x.podTable, &x.nodes[at].state)
 		fmt.Fprintf(&text, "%d. %s\n", i+1, x.labelOf(numbers[i], at))
 		if before.Set != after.Set {
 			fmt.Fprintf(&text, "        %+v\n", after.Set)
@@ -136,7 +136,7 @@ func (x *explorer[W]) fail(n int32, what string) {
 			}
 		}
 	}
-	fmt.Fprintf(&text, "the state then:\n%s", indent(decode(x.catalog, &x.nodes[n].state).String()))
+	fmt.Fprintf(&text, "the state then:\n%s", indent(decode(x.podTable, &x.nodes[n].state).String()))
 	x.failure = text.String()
 }
 
