@@ -118,17 +118,17 @@ func TestCloneSetPartition(t *testing.T) {
 		replicas int32
 		want     int32
 	}{
-		"omitted keeps none":                               {replicas: 5},
-		"a number":                                         {value: "3", replicas: 5, want: 3},
-		"a number above replicas keeps all":                {value: "8", replicas: 5, want: 5},
-		"a percentage is rounded up":                       {value: "33.3%", replicas: 10, want: 4},
-		"a percentage that comes to all updates one":       {value: "99%", replicas: 10, want: 9},
-		"100% keeps all":                                   {value: "100%", replicas: 10, want: 10},
-		"100.0% is not the text 100% and updates one":      {value: "100.0%", replicas: 10, want: 9},
-		"a percentage of one replica keeps it":             {value: "50%", replicas: 1, want: 1},
-		"a number that is all replicas keeps all":          {value: "10", replicas: 10, want: 10},
-		"more than 100% is cut and then updates one":       {value: "120%", replicas: 10, want: 9},
-		"without replicas there is nothing to keep":        {value: "50%", replicas: 0, want: 0},
+		"omitted keeps none":                                 {replicas: 5},
+		"a number":                                           {value: "3", replicas: 5, want: 3},
+		"a number above replicas keeps all":                  {value: "8", replicas: 5, want: 5},
+		"a percentage is rounded up":                         {value: "33.3%", replicas: 10, want: 4},
+		"a percentage that comes to all updates one":         {value: "99%", replicas: 10, want: 9},
+		"100% keeps all":                                     {value: "100%", replicas: 10, want: 10},
+		"100.0% is not the text 100% and updates one":        {value: "100.0%", replicas: 10, want: 9},
+		"a percentage of one replica keeps it":               {value: "50%", replicas: 1, want: 1},
+		"a number that is all replicas keeps all":            {value: "10", replicas: 10, want: 10},
+		"more than 100% is cut and then updates one":         {value: "120%", replicas: 10, want: 9},
+		"without replicas there is nothing to keep":          {value: "50%", replicas: 0, want: 0},
 		"40% of five, the case recorded from a live cluster": {value: "40%", replicas: 5, want: 2},
 	}
 	for name, tc := range cases {

@@ -130,7 +130,7 @@ func TestLimitSelect(t *testing.T) {
 		"pods that serve nobody go although there is no room":    {max: 1, used: []string{"x", "a", "b"}, pods: []*Pod{down("a"), down("b")}, admitted: []string{"a", "b"}},
 		"they go before available pods, wherever they stand":     {max: 1, used: []string{"a"}, pods: []*Pod{up("b"), down("a")}, admitted: []string{"a"}, waiting: []string{"b"}},
 		"and count themselves":                                   {max: 2, pods: []*Pod{up("c"), up("b"), down("a")}, admitted: []string{"a", "c"}, waiting: []string{"b"}},
-		"pods that have just become ready keep to the limit":  {max: 1, used: []string{"a", "b"}, pods: []*Pod{soon("a"), soon("b")}, waiting: []string{"a", "b"}},
+		"pods that have just become ready keep to the limit":     {max: 1, used: []string{"a", "b"}, pods: []*Pod{soon("a"), soon("b")}, waiting: []string{"a", "b"}},
 		"one that is nearly available goes within the limit":     {max: 1, used: []string{"a"}, pods: []*Pod{soon("a"), up("b")}, admitted: []string{"a"}, waiting: []string{"b"}},
 		"nothing overtakes an available pod that has to wait":    {max: 1, used: []string{"a"}, pods: []*Pod{up("b"), soon("a")}, waiting: []string{"a", "b"}},
 		"counting a pod twice does not use up the limit further": {max: 2, used: []string{"a", "a"}, pods: []*Pod{up("b")}, admitted: []string{"b"}},
