@@ -133,6 +133,7 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 	}
 	kept := controllers.CacheContents(c).Options()
 	kept.DefaultWatchErrorHandler = denied.Handle
+	kept.SyncPeriod = &c.ResyncPeriod
 	if served {
 		kept = operatorconfig.Cache(kept)
 	}

@@ -57,6 +57,7 @@ func TestCompleteRefuses(t *testing.T) {
 		"--feature-gates=Nonsense=true":    "unknown feature gate",
 		"--workers=0":                      "--workers",
 		"--writes=1":                       "--writes",
+		"--resync-period=500ms":            "--resync-period",
 		"--reconcile-timeout=1s":           "--reconcile-timeout",
 		"--leader-elect-lease-duration=5s": "leader election",
 		"--leader-elect-renew-deadline=1s": "leader election",

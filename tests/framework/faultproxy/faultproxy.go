@@ -70,6 +70,9 @@ type Proxy struct {
 	endWatches context.CancelFunc
 	random     *rand.Rand
 	counts     Counts
+	// namespace is the only one that is seen, interceptor whom requests meet first; see confine.go.
+	namespace   string
+	interceptor Interceptor
 }
 
 // Start starts a proxy. The seed decides which writes meet a fault, as far as their order is the same.
@@ -177,7 +180,7 @@ func (p *Proxy) decide(r *http.Request) fate {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.counts.Requests++
-	if !isWrite(r) {
+	if !IsWrite(r) {
 		return fate{}
 	}
 	p.counts.Writes++
@@ -195,8 +198,8 @@ func (p *Proxy) decide(r *http.Request) fate {
 	return fate{}
 }
 
-// isWrite says whether a request may meet a fault.
-func isWrite(r *http.Request) bool {
+// IsWrite says whether a request asks for a change, and may so meet a fault.
+func IsWrite(r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 		return false
 	}
@@ -209,12 +212,21 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "" {
 		next = p.asSent
 	}
+	p.mutex.Lock()
+	namespace, interceptor := p.namespace, p.interceptor
+	p.mutex.Unlock()
+	if namespace != "" {
+		confine(r, namespace)
+	}
+	if interceptor != nil && interceptor.Intercept(w, r, next) {
+		return
+	}
 	switch fate := p.decide(r); {
 	case fate.hang:
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	case fate.refuse != 0:
-		refuse(w, fate.refuse)
+		Refuse(w, fate.refuse, fmt.Sprintf("fault %d of the test", fate.refuse))
 	case fate.lose:
 		// The client may give up meanwhile; the write is carried out all the same.
 		next.ServeHTTP(httptest.NewRecorder(), r)
@@ -224,17 +236,20 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers as the API server does.
-func refuse(w http.ResponseWriter, code int) {
+// Refuse answers as the API server does.
+func Refuse(w http.ResponseWriter, code int, message string) {
 	reason := map[int]metav1.StatusReason{
 		http.StatusConflict:            metav1.StatusReasonConflict,
 		http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
 		http.StatusInternalServerError: metav1.StatusReasonInternalError,
 		http.StatusForbidden:           metav1.StatusReasonForbidden,
+		http.StatusGone:                metav1.StatusReasonExpired,
+		http.StatusGatewayTimeout:      metav1.StatusReasonTimeout,
+		http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
 	}[code]
 	status := metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf("fault %d of the test", code),
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if code == http.StatusTooManyRequests {

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package faultproxy
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// LaneLabel is what an object without a namespace carries, with the namespace as its value, to be seen through a proxy that is confined
+// to that namespace.
+const LaneLabel = "chaos.kruise.io/lane"
+
+// Interceptor meets each request before any fault of the proxy.
+type Interceptor interface {
+	// Intercept returns false to leave the request to the proxy. Otherwise it has answered, or broken the connection; next passes a request
+	// on to the API server.
+	Intercept(w http.ResponseWriter, r *http.Request, next http.Handler) bool
+}
+
+// Intercept lets requests meet an interceptor first; nil ends that.
+func (p *Proxy) Intercept(interceptor Interceptor) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.interceptor = interceptor
+}
+
+// Confine answers lists and watches over all namespaces with what one namespace has, so that an operator behind the proxy sees that one alone.
+// Of SidecarSets, which have no namespace, it sees those that LaneLabel gives to the namespace. Operators of different proxies then work side
+// by side on one API server.
+func (p *Proxy) Confine(namespace string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.namespace = namespace
+}
+
+// Target is what a request is about.
+type Target struct {
+	// Resource is such as pods or statefulsets.apps.kruise.io.
+	Resource string
+	// Subresource is such as status; empty for the object itself.
+	Subresource string
+	// Namespace and Name are empty where the path has none.
+	Namespace, Name string
+}
+
+// TargetOf reads the path of a request. ok is false for paths that are about no resource, such as /version.
+func TargetOf(r *http.Request) (t Target, ok bool) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	group := ""
+	switch {
+	case len(parts) >= 3 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) >= 4 && parts[0] == "apis":
+		group, parts = "."+parts[1], parts[3:]
+	default:
+		return t, false
+	}
+	if parts[0] == "namespaces" && len(parts) >= 3 && parts[2] != "status" && parts[2] != "finalize" {
+		t.Namespace, parts = parts[1], parts[2:]
+	}
+	parts = append(parts, "", "")
+	t.Resource, t.Name, t.Subresource = parts[0]+group, parts[1], parts[2]
+	return t, true
+}
+
+// confined are the resources in namespaces that an operator lists over all of them.
+func confined() []string {
+	return []string{
+		"pods", "persistentvolumeclaims", "controllerrevisions.apps", "deployments.apps", "statefulsets.apps", "replicasets.apps", "jobs.batch",
+		"advancedcronjobs.apps.kruise.io", "broadcastjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
+		"imagepulljobs.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
+	}
+}
+
+// confine changes a request that looks at all namespaces.
+func confine(r *http.Request, namespace string) {
+	t, ok := TargetOf(r)
+	if !ok || r.Method != http.MethodGet || t.Namespace != "" || t.Name != "" {
+		return
+	}
+	if t.Resource == "sidecarsets.apps.kruise.io" {
+		query := r.URL.Query()
+		query.Set("labelSelector", LaneLabel+"="+namespace)
+		r.URL.RawQuery = query.Encode()
+		return
+	}
+	if !slices.Contains(confined(), t.Resource) {
+		return
+	}
+	at := strings.LastIndex(r.URL.Path, "/")
+	r.URL.Path = r.URL.Path[:at] + "/namespaces/" + namespace + r.URL.Path[at:]
+	r.URL.RawPath = ""
+}

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package faultproxy
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestTargetOf(t *testing.T) {
+	for path, want := range map[string]Target{
+		"/api/v1/pods":                       {Resource: "pods"},
+		"/api/v1/namespaces":                 {Resource: "namespaces"},
+		"/api/v1/namespaces/a":               {Resource: "namespaces", Name: "a"},
+		"/api/v1/namespaces/a/pods/b/status": {Resource: "pods", Namespace: "a", Name: "b", Subresource: "status"},
+		"/apis/apps.kruise.io/v1beta1/namespaces/a/statefulsets/b":               {Resource: "statefulsets.apps.kruise.io", Namespace: "a", Name: "b"},
+		"/apis/apps.kruise.io/v1beta1/sidecarsets/b/status":                      {Resource: "sidecarsets.apps.kruise.io", Name: "b", Subresource: "status"},
+		"/apis/coordination.k8s.io/v1/namespaces/kruise-system/leases/the-lease": {Resource: "leases.coordination.k8s.io", Namespace: "kruise-system", Name: "the-lease"},
+	} {
+		got, ok := TargetOf(httptest.NewRequest(http.MethodGet, path, nil))
+		if !ok || got != want {
+			t.Errorf("%s: got %+v %t, want %+v", path, got, ok, want)
+		}
+	}
+	for _, path := range []string{"/version", "/apis", "/apis/apps/v1", "/openapi/v3/apis/apps"} {
+		if got, ok := TargetOf(httptest.NewRequest(http.MethodGet, path, nil)); ok {
+			t.Errorf("%s: got %+v, want none", path, got)
+		}
+	}
+}
+
+func TestConfine(t *testing.T) {
+	for asked, want := range map[string]string{
+		"GET /api/v1/pods?watch=1":                             "/api/v1/namespaces/a/pods?watch=1",
+		"GET /apis/apps/v1/controllerrevisions":                "/apis/apps/v1/namespaces/a/controllerrevisions",
+		"GET /api/v1/namespaces/b/pods":                        "/api/v1/namespaces/b/pods",
+		"GET /api/v1/nodes?watch=1":                            "/api/v1/nodes?watch=1",
+		"GET /apis/apps.kruise.io/v1beta1/sidecarsets?watch=1": "/apis/apps.kruise.io/v1beta1/sidecarsets?labelSelector=chaos.kruise.io%2Flane%3Da&watch=1",
+		"POST /api/v1/namespaces/b/pods":                       "/api/v1/namespaces/b/pods",
+	} {
+		var method, path string
+		for i := range asked {
+			if asked[i] == ' ' {
+				method, path = asked[:i], asked[i+1:]
+				break
+			}
+		}
+		r := httptest.NewRequest(method, path, nil)
+		confine(r, "a")
+		if got := r.URL.RequestURI(); got != want {
+			t.Errorf("%s: got %s, want %s", asked, got, want)
+		}
+	}
+}
