@@ -53,7 +53,7 @@ type Deps struct {
 	Log    logr.Logger
 	// Guard wraps a reconciler so that its passes wait while another manager acts on the same objects. Nil: none ever waits.
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
-	// CatchUp lets passes of a new leader wait for its cache. Nil: the cache was filled by this process's own first lists.
+	// CatchUp lets passes wait for the cache after an election or a start. Nil: none ever waits.
 	CatchUp *catchup.Gate
 	// Operator is for the reconciler of the operator's own configuration; what follows from the other fields is filled in.
 	Operator operatorconfig.Dependencies

@@ -74,7 +74,7 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	if err := p.completeOperator(&operator, c, direct, mgr, guard); err != nil {
 		return nil, err
 	}
-	catchUp, err := p.addCatchUp(mgr, c)
+	catchUp, err := p.addCatchUp(mgr)
 	if err != nil {
 		return nil, err
 	}
@@ -177,14 +177,12 @@ func (p *process) addGuard(mgr ctrl.Manager, c *config.Config) (*takeover.Guard,
 	return guard, nil
 }
 
-// addCatchUp adds what lets a new leader wait for its cache. Without leader election there is none: no cache is older than the process's work.
-func (p *process) addCatchUp(mgr ctrl.Manager, c *config.Config) (*catchup.Gate, error) {
-	if !c.LeaderElect {
-		return nil, nil
-	}
+// addCatchUp adds what lets passes wait for the cache after an election or, without leader election, after the start: the first list of an informer
+// may be old where the API server does not stream lists, since it is then answered from the cache of a server that may lag.
+func (p *process) addCatchUp(mgr ctrl.Manager) (*catchup.Gate, error) {
 	gate := catchup.New(mgr.GetAPIReader(), clock.RealClock{}, p.log.WithName("catchup"))
 	if err := mgr.Add(gate); err != nil {
-		return nil, fmt.Errorf("adding what waits for the cache after an election: %w", err)
+		return nil, fmt.Errorf("adding what waits for the cache: %w", err)
 	}
 	return gate, nil
 }

@@ -12,7 +12,8 @@
 //     minute.
 //   - no object that was deleted before. One that the store has and the list has not, at a version before that of the list, has to go.
 //
-// Kinds that the cache begins to watch later need nothing of this: the first list of an informer is a consistent read.
+// Kinds that the cache begins to watch later are not waited for: their first list is a consistent read where the server streams lists, as
+// those that the operator supports do.
 package catchup
 
 import (

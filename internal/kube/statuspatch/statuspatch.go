@@ -39,8 +39,20 @@ type Writer struct {
 
 // State is what is remembered of the status of one workload. The zero value says that it was not written yet.
 type State struct {
-	// written is when it was written last.
-	written time.Time
+	// written is when it was written last, gone when the server last said that it has no such object.
+	written, gone time.Time
+}
+
+// goneFor is how long nothing is done for an object that the server does not have. The cache shows that much sooner, unless its watch lags; then
+// each pass would make pods that are collected at once. It ends by itself, since a server that has just started may say so by mistake.
+const goneFor = 5 * time.Second
+
+// Gone is how much longer nothing is to be done for the workload, since the server has said that it does not exist.
+func (s *State) Gone(now time.Time) time.Duration {
+	if s.gone.IsZero() {
+		return 0
+	}
+	return max(s.gone.Add(goneFor).Sub(now), 0)
 }
 
 // Write makes status the status of stored, if it differs. Unless urgent, a write that follows another one too soon is left, and
@@ -63,8 +75,11 @@ func (w *Writer) Write(ctx context.Context, last *State, stored *unstructured.Un
 	case err == nil:
 		last.written = w.Clock.Now()
 		return 0, nil
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err):
 		return w.Interval, nil
+	case apierrors.IsNotFound(err):
+		last.gone = w.Clock.Now()
+		return goneFor, nil
 	default:
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}

@@ -185,3 +185,25 @@ func TestWriteTellsTheTracker(t *testing.T) {
 		})
 	}
 }
+
+func TestADeletedObjectThatTheCacheStillShowsGetsNoPodsAgainAndAgain(t *testing.T) {
+	f := newFixture(t)
+	shown := f.stored(t)
+	if err := f.server.Delete(t.Context(), f.stored(t)); err != nil {
+		t.Fatal(err)
+	}
+	if gone := f.last.Gone(f.clock.Now()); gone != 0 {
+		t.Errorf("before anything is known it counts as gone for %s", gone)
+	}
+	wait, err := f.Write(t.Context(), &f.last, shown, appsv1beta1.StatefulSetStatus{Replicas: 1}, true)
+	if err != nil || wait != goneFor {
+		t.Errorf("wait %s, error %v", wait, err)
+	}
+	if gone := f.last.Gone(f.clock.Now()); gone != goneFor {
+		t.Errorf("it counts as gone for %s, want %s", gone, goneFor)
+	}
+	f.clock.SetTime(f.clock.Now().Add(goneFor))
+	if gone := f.last.Gone(f.clock.Now()); gone != 0 {
+		t.Errorf("after that it counts as gone for %s: a server that was wrong is never asked again", gone)
+	}
+}

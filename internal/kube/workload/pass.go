@@ -38,8 +38,8 @@ type Pass struct {
 	since time.Time
 }
 
-// Begin begins a pass over the object of this name, if it may be planned now: nobody has paused it, it was not planned a moment ago, its
-// namespace may have a worker, the view contains everything that was written for it, and it can be decoded. End has to be called when the
+// Begin begins a pass over the object of this name, if it may be planned now: nobody has paused it, it was not planned a moment ago, the
+// server has not said that it is gone, its namespace may have a worker, the view contains everything that was written for it, and it can be decoded. End has to be called when the
 // pass is over.
 //
 // Otherwise pass is nil, and result and err are what Reconcile returns. An object that cannot be decoded gets a condition that says so;
@@ -88,6 +88,9 @@ func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*P
 	owner := freshness.OwnerOf(stored)
 	memory := b.memories.of(owner)
 	if wait := memory.Pace.WaitFor(b.Clock.Now(), stored.GetGeneration()); wait > 0 {
+		return nil, wait
+	}
+	if wait := memory.status.Gone(b.Clock.Now()); wait > 0 {
 		return nil, wait
 	}
 	leave, ok := b.Pool.Enter(b.Name, b.Workers, name, func() { b.wake(name) })
