@@ -45,6 +45,8 @@ const (
 	PathPolicy Path = "Policy"
 	// PathWebhook asks the operator.
 	PathWebhook Path = "Webhook"
+	// PathSplit is the API server's own for the pods that the policy can serve, and asks the operator about the others.
+	PathSplit Path = "Split"
 	// PathNone injects nothing.
 	PathNone Path = "None"
 )
@@ -232,28 +234,46 @@ func (i *Injection) state(one *injected) InjectionState {
 			"with the annotation " + sidecar.FailurePolicyAnnotation + ": Ignore the set is injected by webhook"
 		return s
 	}
+	known, now := i.proofs[one.name], i.options.Clock.Now()
 	s.Path = PathWebhook
-	proof := i.proofs[one.name].webhook
-	if one.wantBinding && (!one.wantEntry || i.proofs[one.name].policy.holds(one.revision)) {
-		s.Path, proof = PathPolicy, i.proofs[one.name].policy
+	ways := []*proof{&known.webhook}
+	switch {
+	case one.wantBinding && one.wantEntry && one.narrow:
+		s.Path, ways = PathSplit, []*proof{&known.policy, &known.webhook}
+	case one.wantBinding && (!one.wantEntry || known.policy.holds(one.revision)):
+		s.Path, ways = PathPolicy, []*proof{&known.policy}
 	}
 	s.Condition.Reason = string(s.Path)
-	s.Condition.Status, s.Condition.Message = proof.verdict(one.revision)
+	s.Condition.Status, s.Condition.Message = ways[0].verdict(one.revision)
+	s.RecheckAfter = ways[0].recheck(one.revision, now)
+	if s.Path == PathSplit {
+		status, message := ways[1].verdict(one.revision)
+		if s.Condition.Status == metav1.ConditionTrue || status == metav1.ConditionFalse {
+			s.Condition.Status = status
+		}
+		s.Condition.Message = "of the policy, " + s.Condition.Message + "; of the webhook, " + message
+		s.RecheckAfter = min(s.RecheckAfter, ways[1].recheck(one.revision, now))
+	}
 	s.Condition.Message = one.why(s.Path) + "; " + s.Condition.Message
-	s.RecheckAfter = proof.recheck(one.revision, i.options.Clock.Now())
 	return s
 }
 
 // why says why a set has its path.
 func (one *injected) why(path Path) string {
-	if path == PathPolicy {
-		return "the API server injects by itself, whether the operator runs or not"
+	alone := "the API server injects by itself, whether the operator runs or not"
+	fate := map[bool]string{true: "created without the sidecars", false: "refused"}[one.ignore]
+	switch path {
+	case PathPolicy:
+		return alone
+	case PathSplit:
+		return alone + ", but for pods " + strings.Join(one.compiled.Guard.Words(), ", or ") + ": about these it asks the operator; while that does not answer, they are " + fate
+	default:
 	}
 	on := "the API server asks the operator"
 	if len(one.reasons) > 0 {
 		on += " (" + strings.Join(one.reasons, ", ") + ")"
 	}
-	return on + "; while the operator does not answer, pods are " + map[bool]string{true: "created without the sidecars", false: "refused"}[one.ignore]
+	return on + "; while the operator does not answer, pods are " + fate
 }
 
 // errorf names the set of an error.

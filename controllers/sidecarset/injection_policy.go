@@ -6,6 +6,7 @@ package sidecarset
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,9 +68,13 @@ func (i *Injection) load(ctx context.Context) error {
 	if err := i.options.Live.Get(ctx, client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the webhook configuration on pods: %w", err)
 	}
-	registered := map[string]bool{}
+	registered := map[string]string{}
 	for at := range configuration.Webhooks {
-		registered[configuration.Webhooks[at].Name] = true
+		entry := &configuration.Webhooks[at]
+		registered[entry.Name] = "of another process"
+		if slices.ContainsFunc(entry.MatchConditions, func(c admissionv1.MatchCondition) bool { return c.Name == sidecar.BeyondPolicy }) {
+			registered[entry.Name] = narrowEntry + registered[entry.Name]
+		}
 	}
 	bindings, err := i.readBindings(ctx)
 	if err != nil {
@@ -81,8 +86,8 @@ func (i *Injection) load(ctx context.Context) error {
 	}
 	for at := range sets {
 		name := sets[at].GetName()
-		if registered[sidecar.EntryName(name)] {
-			i.entries[name] = "of another process"
+		if entry := registered[sidecar.EntryName(name)]; entry != "" {
+			i.entries[name] = entry
 		}
 		if bindings[sidecar.EntryName(name)] {
 			i.bindings[name] = "of another process"

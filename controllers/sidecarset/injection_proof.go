@@ -155,7 +155,10 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (string,
 		return "", err
 	}
 	pod := examplePod(namespace.Name, labels, way)
-	want, err := one.example(pod, namespace)
+	want, err := example(one.compiled, pod, namespace)
+	if refusal := (refusedError{}); errors.As(err, &refusal) {
+		return i.tryRefusal(ctx, pod, refusal.Error())
+	}
 	if err != nil {
 		return "", err
 	}
@@ -169,6 +172,9 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (string,
 	if err != nil {
 		return "", err
 	}
+	if guard := one.compiled.Guard; way == sidecar.ProofPolicy && guard != nil && guard.Token && !slices.ContainsFunc(pod.Spec.Volumes, sidecar.IsToken) {
+		return "", fmt.Errorf("namespace %s: the pod that was made up has no token", namespace.Name)
+	}
 	// Which of two revisions a pod gets by a draw is not known before.
 	for _, v := range one.compiled.Variants {
 		if v.Percent != nil {
@@ -181,18 +187,33 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (string,
 	return one.compiled.Missing(want, have), nil
 }
 
+// refusedError is why a set refuses a pod.
+type refusedError struct{ error }
+
+// tryRefusal has the API server refuse a pod in the words of the set: that shows as well that it is asked.
+func (i *Injection) tryRefusal(ctx context.Context, pod *corev1.Pod, words string) (string, error) {
+	err := i.options.Client.Create(ctx, pod, client.DryRunAll)
+	switch {
+	case err == nil:
+		return "the refusal: " + words, nil
+	case strings.Contains(err.Error(), words):
+		return "", nil
+	}
+	return "", fmt.Errorf("namespace %s: %s", pod.Namespace, strings.TrimSpace(err.Error()))
+}
+
 // example is a pod as it should come out.
-func (one *injected) example(pod *corev1.Pod, namespace *corev1.Namespace) (map[string]any, error) {
+func example(compiled sidecar.Injection, pod *corev1.Pod, namespace *corev1.Namespace) (map[string]any, error) {
 	want, err := objectOf(pod)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := one.compiled.Inject(sidecar.Pod{Object: want, Namespace: namespace.Labels, Draw: 99})
-	if err == nil && !changed {
-		err = errors.New("this set does not inject it")
-	}
+	changed, err := compiled.Inject(sidecar.Pod{Object: want, Namespace: namespace.Labels, Draw: 99})
 	if err != nil {
-		return nil, fmt.Errorf("the pod that was made up: %w", err)
+		return nil, refusedError{err}
+	}
+	if !changed {
+		return nil, errors.New("the pod that was made up: this set does not inject it")
 	}
 	return want, nil
 }
@@ -211,7 +232,8 @@ func (i *Injection) rehearse(ctx context.Context, one *injected) {
 		return // Nothing is known; it is asked again in the next pass.
 	}
 	pod := examplePod(namespace.Name, labels, sidecar.ProofPolicy)
-	want, err := one.example(pod, namespace)
+	// What is computed has no fields that could be unknown, and needs containers that the example may not have.
+	want, err := example(one.compiled.WithoutResources(), pod, namespace)
 	if err != nil {
 		return
 	}

@@ -19,7 +19,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -86,6 +88,22 @@ func mapperOf(types *runtime.Scheme) meta.RESTMapper {
 // functions count writes, and answer a dry run as a server does that injects.
 func (r *rig) functions() interceptor.Funcs {
 	return interceptor.Funcs{
+		// The names of pods by phase, which the fake server cannot select.
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			asked := (&client.ListOptions{}).ApplyOptions(options)
+			named, is := list.(*metav1.PartialObjectMetadataList)
+			if !is || asked.FieldSelector == nil {
+				return c.List(ctx, list, options...)
+			}
+			pods := &corev1.PodList{}
+			err := c.List(ctx, pods, client.MatchingLabelsSelector{Selector: asked.LabelSelector})
+			for _, pod := range pods.Items {
+				if asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase)}) {
+					named.Items = append(named.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
+				}
+			}
+			return err
+		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			if pod, is := object.(*corev1.Pod); is {
 				r.answer(ctx, pod)
@@ -187,6 +205,9 @@ func (r *rig) registered() string {
 	if err := r.client.Get(r.t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err == nil {
 		for _, entry := range configuration.Webhooks {
 			all = append(all, "entry "+strings.TrimSuffix(strings.TrimPrefix(entry.Name, "sidecarset-"), ".operator.kruise.io")+" "+string(*entry.FailurePolicy))
+			if last := entry.MatchConditions[len(entry.MatchConditions)-1]; last.Name == sidecar.BeyondPolicy {
+				all[len(all)-1] += " beyond"
+			}
 		}
 	} else if !apierrors.IsNotFound(err) {
 		r.t.Fatal(err)
@@ -228,6 +249,7 @@ func TestNothingIsRegisteredWithoutSets(t *testing.T) {
 }
 
 func TestWaysOfInjection(t *testing.T) {
+	twice := strings.Replace(plain, "containers:", "patchPodMetadata: [{annotations: {a: '{}'}, patchPolicy: MergePatchJson}, {annotations: {a: '{}'}, patchPolicy: MergePatchJson}], containers:", 1)
 	merging := strings.Replace(plain, "containers:", "patchPodMetadata: [{annotations: {a: '{}'}, patchPolicy: MergePatchJson}], containers:", 1)
 	ignoring := strings.Replace(plain, "name: log", "name: log, annotations: {operator.kruise.io/injection-failure-policy: Ignore}", 1)
 	cases := map[string]struct {
@@ -248,11 +270,18 @@ func TestWaysOfInjection(t *testing.T) {
 			want: "binding kruise-operator-sidecars-anchor, binding log, entry log Fail",
 		},
 		"admission.mode is Webhook":        {set: plain, webhookOnly: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "admission.mode", want: "entry log Fail"},
-		"a feature that needs the webhook": {set: merging, works: "webhook", path: PathWebhook, reason: "Webhook", message: "MergePatchJson", want: "entry log Fail"},
-		"it fails open":                    {set: ignoring, webhookOnly: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "created without", want: "entry log Ignore"},
-		"no installation owner":            {set: plain, noOwner: true, works: "webhook", path: PathNone, reason: "NoInstallationOwner", message: "Ignore"},
-		"no installation owner, open":      {set: ignoring, noOwner: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "a dry run has shown it", want: "entry log Ignore"},
-		"paused":                           {set: strings.Replace(plain, "containers:", "injectionStrategy: {paused: true}, containers:", 1), path: PathNone, reason: "Paused", message: "paused is true"},
+		"a feature that needs the webhook": {set: twice, works: "webhook", path: PathWebhook, reason: "Webhook", message: "MergePatchJson", want: "entry log Fail"},
+		"a feature that the policy has for some pods": {
+			set: merging, works: "both", path: PathSplit, reason: "Split", message: "a value of their own in annotation a: about these it asks the operator",
+			want: "binding kruise-operator-sidecars-anchor, binding log, entry log Fail beyond",
+		},
+		"a feature that the policy has for some pods, without effect": {
+			set: merging, works: "webhook", path: PathWebhook, reason: "Webhook", message: "the policy has no effect", want: "binding kruise-operator-sidecars-anchor, entry log Fail",
+		},
+		"it fails open":               {set: ignoring, webhookOnly: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "created without", want: "entry log Ignore"},
+		"no installation owner":       {set: plain, noOwner: true, works: "webhook", path: PathNone, reason: "NoInstallationOwner", message: "Ignore"},
+		"no installation owner, open": {set: ignoring, noOwner: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "a dry run has shown it", want: "entry log Ignore"},
+		"paused":                      {set: strings.Replace(plain, "containers:", "injectionStrategy: {paused: true}, containers:", 1), path: PathNone, reason: "Paused", message: "paused is true"},
 		"a revision that is not there": {
 			set:  strings.Replace(plain, "containers:", "injectionStrategy: {revision: {revisionName: log-1}}, containers:", 1),
 			path: PathNone, reason: "RevisionNotFound", message: "log-1",
@@ -267,6 +296,9 @@ func TestWaysOfInjection(t *testing.T) {
 			}
 			r := newRig(t, !tc.webhookOnly, objects...)
 			r.injects[tc.works] = true
+			if tc.works == "both" {
+				r.injects["policy"], r.injects["webhook"] = true, true
+			}
 			r.set(tc.set)
 			state := r.pass("log", 40*time.Second)
 			if state.Path != tc.path || state.Condition.Reason != tc.reason || !strings.Contains(state.Condition.Message, tc.message) {
@@ -329,6 +361,9 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	for n := range 6 {
 		objects = append(objects, pod(fmt.Sprintf("old-%d", n), nil))
 	}
+	ended := pod("ended", nil)
+	ended.UID, ended.Status.Phase = "uid-of-ended", corev1.PodSucceeded
+	objects = append(objects, ended)
 	outside := pod("outside", nil)
 	outside.Namespace = "kube-system"
 	r := newRig(t, true, append(objects, outside)...)

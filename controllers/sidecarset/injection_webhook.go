@@ -40,7 +40,11 @@ func (i *Injection) registerWebhooks(ctx context.Context, seen *world, owner met
 			if one.ignore {
 				policy = admissionv1.Ignore
 			}
-			registrations = append(registrations, sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.revision, FailurePolicy: policy})
+			registration := sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.revision, FailurePolicy: policy}
+			if one.narrow {
+				registration.Guard = one.compiled.Guard
+			}
+			registrations = append(registrations, registration)
 		}
 	}
 	have := &admissionv1.MutatingWebhookConfiguration{}

@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -23,6 +25,8 @@ const (
 	countEvery = time.Minute
 	// namedPods is how many of them a condition names.
 	namedPods = 5
+	// page is how many of the finished pods are read at once.
+	page = 500
 )
 
 // without looks for pods that a set selects and that do not have its sidecars.
@@ -72,18 +76,48 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, e
 	if len(candidates) == 0 {
 		return nil, nil
 	}
-	labels, err := i.selectedNamespaces(ctx, one.set.Match.Namespace)
+	namespaces, err := i.selectedNamespaces(ctx, one.set.Match.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	finished, err := i.finished(ctx, selector)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, pod := range candidates {
-		if namespace, selected := labels[pod.Namespace]; selected && one.compiled.Concerns(pod.Labels, namespace) {
+		if namespace, selected := namespaces[pod.Namespace]; selected && !finished[pod.UID] && one.compiled.Concerns(pod.Labels, namespace) {
 			names = append(names, pod.Namespace+"/"+pod.Name)
 		}
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// finished are the pods that are through, of those that a selector matches. Of pods that the operator does not control the cache has no status, so
+// the server is asked, for names alone.
+func (i *Injection) finished(ctx context.Context, selector labels.Selector) (map[types.UID]bool, error) {
+	uids := map[types.UID]bool{}
+	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		for {
+			options := []client.ListOption{client.MatchingLabelsSelector{Selector: selector}, client.MatchingFields{"status.phase": string(phase)}, client.Limit(page)}
+			if list.Continue != "" {
+				options = append(options, client.Continue(list.Continue))
+			}
+			if err := i.options.Live.List(ctx, list, options...); err != nil {
+				return nil, fmt.Errorf("reading which pods are finished: %w", err)
+			}
+			for at := range list.Items {
+				uids[list.Items[at].UID] = true
+			}
+			if list.Continue == "" {
+				break
+			}
+		}
+	}
+	return uids, nil
 }
 
 // selectedNamespaces are the labels of the namespaces in which a set injects.
@@ -97,9 +131,9 @@ func (i *Injection) selectedNamespaces(ctx context.Context, requirements []sidec
 	if err := i.options.Live.List(ctx, list, client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, fmt.Errorf("reading namespaces: %w", err)
 	}
-	labels := make(map[string]map[string]string, len(list.Items))
+	byName := make(map[string]map[string]string, len(list.Items))
 	for at := range list.Items {
-		labels[list.Items[at].Name] = list.Items[at].Labels
+		byName[list.Items[at].Name] = list.Items[at].Labels
 	}
-	return labels, nil
+	return byName, nil
 }

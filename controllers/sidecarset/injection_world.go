@@ -4,10 +4,12 @@
 package sidecarset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -15,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,14 +54,23 @@ type injected struct {
 	reasons []string
 	// wantEntry and wantBinding are what should be registered.
 	wantEntry, wantBinding bool
+	// narrow says that the entry is for the pods alone that the policy leaves.
+	narrow bool
 }
+
+// narrowEntry begins what is noted of an entry for the pods alone that the policy leaves.
+const narrowEntry = "beyond the policy: "
 
 // entry and binding say what should be registered, for comparison with what is.
 func (one *injected) entry() string {
 	if !one.wantEntry {
 		return ""
 	}
-	return fmt.Sprint(one.revision, one.ignore, one.set.Match)
+	text := fmt.Sprint(one.revision, one.ignore, one.set.Match)
+	if one.narrow {
+		return narrowEntry + text
+	}
+	return text
 }
 
 func (one *injected) binding() string {
@@ -102,7 +114,7 @@ func (i *Injection) observe(ctx context.Context) (world, error) {
 			continue
 		}
 		if one.set.Revision != nil && !one.set.Paused {
-			if err := i.pin(ctx, one.set); err != nil {
+			if err := i.pin(ctx, one.set, one.owner.UID); err != nil {
 				return world{}, one.errorf(err)
 			}
 		}
@@ -147,20 +159,24 @@ func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured
 }
 
 // pin reads the historic revision that a set asks for. When there is none, compiling says so.
-func (i *Injection) pin(ctx context.Context, set *sidecar.Set) error {
+func (i *Injection) pin(ctx context.Context, set *sidecar.Set, uid types.UID) error {
 	wanted := client.MatchingLabels{nameLabel: set.Name}
 	if set.Revision.Name == "" {
 		wanted[versionLabel] = set.Revision.CustomVersion
 	}
 	history := &appsv1.ControllerRevisionList{}
-	if err := i.options.Live.List(ctx, history, client.InNamespace(i.options.Namespace), wanted); err != nil {
+	// Those of another namespace are the set's as well: an earlier manager may have been installed there.
+	if err := i.options.Live.List(ctx, history, wanted); err != nil {
 		return fmt.Errorf("reading its history: %w", err)
 	}
-	found := slices.DeleteFunc(history.Items, func(r appsv1.ControllerRevision) bool { return set.Revision.Name != "" && r.Name != set.Revision.Name })
+	found := slices.DeleteFunc(history.Items, func(r appsv1.ControllerRevision) bool {
+		owner := metav1.GetControllerOfNoCopy(&r)
+		return set.Revision.Name != "" && r.Name != set.Revision.Name || r.Namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
+	})
 	if len(found) == 0 {
 		return nil
 	}
-	newest := slices.MaxFunc(found, func(a, b appsv1.ControllerRevision) int { return int(a.Revision - b.Revision) })
+	newest := slices.MaxFunc(found, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
 	data := map[string]any{}
 	if err := json.Unmarshal(newest.Data.Raw, &data); err != nil {
 		return fmt.Errorf("decoding revision %s: %w", newest.Name, err)
@@ -180,7 +196,7 @@ func (i *Injection) plan(seen *world) {
 	available := i.policyAvailable()
 	now := i.options.Clock.Now()
 	for _, one := range seen.sets {
-		one.wantEntry, one.wantBinding, one.reasons = false, false, nil
+		one.wantEntry, one.wantBinding, one.narrow, one.reasons = false, false, false, nil
 		if one.fault != nil || one.set.Paused {
 			continue
 		}
@@ -203,6 +219,11 @@ func (i *Injection) plan(seen *world) {
 		byPolicy := len(one.reasons) == 0 && !seen.ownerless
 		one.wantBinding = byPolicy || i.bindings[one.name] != "" && !seen.ownerless && !proof.webhook.holds(one.revision)
 		one.wantEntry = !byPolicy || i.entries[one.name] != "" && !proof.policy.holds(one.revision)
+		if byPolicy && one.compiled.Guard != nil {
+			// What the policy leaves is the webhook's. An entry that is open for all pods stays so until the policy is proven.
+			known := i.entries[one.name]
+			one.wantEntry, one.narrow = true, known == "" || strings.HasPrefix(known, narrowEntry) || proof.policy.holds(one.revision)
+		}
 		if seen.ownerless && !one.ignore {
 			one.wantEntry = false
 		}

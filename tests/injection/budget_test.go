@@ -18,46 +18,19 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
-// The API server bounds what an expression may cost. Pods far larger than usual ones stay below, as the page on injection says.
+// The API server bounds what an expression may cost. Pods as large as the guard lets through stay below, and larger ones are the webhook's.
 func TestLargePodsAreWithinTheBudget(t *testing.T) {
 	e := compile(t)
-	for _, size := range []struct{ sidecars, containers, each, expressions int }{{1, 1, 10, 1}, {3, 10, 10, 1}, {5, 20, 20, 10}} {
+	for _, size := range []struct{ sidecars, containers, mounts, expressions, env int }{
+		{1, 1, 400, 60, 387}, {1, 20, 400, 60, 800}, {5, 1, 400, 60, 140}, {5, 20, 400, 60, 800}, {5, 100, 400, 60, 800}, {20, 20, 100, 60, 800},
+	} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "shop"}}}
-			var names []string
-			for n := range size.containers {
-				c := corev1.Container{Name: fmt.Sprintf("c%d", n)}
-				for k := range size.each {
-					c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("E%d", k), Value: "x"})
-					mount := corev1.VolumeMount{Name: "v", MountPath: fmt.Sprintf("/m/%d/%d", n, k)}
-					if k%size.expressions == 0 {
-						mount.SubPathExpr = fmt.Sprintf("$(E%d)", k)
-					}
-					c.VolumeMounts = append(c.VolumeMounts, mount)
-				}
-				pod.Spec.Containers = append(pod.Spec.Containers, c)
-			}
-			for k := range size.each {
-				names = append(names, fmt.Sprintf("E%d", k))
-			}
-			var text strings.Builder
-			text.WriteString("metadata: {name: log}\nspec:\n  selector: {matchLabels: {app: shop}}\n  containers:\n")
-			for n := range size.sidecars {
-				fmt.Fprintf(&text, "  - {name: s%d, image: a, shareVolumePolicy: {type: enabled}, transferEnv: [{sourceContainerName: c0, envNames: [%s]}]}\n", n, strings.Join(names, ", "))
-			}
-			parsed := map[string]any{}
-			if err := yaml.Unmarshal([]byte(text.String()), &parsed); err != nil {
-				t.Fatal(err)
-			}
-			set, err := sidecar.ParseSet(parsed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			compiled, err := sidecar.Compile(set, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			compiled := sharing(t, size.sidecars, size.env/size.containers)
 			revision, namespace := revisionOf(t, compiled), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+			pod := largePod(size.containers, size.mounts, size.expressions, size.env)
+			if e.beyond(t.Context(), t, pod, namespace, compiled.Guard) {
+				t.Error("the policy leaves it")
+			}
 			began := time.Now()
 			got, err := e.apply(t.Context(), pod, namespace, revision, true)
 			if err != nil {
@@ -71,6 +44,63 @@ func TestLargePodsAreWithinTheBudget(t *testing.T) {
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(corev1.Pod{}, "TypeMeta"), cmpopts.EquateEmpty()); diff != "" {
 				t.Error(diff)
 			}
+			for _, larger := range []*corev1.Pod{
+				largePod(1, size.mounts+1, 0, 0), largePod(1, size.mounts, size.expressions+1, 0), largePod(1, size.mounts, 0, compiled.Guard.Bounds.Env+1),
+			} {
+				if !e.beyond(t.Context(), t, larger, namespace, compiled.Guard) {
+					t.Error("a pod beyond the limit is not the webhook's")
+				}
+				if got, err := e.apply(t.Context(), larger, namespace, revision, true); err != nil || len(got.Spec.Containers) != 1 {
+					t.Errorf("a pod beyond the limit is not left alone: %v", err)
+				}
+			}
 		})
 	}
+}
+
+// sharing is a set of sidecars that take everything from the pod.
+func sharing(t *testing.T, sidecars, variables int) sidecar.Injection {
+	t.Helper()
+	var names []string
+	for k := range variables {
+		names = append(names, fmt.Sprintf("E%d", k))
+	}
+	var text strings.Builder
+	text.WriteString("metadata: {name: log}\nspec:\n  selector: {matchLabels: {app: shop}}\n  containers:\n")
+	for n := range sidecars {
+		fmt.Fprintf(&text, "  - {name: s%d, image: a, shareVolumePolicy: {type: enabled}, transferEnv: [{sourceContainerName: c0, envNames: [%s]}]}\n", n, strings.Join(names, ", "))
+	}
+	parsed := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text.String()), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	set, err := sidecar.ParseSet(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := sidecar.Compile(set, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// largePod has mounts and variables spread over its containers, with expressions in the first mounts.
+func largePod(containers, mounts, expressions, env int) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "shop"}}}
+	for n := range containers {
+		c := corev1.Container{Name: fmt.Sprintf("c%d", n)}
+		for k := range env / containers {
+			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("E%d", k), Value: "x"})
+		}
+		for k := range mounts / containers {
+			mount := corev1.VolumeMount{Name: "v", MountPath: fmt.Sprintf("/m/%d/%d", n, k)}
+			if n*(mounts/containers)+k < expressions {
+				mount.SubPathExpr = fmt.Sprintf("$(E%d)", k)
+			}
+			c.VolumeMounts = append(c.VolumeMounts, mount)
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, c)
+	}
+	return pod
 }

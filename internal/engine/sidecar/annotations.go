@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,12 +25,13 @@ func (v *Variant) annotate(set string, annotations map[string]string, others []O
 		}
 	}
 	maps.Copy(annotations, v.Constants)
-	annotations[HashAnnotation] = withEntry(annotations[HashAnnotation], v.Key, v.Entry)
-	annotations[HashWithoutImageAnnotation] = withEntry(annotations[HashWithoutImageAnnotation], v.Key, v.EntryWithoutImage)
+	annotations[HashAnnotation] = withEntry(annotations[HashAnnotation], present, v.Key, v.Entry)
+	annotations[HashWithoutImageAnnotation] = withEntry(annotations[HashWithoutImageAnnotation], present, v.Key, v.EntryWithoutImage)
 	if len(v.Working) > 0 {
 		annotations[WorkingAnnotation] = withWorking(annotations[WorkingAnnotation], v.WorkingKeys, v.Working)
 	}
-	list := slices.DeleteFunc(strings.Split(annotations[InjectedListAnnotation], ","), func(name string) bool { return name == "" || name == set })
+	// A pod that was copied from another one may name sets that inject nothing into this one.
+	list := slices.DeleteFunc(strings.Split(annotations[InjectedListAnnotation], ","), func(name string) bool { return !present[name] })
 	list = append(list, set)
 	slices.Sort(list)
 	annotations[InjectedListAnnotation] = strings.Join(slices.Compact(list), ",")
@@ -66,9 +68,9 @@ func (p Patch) apply(set string, annotations map[string]string, present map[stri
 	return nil
 }
 
-// mergePatch merges a patch into a JSON text by RFC 7386. Into nothing it is set as it is.
+// mergePatch merges a patch into a JSON text by RFC 7386. Into nothing it is set as it is, and what has been set so stays.
 func mergePatch(into, patch string) (string, error) {
-	if into == "" {
+	if into == "" || into == patch {
 		return patch, nil
 	}
 	var target, change any
@@ -106,21 +108,18 @@ func merge(target, patch any) any {
 	return fields
 }
 
-// withEntry is a JSON object of sets with the entry of one, whose key is as given. Members of other sets stay; a very old one, which is
-// the hash alone, gets the shape of today. What cannot be read is left out.
-func withEntry(old, key, entry string) string {
+// flatMember is a member of a hash annotation in today's shape.
+var flatMember = regexp.MustCompile(`"[^"]*":[{][^{}]*[}]`)
+
+// withEntry is a JSON object of sets with the entry of one, whose key is as given. Members of other sets that inject into the pod stay. A
+// pod that was copied may bring others, or those of a set that says the hash alone, as very old ones do: they are left out.
+func withEntry(old string, present map[string]bool, key, entry string) string {
 	members := []string{entry}
-	var have map[string]json.RawMessage
-	if json.Unmarshal([]byte(old), &have) == nil {
-		for name, value := range have {
-			if quoted(name)+":" == key {
-				continue
+	for _, member := range flatMember.FindAllString(old, -1) {
+		for name := range present {
+			if theirs := quoted(name) + ":"; theirs != key && strings.HasPrefix(member, theirs) {
+				members = append(members, member)
 			}
-			var hash string
-			if json.Unmarshal(value, &hash) == nil {
-				value = json.RawMessage(compact(upgradeEntry{Hash: hash, SidecarSetName: name}))
-			}
-			members = append(members, quoted(name)+":"+compact(value))
 		}
 	}
 	slices.Sort(members)

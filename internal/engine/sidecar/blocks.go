@@ -226,6 +226,7 @@ func (p placed) compile(set string, all []placed) Container {
 	}
 	if r := p.extra.ResourcesPolicy; r != nil {
 		c.Resources = &Resources{Mode: r.TargetContainersMode, Regex: cmp.Or(r.TargetContainersNameRegex, ".*"), Limits: filled(r.ResourcesExpr.Limits), Requests: filled(r.ResourcesExpr.Requests)}
+		c.Resources.Amounts = c.Resources.amounts()
 	}
 	return c
 }

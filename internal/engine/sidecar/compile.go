@@ -45,6 +45,7 @@ func Compile(set *Set, all []*Set) (Injection, error) {
 		}
 		out.Variants = append(out.Variants, v)
 	}
+	out.Guard = out.guard()
 	return out, nil
 }
 
@@ -236,7 +237,9 @@ func patchesOf(set *Set, p Payload, others []*Set) []Patch {
 		for _, key := range sortedNames(entry.Annotations) {
 			patch := Patch{Key: key, Value: entry.Annotations[key], Policy: cmp.Or(entry.PatchPolicy, Retain), Yields: []string{}, Then: []Merge{}}
 			for _, o := range others {
-				patch.meet(set, o)
+				if o.Base != set.Name { // A canary is never in one pod with its base.
+					patch.meet(set, o)
+				}
 			}
 			patches = append(patches, patch)
 		}
@@ -254,8 +257,11 @@ func (p *Patch) meet(set, other *Set) {
 		case !has:
 		case p.Policy == Retain && (policy != Retain || other.Name < set.Name):
 			p.Yields = append(p.Yields, other.Name)
-		case p.Policy == MergePatchJSON && policy == MergePatchJSON && other.Name > set.Name:
-			p.Then = append(p.Then, Merge{Set: other.Name, Value: value})
+		case p.Policy == MergePatchJSON && policy == MergePatchJSON:
+			p.meets = true
+			if other.Name > set.Name {
+				p.Then = append(p.Then, Merge{Set: other.Name, Value: value})
+			}
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 type amount struct {
 	value    *big.Rat
 	quantity bool
+	// term says how to compute it from the variable, where that has no value; nil otherwise.
+	term *term
 }
 
 // milli is a quantity of so many thousandths, without a fraction of one.
@@ -97,6 +99,9 @@ func (e *expression) chain(operators string, next func() (amount, error)) (amoun
 }
 
 func apply(operator byte, a, b amount) (amount, error) {
+	if a.term != nil || b.term != nil {
+		return combine(operator, a, b)
+	}
 	if (operator == '+' || operator == '-') && a.quantity != b.quantity {
 		a, b = a.asQuantity(), b.asQuantity()
 	}
@@ -136,6 +141,9 @@ func (e *expression) factor() (amount, error) {
 		a, err := e.factor()
 		if err != nil {
 			return amount{}, err
+		}
+		if a.term != nil {
+			return combine('-', milli(new(big.Rat)), a)
 		}
 		a.value = new(big.Rat).Neg(a.value)
 		return a, nil
@@ -191,6 +199,9 @@ func (e *expression) named(word string) (amount, error) {
 			}
 		}
 		a, b := both[0], both[1]
+		if a.term != nil || b.term != nil {
+			return termOf(word, a, b), nil
+		}
 		if a.quantity != b.quantity {
 			a, b = a.asQuantity(), b.asQuantity()
 		}

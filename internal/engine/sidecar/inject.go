@@ -15,7 +15,7 @@ type Pod struct {
 	Object map[string]any
 	// Namespace are the labels of its namespace.
 	Namespace map[string]string
-	// Draw is a number from 0 to 99, drawn at random: it decides where a percentage of pods is asked for.
+	// Draw is a number from 0 to 99, drawn at random: it decides where a percentage of pods is asked for and the pod has no token.
 	Draw int32
 }
 
@@ -27,7 +27,7 @@ func (i Injection) Inject(pod Pod) (bool, error) {
 		return false, nil
 	}
 	others, injects := i.injecting(labels, pod.Namespace)
-	v := i.choose(labels, annotations, pod.Draw)
+	v := i.choose(pod, labels, annotations)
 	if !injects || v == nil {
 		return false, nil
 	}
@@ -61,15 +61,23 @@ func (i Injection) Inject(pod Pod) (bool, error) {
 	return true, nil
 }
 
-// choose returns the variant for a pod. A pod that has one by a draw already keeps it: it may come twice.
-func (i Injection) choose(labels, annotations map[string]string, draw int32) *Variant {
+// choose returns the variant for a pod. Where a share of the pods gets one, the name of the volume with the pod's token decides, and without
+// such a volume a draw. A pod that has a variant by a draw already keeps it: it may come twice.
+func (i Injection) choose(pod Pod, labels, annotations map[string]string) *Variant {
+	token, visible := tokenDraw(pod.Object)
 	for at := range i.Variants {
 		v := &i.Variants[at]
 		if !hold(v.When, labels) {
 			continue
 		}
-		if v.Percent != nil && !v.marked(annotations) {
-			if draw >= *v.Percent || slices.ContainsFunc(i.Variants[at+1:], func(later Variant) bool { return later.marked(annotations) }) {
+		switch {
+		case v.Percent == nil:
+		case visible:
+			if token*100 >= *v.Percent*tokenDraws {
+				continue
+			}
+		case !v.marked(annotations):
+			if pod.Draw >= *v.Percent || slices.ContainsFunc(i.Variants[at+1:], func(later Variant) bool { return later.marked(annotations) }) {
 				continue
 			}
 		}

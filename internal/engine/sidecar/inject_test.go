@@ -475,7 +475,7 @@ patchPodMetadata:
 				}
 			},
 		},
-		"entries of other sets in the annotations stay, very old ones get today's shape": {
+		"a copied pod is not said to have what other sets injected into the pod that it was copied from": {
 			pod: `
 metadata:
   labels: {app: shop}
@@ -485,12 +485,11 @@ metadata:
 spec: {containers: [{name: web, image: w}]}`,
 			specs: []string{head + `containers: [{name: a, image: a}]`},
 			check: func(t *testing.T, pod map[string]any) {
-				want := `{"old":{"updateTimestamp":null,"hash":"abc","sidecarSetName":"old","sidecarList":null},"s0":{"updateTimestamp":"2026-05-04T08:00:00Z",` +
-					`"hash":"hash-s0","sidecarSetName":"s0","sidecarList":["a"],"controllerRevision":"s0-1"},"zz":{"hash":"h","sidecarSetName":"zz","sidecarList":["x"]}}`
+				want := `{"s0":{"updateTimestamp":"2026-05-04T08:00:00Z","hash":"hash-s0","sidecarSetName":"s0","sidecarList":["a"],"controllerRevision":"s0-1"}}`
 				if got := annotation(pod, sidecar.HashAnnotation); got != want {
 					t.Error(got)
 				}
-				if got := annotation(pod, sidecar.InjectedListAnnotation); got != "old,s0,zz" {
+				if got := annotation(pod, sidecar.InjectedListAnnotation); got != "s0" {
 					t.Error(got)
 				}
 			},
@@ -549,6 +548,51 @@ func sameInEveryOrder(t *testing.T, pod map[string]any, sets []*sidecar.Set, wan
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("in the order %v twice: %s", order, diff)
 		}
+	}
+}
+
+// What the name of a token's volume decides does not change with the draw, and gives the share of pods that was asked for.
+func TestTokensGiveTheShare(t *testing.T) {
+	s := set(t, "log", `
+selector: {matchLabels: {app: shop}}
+containers: [{name: agent, image: b}]
+injectionStrategy: {revision: {customVersion: "1.4", policy: Partial}}
+updateStrategy: {partition: 30%}`)
+	payload, err := sidecar.ParseRevision(object(t, `spec: {containers: [{name: agent, image: a}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload.Hash = "old"
+	s.Pinned = payload
+	compiled, err := sidecar.Compile(s, []*sidecar.Set{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pods = 4000
+	pinned := 0
+	for range pods {
+		letters := make([]byte, 5)
+		for i := range letters {
+			letters[i] = "bcdfghjklmnpqrstvwxz2456789"[rand.IntN(27)]
+		}
+		pod := object(t, shopPod)
+		pod["spec"].(map[string]any)["volumes"] = []any{map[string]any{"name": "kube-api-access-" + string(letters)}}
+		other := copied(t, pod)
+		for one, draw := range map[*map[string]any]int32{&pod: 0, &other: 99} {
+			if _, err := compiled.Inject(sidecar.Pod{Object: *one, Draw: draw}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(pod, other); diff != "" {
+			t.Fatal(diff)
+		}
+		if container(t, pod, "agent")["image"] == "a" {
+			pinned++
+		}
+	}
+	// Six standard deviations.
+	if low, high := pods*30/100-175, pods*30/100+175; pinned < low || pinned > high {
+		t.Errorf("%d of %d pods got the pinned revision", pinned, pods)
 	}
 }
 

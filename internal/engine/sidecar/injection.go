@@ -11,6 +11,8 @@
 // put into the same pod, and where its own belong among them; the pod is the same in every order.
 package sidecar
 
+import "slices"
+
 // What is written into pods. These names are OpenKruise's, and outlive us.
 const (
 	// HashAnnotation holds the hash of what each set injected, as a JSON object by set.
@@ -50,6 +52,8 @@ type Injection struct {
 	Others []Other `json:"others"`
 	// Variants are tried in order; the first that fits the pod is injected. The last one fits every pod.
 	Variants []Variant `json:"variants"`
+	// Guard says into which pods the policy can inject; nil: into all. Into the others the webhook does.
+	Guard *Guard `json:"guard,omitempty"`
 }
 
 // Match says which pods a set selects.
@@ -146,6 +150,8 @@ type Resources struct {
 	// Limits and Requests are expressions by resource.
 	Limits   map[string]string `json:"limits"`
 	Requests map[string]string `json:"requests"`
+	// Amounts are the same expressions, taken apart for the policy; absent when one of them cannot be.
+	Amounts []Amount `json:"amounts,omitempty"`
 }
 
 // Policies for annotations.
@@ -165,6 +171,8 @@ type Patch struct {
 	// Then are merges of later sets into the same annotation. They are made again after this one, so that the order of sets decides, not
 	// the order in which they were asked.
 	Then []Merge `json:"then"`
+	// meets says that another set merges into the same annotation, too.
+	meets bool
 }
 
 // Merge is the patch of another set.
@@ -173,19 +181,36 @@ type Merge struct {
 	Value string `json:"value"`
 }
 
-// Webhooked are the features of an injection that the static policy does not have, in words, sorted. With one of them the webhook injects.
+// Webhooked are the features of an injection that the static policy does not have, in words, sorted. With one of them the webhook injects into
+// every pod.
 func (i Injection) Webhooked() []string {
 	features := map[string]bool{}
 	for _, v := range i.Variants {
-		features["a percentage of pods"] = features["a percentage of pods"] || v.Percent != nil
-		for _, p := range v.Patches {
-			features["patchPolicy MergePatchJson"] = features["patchPolicy MergePatchJson"] || p.Policy == MergePatchJSON
-		}
 		for _, containers := range [][]Container{v.Containers, v.InitContainers} {
 			for _, c := range containers {
-				features["resourcesPolicy"] = features["resourcesPolicy"] || c.Resources != nil
+				if c.Resources != nil && len(c.Resources.Amounts) < len(c.Resources.Limits)+len(c.Resources.Requests) {
+					features["resourcesPolicy with an expression that is nested too deeply, or has too many digits"] = true
+				}
 			}
 		}
 	}
+	if _, fault := i.merged(); fault != "" {
+		features["patchPolicy MergePatchJson "+fault] = true
+	}
 	return sortedKeys(features)
+}
+
+// WithoutResources is the injection without resources that are computed.
+func (i Injection) WithoutResources() Injection {
+	i.Variants = slices.Clone(i.Variants)
+	for at := range i.Variants {
+		v := &i.Variants[at]
+		for _, containers := range []*[]Container{&v.Containers, &v.InitContainers} {
+			*containers = slices.Clone(*containers)
+			for n := range *containers {
+				(*containers)[n].Resources = nil
+			}
+		}
+	}
+	return i
 }

@@ -34,6 +34,8 @@ type Registration struct {
 	Match         Match
 	Revision      string
 	FailurePolicy admissionv1.FailurePolicyType
+	// Guard keeps away the pods into which the policy injects; nil: none.
+	Guard *Guard
 }
 
 // Entries are the entries of the webhook configuration for some sets, by name. call is how the operator is called at a path.
@@ -63,6 +65,9 @@ func Entries(sets []Registration, operatorNamespace string, call func(path strin
 			MatchConditions: []admissionv1.MatchCondition{{
 				Name: "not-a-mirror-pod", Expression: `!('` + MirrorAnnotation + `' in object.metadata.?annotations.orValue({}))`,
 			}},
+		}
+		if set.Guard != nil {
+			entries[i].MatchConditions = append(entries[i].MatchConditions, admissionv1.MatchCondition{Name: BeyondPolicy, Expression: set.Guard.beyond()})
 		}
 	}
 	return entries

@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// BeyondPolicy is the name of the match condition of a webhook entry that gets only the pods which the policy leaves.
+const BeyondPolicy = "beyond-the-policy"
+
+// Guard says into which pods the policy can inject, where it cannot do so into all. It is about what the author of a pod wrote and what
+// stays as it is while sets inject, so that the policy and the webhook, which is asked later, judge alike.
+type Guard struct {
+	// Merged are annotations into which values are merged. An expression cannot read JSON: it sets what is not there.
+	Merged []Merged `json:"merged"`
+	// Token says that the name of the volume with the pod's token decides: the only thing by chance that an expression sees.
+	Token bool `json:"token"`
+	// Bounds are how much a pod's own containers may have for what sidecars take from them; nil: any number.
+	Bounds *Bounds `json:"bounds,omitempty"`
+}
+
+// Merged is the value of one annotation.
+type Merged struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Bounds are numbers over all containers of a pod that are not sidecars. The API server limits what an expression may cost.
+type Bounds struct {
+	Mounts       int `json:"mounts"`
+	SubPathExprs int `json:"subPathExprs"`
+	Env          int `json:"env"`
+	Devices      int `json:"devices"`
+}
+
+const (
+	// tokenDraws is how many values three random characters have.
+	tokenDraws = 27 * 27 * 27
+	// tokenAlphabet is what the API server takes random characters from.
+	tokenAlphabet = "bcdfghjklmnpqrstvwxz2456789"
+	// tokenPattern is the name of the volume with a pod's token.
+	tokenPattern = "^kube-api-access-[" + tokenAlphabet + "]{5}$"
+
+	// maxMounts and the others bound Bounds. maxShared bounds mounts by sidecars that share them.
+	// maxCompared bounds comparisons of variables.
+	maxMounts, maxSubPathExprs, maxEnv, maxDevices, maxShared, maxCompared = 400, 60, 800, 60, 2000, 200_000
+)
+
+var tokenVolume = regexp.MustCompile(tokenPattern)
+
+// tokenDraw is a number below tokenDraws that the name of the volume with the pod's token gives, if there is one.
+func tokenDraw(pod map[string]any) (int32, bool) {
+	spec, _ := pod["spec"].(map[string]any)
+	for _, volume := range listOf(spec, "volumes") {
+		if name := nameOf(volume); tokenVolume.MatchString(name) {
+			draw := int32(0)
+			for _, c := range strings.TrimPrefix(name, "kube-api-access-")[:3] {
+				draw = draw*int32(len(tokenAlphabet)) + int32(strings.IndexRune(tokenAlphabet, c))
+			}
+			return draw, true
+		}
+	}
+	return 0, false
+}
+
+// IsToken says whether a volume is the one with the pod's token.
+func IsToken(volume corev1.Volume) bool { return tokenVolume.MatchString(volume.Name) }
+
+// merged are the annotations that are merged into; a fault says why the policy cannot have a part in it.
+func (i Injection) merged() (all []Merged, fault string) {
+	all = []Merged{}
+	for at, v := range i.Variants {
+		known := map[string]string{}
+		for _, p := range v.Patches {
+			if p.Policy != MergePatchJSON {
+				continue
+			}
+			if p.meets {
+				return all, "into an annotation that another set merges into"
+			}
+			if _, twice := known[p.Key]; twice {
+				return all, "into one annotation twice"
+			}
+			known[p.Key] = p.Value
+			if at == 0 {
+				all = append(all, Merged{Key: p.Key, Value: p.Value})
+			}
+		}
+		differs := len(known) != len(all)
+		for _, m := range all {
+			value, has := known[m.Key]
+			differs = differs || !has || value != m.Value
+		}
+		if differs {
+			return all, "of values that differ between two revisions"
+		}
+	}
+	return all, ""
+}
+
+// guard is nil where the policy can inject into every pod.
+func (i Injection) guard() *Guard {
+	g := &Guard{}
+	g.Merged, _ = i.merged()
+	takers, variables, transfers := 0, 0, 0
+	for _, v := range i.Variants {
+		g.Token = g.Token || v.Percent != nil
+		n := 0
+		for _, containers := range [][]Container{v.Containers, v.InitContainers} {
+			for _, c := range containers {
+				if c.ShareMounts || c.ShareDevices || len(c.Transfers) > 0 {
+					n++
+				}
+				names := 0
+				for _, t := range c.Transfers {
+					names += len(t.Names)
+				}
+				variables, transfers = max(variables, names), max(transfers, len(c.Transfers))
+			}
+		}
+		takers = max(takers, n)
+	}
+	if takers > 0 {
+		g.Bounds = &Bounds{Mounts: min(maxMounts, maxShared/takers), SubPathExprs: maxSubPathExprs, Env: maxEnv, Devices: maxDevices}
+		// Each variable that is copied is compared with those before it.
+		if most := max(int(math.Sqrt(float64(maxCompared/takers)))-maxSubPathExprs, 1); variables > most {
+			g.Bounds.Env = min(maxEnv, most/transfers)
+		}
+	}
+	if len(g.Merged) == 0 && !g.Token && g.Bounds == nil {
+		return nil
+	}
+	return g
+}
+
+// Words say which pods the policy leaves.
+func (g Guard) Words() []string {
+	var words []string
+	for _, m := range g.Merged {
+		words = append(words, "that have a value of their own in annotation "+m.Key)
+	}
+	if g.Token {
+		words = append(words, "without the volume of a token, whose name decides which share of the pods they belong to")
+	}
+	if b := g.Bounds; b != nil {
+		words = append(words, fmt.Sprintf("of more than %d volume mounts, %d of them with subPathExpr, %d variables or %d devices", b.Mounts, b.SubPathExprs, b.Env, b.Devices))
+	}
+	return words
+}
+
+// own are the containers of a pod that are not sidecars, as an expression.
+const own = `object.spec.containers.filter(c, !c.?env.orValue([]).exists(e, e.name == 'IS_INJECTED' && e.?value.orValue('') == 'true'))`
+
+// beyond is an expression that holds for the pods that the policy leaves, and for those that prove the webhook. The policy has the same
+// under the name served.
+func (g Guard) beyond() string {
+	var served []string
+	for _, m := range g.Merged {
+		served = append(served, fmt.Sprintf("object.metadata.?annotations[?%s].orValue('') in ['', %s]", quoted(m.Key), quoted(m.Value)))
+	}
+	if g.Token {
+		served = append(served, fmt.Sprintf("object.spec.?volumes.orValue([]).exists(v, v.name.matches('%s'))", tokenPattern))
+	}
+	if b := g.Bounds; b != nil {
+		for _, one := range []struct {
+			each  string
+			limit int
+		}{
+			{"c.?volumeMounts.orValue([]).size()", b.Mounts},
+			{"c.?volumeMounts.orValue([]).filter(m, m.?subPathExpr.orValue('') != '').size()", b.SubPathExprs},
+			{"c.?env.orValue([]).size()", b.Env}, {"c.?volumeDevices.orValue([]).size()", b.Devices},
+		} {
+			served = append(served, fmt.Sprintf("%s.map(c, %s).sum() <= %d", own, one.each, one.limit))
+		}
+	}
+	return fmt.Sprintf("object.metadata.?labels[?'%s'].orValue('') == '%s' || !(%s)", ProofLabel, ProofWebhook, strings.Join(served, " && "))
+}
