@@ -255,7 +255,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		}
 		return ctrl.Result{}, statusErr
 	}
-	recheck := earliest(step.Recheck, upgrade.Recheck)
+	return ctrl.Result{RequeueAfter: earliest(step.Recheck, upgrade.Recheck, r.recheck(leads))}, nil
+}
+
+// recheck is when to look again at what makes no event; 0 for not at all.
+func (r *Reconciler) recheck(leads bool) time.Duration {
+	var recheck time.Duration
 	if leads && r.busy.Reason != "" {
 		recheck = earliest(recheck, working)
 	}
@@ -268,7 +273,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if leads {
 		recheck = earliest(recheck, r.kindsRecheck(), r.daemonRecheck)
 	}
-	return ctrl.Result{RequeueAfter: recheck}, nil
+	return recheck
 }
 
 // lead does what only the leader does, and returns what could not be done.

@@ -73,37 +73,9 @@ func Status(old operatorv1alpha1.KruiseStatus, f Facts) operatorv1alpha1.KruiseS
 		})
 	}
 
-	var waiting, ready []string
-	for _, kind := range f.Kinds {
-		switch {
-		case kind.State != operatorv1alpha1.Enabled:
-		case kind.Ready == metav1.ConditionTrue:
-			ready = append(ready, kind.Kind)
-		default:
-			why := kind.Reason
-			if why == operatorv1alpha1.KindRightsMissing {
-				why += " (" + kind.Message + ")"
-			}
-			waiting = append(waiting, fmt.Sprintf("%s: %s", kind.Kind, why))
-		}
-	}
-	switch {
-	case len(waiting) > 0:
-		set(operatorv1alpha1.KruiseAvailable, false, operatorv1alpha1.ReasonKindsNotReady, "not managed: "+strings.Join(waiting, ", "))
-	case len(ready) == 0:
-		set(operatorv1alpha1.KruiseAvailable, true, operatorv1alpha1.ReasonAsExpected, "no kind is enabled")
-	default:
-		set(operatorv1alpha1.KruiseAvailable, true, operatorv1alpha1.ReasonAsExpected, "managed: "+strings.Join(ready, ", "))
-	}
-
-	moving := f.Step.Restart || f.Step.Recheck > 0 || len(f.Step.WaitsFor) > 0
-	reason, message := operatorv1alpha1.ReasonAsExpected, "every replica that reports runs with this configuration"
-	if moving {
-		reason, message = operatorv1alpha1.ReasonRestarting, "the operator restarts to take over a change"
-		if len(f.Step.WaitsFor) > 0 {
-			message = "these replicas have yet to take over a change: " + strings.Join(f.Step.WaitsFor, ", ")
-		}
-	}
+	available, reason, message := availability(f.Kinds)
+	set(operatorv1alpha1.KruiseAvailable, available, reason, message)
+	moving, reason, message := movement(&f.Step)
 	set(operatorv1alpha1.KruiseProgressing, moving, reason, message)
 	set(operatorv1alpha1.KruiseReconciling, moving, reason, message)
 
@@ -128,6 +100,42 @@ func Status(old operatorv1alpha1.KruiseStatus, f Facts) operatorv1alpha1.KruiseS
 	}
 	set(operatorv1alpha1.KruiseUpgradeable, f.Upgrade.Allowed, f.Upgrade.Reason, f.Upgrade.Message)
 	return status
+}
+
+// availability says whether every kind that is enabled is managed, and which are or are not.
+func availability(kinds []operatorv1alpha1.KindStatus) (available bool, reason, message string) {
+	var waiting, ready []string
+	for _, kind := range kinds {
+		switch {
+		case kind.State != operatorv1alpha1.Enabled:
+		case kind.Ready == metav1.ConditionTrue:
+			ready = append(ready, kind.Kind)
+		default:
+			why := kind.Reason
+			if why == operatorv1alpha1.KindRightsMissing {
+				why += " (" + kind.Message + ")"
+			}
+			waiting = append(waiting, fmt.Sprintf("%s: %s", kind.Kind, why))
+		}
+	}
+	switch {
+	case len(waiting) > 0:
+		return false, operatorv1alpha1.ReasonKindsNotReady, "not managed: " + strings.Join(waiting, ", ")
+	case len(ready) == 0:
+		return true, operatorv1alpha1.ReasonAsExpected, "no kind is enabled"
+	}
+	return true, operatorv1alpha1.ReasonAsExpected, "managed: " + strings.Join(ready, ", ")
+}
+
+// movement says whether a replica has yet to take over a change.
+func movement(step *Step) (moving bool, reason, message string) {
+	switch {
+	case len(step.WaitsFor) > 0:
+		return true, operatorv1alpha1.ReasonRestarting, "these replicas have yet to take over a change: " + strings.Join(step.WaitsFor, ", ")
+	case step.Restart, step.Recheck > 0:
+		return true, operatorv1alpha1.ReasonRestarting, "the operator restarts to take over a change"
+	}
+	return false, operatorv1alpha1.ReasonAsExpected, "every replica that reports runs with this configuration"
 }
 
 // replicas returns the reports with this replica's own, and without those that say nothing any more, in the order of names.

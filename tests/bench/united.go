@@ -275,6 +275,11 @@ func (u *united) rest(ctx context.Context) (figure, error) {
 	if err != nil {
 		return f, err
 	}
+	usage, err := u.operator.Usage()
+	if err != nil {
+		return f, err
+	}
+	f.PeakRSSMiB = float64(usage.RSS) / (1 << 20)
 	now, err := u.reconciles(ctx)
 	f.Note = fmt.Sprintf("%d writes and %d reconciles in %s", f.Writes, now-reconciles, u.options.idle)
 	return f, err

@@ -95,74 +95,102 @@ type level struct {
 
 // Oversized returns what is too large in raw. It takes what is not JSON for what it looks like; decoding refuses it later.
 func Oversized(raw []byte) []Oversize {
-	var (
-		found  []Oversize
-		levels []level
-		values int
-	)
-	note := func(has, most int, of string) {
-		if has > most {
-			found = append(found, Oversize{Path: pathOf(levels), Has: has, Most: most, of: of})
-		}
-	}
-	enter := func(isObject bool) {
-		values++
-		if len(levels) == 0 {
-			return
-		}
-		in := &levels[len(levels)-1]
-		if in.list {
-			in.members++
-			if isObject {
-				in.objects++
-			}
-		}
-	}
+	s := scan{raw: raw}
 	for at := 0; at < len(raw); {
 		switch c := raw[at]; c {
 		case '{', '[':
-			enter(c == '{')
-			if len(levels) == maxDepth {
-				note(maxDepth+1, maxDepth, ofLevels)
-				return found
+			if !s.open(c == '[') {
+				return s.found
 			}
-			levels = append(levels, level{list: c == '['})
 			at++
 		case '}', ']':
+			s.close()
 			at++
-			if len(levels) == 0 {
-				continue
-			}
-			is := levels[len(levels)-1]
-			levels = levels[:len(levels)-1]
-			if is.list && is.objects > MaxObjects {
-				note(is.objects, MaxObjects, ofObjects)
-			} else {
-				note(is.members, MaxItems, ofItems)
-			}
 		case '"':
-			end := endOfString(raw, at)
-			if last := len(levels) - 1; last >= 0 && !levels[last].list && isKey(raw, end) {
-				levels[last].key = raw[at:end]
-				levels[last].members++
-			} else {
-				enter(false)
-				note(end-at, maxText, ofBytes)
-			}
-			at = end
+			at = s.text(at)
 		case ' ', '\t', '\r', '\n', ',', ':':
 			at++
 		default:
-			enter(false)
+			s.enter(false)
 			end := endOfWord(raw, at)
-			note(end-at, maxWord, ofBytes)
+			s.note(end-at, maxWord, ofBytes)
 			at = end
 		}
 	}
-	if values > MaxValues {
-		found = append(found, Oversize{Path: WholeObject, Has: values, Most: MaxValues, of: ofValues})
+	if s.values > MaxValues {
+		s.found = append(s.found, Oversize{Path: WholeObject, Has: s.values, Most: MaxValues, of: ofValues})
 	}
-	return found
+	return s.found
+}
+
+// scan is one reading of raw.
+type scan struct {
+	raw []byte
+	// levels are the lists and objects that it is in, the outermost first.
+	levels []level
+	values int
+	found  []Oversize
+}
+
+// note notes that the value at which the scan is has more than it may have, if it has.
+func (s *scan) note(has, most int, of string) {
+	if has > most {
+		s.found = append(s.found, Oversize{Path: pathOf(s.levels), Has: has, Most: most, of: of})
+	}
+}
+
+// enter counts a value.
+func (s *scan) enter(isObject bool) {
+	s.values++
+	if len(s.levels) == 0 {
+		return
+	}
+	in := &s.levels[len(s.levels)-1]
+	if in.list {
+		in.members++
+		if isObject {
+			in.objects++
+		}
+	}
+}
+
+// open goes into a list or an object. It is false when that is too deep.
+func (s *scan) open(list bool) bool {
+	s.enter(!list)
+	if len(s.levels) == maxDepth {
+		s.note(maxDepth+1, maxDepth, ofLevels)
+		return false
+	}
+	s.levels = append(s.levels, level{list: list})
+	return true
+}
+
+// close leaves a list or an object.
+func (s *scan) close() {
+	last := len(s.levels) - 1
+	if last < 0 {
+		return
+	}
+	is := s.levels[last]
+	s.levels = s.levels[:last]
+	if is.list && is.objects > MaxObjects {
+		s.note(is.objects, MaxObjects, ofObjects)
+	} else {
+		s.note(is.members, MaxItems, ofItems)
+	}
+}
+
+// text reads the key or text that begins at a place, and returns where it is over.
+func (s *scan) text(at int) int {
+	end := endOfString(s.raw, at)
+	if last := len(s.levels) - 1; last >= 0 && !s.levels[last].list && isKey(s.raw, end) {
+		s.levels[last].key = s.raw[at:end]
+		s.levels[last].members++
+	} else {
+		s.enter(false)
+		s.note(end-at, maxText, ofBytes)
+	}
+	return end
 }
 
 // endOfWord is where the number, true, false or null that begins at raw[at] is over.

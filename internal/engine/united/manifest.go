@@ -64,38 +64,23 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 		have, _, _ := unstructured.NestedMap(t.Live.Object, "spec")
 		spec, _ = withListsOf(have, spec).(map[string]any)
 	}
-	spec["replicas"] = int64(t.Size)
-	if s.Adapter.Partitioned(spec) {
-		if err := unstructured.SetNestedField(spec, int64(t.Partition), s.Adapter.partition...); err != nil {
-			return nil, fmt.Errorf("setting the partition: %w", err)
-		}
+	if err := s.setNumbers(spec, t); err != nil {
+		return nil, err
 	}
-	if t.MaxUnavailable > 0 && s.Adapter.mayRoll(spec) {
-		if err := unstructured.SetNestedField(spec, int64(t.MaxUnavailable), s.Adapter.maxUnavailable...); err != nil {
-			return nil, fmt.Errorf("setting maxUnavailable: %w", err)
-		}
-	}
-
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetGroupVersionKind(s.Adapter.Kind)
 	object.SetNamespace(s.Set.Namespace)
 	object.SetName(t.Name)
-	own := maps.Clone(s.Metadata.Labels)
-	if own == nil {
-		own = map[string]string{}
-	}
+	object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.Set, Kind())})
+	own := orEmpty(maps.Clone(s.Metadata.Labels))
 	own[shared.LabelSubsetName], own[shared.LabelUnitedDeploymentRevision] = sub.Name, RevisionLabel(t.Revision)
 	object.SetLabels(own)
-	annotations := maps.Clone(s.Metadata.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
+	annotations := orEmpty(maps.Clone(s.Metadata.Annotations))
 	annotations[shared.AnnotationSubsetPatch] = sub.PatchText
 	if adopted != "" {
 		annotations[shared.AnnotationAdopted] = adopted
 	}
 	object.SetAnnotations(annotations)
-	object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.Set, Kind())})
 
 	hash, err := hashOf(object)
 	if err != nil {
@@ -107,6 +92,30 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 	}
 	object.SetAnnotations(annotations)
 	return object, nil
+}
+
+// setNumbers writes into the spec of a workload what the UnitedDeployment decides about its pods.
+func (s *Spec) setNumbers(spec map[string]any, t Target) error {
+	spec["replicas"] = int64(t.Size)
+	if s.Adapter.Partitioned(spec) {
+		if err := unstructured.SetNestedField(spec, int64(t.Partition), s.Adapter.partition...); err != nil {
+			return fmt.Errorf("setting the partition: %w", err)
+		}
+	}
+	if t.MaxUnavailable > 0 && s.Adapter.mayRoll(spec) {
+		if err := unstructured.SetNestedField(spec, int64(t.MaxUnavailable), s.Adapter.maxUnavailable...); err != nil {
+			return fmt.Errorf("setting maxUnavailable: %w", err)
+		}
+	}
+	return nil
+}
+
+// orEmpty is the map, or an empty one instead of nil.
+func orEmpty(texts map[string]string) map[string]string {
+	if texts == nil {
+		return map[string]string{}
+	}
+	return texts
 }
 
 // adoptedAs stands for the spec with which a workload of OpenKruise is taken over, as long as it is the same; empty otherwise. It is said
