@@ -7,6 +7,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
@@ -88,7 +90,11 @@ func cleanUps() map[string]func(ctrl.Manager, workload.Dependencies, *config.Con
 
 // CacheContents is what the enabled kinds need the cache to keep.
 func CacheContents(c *config.Config) kubecache.Contents {
-	return kubecache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) })...)
+	contents := kubecache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) })...)
+	if c.Features.Enabled(features.SidecarTerminator) {
+		contents = contents.Keeping(sidecarterminator.Concerns)
+	}
+	return contents
 }
 
 // Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: for a CRD that is
@@ -147,7 +153,29 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, stored)
 		}
 	}
+	if gates.Enabled(features.SidecarTerminator) {
+		if err := setupTerminator(mgr, deps, all, configured); err != nil {
+			return err
+		}
+	}
 	return setupOperatorConfig(mgr, deps, configured, missing)
+}
+
+// setupTerminator sets up what stops the sidecars of pods that are done. On nodes it does so by ContainerRecreateRequests.
+func setupTerminator(mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
+	const kind = "ContainerRecreateRequest"
+	if !slices.ContainsFunc(configured, func(k operatorconfig.Kind) bool { return k.Name == kind && k.Served }) {
+		deps.Log.Info("Sidecars of finished jobs are not stopped: the kind that it takes is off or not served", "kind", kind)
+		return nil
+	}
+	given, err := dependencies(mgr, deps, all, sidecarterminator.Name, 0)
+	if err == nil {
+		err = sidecarterminator.Setup(mgr, given)
+	}
+	if err != nil {
+		return fmt.Errorf("setting up what stops sidecars: %w", err)
+	}
+	return nil
 }
 
 // cleanUp has the manager take back what a kind that is off has left.

@@ -89,6 +89,10 @@ func neededElsewhere() []rights.Excuse {
 			Covers: rights.To("get list watch patch", "pods/resize", "storageclasses"),
 		},
 		{
+			Why:    "requests that stop sidecars of finished jobs, which a gate turns on; tests/e2e/gates has some",
+			Covers: rights.To("create", "containerrecreaterequests"),
+		},
+		{
 			Why:    "what SidecarSets register at the API server, and how they prove it; tests/e2e/crash and tests/integration/injection have some",
 			Covers: rights.With("mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "namespaces"),
 		},

@@ -34,6 +34,8 @@ type Contents struct {
 	controllers map[schema.GroupVersionKind]Owners
 	// podAnnotations are keys of annotations. Pods that carry one are kept whole, whoever controls them.
 	podAnnotations []string
+	// keeps are further pods that are kept whole; nil for none.
+	keeps func(*corev1.Pod) bool
 	// ephemeralContainers says that of every pod there is kept what Needs.EphemeralContainers says.
 	ephemeralContainers bool
 }
@@ -58,6 +60,12 @@ func ContentsFor(enabled ...kinds.Kind) Contents {
 		}
 		c.ephemeralContainers = c.ephemeralContainers || kind.Needs.EphemeralContainers
 	}
+	return c
+}
+
+// Keeping returns contents that keep further pods whole: those for which keeps holds.
+func (c Contents) Keeping(keeps func(*corev1.Pod) bool) Contents {
+	c.keeps = keeps
 	return c
 }
 
@@ -101,6 +109,9 @@ func (c Contents) Options() cache.Options {
 // needsPod says whether an enabled kind needs the whole pod.
 func (c Contents) needsPod(pod client.Object) bool {
 	if ControllerOf(pod, c.controllers[podKind()]) != nil {
+		return true
+	}
+	if full, ok := pod.(*corev1.Pod); ok && c.keeps != nil && c.keeps(full) {
 		return true
 	}
 	annotations := pod.GetAnnotations()

@@ -256,3 +256,18 @@ func TestPodsForEphemeralContainers(t *testing.T) {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
 }
+
+func TestFurtherPodsAreKeptWhole(t *testing.T) {
+	trim := transform(t, ContentsFor().Keeping(func(pod *corev1.Pod) bool { return pod.Annotations["note"] == "x" }), podKind())
+	for note, whole := range map[string]bool{"x": true, "y": false} {
+		pod := controlledAs("web-0", "apps/v1", "ReplicaSet")
+		pod.Annotations["note"] = note
+		kept, err := trim(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := kept.(*corev1.Pod).Status.Phase == corev1.PodRunning; got != whole {
+			t.Errorf("with the note %s it is kept whole: %v", note, got)
+		}
+	}
+}

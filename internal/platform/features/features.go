@@ -170,7 +170,7 @@ func Known() []Info {
 		},
 		{Name: RolloutHistory, Elsewhere: true, Effect: "finished rollouts are recorded", Missing: noKind},
 		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata where no rule says which"},
-		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Missing: noDaemon, Needs: []Gate{KruiseDaemon}},
+		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Needs: []Gate{KruiseDaemon}},
 		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honored"},
 		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honored"},
 		{Name: StatefulSetStartOrdinal, Effect: "ordinals.start is honored"},

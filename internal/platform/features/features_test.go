@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 				KruiseDaemon, PreDownloadImageForInPlaceUpdate, ImagePullJob, SidecarTerminator, InPlaceUpdateEnvFromMetadata,
 				PodProbeMarker, DaemonWatchingPod,
 			},
-			notes: 8,
+			notes: 7,
 		},
 		"without the pod webhook": {
 			text: "PodWebhook=false,KruisePodReadinessGate=true",

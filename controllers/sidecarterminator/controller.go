@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarterminator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "sidecarterminator-controller"
+
+// workers is how many pods are looked at at the same time.
+const workers = 3
+
+// reason is the reason of its events.
+const reason = "SidecarTerminator"
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Concerns says that the controller has to see the whole of a pod.
+func Concerns(pod *corev1.Pod) bool { return plan.Concerns(pod) }
+
+type reconciler struct{ workload.Dependencies }
+
+// Setup makes the manager run the controller.
+func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
+	var r reconcile.Reconciler = &reconciler{d}
+	if d.CatchUp != nil {
+		r = d.CatchUp.Reconciler(r)
+	}
+	if d.Guard != nil {
+		r = d.Guard(r)
+	}
+	c, err := controller.New(Name, mgr, controller.Options{
+		Reconciler: r, MaxConcurrentReconciles: workers, ReconciliationTimeout: d.ReconcileTimeout,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
+	})
+	if err != nil {
+		return fmt.Errorf("creating the controller: %w", err)
+	}
+	due := predicate.NewPredicateFuncs(func(object client.Object) bool {
+		pod, ok := object.(*corev1.Pod)
+		return ok && plan.Due(pod)
+	})
+	if err := c.Watch(source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}), due)); err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	requests := &unstructured.Unstructured{}
+	requests.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("ContainerRecreateRequest"))
+	owner := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		of := metav1.GetControllerOfNoCopy(object)
+		if of == nil || of.Kind != "Pod" || of.APIVersion != "v1" {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: of.Name}}}
+	})
+	if err := c.Watch(source.Kind(d.Cache, client.Object(requests), owner)); err != nil {
+		return fmt.Errorf("watching requests: %w", err)
+	}
+	return nil
+}
+
+// Reconcile stops the sidecars of a pod, if it is due.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pod := &corev1.Pod{}
+	if err := r.Cache.Get(ctx, req.NamespacedName, pod, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !plan.Due(pod) {
+		return ctrl.Result{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	snapshot, err := r.observe(ctx, pod)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	todo := plan.Plan(snapshot)
+	if err := r.apply(ctx, pod, todo, snapshot.Now); err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+			return ctrl.Result{RequeueAfter: workload.Busy}, nil // the view is out of date
+		}
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, nil
+}
+
+func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod) (plan.Snapshot, error) {
+	snapshot := plan.Snapshot{Now: r.Clock.Now(), Pod: pod}
+	node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node)
+	if client.IgnoreNotFound(err) != nil { // one that is gone is not virtual
+		return snapshot, fmt.Errorf("reading the node: %w", err)
+	}
+	snapshot.Virtual = node.Labels[appsv1beta1.LabelNodeType] == appsv1beta1.NodeTypeVirtual
+	if snapshot.Virtual {
+		return snapshot, nil
+	}
+	request := &appsv1beta1.ContainerRecreateRequest{}
+	err = r.Live.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: plan.RequestName(pod)}, request)
+	switch {
+	case err == nil:
+		snapshot.Request = request
+	case !apierrors.IsNotFound(err):
+		return snapshot, fmt.Errorf("reading the request: %w", err)
+	}
+	return snapshot, nil
+}
+
+// apply writes what was decided, each part tied to the pod as it was read.
+func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decision, now time.Time) error {
+	metadata := map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}
+	if len(todo.Images) > 0 {
+		var containers []map[string]any
+		for _, name := range todo.Stopped {
+			containers = append(containers, map[string]any{"name": name, "image": todo.Images[name]})
+		}
+		if err := r.patch(ctx, pod, "", map[string]any{"metadata": metadata, "spec": map[string]any{"containers": containers}}); err != nil {
+			return fmt.Errorf("exchanging images: %w", err)
+		}
+		r.told(pod, "Exchanged the images of sidecars, so that they end: "+strings.Join(todo.Stopped, ", "))
+	}
+	if todo.Phase != "" {
+		status := map[string]any{"phase": todo.Phase, "conditions": []corev1.PodCondition{plan.Terminated(now)}}
+		if err := r.patch(ctx, pod, "status", map[string]any{"metadata": metadata, "status": status}); err != nil {
+			return fmt.Errorf("writing the phase: %w", err)
+		}
+		r.told(pod, fmt.Sprintf("The main containers are done, and the pod is %s whatever its sidecars end with", todo.Phase))
+	}
+	if todo.Create != nil {
+		if err := r.Client.Create(ctx, todo.Create, client.FieldOwner(shared.FieldManager)); err != nil {
+			if !apierrors.IsAlreadyExists(err) {
+				r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Terminate", "Sidecars cannot be stopped: %s", err.Error())
+			}
+			return fmt.Errorf("creating the request: %w", err)
+		}
+		r.told(pod, "Stopping sidecars by ContainerRecreateRequest "+todo.Create.Name+": "+strings.Join(todo.Stopped, ", "))
+	}
+	return nil
+}
+
+func (r *reconciler) patch(ctx context.Context, pod *corev1.Pod, subresource string, body map[string]any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	answer := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+	answer.Namespace, answer.Name = pod.Namespace, pod.Name
+	patch, by := client.RawPatch(types.StrategicMergePatchType, text), client.FieldOwner(shared.FieldManager)
+	if subresource == "" {
+		return r.Client.Patch(ctx, answer, patch, by)
+	}
+	return r.Client.SubResource(subresource).Patch(ctx, answer, patch, by)
+}
+
+func (r *reconciler) told(pod *corev1.Pod, message string) {
+	r.Recorder.Eventf(pod, nil, corev1.EventTypeNormal, reason, "Terminate", "%s", message[:min(len(message), 1000)])
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+)
+
+const (
+	// ConditionTerminated is True on a pod whose phase was decided by its main containers alone.
+	ConditionTerminated corev1.PodConditionType = "SidecarTerminated"
+	// messageTerminated is the message of that condition.
+	messageTerminated = "Terminated by Sidecar Terminator"
+
+	// namePrefix begins the names of requests; the UID of the pod follows.
+	namePrefix = "sidecar-termination-"
+	// longest is how long a request may take beyond the pod's grace period, in seconds.
+	longest = 120
+	// timeToLive is how long a request is kept after its end, in seconds. When sidecars run after that, there is another one.
+	timeToLive = 30
+	// defaultGrace is the grace period of pods that say nothing, in seconds.
+	defaultGrace = 30
+)
+
+// Snapshot is what is known of a pod that is due.
+type Snapshot struct {
+	Now time.Time
+	// Pod is the pod.
+	Pod *corev1.Pod
+	// Virtual says that its node is a virtual one.
+	Virtual bool
+	// Request is the request of this pod; nil when there is none.
+	Request *appsv1beta1.ContainerRecreateRequest
+}
+
+// Decision is what is to be done for a pod, all of it.
+type Decision struct {
+	// Images are the new images by container.
+	Images map[string]string
+	// Phase is the phase that the pod gets, with the condition SidecarTerminated; empty leaves it.
+	Phase corev1.PodPhase
+	// Create is a request to be created; nil for none.
+	Create *appsv1beta1.ContainerRecreateRequest
+	// Stopped are the names of the containers that this stops, for the event.
+	Stopped []string
+}
+
+// RequestName is the name of the request for a pod.
+func RequestName(pod *corev1.Pod) string { return namePrefix + string(pod.UID) }
+
+// Plan says what to do:
+//
+//  1. nothing for a pod that is not due;
+//  2. on a virtual node sidecars get the image that ends at once; nothing else is known there;
+//  3. sidecars whose exit codes count are stopped by a request to the daemon of the node; while there is one, nothing else is done;
+//  4. when these have ended, or there are none, and others are left whose exit codes are ignored, the pod gets its phase by its main
+//     containers, and then a request for those;
+//  5. under OnFailure a sidecar that was stopped, has ended with another code than 0 and was started again would go on for ever: the pod gets
+//     its phase, too. The kubelet stops what is left.
+func Plan(s Snapshot) Decision {
+	var d Decision
+	if !Due(s.Pod) {
+		return d
+	}
+	if s.Virtual {
+		d.exchange(s.Pod)
+		return d
+	}
+	counted, left := running(s.Pod)
+	if s.Request != nil {
+		if !over(s.Pod) && (len(counted) == 0 && len(left) > 0 && ended(s.Request) || startedAgain(s, counted)) {
+			d.Phase = outcome(s.Pod)
+		}
+		return d
+	}
+	switch {
+	case len(counted) > 0 && !over(s.Pod):
+		d.request(s.Pod, counted)
+	case len(left) > 0 && !over(s.Pod):
+		d.Phase = outcome(s.Pod)
+	case len(left) > 0:
+		d.request(s.Pod, left)
+	}
+	return d
+}
+
+// running are the sidecars for the daemon that have not ended: those whose exit codes count, and those whose exit codes are ignored.
+func running(pod *corev1.Pod) (counted, left []string) {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if !byDaemon(c) || terminated(pod, c.Name) != nil {
+			continue
+		}
+		if ignored(c) {
+			left = append(left, c.Name)
+		} else {
+			counted = append(counted, c.Name)
+		}
+	}
+	return counted, left
+}
+
+// exchange gives the sidecars of a virtual node the images that end at once.
+func (d *Decision) exchange(pod *corev1.Pod) {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if exit := image(c); exit != "" && exit != c.Image && terminated(pod, c.Name) == nil {
+			if d.Images == nil {
+				d.Images = map[string]string{}
+			}
+			d.Images[c.Name] = exit
+			d.Stopped = append(d.Stopped, c.Name)
+		}
+	}
+}
+
+func (d *Decision) request(pod *corev1.Pod, containers []string) {
+	grace := int64(defaultGrace)
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
+		grace = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	r := &appsv1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: RequestName(pod),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))},
+	}}
+	r.Spec = appsv1beta1.ContainerRecreateRequestSpec{
+		PodName:                 pod.Name,
+		Strategy:                &appsv1beta1.ContainerRecreateRequestStrategy{ForceRecreate: true, FailurePolicy: appsv1beta1.RecreateIgnore},
+		ActiveDeadlineSeconds:   ptr.To(min(grace, 1<<31) + longest),
+		TTLSecondsAfterFinished: ptr.To[int32](timeToLive),
+	}
+	for _, name := range containers {
+		r.Spec.Containers = append(r.Spec.Containers, appsv1beta1.ContainerRecreateRequestContainer{Name: name})
+	}
+	d.Create, d.Stopped = r, containers
+}
+
+// ended says that a request is over.
+func ended(r *appsv1beta1.ContainerRecreateRequest) bool { return restart.Over(r) }
+
+// startedAgain says that a sidecar whose exit code counts was stopped by the request, which is over, and runs again.
+func startedAgain(s Snapshot, counted []string) bool {
+	if !ended(s.Request) || s.Pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+		return false
+	}
+	for _, state := range s.Request.Status.ContainerRecreateStates {
+		for _, name := range counted {
+			if status := restart.StatusOf(s.Pod, name); state.Name == name && state.IsKilled && status != nil && status.ContainerID != state.ContainerID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Terminated is the condition that comes with a phase.
+func Terminated(now time.Time) corev1.PodCondition {
+	return corev1.PodCondition{
+		Type: ConditionTerminated, Status: corev1.ConditionTrue, Message: messageTerminated, LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+	}
+}

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Marks of containers, as env writes them.
+const (
+	strict = EnvTerminate + "=true"
+	ignore = EnvTerminate + "=TRUE," + EnvIgnoreExitCode + "=True"
+	exit   = EnvTerminateImage + "=exit0:v1"
+)
+
+// pod builds a pod. Each container is "name mark state": the mark is a list of variables or -, the state running, waiting or an exit code.
+func pod(policy corev1.RestartPolicy, containers ...string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job-1", UID: "uid"}}
+	p.Spec.RestartPolicy, p.Status.Phase = policy, corev1.PodRunning
+	p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](10)
+	for _, text := range containers {
+		parts := strings.Fields(text)
+		c := corev1.Container{Name: parts[0], Image: parts[0] + ":v1"}
+		if parts[1] != "-" {
+			for variable := range strings.SplitSeq(parts[1], ",") {
+				name, value, _ := strings.Cut(variable, "=")
+				c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
+			}
+		}
+		status := corev1.ContainerStatus{Name: c.Name, ContainerID: "containerd://" + c.Name}
+		switch parts[2] {
+		case "running":
+			status.State.Running = &corev1.ContainerStateRunning{}
+		case "waiting":
+			status.State.Waiting = &corev1.ContainerStateWaiting{}
+		default:
+			code := map[string]int32{"0": 0, "1": 1, "143": 143}[parts[2]]
+			status.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: code}
+		}
+		p.Spec.Containers = append(p.Spec.Containers, c)
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, status)
+	}
+	return p
+}
+
+const (
+	never     = corev1.RestartPolicyNever
+	onFailure = corev1.RestartPolicyOnFailure
+)
+
+func TestDue(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"the main container is done":                      {pod(never, "main - 0", "side "+strict+" running"), true},
+		"it has failed, and is not started again":         {pod(never, "main - 1", "side "+strict+" running"), true},
+		"it has failed, and is started again":             {pod(onFailure, "main - 1", "side "+strict+" running"), false},
+		"it waits for its next start":                     {pod(onFailure, "main - waiting", "side "+strict+" running"), false},
+		"it is done under OnFailure":                      {pod(onFailure, "main - 0", "side "+strict+" waiting"), true},
+		"one of two is done":                              {pod(never, "m1 - 0", "m2 - running", "side "+strict+" running"), false},
+		"both are done":                                   {pod(never, "m1 - 0", "m2 - 1", "side "+strict+" running"), true},
+		"the sidecar has ended":                           {pod(never, "main - 0", "side "+strict+" 0"), false},
+		"one of two sidecars has ended":                   {pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), true},
+		"there are only sidecars":                         {pod(never, "side "+strict+" running"), true},
+		"there is no sidecar":                             {pod(never, "main - 0", "other - running"), false},
+		"only the exit code is to be ignored: no sidecar": {pod(never, "main - 0", "other "+EnvIgnoreExitCode+"=true running"), false},
+		"another value is no mark":                        {pod(never, "main - 0", "other "+EnvTerminate+"=1 running"), false},
+		"an empty image is no mark":                       {pod(never, "main - 0", "other "+EnvTerminateImage+"= running"), false},
+		"an image is a mark":                              {pod(never, "main - 0", "side "+exit+" running"), true},
+		"the pod runs for ever":                           {pod(corev1.RestartPolicyAlways, "main - 0", "side "+strict+" running"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Due(tc.pod); got != tc.want {
+				t.Errorf("due: %v", got)
+			}
+		})
+	}
+	for name, change := range map[string]func(*corev1.Pod){
+		"it is being deleted":     func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.Now()) },
+		"it is pending":           func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending },
+		"statuses are incomplete": func(p *corev1.Pod) { p.Status.ContainerStatuses = p.Status.ContainerStatuses[:1] },
+		"the mark comes from elsewhere": func(p *corev1.Pod) {
+			p.Spec.Containers[1].Env[0].ValueFrom = &corev1.EnvVarSource{}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod(never, "main - 0", "side "+strict+" running")
+			change(p)
+			if Due(p) {
+				t.Error("it is due")
+			}
+		})
+	}
+}
+
+// request is one of the operator that is over; killed are the containers that it has stopped.
+func request(over bool, killed ...string) *v1beta1.ContainerRecreateRequest {
+	r := &v1beta1.ContainerRecreateRequest{}
+	if over {
+		r.Status.Phase = v1beta1.RecreateCompleted
+	}
+	for _, name := range killed {
+		r.Status.ContainerRecreateStates = append(r.Status.ContainerRecreateStates, v1beta1.ContainerRecreateRequestContainerRecreateState{
+			Name: name, IsKilled: true, ContainerID: "containerd://" + name,
+		})
+	}
+	return r
+}
+
+func TestPlan(t *testing.T) {
+	restarted := pod(onFailure, "main - 0", "side "+strict+" running")
+	restarted.Status.ContainerStatuses[1].ContainerID = "containerd://side-1"
+	failed := pod(never, "main - 0", "side "+ignore+" running")
+	failed.Status.Phase = corev1.PodSucceeded
+	for name, tc := range map[string]struct {
+		pod     *corev1.Pod
+		virtual bool
+		request *v1beta1.ContainerRecreateRequest
+		// want is what is done: "request a,b", "phase Succeeded", "image a=b", or nothing.
+		want string
+	}{
+		"a sidecar is stopped by a request":                      {pod: pod(never, "main - 0", "side "+strict+" running"), want: "request side"},
+		"one that has both marks, too":                           {pod: pod(never, "main - 0", "side "+strict+","+exit+" running"), want: "request side"},
+		"while there is a request, there is no other":            {pod: pod(never, "main - 0", "side "+strict+" running"), request: request(false)},
+		"nor when it is over, until it is deleted":               {pod: pod(never, "main - 0", "side "+strict+" running"), request: request(true)},
+		"a sidecar whose exit code is ignored: first the phase":  {pod: pod(never, "main - 0", "side "+ignore+" running"), want: "phase Succeeded"},
+		"by the main containers":                                 {pod: pod(never, "main - 1", "side "+ignore+" running"), want: "phase Failed"},
+		"and then a request":                                     {pod: failed, want: "request side"},
+		"with both kinds, the exit codes that count come first":  {pod: pod(never, "main - 0", "s1 "+strict+" running", "s2 "+ignore+" running"), want: "request s1"},
+		"their request is under way":                             {pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(false, "s1")},
+		"and then the phase":                                     {pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(true, "s1"), want: "phase Succeeded"},
+		"a sidecar that is started again after its stop":         {pod: restarted, request: request(true, "side"), want: "phase Succeeded"},
+		"it is being started again, and the request is not over": {pod: restarted, request: request(false, "side")},
+		"it runs, but was never stopped":                         {pod: pod(onFailure, "main - 0", "side "+strict+" running"), request: request(true)},
+		"the very instance that was to be stopped runs":          {pod: pod(onFailure, "main - 0", "side "+strict+" running"), request: request(true, "side")},
+		"an image alone does nothing on a node":                  {pod: pod(never, "main - 0", "side "+exit+" running")},
+		"on a virtual node the image is exchanged":               {pod: pod(never, "main - 0", "side "+exit+" running"), virtual: true, want: "image side=exit0:v1"},
+		"that is all there":                                      {pod: pod(never, "main - 0", "side "+strict+" running", "s2 "+ignore+" running"), virtual: true},
+		"one that has ended keeps its image":                     {pod: pod(never, "main - 0", "s1 "+exit+" 0", "s2 "+exit+" running"), virtual: true, want: "image s2=exit0:v1"},
+		"nothing for a pod that is not due":                      {pod: pod(never, "main - running", "side "+strict+" running")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Plan(Snapshot{Now: time.Unix(0, 0), Pod: tc.pod, Virtual: tc.virtual, Request: tc.request})
+			var did []string
+			if d.Create != nil {
+				var names []string
+				for _, c := range d.Create.Spec.Containers {
+					names = append(names, c.Name)
+				}
+				if !slices.Equal(names, d.Stopped) {
+					t.Errorf("names %v, tells of %v", names, d.Stopped)
+				}
+				did = append(did, "request "+strings.Join(names, ","))
+			}
+			if d.Phase != "" {
+				did = append(did, "phase "+string(d.Phase))
+			}
+			for container, image := range d.Images {
+				did = append(did, "image "+container+"="+image)
+			}
+			if got := strings.Join(did, "; "); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAnImageThatWasExchangedStays(t *testing.T) {
+	p := pod(never, "main - 0", "side "+exit+" running")
+	p.Spec.Containers[1].Image = "exit0:v1"
+	if d := Plan(Snapshot{Pod: p, Virtual: true}); d.Images != nil || d.Stopped != nil {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestTheRequest(t *testing.T) {
+	p := pod(never, "main - 0", "side "+strict+" running")
+	r := Plan(Snapshot{Pod: p}).Create
+	owner := metav1.GetControllerOf(r)
+	if r.Name != "sidecar-termination-uid" || r.Namespace != "ns" || owner == nil || owner.APIVersion != "v1" || owner.Kind != "Pod" || owner.UID != "uid" {
+		t.Errorf("%+v", r.ObjectMeta)
+	}
+	if r.Spec.PodName != "job-1" || !r.Spec.Strategy.ForceRecreate || r.Spec.Strategy.FailurePolicy != v1beta1.RecreateIgnore ||
+		*r.Spec.ActiveDeadlineSeconds != 130 || *r.Spec.TTLSecondsAfterFinished != 30 {
+		t.Errorf("%+v", r.Spec)
+	}
+	p.Spec.TerminationGracePeriodSeconds = nil
+	if got := *Plan(Snapshot{Pod: p}).Create.Spec.ActiveDeadlineSeconds; got != 150 {
+		t.Errorf("without a grace period the deadline is %d", got)
+	}
+}
