@@ -70,8 +70,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, cron, todo)
-	known.evaluated = plan.EvaluatedUntil(snapshot, due, plan.Started(todo, outcome))
+	started := plan.Started(todo, outcome)
+	known.evaluated = plan.EvaluatedUntil(snapshot, due, started)
+	if started {
+		r.Metrics.CronSkew.Observe(r.Clock.Since(due.Run).Seconds())
+	}
+	missed := known.announced.Missed
 	r.announce(cron, plan.Announcements(spec, snapshot, due, todo, &known.announced))
+	if due.TooLate && !known.announced.Missed.Equal(missed) {
+		r.Metrics.CronLeftOut.Inc()
+	}
 
 	status := plan.Status(spec, snapshot, due, todo, outcome)
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&cron.Status, &status))

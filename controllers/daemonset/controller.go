@@ -93,6 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if statusErr == nil && statusWait == 0 {
 		r.Announce(set, plan.Announcements(seen.spec, status))
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, seen.snapshot.Update.Name)
+		trimErr = errors.Join(trimErr, r.trimSame(ctx, set, seen))
 	}
 	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait)
 }

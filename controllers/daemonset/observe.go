@@ -14,12 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
@@ -41,6 +43,9 @@ type memory struct {
 	// names are those of pods to be created, by node: one that was not used yet is used again, so that a creation whose answer was lost is
 	// tried again under its name.
 	names map[string]string
+	// compared are the revisions of which the names of those with the same template as the newest are known: same.
+	compared string
+	same     sets.Set[string]
 }
 
 // remembered returns what is remembered of a set.
@@ -85,10 +90,48 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, re
 		Current:   seen.revisions.Update,
 		Revisions: seen.revisions.ByName,
 	}
+	seen.snapshot.Same = remembered.sameAs(seen.revisions)
 	r.MarkDeleted(owner, seen.snapshot.Pods)
 	known.sees(seen.snapshot.Pods)
 	seen.snapshot.PodName = remembered.podNames(set.Name, seen.snapshot)
 	return seen, nil
+}
+
+// sameAs are the names of the stored revisions that record the template of the update revision a second time. Templates are compared once for
+// each state of the history.
+func (m *memory) sameAs(r workload.Revisions) sets.Set[string] {
+	compared := r.Update.Name
+	for i := range r.Stored {
+		compared += " " + r.Stored[i].Name
+	}
+	if compared == m.compared {
+		return m.same
+	}
+	m.compared, m.same = compared, sets.New[string]()
+	for i := range r.Stored {
+		if stored := &r.Stored[i]; stored.Name != r.Update.Name && revision.Same(stored.Template, r.Update.Template) {
+			m.same.Insert(stored.Name)
+		}
+	}
+	return m.same
+}
+
+// trimSame deletes the revisions that record the template of the update revision a second time, once no pod has them.
+func (r *Reconciler) trimSame(ctx context.Context, set *appsv1beta1.DaemonSet, seen observation) error {
+	if len(seen.snapshot.Same) == 0 || set.DeletionTimestamp != nil {
+		return nil
+	}
+	live := sets.New[string]()
+	for i := range seen.snapshot.Pods {
+		live.Insert(seen.snapshot.Pods[i].Revision)
+	}
+	var same []revision.Revision
+	for _, stored := range seen.revisions.Stored {
+		if seen.snapshot.Same.Has(stored.Name) {
+			same = append(same, stored)
+		}
+	}
+	return r.History.Trim(ctx, freshness.OwnerOf(set), same, live, 0)
 }
 
 // adoptAndRelease makes pods and revisions that nothing controls and that the selector matches the set's, and lets go of pods that it no

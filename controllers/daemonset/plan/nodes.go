@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
@@ -58,6 +59,9 @@ type Snapshot struct {
 	podset.Snapshot
 	// Nodes are those of the cluster, sorted by name.
 	Nodes []Node
+	// Same are the names of the stored revisions with the template of the update revision, which were recorded a second time. Their pods
+	// are relabeled.
+	Same sets.Set[string]
 	// PodName is a name for a new pod on a node: the same one until a pod has it.
 	PodName func(node string) string
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
@@ -30,12 +32,14 @@ const (
 	reasonMisscheduled = "Misscheduled"
 	// reasonSurplus deletes a pod that is one too many on its node.
 	reasonSurplus = "Surplus"
+	// reasonSameTemplate labels a pod with the update revision, which has the same template as its own.
+	reasonSameTemplate = "SameTemplate"
 )
 
 // afterBurst is when to plan again for what burstReplicas held back, if nothing happens before.
 const afterBurst = time.Second
 
-// Plan decides the next step of a DaemonSet.
+// Plan decides the next step of a DaemonSet. Pods of a revision that was recorded twice come first: they get the label of the newer one.
 //
 //  1. Leaving: pods at their preDelete hook, pods on nodes that should not keep them, finished pods and second pods of a node.
 //  2. Creating: the pod of each node that should run one and has none.
@@ -54,6 +58,7 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 	if spec.Invalid != nil {
 		return p.pass.InvalidSpec(spec.Invalid, settling())
 	}
+	p.relabel()
 	p.leave()
 	p.createMissing()
 	p.update()
@@ -86,9 +91,32 @@ func settling() podset.SettleRules {
 	return podset.SettleRules{Admit: func(*podset.Pod) bool { return true }}
 }
 
-func (p *planner) updated(pod *podset.Pod) bool { return pod.Revision == p.s.Update.Name }
+func (p *planner) updated(pod *podset.Pod) bool { return p.s.updated(pod) }
+
+// updated says that a pod has the template of the update revision.
+func (s *Snapshot) updated(pod *podset.Pod) bool {
+	return pod.Revision == s.Update.Name || s.Same.Has(pod.Revision)
+}
 
 func preparingDelete(pod *podset.Pod) bool { return pod.State == shared.StatePreparingDelete }
+
+// relabel gives pods whose revision has the template of the update revision its label: there is nothing to move. One that is still on its way to
+// its own revision gets there first.
+func (p *planner) relabel() {
+	if len(p.s.Same) == 0 {
+		return
+	}
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		moving := pod.Update.Progress == inplace.Grace || pod.Update.Progress == inplace.Running
+		if !p.s.Same.Has(pod.Revision) || pod.Terminating || moving || !p.take(&p.edits, pod.Slot) {
+			continue
+		}
+		var e edit.Edit
+		e.SetLabel(shared.LabelControllerRevisionHash, p.s.Update.Hash())
+		p.pass.Edit(pod, e, reasonSameTemplate)
+	}
+}
 
 // remove brings a pod closer to its deletion, as far as burstReplicas allows.
 func (p *planner) remove(pod *podset.Pod, reason string) {

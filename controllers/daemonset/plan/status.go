@@ -41,7 +41,7 @@ func countNodes(s *Snapshot) nodeCounts {
 				continue
 			}
 			c.scheduled++
-			c.add(pods[0], pods[0].Revision == s.Update.Name)
+			c.add(pods[0], s.updated(pods[0]))
 		}
 	}
 	return c

@@ -24,6 +24,10 @@ type Metrics struct {
 	TakeoverWaiting *prometheus.GaugeVec
 	// IsLeader is 1 while this replica leads. It has the name that OpenKruise gave it, for the sake of dashboards.
 	IsLeader prometheus.Gauge
+	// CronSkew is how many seconds after its time a run of an AdvancedCronJob was created.
+	CronSkew prometheus.Histogram
+	// CronLeftOut counts the runs of AdvancedCronJobs that were left out because spec.startingDeadlineSeconds was over.
+	CronLeftOut prometheus.Counter
 }
 
 // New returns the metrics, registered with registerer.
@@ -49,8 +53,17 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "kruise_manager_is_leader",
 			Help: "1 while this replica leads.",
 		}),
+		CronSkew: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "kruise_advancedcronjob_skew_seconds",
+			Help:    "How long after its time a run of an AdvancedCronJob was created.",
+			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600},
+		}),
+		CronLeftOut: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "kruise_advancedcronjob_left_out_total",
+			Help: "Runs of AdvancedCronJobs that were left out because startingDeadlineSeconds was over.",
+		}),
 	}
-	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader} {
+	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
