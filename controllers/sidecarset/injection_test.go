@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -376,5 +378,49 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	}
 	if state.RecheckAfter > countEvery {
 		t.Errorf("they are looked for again in %s", state.RecheckAfter)
+	}
+}
+
+// What somebody changes by hand is put right without a change of a set: the policy's text, a binding, an entry.
+func TestChangesByHandArePutRight(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"], r.injects["webhook"] = true, true
+	r.set(strings.Replace(plain, "containers:", "patchPodMetadata: [{annotations: {a: '{}'}, patchPolicy: MergePatchJson}], containers:", 1))
+	r.pass("log", time.Minute)
+	policy, configuration := &admissionv1.MutatingAdmissionPolicy{}, &admissionv1.MutatingWebhookConfiguration{}
+	binding := &admissionv1.MutatingAdmissionPolicyBinding{}
+	read := func() string {
+		t.Helper()
+		var all []string
+		for name, object := range map[string]client.Object{sidecar.PolicyName: policy, sidecar.WebhookConfiguration: configuration, sidecar.EntryName("log"): binding} {
+			if err := r.client.Get(t.Context(), client.ObjectKey{Name: name}, object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, what := range []any{policy.Spec, configuration.Webhooks, binding.Spec} {
+			text, err := yaml.Marshal(what)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, string(text))
+		}
+		return strings.Join(all, "---\n")
+	}
+	want := read()
+	policy.Spec.Mutations[0].JSONPatch.Expression = "[]"
+	binding.Spec.ParamRef.Name = "else"
+	configuration.Webhooks[0].FailurePolicy = ptr.To(admissionv1.Ignore)
+	for _, object := range []client.Object{policy, binding, configuration} {
+		if err := r.client.Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read() == want {
+		t.Fatal("nothing was changed")
+	}
+	r.clock.SetTime(r.clock.Now().Add(verifyEvery))
+	r.pass("log", time.Second)
+	if diff := cmp.Diff(want, read()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -769,3 +769,29 @@ containers:
 		}
 	}
 }
+
+// The policy computes with expressions of a certain depth and of so many digits; what is beyond them goes by webhook.
+func TestWhatThePolicyCannotCompute(t *testing.T) {
+	deep := "cpu"
+	for range 9 {
+		deep = "max(" + deep + "/2, 1m)"
+	}
+	for text, byWebhook := range map[string]bool{
+		"cpu": false, "0.25": false, "max(cpu*10%, 100m)": false, "-(1-cpu)/3": false, "cpu*0.500000001": false,
+		"cpu*0.50000000001": true, "cpu+90000000000000": true, deep: true,
+	} {
+		s := set(t, "res", `
+selector: {matchLabels: {app: shop}}
+containers: [{name: agent, image: a, resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {requests: {cpu: "`+text+`"}}}}]`)
+		if err := sidecar.CheckExpression(text, "cpu"); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		compiled, err := sidecar.Compile(s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := compiled.Webhooked(); (len(got) > 0) != byWebhook {
+			t.Errorf("%q: left to the webhook: %v", text, got)
+		}
+	}
+}
