@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,10 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -32,18 +29,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
-	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
-	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
-	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
-	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
-	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
-
-// limit is when a test that waits for something gives up.
-const limit = 30 * time.Second
 
 // shell is a Reconciler on a fake server whose cache is never behind.
 type shell struct {
@@ -54,45 +43,10 @@ type shell struct {
 	set    *appsv1beta1.CloneSet
 }
 
-// view is the cache: what the server holds.
-type view struct {
-	*informertest.FakeInformers
-	client.Reader
-}
-
-func (v view) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	return v.Reader.Get(ctx, key, o, opts...)
-}
-
-func (v view) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
-	return v.Reader.List(ctx, l, opts...)
-}
-
 func newShell(t *testing.T, set *appsv1beta1.CloneSet, objects ...client.Object) *shell {
 	t.Helper()
-	known, err := scheme.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := metrics.New(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := testutil.NewIndexedClient(known, []client.Object{&corev1.Pod{}, &appsv1beta1.CloneSet{}}, func(i client.FieldIndexer) error {
-		return cache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return k.Name == Kind().Kind })...).Index(t.Context(), i)
-	}, append(objects, set)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	recorder := events.NewFakeRecorder(10000)
-	return &shell{
-		t: t, server: server, events: recorder, set: set,
-		Reconciler: New(workload.Dependencies{
-			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
-			Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
-			WriteTimeout: limit, ReconcileTimeout: 2 * limit,
-		}, plan.Options{}),
-	}
+	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1beta1.CloneSet{}, Stored: append(objects, set)})
+	return &shell{t: t, server: fake.Server, events: fake.Events, set: set, Reconciler: New(fake.Dependencies, plan.Options{})}
 }
 
 // newSet is a set named web.
@@ -136,7 +90,7 @@ func (s *shell) pass() ctrl.Result {
 // until reconciles until done says so.
 func (s *shell) until(what string, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(limit); !done(); {
+	for end := time.Now().Add(reconcilertest.Limit); !done(); {
 		if time.Now().After(end) {
 			s.t.Fatalf("not reached: %s", what)
 		}

@@ -10,10 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,10 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -32,19 +28,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
-	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
-	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
-	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
-	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
-	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
-
-// limit is when a test that waits for something gives up.
-const limit = 30 * time.Second
 
 // shell is a Reconciler on a fake server whose cache is never behind.
 type shell struct {
@@ -54,42 +42,10 @@ type shell struct {
 	events *events.FakeRecorder
 }
 
-// view is the cache: what the server holds.
-type view struct {
-	*informertest.FakeInformers
-	client.Reader
-}
-
-func (v view) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	return v.Reader.Get(ctx, key, o, opts...)
-}
-
-func (v view) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
-	return v.Reader.List(ctx, l, opts...)
-}
-
 func newShell(t *testing.T, namespace string, objects ...client.Object) *shell {
 	t.Helper()
-	known, err := scheme.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := metrics.New(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := testutil.NewIndexedClient(known, []client.Object{&corev1.Pod{}, &appsv1beta1.SidecarSet{}}, func(i client.FieldIndexer) error {
-		return cache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return k.Name == Kind().Kind })...).Index(t.Context(), i)
-	}, objects...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	recorder := events.NewFakeRecorder(10000)
-	return &shell{t: t, server: server, events: recorder, Reconciler: New(workload.Dependencies{
-		Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
-		Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
-		WriteTimeout: limit, ReconcileTimeout: 2 * limit,
-	}, Options{Namespace: namespace})}
+	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1beta1.SidecarSet{}, Stored: objects})
+	return &shell{t: t, server: fake.Server, events: fake.Events, Reconciler: New(fake.Dependencies, Options{Namespace: namespace})}
 }
 
 func (s *shell) stored(name string) *appsv1beta1.SidecarSet {

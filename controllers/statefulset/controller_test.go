@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,25 +21,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
-	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
-	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
-	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
-	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
-	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
-
-// limit is when a test that waits for something gives up.
-const limit = 30 * time.Second
 
 // shell is a Reconciler on a fake server whose cache is never behind.
 type shell struct {
@@ -49,45 +39,10 @@ type shell struct {
 	events *events.FakeRecorder
 }
 
-// view is the cache: what the server holds.
-type view struct {
-	*informertest.FakeInformers
-	client.Reader
-}
-
-func (v view) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	return v.Reader.Get(ctx, key, o, opts...)
-}
-
-func (v view) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
-	return v.Reader.List(ctx, l, opts...)
-}
-
 func newShell(t *testing.T, objects ...client.Object) *shell {
 	t.Helper()
-	known, err := scheme.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := metrics.New(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := testutil.NewIndexedClient(known, []client.Object{&corev1.Pod{}, &appsv1beta1.StatefulSet{}}, func(i client.FieldIndexer) error {
-		return cache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return k.Name == Kind().Kind })...).Index(t.Context(), i)
-	}, objects...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	recorder := events.NewFakeRecorder(10000)
-	return &shell{
-		server: server, events: recorder,
-		Reconciler: New(workload.Dependencies{
-			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
-			Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
-			WriteTimeout: limit, ReconcileTimeout: 2 * limit,
-		}, plan.Options{}),
-	}
+	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1beta1.StatefulSet{}, Stored: objects})
+	return &shell{server: fake.Server, events: fake.Events, Reconciler: New(fake.Dependencies, plan.Options{})}
 }
 
 func key(object client.Object) ctrl.Request {
@@ -97,7 +52,7 @@ func key(object client.Object) ctrl.Request {
 // settle reconciles until done says so and nothing is left to come back for.
 func (s *shell) settle(t *testing.T, set client.Object, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), reconcilertest.Limit)
 	defer cancel()
 	for {
 		result, err := s.Reconcile(ctx, key(set))
@@ -248,7 +203,7 @@ func TestReconcileLeavesAnUndecodableSetAlone(t *testing.T) {
 	}}
 	s := newShell(t)
 	// The typed fake server cannot hold it: only reads of the cache return it, as a real cache of stored objects does.
-	cache := brokenView{s.Cache.(view), broken}
+	cache := brokenView{s.Cache, broken}
 	s.Cache = cache
 	var bodies []string
 	s.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error {
@@ -281,7 +236,7 @@ func TestReconcileLeavesAnUndecodableSetAlone(t *testing.T) {
 
 // brokenView is a cache that holds one set that cannot be decoded.
 type brokenView struct {
-	view
+	ctrlcache.Cache
 	set *unstructured.Unstructured
 }
 
@@ -354,7 +309,7 @@ func TestHangingSetsDoNotDelayAnotherNamespace(t *testing.T) {
 	}
 	select {
 	case <-hung:
-	case <-time.After(limit):
+	case <-time.After(reconcilertest.Limit):
 		t.Fatal("nothing hangs")
 	}
 	began := time.Now()
@@ -371,7 +326,7 @@ func TestHangingSetsDoNotDelayAnotherNamespace(t *testing.T) {
 		if count == 5 {
 			break
 		}
-		if time.Since(began) > limit/2 {
+		if time.Since(began) > reconcilertest.Limit/2 {
 			t.Fatalf("%d of 5 pods of the healthy set after %v", count, time.Since(began))
 		}
 	}

@@ -12,35 +12,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
-	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
-	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
-	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
-	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
-	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
-
-// limit is how long a test waits.
-const limit = 30 * time.Second
 
 // shell is a reconciler with a fake server, which is its cache as well.
 type shell struct {
@@ -48,20 +35,6 @@ type shell struct {
 	t      *testing.T
 	server *testutil.Client
 	set    *appsv1beta1.UnitedDeployment
-}
-
-// view is the cache of a shell: it starts informers that hold nothing, and reads from the server.
-type view struct {
-	*informertest.FakeInformers
-	client.Reader
-}
-
-func (v view) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	return v.Reader.Get(ctx, key, o, opts...)
-}
-
-func (v view) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
-	return v.Reader.List(ctx, l, opts...)
 }
 
 // children are the kinds of the workloads, as the reconciler reads them.
@@ -77,33 +50,10 @@ func children() []client.Object {
 
 func newShell(t *testing.T, set *appsv1beta1.UnitedDeployment, objects ...client.Object) *shell {
 	t.Helper()
-	known, err := scheme.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := metrics.New(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := testutil.NewIndexedClient(known, append(children(), &corev1.Pod{}, &appsv1beta1.UnitedDeployment{}), func(i client.FieldIndexer) error {
-		for _, object := range children() {
-			if err := cache.IndexByController(t.Context(), i, object); err != nil {
-				return err
-			}
-		}
-		return cache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return k.Name == united.Kind().Kind })...).Index(t.Context(), i)
-	}, append(objects, set)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &shell{
-		t: t, server: server, set: set,
-		Reconciler: New(workload.Dependencies{
-			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: events.NewFakeRecorder(10000),
-			Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
-			WriteTimeout: limit, ReconcileTimeout: 2 * limit,
-		}, nil),
-	}
+	fake := reconcilertest.New(t, reconcilertest.Options{
+		Kind: united.Kind().Kind, Object: &appsv1beta1.UnitedDeployment{}, Controlled: children(), Stored: append(objects, set),
+	})
+	s := &shell{t: t, server: fake.Server, set: set, Reconciler: New(fake.Dependencies, nil)}
 	s.follow = func(context.Context, *unstructured.Unstructured) error { return nil } // The cache of a shell needs none.
 	return s
 }
@@ -138,7 +88,7 @@ func (s *shell) pass() ctrl.Result {
 // until makes passes until done.
 func (s *shell) until(what string, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(limit); !done(); {
+	for end := time.Now().Add(reconcilertest.Limit); !done(); {
 		if time.Now().After(end) {
 			status, _ := json.Marshal(s.stored().Status)
 			s.t.Fatalf("not reached: %s: %s", what, status)
