@@ -26,7 +26,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
+	"github.com/kruise-operator/kruise-operator/internal/kube/migration"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -71,7 +73,7 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server past the cache: %w", err)
 	}
-	if err := p.completeOperator(&operator, c, direct, mgr, guard); err != nil {
+	if err := p.completeOperator(running, &operator, c, direct, mgr, guard); err != nil {
 		return nil, err
 	}
 	catchUp, err := p.addCatchUp(mgr)
@@ -210,7 +212,7 @@ func admission(c *config.Config, direct client.Client, accepted *templatecheck.A
 
 // completeOperator fills in what the reconciler of the Kruise object needs of the manager.
 func (p *process) completeOperator(
-	operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager, guard *takeover.Guard,
+	ctx context.Context, operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager, guard *takeover.Guard,
 ) error {
 	operator.UnderOLM = underOLM()
 	if p.serving != nil && !operator.UnderOLM { // the Operator Lifecycle Manager makes webhook configurations of its own
@@ -228,7 +230,12 @@ func (p *process) completeOperator(
 			return err
 		}
 	}
-	operator.Work, operator.WorkChanged = func() operatorconfig.Work { return takingOver(guard) }, guard.Changes()
+	moving, err := addMigration(mgr, direct, guard)
+	if err != nil {
+		return err
+	}
+	operator.Work = func() operatorconfig.Work { return underWay(guard, moving) }
+	operator.WorkChanged = merged(ctx, guard.Changes(), moving.Changes())
 	if operator.Watch {
 		operator.Versions = append(operator.Versions, p.kubernetes(mgr)...)
 	}
@@ -266,6 +273,50 @@ func (p *process) kubernetes(mgr ctrl.Manager) []operatorv1alpha1.ComponentVersi
 
 // underOLM says whether the Operator Lifecycle Manager (v0) installed the operator: it sets this variable in every container.
 func underOLM() bool { return os.Getenv("OPERATOR_CONDITION_NAME") != "" }
+
+// addMigration adds what moves stored objects to the version that is to be stored.
+func addMigration(mgr ctrl.Manager, direct client.Client, guard *takeover.Guard) (*migration.Migration, error) {
+	moving := migration.New(migration.Options{
+		Client: direct, Kinds: kinds.Where(func(k kinds.Kind) bool { return len(k.Versions) > 1 }),
+		Ready: func() bool { return guard.State().Reason == takeover.Acting },
+		Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("migration"),
+	})
+	if err := mgr.Add(moving); err != nil {
+		return nil, fmt.Errorf("adding what moves stored objects: %w", err)
+	}
+	return moving, nil
+}
+
+// underWay is what an upgrade should not cut off: a takeover, else stored objects that are being moved.
+func underWay(guard *takeover.Guard, moving *migration.Migration) operatorconfig.Work {
+	if work := takingOver(guard); work.Reason != "" {
+		return work
+	}
+	if message := moving.Working(); message != "" {
+		return operatorconfig.Work{Reason: operatorv1alpha1.ReasonMigrating, Message: message}
+	}
+	return operatorconfig.Work{}
+}
+
+// merged receives when one of two channels does, until ctx ends.
+func merged(ctx context.Context, a, b <-chan struct{}) <-chan struct{} {
+	both := make(chan struct{}, 1)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-a:
+			case <-b:
+			}
+			select {
+			case both <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return both
+}
 
 // takingOver is the takeover from OpenKruise that is under way, if one is. At a start, before anything is known of OpenKruise, none is.
 func takingOver(guard *takeover.Guard) operatorconfig.Work {

@@ -202,7 +202,7 @@ func findStoredVersions(c Cluster, _ Options) []Finding {
 		case crd.Ours && len(older) > 0:
 			all = append(all, Finding{
 				Severity: Note, Subject: "crd " + crd.Name,
-				Finding: fmt.Sprintf("may hold objects stored as %s; they are read as they are", strings.Join(older, ", ")),
+				Finding: fmt.Sprintf("may hold objects stored as %s; they are read as they are, and the operator stores them as %s once it acts", strings.Join(older, ", "), crd.Storage),
 				Next:    "nothing",
 			})
 		}

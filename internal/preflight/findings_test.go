@@ -84,7 +84,7 @@ func TestFindings(t *testing.T) {
 			}},
 			options: options,
 			want: []string{
-				"note|crd clonesets.apps.kruise.io|stored as v1alpha1; they are read as they are",
+				"note|crd clonesets.apps.kruise.io|stored as v1alpha1; they are read as they are, and the operator stores them as v1beta1 once it acts",
 				"blocker|crd statefulsets.apps.kruise.io|stored as v1alpha0",
 				"warning|crd sidecarsets.apps.kruise.io|the garbage collection of the whole cluster",
 				"note|crd clonesets.apps.kruise.io|this operator converts it",

@@ -300,7 +300,7 @@ const (
 	ReasonManagedByOLM = "ManagedByOLM"
 	// ReasonNotInCluster: the operator runs outside of the cluster, or was started without --deployment, and has no Deployment.
 	ReasonNotInCluster = "NotInCluster"
-	// ReasonMigrating: stored objects are being moved to another version. Nothing does that yet.
+	// ReasonMigrating: stored objects are being moved to the version that is to be stored.
 	ReasonMigrating = "Migrating"
 	// ReasonTakingOver: workloads are being taken over from OpenKruise.
 	ReasonTakingOver = "TakingOver"

@@ -85,18 +85,27 @@ func enum(table []kinds.Kind) string {
 		"// +kubebuilder:validation:Enum=" + strings.Join(names, ";") + "\ntype Kind string\n"
 }
 
-// rights is the marker for the operator's right to write the conversion of CRDs. A marker in a file of its own is read like any other.
+// rights are the markers for the operator's rights to write the conversion of CRDs, and to move stored objects to another version. A marker in
+// a file of its own is read like any other.
 func rights(table []kinds.Kind) string {
-	var names []string
+	var names, movable, plurals []string
 	for _, kind := range table {
 		if kind.Converted {
 			names = append(names, kind.Definition())
 		}
+		if len(kind.Versions) > 1 {
+			movable, plurals = append(movable, kind.Definition()), append(plurals, kind.Plural)
+		}
 	}
+	const marker = "// +kubebuilder:rbac:groups="
 	return goHeader + "package kinds\n\n" +
 		"// The operator tells the API server how to reach the conversion of these kinds.\n" +
 		"// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=" + strings.Join(names, ";") +
-		",verbs=get;list;watch;update\n"
+		",verbs=get;list;watch;update\n" +
+		"//\n// It moves objects of these kinds to the version that is to be stored.\n" +
+		marker + "apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=" + strings.Join(movable, ";") + ",verbs=get\n" +
+		marker + "apiextensions.k8s.io,resources=customresourcedefinitions/status,resourceNames=" + strings.Join(movable, ";") + ",verbs=update\n" +
+		marker + "apps.kruise.io,resources=" + strings.Join(plurals, ";") + ",verbs=list;patch\n"
 }
 
 // registration makes the types of one version known to a scheme.

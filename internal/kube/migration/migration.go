@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package migration writes objects of our kinds once where they may be stored in a version that is not the one to be stored any more, and then
+// says so in their definition. A version that is in status.storedVersions can never leave a definition, and one that is converted has to be
+// converted for as long.
+//
+// What it promises:
+//
+//   - An object is written with an empty patch: nothing of it changes but how it is stored. The API server skips those that are stored right.
+//   - A version is taken out of status.storedVersions only after every object that a list showed was written or is gone, and only from the
+//     definition that was read before the list: another storage version meanwhile is a conflict.
+//   - It runs in the leader, after another manager has ceased to act, one write at a time, and costs one read for each kind when there is
+//     nothing to do. What fails is tried again.
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+)
+
+const (
+	// page is how many objects one request lists.
+	page = 500
+	// settle is how long a definition has to be as it is before its objects are written: other API servers may still store the version before.
+	settle = 10 * time.Second
+	// pause is how long to wait after a failure, and until another manager has ceased to act.
+	pause = 30 * time.Second
+	// timeout is the deadline of one request.
+	timeout = 15 * time.Second
+)
+
+// Options are what a Migration is made from.
+type Options struct {
+	// Client reads and writes directly, without a cache.
+	Client client.Client
+	// Kinds are the kinds whose objects are looked after.
+	Kinds []kinds.Kind
+	// Ready says that no other manager acts on the objects.
+	Ready func() bool
+	// Clock is the time.
+	Clock clock.Clock
+	Log   logr.Logger
+}
+
+// Migration moves stored objects to the version that is to be stored.
+type Migration struct {
+	options Options
+	changes chan struct{}
+
+	mutex sync.Mutex
+	// working says what is being moved; empty when nothing is.
+	working string
+}
+
+// New returns a Migration that does nothing until it is started.
+func New(o Options) *Migration { return &Migration{options: o, changes: make(chan struct{}, 1)} }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (m *Migration) NeedLeaderElection() bool { return true }
+
+// Working says what is being moved; empty when nothing is.
+func (m *Migration) Working() string {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return m.working
+}
+
+// Changes receives after Working has changed, once for several changes that nobody has received yet. It has one receiver.
+func (m *Migration) Changes() <-chan struct{} { return m.changes }
+
+func (m *Migration) set(working string) {
+	m.mutex.Lock()
+	changed := m.working != working
+	m.working = working
+	m.mutex.Unlock()
+	if !changed {
+		return
+	}
+	select {
+	case m.changes <- struct{}{}:
+	default:
+	}
+}
+
+// Start moves what is stored in older versions, and ends when nothing is, or with ctx.
+func (m *Migration) Start(ctx context.Context) error {
+	defer m.set("")
+	todo := slices.Clone(m.options.Kinds)
+	for len(todo) > 0 {
+		if m.options.Ready() {
+			todo = slices.DeleteFunc(todo, func(kind kinds.Kind) bool {
+				err := m.Migrate(ctx, kind)
+				if err == nil {
+					m.set("")
+				} else if ctx.Err() == nil {
+					m.options.Log.Info("Objects could not be moved to the version that is to be stored; it is tried again", "kind", kind.Name, "err", err.Error())
+				}
+				return err == nil
+			})
+		}
+		if len(todo) > 0 && !m.wait(ctx, pause) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// wait waits; false when ctx has ended.
+func (m *Migration) wait(ctx context.Context, d time.Duration) bool {
+	timer := m.options.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C():
+		return true
+	}
+}
+
+// Migrate moves the objects of one kind. A kind without a definition has none, and one whose definition stores another version than ours is
+// left alone.
+func (m *Migration) Migrate(ctx context.Context, kind kinds.Kind) error {
+	definition, older, err := m.older(ctx, kind)
+	if err != nil || len(older) == 0 {
+		return err
+	}
+	m.set(fmt.Sprintf("objects of %s that may be stored as %s are being written as %s", kind.Name, strings.Join(older, ", "), kind.Storage))
+	if !m.wait(ctx, settle) {
+		return ctx.Err()
+	}
+	if definition, older, err = m.older(ctx, kind); err != nil || len(older) == 0 {
+		return err
+	}
+	written, err := m.rewrite(ctx, kind)
+	if err != nil {
+		return err
+	}
+	if err := m.finish(ctx, kind, definition); err != nil {
+		return err
+	}
+	m.options.Log.Info("Moved objects to the version that is to be stored", "kind", kind.Name, "from", older, "to", kind.Storage, "objects", written)
+	return nil
+}
+
+// older are the versions other than the one to be stored in which objects of a kind may be stored, with the definition that says so.
+func (m *Migration) older(ctx context.Context, kind kinds.Kind) (*unstructured.Unstructured, []string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	definition := &unstructured.Unstructured{}
+	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	err := m.options.Client.Get(ctx, client.ObjectKey{Name: kind.Definition()}, definition)
+	if apierrors.IsNotFound(err) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the definition of %s: %w", kind.Name, err)
+	}
+	if storageOf(definition) != kind.Storage {
+		return nil, nil, nil
+	}
+	stored, _, err := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the stored versions of %s: %w", kind.Name, err)
+	}
+	return definition, slices.DeleteFunc(stored, func(v string) bool { return v == kind.Storage }), nil
+}
+
+// storageOf is the version that a definition stores.
+func storageOf(definition *unstructured.Unstructured) string {
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, entry := range versions {
+		version, _ := entry.(map[string]any)
+		if stored, _ := version["storage"].(bool); stored {
+			name, _ := version["name"].(string)
+			return name
+		}
+	}
+	return ""
+}
+
+// rewrite writes every object of a kind with an empty patch, and says how many there were.
+func (m *Migration) rewrite(ctx context.Context, kind kinds.Kind) (int, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.Stored().GroupVersion().WithKind(kind.Name + "List"))
+	written := 0
+	for more := ""; ; {
+		if err := m.list(ctx, list, more); err != nil {
+			return written, fmt.Errorf("listing objects of %s: %w", kind.Name, err)
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			object.SetGroupVersionKind(kind.Stored())
+			if err := m.touch(ctx, object); err != nil {
+				return written, fmt.Errorf("writing %s %s: %w", kind.Name, client.ObjectKeyFromObject(object), err)
+			}
+			written++
+		}
+		if more = list.GetContinue(); more == "" {
+			return written, nil
+		}
+	}
+}
+
+func (m *Migration) list(ctx context.Context, list *metav1.PartialObjectMetadataList, more string) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return m.options.Client.List(ctx, list, &client.ListOptions{Limit: page, Continue: more})
+}
+
+// touch has the API server write an object as it is. One that is gone needs nothing.
+func (m *Migration) touch(ctx context.Context, object *metav1.PartialObjectMetadata) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := m.options.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte("{}")), client.FieldOwner(shared.FieldManager))
+	return client.IgnoreNotFound(err)
+}
+
+// errChanged says that the definition changed while its objects were written.
+var errChanged = errors.New("the definition has changed meanwhile")
+
+// finish says in the definition that was read before that nothing is stored in older versions.
+func (m *Migration) finish(ctx context.Context, kind kinds.Kind, definition *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	// Writes of others to the definition, such as its conversion being kept trusted, matter only if they changed the version that is stored.
+	now, _, err := m.older(ctx, kind)
+	if err != nil {
+		return err
+	}
+	if now == nil || now.GetUID() != definition.GetUID() {
+		return errChanged
+	}
+	if err := unstructured.SetNestedStringSlice(now.Object, []string{kind.Storage}, "status", "storedVersions"); err != nil {
+		return fmt.Errorf("writing the stored versions of %s: %w", kind.Name, err)
+	}
+	if err := m.options.Client.Status().Update(ctx, now, client.FieldOwner(shared.FieldManager)); err != nil {
+		return fmt.Errorf("writing the stored versions of %s: %w", kind.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package operatorconfig_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+)
+
+// storedIn makes the definition of ImagePullJobs store a version.
+func storedIn(t *testing.T, version string) {
+	t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		definition, err := pullJobs(t.Context())
+		if err != nil {
+			return err
+		}
+		versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+		for _, entry := range versions {
+			of := entry.(map[string]any)
+			of["storage"] = of["name"] == version
+		}
+		if err := unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions"); err != nil {
+			return err
+		}
+		return env.Client.Update(t.Context(), definition)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pullJobs(ctx context.Context) (*unstructured.Unstructured, error) {
+	definition := &unstructured.Unstructured{}
+	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	return definition, env.Client.Get(ctx, client.ObjectKey{Name: "imagepulljobs.apps.kruise.io"}, definition)
+}
+
+// TestStoredVersions: objects that are stored in an older version are written as they are in the one to be stored, and the definition says so.
+func TestStoredVersions(t *testing.T) {
+	n := env.Namespace(t)
+	job := create(t, fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: ImagePullJob, metadata: {namespace: %s, name: old},
+		spec: {image: "example/web:v1", completionPolicy: {type: Never}}}`, n.Name))
+	stored := func(ctx context.Context) ([]string, error) {
+		definition, err := pullJobs(ctx)
+		versions, _, _ := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
+		return versions, err
+	}
+	storedIn(t, "v1alpha1")
+	// An empty patch changes nothing but how an object is stored.
+	written := job.GetResourceVersion()
+	n.Eventually("the object is stored as v1alpha1", func(ctx context.Context) error {
+		if err := env.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil {
+			return err
+		}
+		if job.GetResourceVersion() == written {
+			return errors.New("it is not written")
+		}
+		return nil
+	})
+	storedIn(t, "v1beta1")
+	before := job.DeepCopy()
+	if versions, err := stored(t.Context()); err != nil || !slices.Contains(versions, "v1alpha1") {
+		t.Fatalf("stored versions %v: %v", versions, err)
+	}
+	start(t, operator.Options{Name: "migration"})
+	n.EventuallyWithin(2*time.Minute, "nothing is stored as v1alpha1", func(ctx context.Context) error {
+		versions, err := stored(ctx)
+		if err == nil && !slices.Equal(versions, []string{"v1beta1"}) {
+			err = fmt.Errorf("stored versions %v", versions)
+		}
+		return err
+	})
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil {
+		t.Fatal(err)
+	}
+	if job.GetResourceVersion() == before.GetResourceVersion() {
+		t.Error("the object was not written")
+	}
+	for _, object := range []*unstructured.Unstructured{before, job} {
+		object.SetResourceVersion("")
+	}
+	if diff := cmp.Diff(before.Object, job.Object); diff != "" {
+		t.Errorf("the object (-before +after):\n%s", diff)
+	}
+}
