@@ -9,6 +9,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"strings"
 	"slices"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
@@ -117,7 +118,7 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "objects of our kinds that are stored in another version; tests/integration/operatorconfig has one",
 			Covers: func(r rights.Right) bool {
-				return r.Resource == "customresourcedefinitions/status" || r.Group == "apps.kruise.io" && r.Verb == "patch"
+				return r.Resource == "customresourcedefinitions/status" || r.Group == "apps.kruise.io" && r.Verb == "patch" && !strings.Contains(r.Resource, "/")
 			},
 		},
 		{
