@@ -37,15 +37,15 @@ type Refusal struct {
 type State string
 
 const (
-	// Bare: the containers have not been added.
+	// Bare says that the containers have not been added.
 	Bare State = "Bare"
-	// Waiting: they were added, and none runs.
+	// Waiting says that they were added, and none runs.
 	Waiting State = "Waiting"
-	// Running: one runs.
+	// Running says that one runs.
 	Running State = "Running"
-	// Succeeded: all have ended with exit code 0.
+	// Succeeded says that all have ended with exit code 0.
 	Succeeded State = "Succeeded"
-	// Failed: one has failed, or the server has refused them too often.
+	// Failed says that one has failed, or that the server has refused them too often.
 	Failed State = "Failed"
 )
 

@@ -138,7 +138,7 @@ func (m *Migration) wait(ctx context.Context, d time.Duration) bool {
 // Migrate moves the objects of one kind. A kind without a definition has none, and one whose definition stores another version than ours is
 // left alone.
 func (m *Migration) Migrate(ctx context.Context, kind kinds.Kind) error {
-	definition, older, err := m.older(ctx, kind)
+	_, older, err := m.older(ctx, kind)
 	if err != nil || len(older) == 0 {
 		return err
 	}
@@ -146,7 +146,8 @@ func (m *Migration) Migrate(ctx context.Context, kind kinds.Kind) error {
 	if !m.wait(ctx, settle) {
 		return ctx.Err()
 	}
-	if definition, older, err = m.older(ctx, kind); err != nil || len(older) == 0 {
+	definition, older, err := m.older(ctx, kind)
+	if err != nil || len(older) == 0 {
 		return err
 	}
 	written, err := m.rewrite(ctx, kind)

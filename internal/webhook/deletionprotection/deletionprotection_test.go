@@ -98,12 +98,12 @@ func request(t *testing.T, resource string, object any) ctrladmission.Request {
 	}}
 }
 
-func labelled(value string) metav1.ObjectMeta {
+func labeled(value string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: "it", Labels: map[string]string{"policy.kruise.io/delete-protection": value}}
 }
 
 func TestNamespaces(t *testing.T) {
-	going := labelled("Cascading")
+	going := labeled("Cascading")
 	now := metav1.Now()
 	going.DeletionTimestamp = &now
 	pods := func(pages ...[]metav1.PartialObjectMetadata) lists { return lists{pods: pages} }
@@ -114,18 +114,18 @@ func TestNamespaces(t *testing.T) {
 		// want is in the refusal; empty: it is allowed.
 		want string
 	}{
-		"nothing in it":                     {metadata: labelled("Cascading")},
-		"a pod":                             {metadata: labelled("Cascading"), has: pods(some(1, false)), want: "and active pods 1>0: to delete it, delete what runs in it or take this label away first"},
-		"pods on the second page":           {metadata: labelled("Cascading"), has: pods(some(500, true), some(3, false)), want: "active pods 3>0"},
-		"more than a page of pods":          {metadata: labelled("Cascading"), has: pods(some(500, false), some(1, false)), want: "active pods at least 500>0"},
-		"pods that are going":               {metadata: labelled("Cascading"), has: pods(some(3, true))},
-		"a bound claim":                     {metadata: labelled("Cascading"), has: lists{claims: []corev1.PersistentVolumeClaim{claim(corev1.ClaimBound, false), claim(corev1.ClaimPending, false)}}, want: "and bound volume claims 1>0: to delete it, delete these claims or take"},
-		"a claim that is going":             {metadata: labelled("Cascading"), has: lists{claims: []corev1.PersistentVolumeClaim{claim(corev1.ClaimBound, true)}}},
-		"what cannot be read":               {metadata: labelled("Cascading"), has: lists{err: errors.New("etcd is away")}, want: "it is not known whether it is in use: etcd is away: try again"},
-		"another value":                     {metadata: labelled("cascading"), has: pods(some(1, false))},
+		"nothing in it":                     {metadata: labeled("Cascading")},
+		"a pod":                             {metadata: labeled("Cascading"), has: pods(some(1, false)), want: "and active pods 1>0: to delete it, delete what runs in it or take this label away first"},
+		"pods on the second page":           {metadata: labeled("Cascading"), has: pods(some(500, true), some(3, false)), want: "active pods 3>0"},
+		"more than a page of pods":          {metadata: labeled("Cascading"), has: pods(some(500, false), some(1, false)), want: "active pods at least 500>0"},
+		"pods that are going":               {metadata: labeled("Cascading"), has: pods(some(3, true))},
+		"a bound claim":                     {metadata: labeled("Cascading"), has: lists{claims: []corev1.PersistentVolumeClaim{claim(corev1.ClaimBound, false), claim(corev1.ClaimPending, false)}}, want: "and bound volume claims 1>0: to delete it, delete these claims or take"},
+		"a claim that is going":             {metadata: labeled("Cascading"), has: lists{claims: []corev1.PersistentVolumeClaim{claim(corev1.ClaimBound, true)}}},
+		"what cannot be read":               {metadata: labeled("Cascading"), has: lists{err: errors.New("etcd is away")}, want: "it is not known whether it is in use: etcd is away: try again"},
+		"another value":                     {metadata: labeled("cascading"), has: pods(some(1, false))},
 		"no label":                          {has: pods(some(1, false))},
 		"one that is being deleted already": {metadata: going, has: pods(some(1, false))},
-		"while the gate is off":             {metadata: labelled("Cascading"), off: true, has: pods(some(1, false))},
+		"while the gate is off":             {metadata: labeled("Cascading"), off: true, has: pods(some(1, false))},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestNamespaces(t *testing.T) {
 	t.Run("ended pods are not listed", func(t *testing.T) {
 		l := &lists{}
 		h := &Handler{Reader: l, On: true}
-		expect(t, h.Handle(t.Context(), request(t, "namespaces", corev1.Namespace{ObjectMeta: labelled("Cascading")})), "")
+		expect(t, h.Handle(t.Context(), request(t, "namespaces", corev1.Namespace{ObjectMeta: labeled("Cascading")})), "")
 		if got := strings.Join(l.asked, ";"); got != "PodList it status.phase!=Succeeded,status.phase!=Failed 500; it  500" {
 			t.Errorf("asked for %q", got)
 		}
@@ -161,7 +161,7 @@ func expect(t *testing.T, got ctrladmission.Response, want string) {
 func TestDefinitions(t *testing.T) {
 	definition := func(versions ...apiextensionsv1.CustomResourceDefinitionVersion) apiextensionsv1.CustomResourceDefinition {
 		return apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: labelled("Cascading"),
+			ObjectMeta: labeled("Cascading"),
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 				Group: "example.com", Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "Widget", Plural: "widgets"}, Versions: versions,
 			},
