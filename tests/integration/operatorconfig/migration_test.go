@@ -55,6 +55,10 @@ func pullJobs(ctx context.Context) (*unstructured.Unstructured, error) {
 // TestStoredVersions: objects that are stored in an older version are written as they are in the one to be stored, and the definition says so.
 func TestStoredVersions(t *testing.T) {
 	n := env.Namespace(t)
+	o := start(t, operator.Options{Name: "migration"}) // it installs the definitions
+	if err := o.Stop(); err != nil {
+		t.Fatal(err)
+	}
 	job := create(t, fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: ImagePullJob, metadata: {namespace: %s, name: old},
 		spec: {image: "example/web:v1", completionPolicy: {type: Never}}}`, n.Name))
 	stored := func(ctx context.Context) ([]string, error) {
@@ -79,7 +83,9 @@ func TestStoredVersions(t *testing.T) {
 	if versions, err := stored(t.Context()); err != nil || !slices.Contains(versions, "v1alpha1") {
 		t.Fatalf("stored versions %v: %v", versions, err)
 	}
-	start(t, operator.Options{Name: "migration"})
+	if err := o.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	n.EventuallyWithin(2*time.Minute, "nothing is stored as v1alpha1", func(ctx context.Context) error {
 		versions, err := stored(ctx)
 		if err == nil && !slices.Equal(versions, []string{"v1beta1"}) {
