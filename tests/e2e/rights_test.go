@@ -9,8 +9,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"strings"
 	"slices"
+	"strings"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
