@@ -50,6 +50,12 @@ func allSuites() []suite {
 			programs: controlPlane(),
 		},
 		{
+			name: "chaos", about: "what the operator sees and writes is perturbed: a sample, on a real control plane with simulated nodes",
+			packages: []string{"tests/chaos"},
+			args:     append(serial[:len(serial):len(serial)], "-v", "-parallel=8"), timeout: 15 * time.Minute, budget: 6 * time.Minute,
+			programs: controlPlane(),
+		},
+		{
 			name: "exploration", about: "every reachable state of small sets",
 			packages: []string{"controllers/...", "internal/engine/..."},
 			args:     []string{"-count=1", "-run=^TestExplore", "-v"}, timeout: 20 * time.Minute, budget: 6 * time.Minute,
@@ -99,6 +105,7 @@ func notSuites() []string {
 	return []string{
 		"scorecard in pods: make scorecard",
 		"exploration of large sets: make explore-full",
+		"all that chaos can try, not a sample: make test-chaos",
 		"benchmark: make bench",
 	}
 }

@@ -173,6 +173,11 @@ func (e *Environment) Namespace(t testing.TB) *Namespace {
 	return n
 }
 
+// For is the same namespace in the hands of another test, such as one of several that use it one after the other.
+func (n *Namespace) For(t testing.TB) *Namespace {
+	return &Namespace{Environment: n.Environment, Name: n.Name, t: t}
+}
+
 // hasController says whether the cluster has a controller manager.
 func (e *Environment) hasController() bool {
 	_, err := os.Stat(e.Cluster.Logs(cluster.ControllerManager))

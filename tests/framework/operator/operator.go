@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,6 +45,8 @@ type Options struct {
 	LeaderElect bool
 	// NoWait returns as soon as the process runs, for standbys and for operators that shall not become ready.
 	NoWait bool
+	// NoWebhooks leaves admission and conversion to another operator on the same cluster.
+	NoWebhooks bool
 	// Kubeconfig is how `run` reaches the API server, for a proxy in between. When empty, it is the cluster's administrator.
 	Kubeconfig string
 }
@@ -167,15 +170,17 @@ func (o *Operator) client() (client.Client, error) {
 // Run starts the process, again after Stop or Kill, and waits until it is ready.
 func (o *Operator) Run(ctx context.Context) error {
 	o.starts++
-	args := append([]string{
+	webhooks := []string{"--webhook-url=" + o.WebhookURL(), "--webhook-port=" + strconv.Itoa(o.ports.webhook)}
+	if o.options.NoWebhooks {
+		webhooks = []string{"--webhook-port=0"}
+	}
+	args := slices.Concat([]string{
 		"run",
 		"--service-account=kruise-system/kruise-operator-manager",
-		"--webhook-url=" + o.WebhookURL(),
-		"--webhook-port=" + strconv.Itoa(o.ports.webhook),
 		"--metrics-bind-address=127.0.0.1:" + strconv.Itoa(o.ports.metrics),
 		"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(o.ports.probes),
 		"--leader-elect=" + strconv.FormatBool(o.options.LeaderElect),
-	}, o.options.Args...)
+	}, webhooks, o.options.Args)
 	process, err := o.cluster.StartProcess(o.options.Name, o.program, args, []string{
 		"KUBECONFIG=" + cmp.Or(o.options.Kubeconfig, o.cluster.AdminKubeconfig()),
 	})

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package chaos_test perturbs what the operator sees and what becomes of its writes, for every kind: see package framework/chaos for how, and
+// docs/operations/testing.md for what was tried.
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/chaos"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+)
+
+var env *environment.Environment // TestMain has no other way to hand something to the tests
+
+func TestMain(m *testing.M) {
+	environment.Main(m, environment.Options{Nodes: &simnode.Options{Nodes: 3, Provisioner: true}, NoOperator: true}, func(e *environment.Environment) {
+		env = e
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		// This operator answers admission for all lanes. It reconciles nothing, since it sees one namespace, which does not exist.
+		proxy, err := faultproxy.Start(e.Cluster, 1)
+		if err == nil {
+			proxy.Confine("nowhere")
+			e.Operator, err = operator.Start(ctx, e.Cluster, operator.Options{Name: "admission", Kubeconfig: proxy.Kubeconfig()})
+		}
+		if err == nil {
+			err = e.Operator.CheckReached(ctx)
+		}
+		if err != nil {
+			panic(fmt.Errorf("starting the operator that admits: %w", err))
+		}
+	})
+}
+
+// storageClass makes the class of claims, which all lanes share.
+func storageClass(w *chaos.World) {
+	w.T.Helper()
+	once.Do(func() {
+		if err := env.Nodes.CreateStorageClass(w.T.Context(), "chaos", storagev1.VolumeBindingWaitForFirstConsumer, true); err != nil {
+			w.T.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/chaos"
+)
+
+// apply is a step that applies a manifest. Words in capitals are replaced: NODES by what selects the nodes of the lane, and pairs of words and
+// values in addition.
+func apply(manifest string, settled func(context.Context, *chaos.World) error, pairs ...string) chaos.Step {
+	return chaos.Step{Settled: settled, Do: func(w *chaos.World) {
+		w.T.Helper()
+		w.Apply(strings.NewReplacer(append(pairs, "NODES", w.Name)...).Replace(manifest))
+	}}
+}
+
+// reconciled waits until an object has been observed and says with Reconciling that nothing is under way, for one of the reasons when there
+// are any.
+func reconciled(kind, name string, reasons ...string) func(context.Context, *chaos.World) error {
+	return func(ctx context.Context, w *chaos.World) error {
+		object, err := read(ctx, w, kind, name)
+		if err != nil {
+			return err
+		}
+		observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+		if observed != object.GetGeneration() {
+			return fmt.Errorf("generation %d is not observed", object.GetGeneration())
+		}
+		conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+		for _, item := range conditions {
+			c, _ := item.(map[string]any)
+			if c["type"] != "Reconciling" || c["status"] != "False" {
+				continue
+			}
+			for _, reason := range reasons {
+				if c["reason"] == reason {
+					return nil
+				}
+			}
+			if len(reasons) == 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("the conditions are %v", conditions)
+	}
+}
+
+func read(ctx context.Context, w *chaos.World, kind, name string) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind})
+	return object, w.Client.Get(ctx, client.ObjectKey{Namespace: w.Name, Name: name}, object)
+}
+
+// both holds when two statements do.
+func both(a, b func(context.Context, *chaos.World) error) func(context.Context, *chaos.World) error {
+	return func(ctx context.Context, w *chaos.World) error {
+		if err := a(ctx, w); err != nil {
+			return err
+		}
+		return b(ctx, w)
+	}
+}
+
+// pods says that the namespace has so many pods, all with an image.
+func pods(count int, image string) func(context.Context, *chaos.World) error {
+	return func(ctx context.Context, w *chaos.World) error {
+		all, err := w.ListPods(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			if got := all[i].Spec.Containers[0].Image; got != image {
+				return fmt.Errorf("pod %s has the image %s", all[i].Name, got)
+			}
+		}
+		if len(all) != count {
+			return fmt.Errorf("there are %d pods", len(all))
+		}
+		return nil
+	}
+}
+
+// nodes makes nodes on which only pods of this lane run, or removes them. They are removed at the end of the run, too.
+func nodes(w *chaos.World, add bool, names ...string) {
+	w.T.Helper()
+	for _, name := range names {
+		name := w.Name + "-" + name
+		remove := func(ctx context.Context) error {
+			err := env.Nodes.Remove(ctx, name)
+			if client.IgnoreNotFound(env.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})) == nil {
+				return nil
+			}
+			return err
+		}
+		if !add {
+			if err := remove(w.T.Context()); err != nil {
+				w.T.Fatal(err)
+			}
+			continue
+		}
+		// With the taint from the first moment, no pod of another lane gets there.
+		node := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"chaos": w.Name, corev1.LabelHostname: name}},
+			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "chaos", Value: "own", Effect: corev1.TaintEffectNoSchedule}}},
+		}
+		if err := env.Client.Create(w.T.Context(), node); err != nil && !apierrors.IsAlreadyExists(err) {
+			w.T.Fatal(err)
+		}
+		if err := env.Nodes.Add(w.T.Context(), name, nil); err != nil {
+			w.T.Fatal(err)
+		}
+		w.T.Cleanup(func() {
+			if err := remove(context.WithoutCancel(w.T.Context())); err != nil {
+				w.T.Log(err)
+			}
+		})
+	}
+}
+
+// withNodes does something to the nodes of the lane before a step.
+func withNodes(step chaos.Step, add bool, names ...string) chaos.Step {
+	return chaos.Step{Settled: step.Settled, Do: func(w *chaos.World) {
+		w.T.Helper()
+		nodes(w, add, names...)
+		if step.Do != nil {
+			step.Do(w)
+		}
+	}}
+}

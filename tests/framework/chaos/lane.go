@@ -1,0 +1,425 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+)
+
+const (
+	// staleFor is how long a view stays old after a crash.
+	staleFor = 1500 * time.Millisecond
+	// settleTimeout is for one step, restarts of the operator included.
+	settleTimeout = time.Minute
+	// shown is how many writes a failure prints.
+	shown = 80
+)
+
+// Scenario is what a user does with one kind.
+type Scenario struct {
+	// Kind is one of the table of kinds, Name what is done.
+	Kind, Name string
+	// Kinds are what the operator has to reconcile; Kind when empty.
+	Kinds []string
+	// RandomNames says that the names of pods mean nothing.
+	RandomNames bool
+	// Observe begins to judge every change in the API server, until the test ends. It is called before the first step.
+	Observe func(*World)
+	// Steps are done one after the other, each when the one before has settled.
+	Steps []Step
+	// Everywhere says that writes outside of the namespace are part of it, too. Nothing else may run beside.
+	Everywhere bool
+	// Leftovers are resources that may be there after the object was deleted, such as claims.
+	Leftovers []string
+}
+
+// Step is one thing that the user does.
+type Step struct {
+	Do func(*World)
+	// Settled returns nil when everything that follows has happened.
+	Settled func(context.Context, *World) error
+}
+
+// World is what a step works with: the namespace, and the perturbation of this run.
+type World struct {
+	*environment.Namespace
+	T    *testing.T
+	Lane *Lane
+	Plan Perturbation
+	// clearing says that the scenario is over, and what it made is being deleted.
+	clearing atomic.Bool
+	// Foreign is called with the UIDs of pods that are deleted by others than the operator. Observe may set it.
+	Foreign func(...types.UID)
+}
+
+// Result is how a run ended.
+type Result struct {
+	// Final is the state at rest, without what differs from run to run. Lenient leaves out, too, what tells of the past of pods.
+	Final, Lenient string
+	// Writes is how many there were, Created how many objects of each resource were.
+	Writes  int
+	Created map[string]int
+	// Resources are those that the operator watches.
+	Resources []string
+	// Fired says that the perturbation happened.
+	Fired bool
+}
+
+// Lane is a namespace with an operator of its own.
+type Lane struct {
+	Environment *environment.Environment
+	Kinds       []string
+	name        string
+	namespace   *environment.Namespace
+	proxy       *faultproxy.Proxy
+	interceptor *interceptor
+	operator    *operator.Operator
+	running     bool
+}
+
+// NewLane makes one. The operator starts with the first run and ends with the test.
+func NewLane(t *testing.T, e *environment.Environment, name string, kinds ...string) *Lane {
+	t.Helper()
+	l := &Lane{Environment: e, Kinds: kinds, name: name}
+	l.interceptor = &interceptor{version: l.version}
+	l.interceptor.arm("", Perturbation{Kind: None}, false)
+	var err error
+	if l.proxy, err = faultproxy.Start(e.Cluster, 1); err != nil {
+		t.Fatal(err)
+	}
+	l.operator, err = operator.New(t.Context(), e.Cluster, operator.Options{
+		Name: "operator-" + name, Kubeconfig: l.proxy.Kubeconfig(), NoWebhooks: true,
+		Args: []string{"--kinds=" + strings.Join(kinds, ","), "--resync-period=10s", "--metrics-bind-address=0"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Renew(t)
+	t.Cleanup(func() {
+		if l.running {
+			_ = l.operator.Kill()
+		}
+	})
+	return l
+}
+
+// Renew gives the lane a new namespace and, with the next run, a new operator: what a failed run left behind is out of the way.
+func (l *Lane) Renew(t *testing.T) {
+	t.Helper()
+	if l.running {
+		_ = l.operator.Kill()
+		l.running = false
+	}
+	l.namespace = l.Environment.Namespace(t)
+	l.proxy.Confine(l.namespace.Name)
+	l.proxy.Intercept(l.interceptor)
+}
+
+// version is the present resource version of the API server.
+func (l *Lane) version(ctx context.Context) (string, error) {
+	pods := &metav1.PartialObjectMetadataList{}
+	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	err := l.Environment.Client.List(ctx, pods, client.InNamespace("default"), client.Limit(1))
+	return pods.ResourceVersion, err
+}
+
+// Base runs a scenario undisturbed. When it is at rest, nothing may be written for a while.
+func (l *Lane) Base(t *testing.T, s Scenario, quiet time.Duration) *Result {
+	t.Helper()
+	return l.run(t, s, Perturbation{Kind: None}, nil, quiet)
+}
+
+// Run runs a scenario with a perturbation. The end has to be that of the undisturbed run.
+func (l *Lane) Run(t *testing.T, s Scenario, plan Perturbation, want *Result) *Result {
+	t.Helper()
+	return l.run(t, s, plan, want, 0)
+}
+
+func (l *Lane) run(t *testing.T, s Scenario, plan Perturbation, want *Result, quiet time.Duration) *Result {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			l.explain(t, s, plan)
+		}
+	})
+	l.interceptor.arm(l.namespace.Name, plan, s.Everywhere)
+	if !l.running {
+		if err := l.operator.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.running = true
+	}
+	w := &World{Namespace: l.namespace.For(t), T: t, Lane: l, Plan: plan, Foreign: func(...types.UID) {}}
+	if s.Observe != nil {
+		s.Observe(w)
+	}
+	done, over := make(chan error, 1), make(chan struct{})
+	go func() { done <- l.perturb(t.Context(), w, over) }()
+	for i, step := range s.Steps {
+		step.Do(w)
+		w.EventuallyWithin(settleTimeout, fmt.Sprintf("step %d has settled", i+1), func(ctx context.Context) error { return step.Settled(ctx, w) })
+	}
+	result := &Result{}
+	if want == nil {
+		result.Final = l.rest(w, s)
+		var err error
+		if result.Lenient, err = stateOf(t.Context(), w, s, true); err != nil {
+			t.Fatal(err)
+		}
+		l.quiet(w, quiet)
+	} else {
+		l.same(w, s, plan, want)
+	}
+	l.clear(w, s)
+	close(over)
+	if err := <-done; err != nil {
+		t.Errorf("perturbing: %v", err)
+	}
+	l.interceptor.mutex.Lock()
+	defer l.interceptor.mutex.Unlock()
+	result.Writes, result.Created, result.Fired = l.interceptor.writes, l.interceptor.created, l.interceptor.hasFired()
+	for resource := range l.interceptor.seen {
+		if !slices.Contains(ignored(), resource) {
+			result.Resources = append(result.Resources, resource)
+		}
+	}
+	slices.Sort(result.Resources)
+	if want != nil {
+		// A restart may read and write again what was on its way, and a refused write is tried again.
+		if limit := 2*want.Writes + 20; result.Writes > limit {
+			t.Errorf("%d writes, undisturbed there were %d: want at most %d", result.Writes, want.Writes, limit)
+		}
+	}
+	return result
+}
+
+// ignored are resources that are watched and have no part in a scenario.
+func ignored() []string {
+	return []string{
+		"customresourcedefinitions.apiextensions.k8s.io", "kruises.operator.kruise.io", "secrets", "leases.coordination.k8s.io",
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io", "validatingwebhookconfigurations.admissionregistration.k8s.io",
+		"mutatingadmissionpolicies.admissionregistration.k8s.io", "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+	}
+}
+
+// perturb waits until the perturbation has begun and does what remains to be done.
+func (l *Lane) perturb(ctx context.Context, w *World, over <-chan struct{}) error {
+	select {
+	case <-l.interceptor.fired:
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	switch w.Plan.Kind {
+	case Crash, Stale:
+		if err := l.operator.Kill(); err != nil {
+			return err
+		}
+		l.interceptor.revive()
+		if err := l.operator.Run(ctx); err != nil {
+			return err
+		}
+		if w.Plan.Kind == Stale {
+			<-time.After(staleFor)
+			l.interceptor.let()
+		}
+	case Missed:
+		defer l.interceptor.let()
+		return l.deleteUnseen(ctx, w)
+	}
+	return nil
+}
+
+// deleteUnseen deletes what was created while the watch is cut, and returns when it is gone.
+func (l *Lane) deleteUnseen(ctx context.Context, w *World) error {
+	name := l.interceptor.target
+	if name == "" {
+		return errors.New("the name of what was created is not known")
+	}
+	kind, known := kindOf(w.Plan.Resource)
+	if !known {
+		return fmt.Errorf("the kind of %s is not known", w.Plan.Resource)
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	key := client.ObjectKey{Namespace: l.namespace.Name, Name: name}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := w.Client.Get(ctx, key, object); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	uid := object.GetUID()
+	w.Foreign(uid)
+	err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid}, client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	for {
+		err := w.Client.Get(ctx, key, object)
+		if apierrors.IsNotFound(err) || err == nil && object.GetUID() != uid {
+			return nil
+		}
+		if err == nil && len(object.GetFinalizers()) > 0 { // a hook of the scenario, or a claim that is protected
+			object.SetFinalizers(nil)
+			err = w.Client.Update(ctx, object)
+		}
+		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until %s is gone: %w", name, ctx.Err())
+		}
+	}
+}
+
+// rest waits until nothing is written and nothing changes, and returns the state.
+func (l *Lane) rest(w *World, s Scenario) string {
+	w.T.Helper()
+	state, since := "", time.Now()
+	w.EventuallyWithin(settleTimeout, "the scenario is at rest", func(ctx context.Context) error {
+		now, err := stateOf(ctx, w, s, false)
+		if err != nil {
+			return err
+		}
+		if now != state {
+			state, since = now, time.Now()
+		}
+		if still := time.Since(since); still < time.Second {
+			return fmt.Errorf("the last change is %s old", still)
+		}
+		return nil
+	})
+	return state
+}
+
+// same waits until the state is as in the undisturbed run.
+func (l *Lane) same(w *World, s Scenario, plan Perturbation, base *Result) {
+	w.T.Helper()
+	want, lenient := base.Final, plan.Kind == Missed
+	if lenient {
+		want = base.Lenient
+	}
+	w.EventuallyWithin(settleTimeout, "the end is that of the undisturbed run", func(ctx context.Context) error {
+		got, err := stateOf(ctx, w, s, lenient)
+		if err == nil && got != want {
+			err = errors.New("it differs:\n" + difference(want, got))
+		}
+		return err
+	})
+}
+
+// clear deletes what the scenario made and waits until it is gone.
+func (l *Lane) clear(w *World, s Scenario) {
+	w.T.Helper()
+	w.clearing.Store(true)
+	for _, resource := range resources() {
+		kind, _ := kindOf(resource)
+		if kind.Group != "apps.kruise.io" || kind.Kind != s.Kind {
+			if kind.Kind != "Deployment" || s.Kind != "SidecarSet" { // whose pods are those of a Deployment
+				continue
+			}
+		}
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		options := append(within(w, resource), client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if err := w.Client.DeleteAllOf(w.T.Context(), object, deleting(options)...); err != nil {
+			w.T.Fatalf("deleting the %s: %v", resource, err)
+		}
+	}
+	w.EventuallyWithin(settleTimeout, "everything is gone", func(ctx context.Context) error {
+		for _, resource := range resources() {
+			all, err := list(ctx, w, resource)
+			if err != nil {
+				return err
+			}
+			if len(all) > 0 && slices.Contains(s.Leftovers, resource) {
+				for i := range all {
+					if err := w.Client.Delete(ctx, &all[i]); client.IgnoreNotFound(err) != nil {
+						return err
+					}
+				}
+			}
+			for i := range all {
+				if resource != "pods" || len(all[i].GetFinalizers()) == 0 {
+					continue
+				}
+				all[i].SetFinalizers(nil) // who keeps the hook of the scenario is gone
+				if err := w.Client.Update(ctx, &all[i]); client.IgnoreNotFound(err) != nil {
+					return err
+				}
+			}
+			if len(all) > 0 {
+				return fmt.Errorf("of the %s there is %s, deleted at %s with finalizers %v", resource, all[0].GetName(), ptr.Deref(all[0].GetDeletionTimestamp(), metav1.Time{}), all[0].GetFinalizers())
+			}
+		}
+		return nil
+	})
+}
+
+// deleting are options of a list as those of a deletion.
+func deleting(options []any) []client.DeleteAllOfOption {
+	var all []client.DeleteAllOfOption
+	for _, option := range options {
+		if o, is := option.(client.DeleteAllOfOption); is {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// explain says of a failed run what happened, and how to run it again. What it left is out of the way of the next one.
+func (l *Lane) explain(t *testing.T, s Scenario, plan Perturbation) {
+	l.interceptor.mutex.Lock()
+	trace := slices.Clone(l.interceptor.trace)
+	l.interceptor.mutex.Unlock()
+	var lines []string
+	for _, write := range trace[max(0, len(trace)-shown):] {
+		lines = append(lines, write.String())
+	}
+	t.Logf("the last writes of the operator, whose log is %s:\n%s", l.operator.Log(), strings.Join(lines, "\n"))
+	t.Logf("to replay it: CHAOS_REPLAY='%s/%s/%s' go -C tests test ./chaos -count=1 -v -run '^TestChaos$'", s.Kind, s.Name, plan)
+}
+
+// quiet fails the test when the operator writes anything, events included, while everything is at rest.
+func (l *Lane) quiet(w *World, period time.Duration) {
+	w.T.Helper()
+	before := l.traced()
+	w.Consistently(period, "nothing is written at rest", func(context.Context) error {
+		if now := l.traced(); len(now) > len(before) {
+			return fmt.Errorf("the operator writes: %s", now[len(before)])
+		}
+		return nil
+	})
+}
+
+func (l *Lane) traced() []Write {
+	l.interceptor.mutex.Lock()
+	defer l.interceptor.mutex.Unlock()
+	return l.interceptor.trace
+}

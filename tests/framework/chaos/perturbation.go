@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package chaos perturbs what an operator sees of a real API server, and what becomes of its writes, and judges what it does then.
+//
+// A [Scenario] is what a user does with one kind, step by step. A [Lane] is a namespace with an operator of its own that sees nothing else:
+// all its requests pass a proxy. A scenario is first run undisturbed; that says how many writes there are and what the end is. Then it is run
+// again with one [Perturbation] each time, and has to come to the same end, without breaking a limit on the way and without many more writes.
+package chaos
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is what is done to the operator.
+type Kind string
+
+// The kinds of perturbations.
+const (
+	// None leaves it alone.
+	None Kind = "none"
+	// Crash commits a write, drops the answer, kills the operator and starts it afresh.
+	Crash Kind = "crash"
+	// Stale is Crash, and for a while the new operator sees one resource as it was a few writes before.
+	Stale Kind = "stale"
+	// Missed cuts the watch of a resource when an object of it is created, deletes that object as a user would, and lets the operator list
+	// again when it is gone: it sees neither the creation nor the deletion.
+	Missed Kind = "missed"
+	// Fault lets a write fail, or its answer.
+	Fault Kind = "fault"
+)
+
+// Perturbation is one thing that is done in a run.
+type Perturbation struct {
+	Kind Kind
+	// At is the write that it happens at, counted from 1 from the start of the run. For Missed it is the creation among those of Resource.
+	At int
+	// Resource is such as pods or controllerrevisions.apps; for Stale and Missed.
+	Resource string
+	// Fault is one of Faults.
+	Fault string
+}
+
+// fault is one way for a write to fail.
+type fault struct {
+	name string
+	// code answers the request; 0 breaks the connection. With committed, the write was carried out before.
+	code      int
+	committed bool
+	message   string
+}
+
+// faults are all of them.
+func faults() []fault {
+	return []fault{
+		{name: "conflict", code: http.StatusConflict, message: "the object has been modified; please apply your changes to the latest version and try again"},
+		{name: "busy", code: http.StatusTooManyRequests, message: "too many requests, please try again later"},
+		{name: "error", code: http.StatusInternalServerError, message: "an internal error of the test"},
+		{name: "quota", code: http.StatusForbidden, message: "exceeded quota: test, requested: pods=1, used: pods=1, limited: pods=1"},
+		{name: "denied", code: http.StatusForbidden, message: "admission webhook \"test.example.io\" denied the request: not now"},
+		{name: "lost", committed: true},
+		{name: "timeout", code: http.StatusGatewayTimeout, committed: true, message: "the server was unable to return a response in the time allotted"},
+	}
+}
+
+// Faults are the names of the ways in which a write can fail.
+func Faults() []string {
+	var names []string
+	for _, f := range faults() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// String is what Parse reads, such as stale@7:pods.
+func (p Perturbation) String() string {
+	if p.Kind == None {
+		return string(None)
+	}
+	text := fmt.Sprintf("%s@%d", p.Kind, p.At)
+	if detail := p.Resource + p.Fault; detail != "" {
+		text += ":" + detail
+	}
+	return text
+}
+
+// Parse reads what String wrote.
+func Parse(text string) (Perturbation, error) {
+	if text == string(None) {
+		return Perturbation{Kind: None}, nil
+	}
+	kind, rest, found := strings.Cut(text, "@")
+	at, detail, _ := strings.Cut(rest, ":")
+	p := Perturbation{Kind: Kind(kind)}
+	var err error
+	if p.At, err = strconv.Atoi(at); !found || err != nil || p.At < 1 {
+		return p, fmt.Errorf("%q is no perturbation: want one such as crash@7 or stale@7:pods", text)
+	}
+	switch p.Kind {
+	case Crash:
+		if detail != "" {
+			return p, fmt.Errorf("%q: a crash has no detail", text)
+		}
+	case Stale, Missed:
+		if p.Resource = detail; detail == "" {
+			return p, fmt.Errorf("%q: no resource is named", text)
+		}
+	case Fault:
+		if p.Fault = detail; !slices.Contains(Faults(), detail) {
+			return p, fmt.Errorf("%q: know the faults %s", text, strings.Join(Faults(), ", "))
+		}
+	default:
+		return p, fmt.Errorf("%q: know crash, stale, missed and fault", text)
+	}
+	return p, nil
+}
+
+// All are the perturbations of a scenario whose undisturbed run is known: a crash after each write, each resource stale after every third
+// write, each creation missed, and two faults at each write, so that all faults meet all phases.
+func All(r *Result) []Perturbation {
+	var all []Perturbation
+	names := Faults()
+	for at := 1; at <= r.Writes; at++ {
+		all = append(all, Perturbation{Kind: Crash, At: at})
+		for i := range 2 {
+			all = append(all, Perturbation{Kind: Fault, At: at, Fault: names[(2*at+i)%len(names)]})
+		}
+	}
+	for i, resource := range r.Resources {
+		for at := 1 + i%3; at <= r.Writes; at += 3 {
+			all = append(all, Perturbation{Kind: Stale, At: at, Resource: resource})
+		}
+		for at := 1; at <= r.Created[resource]; at++ {
+			all = append(all, Perturbation{Kind: Missed, At: at, Resource: resource})
+		}
+	}
+	return all
+}

@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
+)
+
+// kindsOf are the resources whose objects make up the state of a scenario.
+func kindsOf() map[string]schema.GroupVersionKind {
+	ours := func(kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind}
+	}
+	return map[string]schema.GroupVersionKind{
+		"pods":                             {Version: "v1", Kind: "Pod"},
+		"persistentvolumeclaims":           {Version: "v1", Kind: "PersistentVolumeClaim"},
+		"controllerrevisions.apps":         {Group: "apps", Version: "v1", Kind: "ControllerRevision"},
+		"deployments.apps":                 {Group: "apps", Version: "v1", Kind: "Deployment"},
+		"statefulsets.apps":                {Group: "apps", Version: "v1", Kind: "StatefulSet"},
+		"jobs.batch":                       {Group: "batch", Version: "v1", Kind: "Job"},
+		"advancedcronjobs.apps.kruise.io":  ours("AdvancedCronJob"),
+		"broadcastjobs.apps.kruise.io":     ours("BroadcastJob"),
+		"clonesets.apps.kruise.io":         ours("CloneSet"),
+		"daemonsets.apps.kruise.io":        ours("DaemonSet"),
+		"imagepulljobs.apps.kruise.io":     ours("ImagePullJob"),
+		"sidecarsets.apps.kruise.io":       ours("SidecarSet"),
+		"statefulsets.apps.kruise.io":      ours("StatefulSet"),
+		"uniteddeployments.apps.kruise.io": ours("UnitedDeployment"),
+	}
+}
+
+func kindOf(resource string) (schema.GroupVersionKind, bool) {
+	kind, found := kindsOf()[resource]
+	return kind, found
+}
+
+func resources() []string {
+	var all []string
+	for resource := range kindsOf() {
+		all = append(all, resource)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// within are the options that pick what the lane has of a resource.
+func within(w *World, resource string) []any {
+	if resource == "sidecarsets.apps.kruise.io" { // they are in no namespace
+		return []any{client.MatchingLabels{faultproxy.LaneLabel: w.Name}}
+	}
+	return []any{client.InNamespace(w.Name)}
+}
+
+// list reads what the namespace has of a resource.
+func list(ctx context.Context, w *World, resource string) ([]unstructured.Unstructured, error) {
+	kind, _ := kindOf(resource)
+	kind.Kind += "List"
+	objects := &unstructured.UnstructuredList{}
+	objects.SetGroupVersionKind(kind)
+	var options []client.ListOption
+	for _, option := range within(w, resource) {
+		if o, is := option.(client.ListOption); is {
+			options = append(options, o)
+		}
+	}
+	if err := w.Client.List(ctx, objects, options...); err != nil {
+		return nil, fmt.Errorf("listing %s: %w", resource, err)
+	}
+	return objects.Items, nil
+}
+
+// stateOf is everything in the namespace that has to be the same at the end of each run, as text.
+func stateOf(ctx context.Context, w *World, s Scenario, lenient bool) (string, error) {
+	var names, lines []string
+	for _, resource := range resources() {
+		all, err := list(ctx, w, resource)
+		if err != nil {
+			return "", err
+		}
+		for i := range all {
+			o := all[i].Object
+			if resource == "pods" && s.RandomNames {
+				names = append(names, all[i].GetName())
+			}
+			line, err := json.Marshal(essence(resource, o, lenient))
+			if err != nil {
+				return "", fmt.Errorf("encoding %s %s: %w", resource, all[i].GetName(), err)
+			}
+			lines = append(lines, resource+" "+string(line))
+		}
+	}
+	text := strings.Join(lines, "\n")
+	for _, name := range names {
+		text = strings.ReplaceAll(text, name, "POD")
+		if at := strings.LastIndex(name, "-"); at >= 0 {
+			text = strings.ReplaceAll(text, `"`+name[at+1:]+`"`, `"ID"`)
+		}
+	}
+	text = strings.ReplaceAll(text, w.Name, "NAMESPACE")
+	for _, c := range changing() {
+		text = c.pattern.ReplaceAllString(text, c.with)
+	}
+	return sorted(text), nil
+}
+
+func sorted(text string) string {
+	lines := strings.Split(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+type change struct {
+	pattern *regexp.Regexp
+	with    string
+}
+
+// changing is what differs between any two runs.
+func changing() []change {
+	return []change{
+		{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+		{regexp.MustCompile(`applied-hash":"[0-9a-f]+"`), `applied-hash":"HASH"`}, // of the owner's UID, too
+		{regexp.MustCompile(`tick-\d+`), "RUN"},
+		{regexp.MustCompile(`containerd://[0-9a-f]+`), "CONTAINER"},
+		{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
+	}
+}
+
+// withoutHistory leaves out of a pod what tells how it came to be what it is: one that was deleted by somebody has another past.
+func withoutHistory(pod map[string]any) {
+	delete(pod, "restarts")
+	annotations, _ := pod["annotations"].(map[string]any)
+	kept := map[string]any{}
+	for key, value := range annotations {
+		if !slices.Contains([]string{"apps.kruise.io/inplace-update-state", "operator.kruise.io/inplace-evidence"}, key) {
+			kept[key] = value
+		}
+	}
+	pod["annotations"] = kept
+}
+
+// essence is what of an object has to be the same.
+func essence(resource string, object map[string]any, lenient bool) map[string]any {
+	get := func(path ...string) any {
+		value, _, _ := unstructured.NestedFieldNoCopy(object, path...)
+		return value
+	}
+	e := map[string]any{
+		"name": get("metadata", "name"), "labels": get("metadata", "labels"), "annotations": get("metadata", "annotations"),
+		"finalizers": get("metadata", "finalizers"), "deleted": get("metadata", "deletionTimestamp") != nil,
+	}
+	switch resource {
+	case "pods":
+		e["labels"] = withoutTopology(get("metadata", "labels"))
+		e["phase"] = get("status", "phase")
+		e["conditions"] = conditions(get("status", "conditions"))
+		e["images"], e["gates"] = each(get("spec", "containers"), "image"), get("spec", "readinessGates")
+		e["restarts"] = each(get("status", "containerStatuses"), "restartCount")
+		if lenient {
+			withoutHistory(e)
+		}
+	case "controllerrevisions.apps":
+		e["revision"] = get("revision")
+	case "persistentvolumeclaims":
+		delete(e, "annotations") // they name a node, which is up to the scheduler
+		e["resources"] = get("spec", "resources")
+	default:
+		e["spec"], e["status"] = get("spec"), withoutTimes(get("status"))
+	}
+	return e
+}
+
+// withoutTopology leaves out the labels that say on which node a pod happens to be.
+func withoutTopology(of any) map[string]any {
+	labels, _ := of.(map[string]any)
+	kept := map[string]any{}
+	for key, value := range labels {
+		if !strings.HasPrefix(key, "topology.kubernetes.io/") {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// conditions are types, statuses and reasons.
+func conditions(of any) []string {
+	var all []string
+	list, _ := of.([]any)
+	for _, item := range list {
+		if c, is := item.(map[string]any); is {
+			all = append(all, fmt.Sprint(c["type"], "=", c["status"], " ", c["reason"]))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// each is one field of all items of a list.
+func each(of any, field string) []any {
+	all := []any{}
+	list, _ := of.([]any)
+	for _, item := range list {
+		if m, is := item.(map[string]any); is {
+			all = append(all, m[field])
+		}
+	}
+	return all
+}
+
+// withoutTimes leaves out fields whose value is a time, and the versions of objects.
+func withoutTimes(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		kept := map[string]any{}
+		for key, field := range v {
+			if !strings.HasSuffix(key, "Time") && key != "resourceVersion" && key != "finished" { // the last one is of UIDs
+				kept[key] = withoutTimes(field)
+			}
+		}
+		return kept
+	case []any:
+		kept := make([]any, len(v))
+		for i := range v {
+			kept[i] = withoutTimes(v[i])
+		}
+		return kept
+	}
+	return value
+}
+
+// difference are the lines that only one of two states has.
+func difference(want, got string) string {
+	var lines []string
+	wanted, have := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for _, line := range wanted {
+		if !slices.Contains(have, line) {
+			lines = append(lines, "want "+line)
+		}
+	}
+	for _, line := range have {
+		if !slices.Contains(wanted, line) {
+			lines = append(lines, "got  "+line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
