@@ -67,26 +67,3 @@ func checkRested(t *testing.T, ordinal int, p *corev1.Pod, revision string) {
 		t.Errorf("pod %d has annotations %v", ordinal, slices.Sorted(maps.Keys(p.Annotations)))
 	}
 }
-
-// TestKilledWhileScaling kills the operator while it creates and removes pods.
-func TestKilledWhileScaling(t *testing.T) {
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewSource(seed))
-	s := scenario.Start(t, env, 1, limits.Rules{})
-	s.Done()
-	for _, replicas := range []int32{100, 5, 60} {
-		s.Update(scenario.Replicas(replicas))
-		<-time.After(time.Duration(random.Intn(200)) * time.Millisecond)
-		if err := env.Operator.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := env.Operator.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		s.Done()
-		if got := len(s.ByOrdinal()); got != int(replicas) {
-			t.Errorf("there are %d pods, want %d", got, replicas)
-		}
-	}
-}
