@@ -92,7 +92,7 @@ func runLane(t *testing.T, set settings, coverage *chaos.Coverage, name string, 
 	if len(kinds) == 0 {
 		kinds = []string{scenarios[0].Kind}
 	}
-	lane := chaos.NewLane(t, env, name, kinds...)
+	lane := chaos.NewLane(t, env, name, scenarios[0].Everywhere, kinds...)
 	bases := map[string]*chaos.Result{}
 	var runs []run
 	for _, s := range scenarios {

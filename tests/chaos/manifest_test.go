@@ -25,7 +25,7 @@ import (
 func apply(manifest string, settled func(context.Context, *chaos.World) error, pairs ...string) chaos.Step {
 	return chaos.Step{Settled: settled, Do: func(w *chaos.World) {
 		w.T.Helper()
-		w.Apply(strings.NewReplacer(append(pairs, "NODES", w.Name)...).Replace(manifest))
+		w.Apply(strings.NewReplacer(append(pairs, "NODES", w.Lane.Name)...).Replace(manifest))
 	}}
 }
 
@@ -115,7 +115,7 @@ func nodes(w *chaos.World, add bool, names ...string) {
 		}
 		// With the taint from the first moment, no pod of another lane gets there.
 		node := &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"chaos": w.Name, corev1.LabelHostname: name}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"chaos": w.Lane.Name, corev1.LabelHostname: name}},
 			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "chaos", Value: "own", Effect: corev1.TaintEffectNoSchedule}}},
 		}
 		if err := env.Client.Create(w.T.Context(), node); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -24,6 +24,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
@@ -92,18 +93,20 @@ type Result struct {
 type Lane struct {
 	Environment *environment.Environment
 	Kinds       []string
-	name        string
+	Name        string
 	namespace   *environment.Namespace
 	proxy       *faultproxy.Proxy
 	interceptor *interceptor
 	operator    *operator.Operator
 	running     bool
+	everywhere  bool
 }
 
 // NewLane makes one. The operator starts with the first run and ends with the test.
-func NewLane(t *testing.T, e *environment.Environment, name string, kinds ...string) *Lane {
+// With everywhere it sees the whole cluster.
+func NewLane(t *testing.T, e *environment.Environment, name string, everywhere bool, kinds ...string) *Lane {
 	t.Helper()
-	l := &Lane{Environment: e, Kinds: kinds, name: name}
+	l := &Lane{Environment: e, Kinds: kinds, Name: name, everywhere: everywhere}
 	l.interceptor = &interceptor{version: l.version}
 	l.interceptor.arm("", Perturbation{Kind: None}, false)
 	var err error
@@ -134,7 +137,13 @@ func (l *Lane) Renew(t *testing.T) {
 		l.running = false
 	}
 	l.namespace = l.Environment.Namespace(t)
-	l.proxy.Confine(l.namespace.Name)
+	if l.everywhere {
+		if err := l.Environment.Client.DeleteAllOf(t.Context(), &v1beta1.SidecarSet{}); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		l.proxy.Confine(l.namespace.Name)
+	}
 	l.proxy.Intercept(l.interceptor)
 }
 
