@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/chaos"
@@ -95,20 +96,15 @@ func pods(count int, image string) func(context.Context, *chaos.World) error {
 	}
 }
 
-// nodes makes nodes on which only pods of this lane run, or removes them. They are removed at the end of the run, too.
+// nodes makes nodes on which only pods of this lane run, or takes them out of it: pods of a node that is deleted are collected by the cluster, which
+// takes a minute. All are removed at the end of the run.
 func nodes(w *chaos.World, add bool, names ...string) {
 	w.T.Helper()
 	for _, name := range names {
 		name := w.Name + "-" + name
-		remove := func(ctx context.Context) error {
-			err := env.Nodes.Remove(ctx, name)
-			if client.IgnoreNotFound(env.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})) == nil {
-				return nil
-			}
-			return err
-		}
 		if !add {
-			if err := remove(w.T.Context()); err != nil {
+			leave := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"chaos":null}}}`))
+			if err := env.Client.Patch(w.T.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, leave); err != nil {
 				w.T.Fatal(err)
 			}
 			continue
@@ -125,7 +121,7 @@ func nodes(w *chaos.World, add bool, names ...string) {
 			w.T.Fatal(err)
 		}
 		w.T.Cleanup(func() {
-			if err := remove(context.WithoutCancel(w.T.Context())); err != nil {
+			if err := env.Nodes.Remove(context.WithoutCancel(w.T.Context()), name); err != nil {
 				w.T.Log(err)
 			}
 		})
