@@ -179,6 +179,9 @@ func essence(resource string, object map[string]any, lenient bool) map[string]an
 		e["resources"] = get("spec", "resources")
 	default:
 		e["spec"], e["status"] = get("spec"), withoutTimes(get("status"))
+		if status, is := e["status"].(map[string]any); is && get("metadata", "ownerReferences") != nil {
+			delete(status, "observedGeneration") // how many steps the operator took to change it is up to the order of events
+		}
 	}
 	return e
 }
