@@ -49,9 +49,10 @@ func daemonSets() []chaos.Scenario {
 	}
 	three := []string{"a", "b", "c"}
 	all := []chaos.Scenario{
-		{Name: "nodes-come", Steps: []chaos.Step{
+		{Name: "nodes-come-and-go", Steps: []chaos.Step{
 			withNodes(set(2, scenario.V1, recreate), true, "a", "b"),
 			withNodes(chaos.Step{Settled: settled(4, scenario.V1)}, true, "c", "d"),
+			withNodes(chaos.Step{Settled: settled(3, scenario.V1)}, false, "a"),
 		}},
 		{Name: "in-place", Steps: []chaos.Step{withNodes(set(3, scenario.V1, inPlace), true, three...), set(3, scenario.V2, inPlace)}},
 		{Name: "recreate-and-roll-back", Steps: []chaos.Step{
@@ -68,6 +69,8 @@ func daemonSets() []chaos.Scenario {
 		all[i].Kind, all[i].RandomNames = "DaemonSet", true
 		most, beside := 1, 0
 		switch all[i].Name {
+		case "nodes-come-and-go": // a node that leaves takes its pod out of service, whoever updates
+			most = 4
 		case "surge":
 			most, beside = 0, 1
 		}
