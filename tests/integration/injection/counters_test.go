@@ -88,6 +88,9 @@ func TestNothingIsEvaluatedWithoutSets(t *testing.T) {
 		{"by webhook", false, sidecarset.PathWebhook, byPolicy, 20},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			if tc.policy {
+				w.needsPolicies(t)
+			}
 			i := w.injection(tc.policy)
 			nothing := func(when string) {
 				t.Helper()
@@ -145,6 +148,9 @@ func (w *world) without(t *testing.T) *sidecarset.Injection {
 // anchorAlone checks that of the policy at most the binding that matches no pod is left.
 func (w *world) anchorAlone(t *testing.T, there bool) {
 	t.Helper()
+	if !w.servesPolicies(t) {
+		return
+	}
 	bindings := &admissionv1.MutatingAdmissionPolicyBindingList{}
 	if err := w.client.List(t.Context(), bindings, client.Limit(10)); err != nil {
 		t.Fatal(err)

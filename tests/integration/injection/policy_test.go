@@ -75,6 +75,7 @@ func (w *world) creating(t *testing.T, namespace, until string) {
 
 func TestByPolicy(t *testing.T) {
 	w := shared
+	w.needsPolicies(t)
 	namespace := w.namespace(t, nil)
 	i := w.injection(true)
 	log := w.apply(t, byPolicy)

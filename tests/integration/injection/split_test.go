@@ -21,6 +21,7 @@ import (
 // The policy and the webhook share the pods of one set; with the operator dead those of the policy come up.
 func TestSplit(t *testing.T) {
 	w := shared
+	w.needsPolicies(t)
 	namespace := w.namespace(t, nil)
 	i := w.injection(true)
 	w.apply(t, `
@@ -88,6 +89,7 @@ func mounts(n int) string {
 // Resources are computed by the API server itself, which refuses a pod without anything to compute them from, in our words.
 func TestResourcesByPolicy(t *testing.T) {
 	w := shared
+	w.needsPolicies(t)
 	namespace := w.namespace(t, nil)
 	i := w.injection(true)
 	set := w.apply(t, `
@@ -137,6 +139,7 @@ spec:
 // A share of new pods gets a pinned revision, by the policy where the pod has a token, else by the webhook.
 func TestShareOfPodsByPolicy(t *testing.T) {
 	w := shared
+	w.needsPolicies(t)
 	namespace := w.namespace(t, nil)
 	i := w.injection(true)
 	pinned := &appsv1.ControllerRevision{

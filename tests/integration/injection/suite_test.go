@@ -19,6 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -219,4 +220,22 @@ func (w *world) registered(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	return !apierrors.IsNotFound(err)
+}
+
+// servesPolicies says whether the API server knows policies that change objects, as from Kubernetes 1.36 on.
+func (w *world) servesPolicies(t *testing.T) bool {
+	t.Helper()
+	_, err := w.client.RESTMapper().RESTMapping(admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy").GroupKind(), admissionv1.SchemeGroupVersion.Version)
+	if err != nil && !meta.IsNoMatchError(err) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// needsPolicies skips a test where there are none.
+func (w *world) needsPolicies(t *testing.T) {
+	t.Helper()
+	if !w.servesPolicies(t) {
+		t.Skip("this API server does not serve MutatingAdmissionPolicy v1")
+	}
 }
