@@ -25,6 +25,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
@@ -38,7 +39,9 @@ type bench struct {
 	*reconciler
 	t       *testing.T
 	runtime *critest.Runtime
-	events  *events.FakeRecorder
+	// writes counts what the daemon has written.
+	writes int
+	events *events.FakeRecorder
 }
 
 func newBench(t *testing.T, requests ...*v1beta1.ContainerRecreateRequest) *bench {
@@ -63,6 +66,12 @@ func newBench(t *testing.T, requests ...*v1beta1.ContainerRecreateRequest) *benc
 	}
 	recorder := events.NewFakeRecorder(100)
 	b := &bench{t: t, runtime: runtime, events: recorder}
+	builder = builder.WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(
+		ctx context.Context, c client.Client, subresource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+	) error {
+		b.writes++
+		return c.SubResource(subresource).Patch(ctx, object, patch, options...)
+	}})
 	b.reconciler = &reconciler{
 		Host:   host.Host{Node: "node-a", Runtime: runtime, Events: recorder, Clock: clock.RealClock{}},
 		client: builder.Build(),
@@ -174,6 +183,24 @@ func TestOneContainerIsRestartedAndTheOtherUntouched(t *testing.T) {
 	if told := b.told(); !strings.Contains(told, "Normal Killing Stopping container app for ContainerRecreateRequest restart") || strings.Contains(told, "containerd") {
 		t.Errorf("events: %s", told)
 	}
+}
+
+func TestWritesAreFew(t *testing.T) {
+	b := newBench(t, request("restart", "app", "log"))
+	b.settle("restart")
+	if most := 2 + 2*2; b.writes > most {
+		t.Errorf("%d writes for two containers, want at most 2 and 2 for each", b.writes)
+	}
+	was := b.writes
+	for range 5 {
+		if _, err := b.pass(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.writes != was {
+		t.Errorf("%d writes at rest", b.writes-was)
+	}
+	t.Logf("%d writes", was)
 }
 
 func TestASecondRequestFollowsTheFirst(t *testing.T) {
