@@ -543,3 +543,21 @@ func TestRandomWalk(t *testing.T) {
 		})
 	}
 }
+
+func TestOperatorIsAwayForADay(t *testing.T) {
+	w := newWorld(t, "* * * * *", "2026-05-01T10:00:00Z")
+	w.passes("2026-05-01T10:01:00Z", "2026-05-02T10:01:30Z", "2026-05-02T10:01:40Z", "2026-05-02T10:02:00Z")
+	want := []string{"2026-05-01T10:01:00Z", "2026-05-02T10:01:00Z", "2026-05-02T10:02:00Z"}
+	if len(w.started) != len(want) {
+		t.Errorf("%d runs were started, want those of %v", len(w.started), want)
+	}
+	for _, text := range want {
+		due, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if times := w.started[due.Unix()]; times != 1 {
+			t.Errorf("the run of %s was started %d times", text, times)
+		}
+	}
+}
