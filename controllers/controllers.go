@@ -25,6 +25,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset"
 	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob"
+	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob"
+	"github.com/kruise-operator/kruise-operator/controllers/nodeimage"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
@@ -77,6 +79,8 @@ func reconcilers() map[string]reconciler {
 		"ContainerRecreateRequest": {containerrecreaterequest.Name, containerrecreaterequest.Setup},
 		"DaemonSet":                {daemonset.Name, daemonset.Setup},
 		"EphemeralJob":             {ephemeraljob.Name, ephemeraljob.Setup},
+		"ImagePullJob":             {imagepulljob.Name, imagepulljob.Setup},
+		"NodeImage":                {nodeimage.Name, nodeimage.Setup},
 		"SidecarSet":               {sidecarset.Name, sidecarset.Setup},
 		"StatefulSet":              {statefulset.Name, statefulset.Setup},
 		"UnitedDeployment":         {uniteddeployment.Name, uniteddeployment.Setup},
@@ -261,6 +265,7 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers 
 		Metrics:          deps.Metrics,
 		Pool:             all.pool,
 		PullJobs:         all.pullJobs,
+		PullsImages:      deps.Config.Enabled("ImagePullJob"),
 		Accepted:         deps.Accepted,
 		Denied:           deps.Denied,
 		Clock:            deps.Clock,

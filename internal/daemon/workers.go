@@ -4,10 +4,12 @@
 package daemon
 
 import (
+	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/imagepuller"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/recreate"
 )
 
@@ -15,6 +17,7 @@ import (
 func workers() []Worker {
 	return []Worker{
 		recreate.Add,
+		imagepuller.Setup,
 	}
 }
 
@@ -22,5 +25,6 @@ func workers() []Worker {
 func byNode(node string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&appsv1beta1.ContainerRecreateRequest{}: {Label: recreate.Selector(node)},
+		&appsv1beta1.NodeImage{}:                {Field: fields.OneTermEqualSelector("metadata.name", node)},
 	}
 }

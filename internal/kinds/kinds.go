@@ -95,6 +95,8 @@ type Needs struct {
 	// Controls are further kinds of objects that an object of the kind controls, such as Jobs. Those are kept whole, others of these kinds
 	// are trimmed.
 	Controls []schema.GroupVersionKind
+	// PodPlaces keeps of all pods on which node they are, and whether they have ended.
+	PodPlaces bool
 	// ReadsNodes keeps the nodes.
 	ReadsNodes bool
 }
@@ -141,16 +143,24 @@ func All() []Kind {
 			Needs: Needs{EphemeralContainers: true},
 		},
 		{
-			// Workloads create and remove the jobs; what pulls on the nodes is not part of the operator yet.
+			// Which pods run where is all that it needs of pods.
 			Name: "ImagePullJob", Plural: "imagepulljobs", Group: "apps.kruise.io",
 			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
-			Controller: APIOnly, Users: Edit,
+			Controller: Optional, WorkersFlag: "imagepulljob-workers", Admission: true, NodeDaemon: true, Users: Edit,
+			Needs: Needs{ReadsNodes: true, PodPlaces: true},
 		},
 		{
 			// Kruise configures the operator itself.
 			Name: "Kruise", Plural: "kruises", Group: "operator.kruise.io",
 			Scope: Cluster, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
 			Controller: Always, Users: AdminsOnly,
+		},
+		{
+			// Jobs write it, and the node daemon of the node with its name. Users who could write it would pull anything anywhere.
+			Name: "NodeImage", Plural: "nodeimages", Group: "apps.kruise.io",
+			Scope: Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: Optional, WorkersFlag: "nodeimage-workers", Admission: true, Users: View,
+			Needs: Needs{ReadsNodes: true},
 		},
 		{
 			// Its pods are those of others: they carry the annotation that names the sets which were injected.

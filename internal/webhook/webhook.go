@@ -24,6 +24,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/daemonset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/ephemeraljob"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/imagepulljob"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/nodeimage"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/sidecarset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
@@ -74,6 +76,8 @@ func Register(server webhook.Server, deps Deps) {
 	serve(server, deps, containerrecreaterequest.Kind(containerrecreaterequest.OptionsOf(deps.Gates), containerrecreaterequest.Cluster{Reader: deps.Client}))
 	serve(server, deps, daemonset.Kind())
 	serve(server, deps, ephemeraljob.Kind())
+	serve(server, deps, imagepulljob.Kind())
+	serve(server, deps, nodeimage.Kind())
 	serve(server, deps, sidecarset.Kind(sidecarset.OptionsOf(deps.Gates), sidecarset.Others{Reader: deps.Client, Namespace: deps.Namespace}))
 	serve(server, deps, statefulset.Kind(statefulset.OptionsOf(deps.Gates), statefulset.StorageClasses{Reader: deps.Client}))
 	serve(server, deps, uniteddeployment.Kind(uniteddeployment.Workloads{Client: deps.Client}))

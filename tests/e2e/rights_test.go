@@ -106,6 +106,10 @@ func neededElsewhere() []rights.Excuse {
 			Covers: rights.To("delete list watch patch", "persistentvolumeclaims", "nodes", "clonesets"),
 		},
 		{
+			Why:    "a node that says nothing for ten minutes, and lists whose node goes before its list does; controllers/nodeimage/plan has them",
+			Covers: rights.To("get list delete patch", "nodeimages", "nodeimages/status"),
+		},
+		{
 			Why:    "images pulled ahead of an update, which a gate turns on; tests/e2e/gates has some",
 			Covers: rights.With("imagepulljobs"),
 		},

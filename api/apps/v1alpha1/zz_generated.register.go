@@ -20,6 +20,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&DaemonSet{}, &DaemonSetList{},
 		&EphemeralJob{}, &EphemeralJobList{},
 		&ImagePullJob{}, &ImagePullJobList{},
+		&NodeImage{}, &NodeImageList{},
 		&SidecarSet{}, &SidecarSetList{},
 		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},

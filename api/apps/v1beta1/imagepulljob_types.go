@@ -167,7 +167,42 @@ type ImagePullJobStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	FailedNodes []string `json:"failedNodes,omitempty"`
+	// observedGeneration is the generation of the spec that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions say what the job is doing, and what keeps it from going on.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors="urn:alm:descriptor:io.kubernetes.conditions"
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// Condition types of an ImagePullJob and an ImageListPullJob, beside Reconciling and Stalled.
+const (
+	// ImagePullJobReconciling is True while the job is at work. Tools that wait for an object look at it and at Stalled.
+	ImagePullJobReconciling = "Reconciling"
+	// ImagePullJobStalled is True when somebody has to look: nodes have failed, or nothing can move.
+	ImagePullJobStalled = "Stalled"
+	// ImagePullJobFailedCreate is True while the server refuses what the job has to write.
+	ImagePullJobFailedCreate = "FailedCreate"
+)
+
+// Reasons of the conditions of an ImagePullJob and an ImageListPullJob.
+const (
+	// ReasonPulling: nodes pull, or are about to.
+	ReasonPulling = "Pulling"
+	// ReasonPulled: every node has the image.
+	ReasonPulled = "Pulled"
+	// ReasonPullFailed: nodes have given up.
+	ReasonPullFailed = "PullFailed"
+	// ReasonNoMatchingNode: no node is chosen.
+	ReasonNoMatchingNode = "NoMatchingNode"
+	// ReasonNodeDaemonSilent: nodes were asked to pull, and nobody has answered for a minute.
+	ReasonNodeDaemonSilent = "NodeDaemonSilent"
+	// ReasonSecretMissing: a Secret of pullSecrets is not there, so the image is pulled without it.
+	ReasonSecretMissing = "SecretMissing"
+)
 
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -100,7 +100,7 @@ const (
 	ReasonRequestFailed = "RequestFailed"
 	// ReasonFeatureGateOff: the message names the fields and their gates.
 	ReasonFeatureGateOff = "FeatureGateOff"
-	// ReasonNoNodeDaemon: the ImagePullJobs exist, and there is no node daemon that would pull.
+	// ReasonNoNodeDaemon: the ImagePullJobs exist, and nobody carries them out.
 	ReasonNoNodeDaemon = "NoNodeDaemon"
 	// ReasonPreDownloadNotUseful: pulling ahead would gain nothing, or cannot be done; the message says why.
 	ReasonPreDownloadNotUseful = "NotUseful"

@@ -38,6 +38,8 @@ type Contents struct {
 	keeps func(*corev1.Pod) bool
 	// ephemeralContainers says that of every pod there is kept what Needs.EphemeralContainers says.
 	ephemeralContainers bool
+	// podPlaces keeps of all pods on which node they are, and whether they have ended.
+	podPlaces bool
 }
 
 func podKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
@@ -55,6 +57,7 @@ func ContentsFor(enabled ...kinds.Kind) Contents {
 			}
 			c.controllers[controlled].Insert(schema.GroupKind{Group: kind.Group, Kind: kind.Name})
 		}
+		c.podPlaces = c.podPlaces || kind.Needs.PodPlaces
 		if key := kind.Needs.PodAnnotation; key != "" && !slices.Contains(c.podAnnotations, key) {
 			c.podAnnotations = append(c.podAnnotations, key)
 		}
@@ -97,7 +100,10 @@ func (c Contents) Options() cache.Options {
 		trim := identity
 		if kind == podKind() {
 			needed = c.needsPod
-			if c.ephemeralContainers {
+			if c.podPlaces {
+				trim = identityAndPlace
+			}
+			if c.ephemeralContainers { // which has the places, too
 				trim = withEphemeralContainers
 			}
 		}
@@ -131,7 +137,7 @@ func ControllerOf(object metav1.Object, owners Owners) *metav1.OwnerReference {
 	return owner
 }
 
-// trimUnless reduces objects that are not needed.
+// trimUnless reduces objects that are not needed by trim.
 func trimUnless(needed func(client.Object) bool, trim func(client.Object) client.Object) toolscache.TransformFunc {
 	return func(stored any) (any, error) {
 		object, ok := stored.(client.Object)
@@ -159,6 +165,24 @@ func withEphemeralContainers(full client.Object) client.Object {
 	to.Spec.NodeName, to.Spec.EphemeralContainers = from.Spec.NodeName, from.Spec.EphemeralContainers
 	to.Status.Phase, to.Status.EphemeralContainerStatuses = from.Status.Phase, from.Status.EphemeralContainerStatuses
 	return to
+}
+
+// identityAndPlace is identity, and of a pod also on which node it is and whether it has ended.
+func identityAndPlace(full client.Object) client.Object {
+	trimmed := identity(full)
+	switch full := full.(type) {
+	case *corev1.Pod:
+		if pod, ok := trimmed.(*corev1.Pod); ok {
+			pod.Spec.NodeName, pod.Status.Phase = full.Spec.NodeName, full.Status.Phase
+		}
+	case *unstructured.Unstructured:
+		if pod, ok := trimmed.(*unstructured.Unstructured); ok {
+			node, _, _ := unstructured.NestedString(full.Object, "spec", "nodeName")
+			phase, _, _ := unstructured.NestedString(full.Object, "status", "phase")
+			pod.Object["spec"], pod.Object["status"] = map[string]any{"nodeName": node}, map[string]any{"phase": phase}
+		}
+	}
+	return trimmed
 }
 
 // identity returns an object of the same type with what decides whose it is: name, labels, owners, and whether it is being deleted.

@@ -13,7 +13,7 @@
 //   - It remembers nothing that it needs. Names are given, so what is created or deleted twice because the cache is behind does no harm, and
 //     that the jobs of a revision were created is written on the revision.
 //
-// Nobody pulls yet: that comes with the node daemon, and until then the report of a rollout with jobs says so.
+// What becomes of the jobs is read from time to time while a rollout lasts, and reported.
 package predownload
 
 import (
@@ -27,6 +27,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -52,6 +53,8 @@ const (
 	atOnce = 10
 	// pause is how long a workload's jobs are left alone after a failure.
 	pause = 30 * time.Second
+	// look is how often jobs are looked at while nodes pull.
+	look = 5 * time.Second
 	// soon is when to come back for what a pass did not get to.
 	soon = 200 * time.Millisecond
 )
@@ -71,6 +74,8 @@ type Jobs struct {
 	Writer *writer.Writer
 	// History labels revisions.
 	History *history.Store
+	// Status is the status of a job, as the cache has it. Nil: nobody carries jobs out.
+	Status func(ctx context.Context, job types.NamespacedName) (*v1beta1.ImagePullJobStatus, error)
 	// Recorder takes events.
 	Recorder events.EventRecorder
 	// Clock is the time.
@@ -126,26 +131,55 @@ func (j *Jobs) Pass(ctx context.Context, last *State, workload client.Object, w 
 		return condition(v1beta1.ReasonRequestFailed, message), pause
 	}
 	*last = State{}
-	recheck := time.Duration(0)
+	said, recheck := j.report(ctx, w, decision, jobs)
 	if left {
 		recheck = soon
 	}
-	return report(decision), recheck
+	return said, recheck
 }
 
-// report is the condition about a decision that is carried out; none without a rollout.
-func report(d image.Decision) []conditions.Condition {
+// report is the condition about a decision that is carried out; none without a rollout. It says when to look at the jobs again.
+func (j *Jobs) report(ctx context.Context, w *image.Workload, d image.Decision, jobs []*metav1.PartialObjectMetadata) ([]conditions.Condition, time.Duration) {
 	switch d.State {
 	case image.NotUseful:
-		return condition(v1beta1.ReasonPreDownloadNotUseful, d.Message)
+		return condition(v1beta1.ReasonPreDownloadNotUseful, d.Message), 0
 	case image.Waiting:
-		return condition(v1beta1.ReasonWaitingForUpdatedPods, d.Message)
+		return condition(v1beta1.ReasonWaitingForUpdatedPods, d.Message), 0
 	case image.Wanted:
-		return condition(v1beta1.ReasonNoNodeDaemon, d.Message+
-			" Nobody works on them: there is no node daemon yet. The rollout does not wait for them, and a node pulls an image when its pod is updated.")
+		if j.Status == nil {
+			return condition(v1beta1.ReasonNoNodeDaemon, d.Message+
+				" Nobody works on them: the kind ImagePullJob is off. The rollout does not wait for them, and a node pulls an image when its pod is updated."), 0
+		}
+		return j.progress(ctx, w, d, jobs)
 	case image.Idle:
 	}
-	return nil
+	return nil, 0
+}
+
+// progress is the condition about jobs that somebody carries out.
+func (j *Jobs) progress(ctx context.Context, w *image.Workload, d image.Decision, jobs []*metav1.PartialObjectMetadata) ([]conditions.Condition, time.Duration) {
+	var desired, succeeded, failed int32
+	under := len(d.Create) > 0
+	for _, job := range jobs {
+		if job.DeletionTimestamp != nil || job.Labels[shared.LabelRevisionHash] != w.Update.Hash() {
+			continue
+		}
+		status, err := j.Status(ctx, client.ObjectKeyFromObject(job))
+		if err != nil {
+			under = true // it has just been created, or goes
+			continue
+		}
+		desired, succeeded, failed = desired+status.Desired, succeeded+status.Succeeded, failed+status.Failed
+		under = under || status.CompletionTime == nil
+	}
+	message := fmt.Sprintf("%s %d of %d pulls have succeeded, and %d have failed.", d.Message, succeeded, desired, failed)
+	switch {
+	case under:
+		return condition(v1beta1.ReasonPulling, message+" The rollout does not wait for them."), look
+	case failed > 0:
+		return condition(v1beta1.ReasonPullFailed, message+" The jobs say more. A node pulls again when its pod is updated."), 0
+	}
+	return []conditions.Condition{conditions.New(conditionType, true, v1beta1.ReasonPulled, message)}, 0
 }
 
 func condition(reason, message string) []conditions.Condition {

@@ -169,6 +169,24 @@ func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, index
 	return ErrNotSynced
 }
 
+// WatchDeletions starts a watch of a further kind of object, of which only the end wakes whom it concerns. It is for Setup: the reconciler
+// begins when the cache holds these objects.
+func (b *Base) WatchDeletions(ctx context.Context, object client.Object, of Of) error {
+	wake := func(ctx context.Context, object client.Object, q queue) {
+		for _, name := range of(ctx, object) {
+			q.AddAfter(reconcile.Request{NamespacedName: name}, b.pause(name))
+		}
+	}
+	return b.watch(ctx, object, handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectNew.GetDeletionTimestamp() != nil && e.ObjectOld.GetDeletionTimestamp() == nil {
+				wake(ctx, e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, q) },
+	})
+}
+
 // denied is what the server said when it refused to let objects of the kind be read; empty when it does not.
 func (b *Base) denied(kind schema.GroupVersionKind) string {
 	mapping, err := b.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)

@@ -8,12 +8,15 @@
 package workload
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -24,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
@@ -61,6 +65,8 @@ type Dependencies struct {
 	Pool *writer.Pool
 	// PullJobs is shared with the other controllers, too; nil when no images are pulled ahead of updates.
 	PullJobs *predownload.Watch
+	// PullsImages says that ImagePullJobs are carried out.
+	PullsImages bool
 	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
 	Accepted *templatecheck.Accepted
 	// Denied is what the server does not let the cache read. Nil: it lets everything be read.
@@ -128,8 +134,25 @@ func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
 			Watch: d.PullJobs, Client: d.Client, History: b.History, Recorder: d.Recorder, Clock: d.Clock,
 			Writer: &writer.Writer{Client: d.Client, Live: d.Live, Timeout: predownload.Timeout},
 		}
+		if d.PullsImages {
+			b.Images.Status = b.pullStatus
+		}
 	}
 	return b
+}
+
+// pullStatus reads the status of an ImagePullJob from the cache that their reconciler fills.
+func (b *Base) pullStatus(ctx context.Context, name types.NamespacedName) (*appsv1beta1.ImagePullJobStatus, error) {
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(predownload.Kind())
+	if err := b.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("reading the ImagePullJob: %w", err)
+	}
+	job, err := decode[appsv1beta1.ImagePullJob](stored)
+	if err != nil {
+		return nil, fmt.Errorf("decoding the ImagePullJob: %w", err)
+	}
+	return &job.Status, nil
 }
 
 // Run makes the manager run the reconciler, whose passes wait for the guard. It watches nothing yet.

@@ -138,7 +138,7 @@ func Known() []Info {
 			Missing: noDaemon, Needs: []Gate{KruiseDaemon, PodWebhook},
 		},
 		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
-		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: noDaemon, Needs: []Gate{KruiseDaemon}},
+		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: "it has no effect, since ImagePullJobs are carried out while their kind is on", Needs: []Gate{KruiseDaemon}},
 		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates", Missing: noKind},
 		{
 			Name: InPlaceUpdateEnvFromMetadata, Default: true, Needs: []Gate{KruiseDaemon, DaemonWatchingPod, PodWebhook},

@@ -119,7 +119,7 @@ spec:
 		return nil
 	})
 	release(func(revision string) bool { return revision != first })
-	says(v1beta1.ReasonNoNodeDaemon)
+	says(v1beta1.ReasonPulling)
 	second := n.CloneSet("web").Status.UpdateRevision
 	got := jobs()
 	if len(got) != 1 || got[0].Name != second+"-main" || got[0].Spec.Image != scenario.V2 || got[0].Spec.Parallelism.IntValue() != 4 ||

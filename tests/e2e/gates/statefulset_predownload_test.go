@@ -130,7 +130,7 @@ func TestImagesArePulledAhead(t *testing.T) {
 	if !metav1.IsControlledBy(&job, set) || job.OwnerReferences[0].Kind != "StatefulSet" || job.Labels[shared.LabelRevisionHash] != hash || job.Labels["app"] != scenario.Name {
 		t.Errorf("the metadata of the job is %+v", job.ObjectMeta)
 	}
-	if message := awaitPreDownload(s, v1beta1.ReasonNoNodeDaemon); !strings.Contains(message, second) {
+	if message := awaitPreDownload(s, v1beta1.ReasonPulling); !strings.Contains(message, second) {
 		t.Errorf("the set says %q", message)
 	}
 	s.AwaitUpdating(scenario.V2, 4) // nobody has pulled, and the first pod moves

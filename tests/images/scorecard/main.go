@@ -142,8 +142,8 @@ func leftOut(sample *unstructured.Unstructured) string {
 	switch sample.GetKind() {
 	case "Kruise":
 		return "it would change how the operator itself runs"
-	case "ImagePullJob":
-		return "nobody pulls until there is a node daemon"
+	case "ImagePullJob", "NodeImage":
+		return "whether it succeeds depends on the registries that the node reaches"
 	case "ContainerRecreateRequest":
 		return "its pod would have to run"
 	default:

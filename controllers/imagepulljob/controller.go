@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepulljob
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "imagepulljob-controller"
+
+// again is when to look again after a write lost against somebody else's, which wakes nobody.
+const again = time.Second
+
+// Kind is the kind that is reconciled, in the version that is stored.
+func Kind() schema.GroupVersionKind { return plan.Kind() }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles ImagePullJobs.
+type Reconciler struct {
+	*workload.Base
+}
+
+// New returns a Reconciler that watches nothing yet.
+func New(d workload.Dependencies) *Reconciler {
+	return &Reconciler{Base: workload.New(Name, Kind(), d)}
+}
+
+// SetupWithManager makes the manager run the reconciler.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.Run(mgr, r); err != nil {
+		return err
+	}
+	return r.Watch(ctx, workload.Watches{Pods: r.byPods, Nodes: r.unfinished})
+}
+
+// Reconcile takes one ImagePullJob a step closer to its end, when it is its turn and the view of it is complete.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pass, job, result, err := workload.Begin[appsv1beta1.ImagePullJob](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+
+	spec := plan.Parse(job)
+	snapshot, secretsWait, err := r.observe(ctx, pass, spec)
+	if err != nil {
+		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.ImagePullJobFailedCreate)
+	}
+	todo := plan.Plan(spec, snapshot)
+	pass.StopClock()
+
+	// The status is written even when some action failed: it is how the user learns about it.
+	outcome := pass.Apply(ctx, job, todo.Plan)
+	lost := time.Duration(0)
+	if outcome.Done < len(todo.Actions) {
+		lost = again
+	}
+
+	pass.StartClock()
+	status := plan.Status(spec, snapshot, todo, outcome)
+	pass.StopClock()
+	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
+	if statusErr == nil && statusWait == 0 {
+		r.announce(job, plan.Announcements(&job.Status, &status))
+	}
+	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, secretsWait, lost)
+}
+
+// announce emits events about what no action says.
+func (r *Reconciler) announce(job client.Object, events []planning.Event) {
+	for _, event := range events {
+		kind := corev1.EventTypeNormal
+		if event.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		r.Recorder.Eventf(job, nil, kind, event.Reason, "Pull", "%s", event.Message)
+	}
+}

@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Snapshot is what a job is planned on.
+type Snapshot struct {
+	// Now is the time.
+	Now time.Time
+	// Nodes are those that the job chooses, sorted by name.
+	Nodes []Node
+	// Unknown are names of spec.selector.names that no node has, sorted.
+	Unknown []string
+	// Secrets are the copies of the pull secrets, in the daemon's namespace; Missing those of spec.pullSecrets that do not exist.
+	Secrets []appsv1beta1.ImagePullSecret
+	Missing []string
+	// Released says that no copy is held for the job any more.
+	Released bool
+}
+
+// Node is a node that the job chooses.
+type Node struct {
+	Name string
+	UID  types.UID
+	// Labels are the node's, which its NodeImage has, too.
+	Labels map[string]string
+	// Ready says that the node's kubelet answers.
+	Ready bool
+	// Image is its NodeImage; nil when there is none.
+	Image *NodeImage
+}
+
+// NodeImage is what the job needs to know of a NodeImage.
+type NodeImage struct {
+	// Meta is its metadata. Read-only.
+	Meta *metav1.ObjectMeta
+	// Entry is spec.images of the job's repository; the zero value when there is none. Full says that there is room for no further one.
+	Entry appsv1beta1.ImageSpec
+	Full  bool
+	// Status is status.imageStatuses of the job's repository.
+	Status appsv1beta1.ImageStatus
+}
+
+// stage is what a node is at.
+type stage string
+
+const (
+	// idle: it was not asked yet.
+	idle stage = "idle"
+	// active: it was asked and has not answered for good.
+	active stage = "active"
+	// succeeded and failed are answers.
+	succeeded stage = "succeeded"
+	failed    stage = "failed"
+)
+
+// site is a node and what it is at.
+type site struct {
+	*Node
+	stage stage
+	// since is when it was asked, silent that there was no answer at all; both only while it is active.
+	since  time.Time
+	silent bool
+	// message is what the node says.
+	message string
+}
+
+// look says what a node is at, for the job.
+func (s *Spec) look(n *Node) site {
+	result := site{Node: n, stage: idle}
+	tag := n.tag(s.Image.Tag)
+	if tag == nil || !owns(tag, s.Job.UID) {
+		return result
+	}
+	result.stage, result.silent = active, true
+	if tag.CreatedAt != nil {
+		result.since = tag.CreatedAt.Time
+	}
+	answer := n.answer(s.Image.Tag)
+	if answer == nil || answer.Version != tag.Version {
+		return result
+	}
+	result.silent, result.message = false, answer.Message
+	switch answer.Phase {
+	case appsv1beta1.ImagePhaseSucceeded:
+		result.stage = succeeded
+	case appsv1beta1.ImagePhaseFailed:
+		result.stage = failed
+	case appsv1beta1.ImagePhaseWaiting, appsv1beta1.ImagePhasePulling:
+	}
+	return result
+}
+
+func (n *Node) tag(name string) *appsv1beta1.ImageTagSpec {
+	if n.Image == nil {
+		return nil
+	}
+	tags := n.Image.Entry.Tags
+	if i := slices.IndexFunc(tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == name }); i >= 0 {
+		return &tags[i]
+	}
+	return nil
+}
+
+func (n *Node) answer(name string) *appsv1beta1.ImageTagStatus {
+	if n.Image == nil {
+		return nil
+	}
+	tags := n.Image.Status.Tags
+	if i := slices.IndexFunc(tags, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == name }); i >= 0 {
+		return &tags[i]
+	}
+	return nil
+}
+
+func owns(tag *appsv1beta1.ImageTagSpec, job types.UID) bool {
+	return slices.ContainsFunc(tag.OwnerReferences, func(o corev1.ObjectReference) bool { return o.UID == job })
+}
+
+// entry is what spec.images of the job's repository has to be for a node that is asked now:
+//
+//   - a tag that is not there is added, in a round that no status is about;
+//   - a tag of others that is being pulled is shared, unless the registry has to be asked and nobody else wanted that;
+//   - a tag of others that has ended is asked for once more, in a new round.
+func (s *Spec) entry(n *Node, now time.Time, secrets []appsv1beta1.ImagePullSecret) appsv1beta1.ImageSpec {
+	entry := appsv1beta1.ImageSpec{}
+	if n.Image != nil {
+		entry = *n.Image.Entry.DeepCopy()
+	}
+	entry.PullSecrets = withSecrets(entry.PullSecrets, secrets)
+	if s.Job.Spec.SandboxConfig != nil {
+		entry.SandboxConfig = s.Job.Spec.SandboxConfig.DeepCopy()
+	}
+	created := metav1.NewTime(now.UTC().Truncate(time.Second))
+	answer := n.answer(s.Image.Tag)
+	i := slices.IndexFunc(entry.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == s.Image.Tag })
+	if i < 0 {
+		version := int64(0)
+		if answer != nil {
+			version = answer.Version + 1
+		}
+		entry.Tags = append(entry.Tags, appsv1beta1.ImageTagSpec{
+			Tag: s.Image.Tag, CreatedAt: &created, PullPolicy: s.pullPolicy(n), OwnerReferences: []corev1.ObjectReference{s.owner()},
+			Version: version, ImagePullPolicy: s.PullPolicy,
+		})
+		return entry
+	}
+	tag := &entry.Tags[i]
+	tag.OwnerReferences = append(tag.OwnerReferences, s.owner())
+	ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
+	if ended || s.PullPolicy == appsv1beta1.PullAlways && tag.ImagePullPolicy == appsv1beta1.PullIfNotPresent {
+		tag.Version++
+		tag.CreatedAt, tag.ImagePullPolicy, tag.PullPolicy = &created, s.PullPolicy, s.pullPolicy(n)
+	}
+	return entry
+}
+
+// pullPolicy is how a node pulls, and how long its tag is kept.
+func (s *Spec) pullPolicy(n *Node) *appsv1beta1.ImageTagPullPolicy {
+	p := &appsv1beta1.ImageTagPullPolicy{TimeoutSeconds: ptr.To(s.Timeout), BackoffLimit: ptr.To(s.Backoff)}
+	if s.Never {
+		p.ActiveDeadlineSeconds = ptr.To(max(int64(neverDeadline), int64(s.Timeout)))
+		p.TTLSecondsAfterFinished = ptr.To(int32(keptNever - spreadNever/2 + s.spread(n, spreadNever)))
+		return p
+	}
+	ttl := int64(s.Timeout) * int64(max(s.Backoff, 1))
+	if s.Deadline >= 0 {
+		ttl = int64(s.Deadline / time.Second)
+		p.ActiveDeadlineSeconds = ptr.To(ttl)
+	}
+	if s.TTL >= 0 {
+		ttl = int64(s.TTL / time.Second)
+	}
+	p.TTLSecondsAfterFinished = ptr.To(int32(min(ttl+int64(kept+s.spread(n, spreadKept)), 1<<31-1)))
+	return p
+}
+
+// spread is a number below limit that is another one for each node, and the same each time.
+func (s *Spec) spread(n *Node, limit int) int {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(string(s.Job.UID) + "/" + n.Name)) // never fails
+	return int(hash.Sum32() % uint32(limit))
+}
+
+// withSecrets adds secrets that are not there.
+func withSecrets(have, wanted []appsv1beta1.ImagePullSecret) []appsv1beta1.ImagePullSecret {
+	for _, secret := range wanted {
+		if !slices.Contains(have, secret) {
+			have = append(have, secret)
+		}
+	}
+	return have
+}

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+// The steps of a job.
+const (
+	// StepAsk asks a node to pull.
+	StepAsk planning.Step = "AskNode"
+	// StepDeleteJob deletes the job itself, after its time to live.
+	StepDeleteJob planning.Step = "DeleteJob"
+	// StepRelease lets the job go.
+	StepRelease planning.Step = "Release"
+)
+
+const (
+	// answering is how long nodes may be silent before the user is told.
+	answering = time.Minute
+	// mostAsked is how many nodes one plan asks: more could not be written in its time slice.
+	mostAsked = 500
+)
+
+// Stage is what a job is at.
+type Stage string
+
+// The stages of a job.
+const (
+	// Running: nodes pull, or wait for their turn.
+	Running Stage = "Running"
+	// Ended: every node has answered, or the deadline is over. Nothing is done any more.
+	Ended Stage = "Ended"
+)
+
+// Decision is a plan, and what it was made from.
+type Decision struct {
+	planning.Plan
+	// Stage is what the job is at. Overdue says that its deadline ended it in this pass.
+	Stage   Stage
+	Overdue bool
+	// sites are the nodes, silent those that were asked a minute ago and have not answered.
+	sites  []site
+	silent []string
+	// count is how many nodes are at each stage, with those that are asked now counted as active.
+	count map[stage]int
+}
+
+// ended says that the stored status says that the job is over.
+func ended(spec *Spec) bool { return spec.Job.Status.CompletionTime != nil && !spec.Never }
+
+// Wants says whether the job needs copies of its pull secrets now.
+func Wants(spec *Spec) bool {
+	return len(spec.Secrets) > 0 && spec.Invalid == nil && !spec.Deleting && !ended(spec)
+}
+
+// Plan says what to do now:
+//
+//  1. a job that is being deleted, or has ended, is let go when its copies of secrets are released; that its tags go is NodeImage's matter;
+//  2. a job that has ended is deleted when its time to live is over;
+//  3. the job ends when every node has answered, and when its deadline is over;
+//  4. nodes that were not asked yet are asked, as parallelism allows: those that are ready first, in the order of their names.
+//
+// Nodes that were asked before parallelism was lowered go on.
+func Plan(spec *Spec, s Snapshot) Decision {
+	d := Decision{Stage: Running, count: map[stage]int{}}
+	d.release(spec, s)
+	if spec.Deleting {
+		return d
+	}
+	if ended(spec) {
+		d.Stage = Ended
+		d.expire(spec, s)
+		return d
+	}
+	if spec.Invalid != nil {
+		return d
+	}
+	for i := range s.Nodes {
+		at := spec.look(&s.Nodes[i])
+		d.sites = append(d.sites, at)
+		d.count[at.stage]++
+		if at.stage == active && at.silent {
+			if left := answering - s.Now.Sub(at.since); left > 0 {
+				d.Recheck(left)
+			} else {
+				d.silent = append(d.silent, at.Name)
+			}
+		}
+	}
+	if d.overdue(spec, s) {
+		d.Stage, d.Overdue = Ended, true
+	} else if !spec.Never && d.count[idle]+d.count[active] == 0 {
+		d.Stage = Ended
+	}
+	if d.Stage == Ended {
+		if spec.TTL >= 0 {
+			d.Recheck(max(spec.TTL, time.Second))
+		}
+		return d
+	}
+	d.ask(spec, s)
+	return d
+}
+
+// overdue says whether the deadline is over, and asks to look again when it will be.
+func (d *Decision) overdue(spec *Spec, s Snapshot) bool {
+	if spec.Deadline < 0 {
+		return false
+	}
+	left := spec.Deadline
+	if start := spec.Job.Status.StartTime; start != nil {
+		left -= s.Now.Sub(start.Time)
+	}
+	if left <= 0 {
+		return true
+	}
+	d.Recheck(left)
+	return false
+}
+
+// release takes the finalizer off a job that needs it no more.
+func (d *Decision) release(spec *Spec, s Snapshot) {
+	if !s.Released || Wants(spec) {
+		return
+	}
+	finalizers, found := []string{}, false
+	for _, f := range spec.Job.Finalizers {
+		found = found || f == Finalizer
+		if f != Finalizer {
+			finalizers = append(finalizers, f)
+		}
+	}
+	if !found {
+		return
+	}
+	d.Actions = append(d.Actions, planning.Action{
+		Verb: planning.VerbPatch, Step: StepRelease, Kind: Kind(), Object: spec.Job, Reason: "SecretsReleased",
+		Change: merge(&spec.Job.ObjectMeta, map[string]any{"metadata": map[string]any{"finalizers": finalizers}}),
+	})
+}
+
+// expire deletes a job whose time to live is over.
+func (d *Decision) expire(spec *Spec, s Snapshot) {
+	if spec.TTL < 0 {
+		return
+	}
+	if left := spec.TTL - s.Now.Sub(spec.Job.Status.CompletionTime.Time); left > 0 {
+		d.Recheck(left)
+		return
+	}
+	d.Actions = append(d.Actions, planning.Action{
+		Verb: planning.VerbDelete, Step: StepDeleteJob, Kind: Kind(), Object: spec.Job, Propagation: metav1.DeletePropagationBackground, Reason: "TTL",
+		Failure: planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting the job after ttlSecondsAfterFinished"},
+	})
+}
+
+// ask asks as many nodes as may pull beside those that do.
+func (d *Decision) ask(spec *Spec, s Snapshot) {
+	free := min(spec.Parallelism-d.count[active], mostAsked)
+	for _, ready := range []bool{true, false} {
+		for i := range d.sites {
+			at := &d.sites[i]
+			if free <= 0 {
+				return
+			}
+			if at.stage != idle || at.Ready != ready || at.Image != nil && (at.Image.Full || at.Image.Meta.DeletionTimestamp != nil) {
+				continue
+			}
+			d.Actions = append(d.Actions, spec.asking(at.Node, s))
+			at.stage = active
+			d.count[idle]--
+			d.count[active]++
+			free--
+		}
+	}
+}
+
+// asking is the write by which a node is asked.
+func (s *Spec) asking(n *Node, snapshot Snapshot) planning.Action {
+	action := planning.Action{
+		Verb: planning.VerbPatch, Step: StepAsk, Kind: KindNodeImage(), Slot: planning.Slot(n.Name), Reason: "Parallelism",
+		Failure: planning.Event{Warning: true, Reason: "FailedCreate", Message: "Asking node " + n.Name + " to pull"},
+	}
+	entry := s.entry(n, snapshot.Now, snapshot.Secrets)
+	if n.Image == nil {
+		// It goes with its node.
+		action.Verb, action.KeepExisting = planning.VerbCreate, true
+		action.Object = &appsv1beta1.NodeImage{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:            n.Name,
+				Labels:          n.Labels,
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}},
+			},
+			Spec: appsv1beta1.NodeImageSpec{Images: map[string]appsv1beta1.ImageSpec{s.Image.Repository: entry}},
+		}
+		return action
+	}
+	action.Object = &appsv1beta1.NodeImage{ObjectMeta: *n.Image.Meta}
+	action.Change = merge(n.Image.Meta, map[string]any{
+		"spec": map[string]any{"images": map[string]any{s.Image.Repository: entry}},
+	})
+	return action
+}
+
+// merge is a merge patch that is tied to the object as it was observed.
+func merge(of *metav1.ObjectMeta, change map[string]any) planning.RawPatch {
+	metadata, _ := change["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["uid"], metadata["resourceVersion"] = of.UID, of.ResourceVersion
+	change["metadata"] = metadata
+	body, _ := json.Marshal(change) // strings, numbers and API types
+	return planning.RawPatch{Type: types.MergePatchType, Body: body}
+}

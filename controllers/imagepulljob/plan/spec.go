@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+)
+
+const (
+	// Finalizer keeps a job with pull secrets until their copies are released.
+	Finalizer = "apps.kruise.io/deletion-protection"
+
+	// Defaults of spec.pullPolicy, as admission fills them in.
+	defaultTimeout = 600
+	defaultBackoff = 3
+
+	// kept is how long a tag stays in a NodeImage after its end beyond what the job says, in seconds. keptNever is that of jobs that never
+	// complete: then the image is looked for again.
+	kept      = 300
+	keptNever = 24 * 60 * 60
+	// spreadKept and spreadNever are over how many seconds the ends of the nodes' tags are spread, so that a registry is not asked by all
+	// at once.
+	spreadKept  = 300
+	spreadNever = 20 * 60
+	// neverDeadline is how long all tries of one round of a job that never completes may take, unless one try may take longer, in seconds.
+	neverDeadline = 1800
+)
+
+// Kind is the kind that is planned, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("ImagePullJob") }
+
+// KindNodeImage is the kind of what a job writes, in the version that is stored.
+func KindNodeImage() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("NodeImage") }
+
+// Spec is an ImagePullJob as the planner uses it, parsed once in a pass: what is omitted is filled in. Comments name the fields of the API.
+type Spec struct {
+	// Job is the job itself. Read-only.
+	Job *appsv1beta1.ImagePullJob
+	// Deleting says that it has a deletion timestamp.
+	Deleting bool
+	// Invalid names the first field that cannot be parsed; nil when all can. Then nothing is pulled.
+	Invalid error
+
+	// Image is spec.image.
+	Image image.Reference
+	// Never is spec.completionPolicy.type.
+	Never bool
+	// Deadline is spec.completionPolicy.activeDeadlineSeconds, TTL ttlSecondsAfterFinished; negative without one.
+	Deadline, TTL time.Duration
+	// Parallelism is spec.parallelism.
+	Parallelism int
+	// Timeout and Backoff are those of spec.pullPolicy, Timeout in seconds.
+	Timeout, Backoff int32
+	// PullPolicy is spec.imagePullPolicy.
+	PullPolicy appsv1beta1.ImagePullPolicy
+	// Secrets are spec.pullSecrets.
+	Secrets []string
+	// Names are spec.selector.names, Nodes the labels beside it; nil chooses every node. Pods are spec.podSelector; nil when it is not used.
+	Names []string
+	Nodes labels.Selector
+	Pods  labels.Selector
+}
+
+// Parse parses a job.
+func Parse(job *appsv1beta1.ImagePullJob) *Spec {
+	spec := &job.Spec
+	s := &Spec{
+		Job: job, Deleting: job.DeletionTimestamp != nil,
+		Never: spec.CompletionPolicy.Type == appsv1beta1.CompleteNever, Deadline: -1, TTL: -1,
+		Parallelism: 1, Timeout: defaultTimeout, Backoff: defaultBackoff,
+		PullPolicy: cmp.Or(spec.ImagePullPolicy, appsv1beta1.PullIfNotPresent), Secrets: spec.PullSecrets,
+	}
+	if p := spec.PullPolicy; p != nil {
+		s.Timeout, s.Backoff = max(ptr.Deref(p.TimeoutSeconds, defaultTimeout), 1), ptr.Deref(p.BackoffLimit, defaultBackoff)
+	}
+	if d := spec.CompletionPolicy.ActiveDeadlineSeconds; d != nil && !s.Never {
+		s.Deadline = seconds(*d)
+	}
+	if ttl := spec.CompletionPolicy.TTLSecondsAfterFinished; ttl != nil && !s.Never {
+		s.TTL = seconds(int64(*ttl))
+	}
+	if s.Invalid = s.parse(spec); s.Invalid != nil {
+		s.Invalid = fmt.Errorf("spec.%w", s.Invalid)
+	}
+	return s
+}
+
+func (s *Spec) parse(spec *appsv1beta1.ImagePullJobSpec) error {
+	var err error
+	if s.Image, err = image.ParseReference(spec.Image); err != nil {
+		return fmt.Errorf("image: %w", err)
+	}
+	if spec.Parallelism != nil {
+		if s.Parallelism, err = count(*spec.Parallelism); err != nil {
+			return fmt.Errorf("parallelism: %w", err)
+		}
+	}
+	if p := spec.PodSelector; p != nil {
+		if s.Pods, err = metav1.LabelSelectorAsSelector(&p.LabelSelector); err != nil {
+			return fmt.Errorf("podSelector: %w", err)
+		}
+		return nil
+	}
+	if n := spec.Selector; n != nil {
+		s.Names = n.Names
+		if s.Nodes, err = metav1.LabelSelectorAsSelector(&n.LabelSelector); err != nil {
+			return fmt.Errorf("selector: %w", err)
+		}
+	}
+	return nil
+}
+
+// Chooses says whether the job is about a node, as far as its name and labels say. Jobs that choose nodes by pods leave that to who knows the
+// pods.
+func (s *Spec) Chooses(name string, of map[string]string) bool {
+	switch {
+	case of["type"] == "virtual-kubelet": // there is no container runtime behind it
+		return false
+	case len(s.Names) > 0:
+		return slices.Contains(s.Names, name)
+	case s.Nodes != nil:
+		return s.Nodes.Matches(labels.Set(of))
+	}
+	return true
+}
+
+// owner is how the job signs the tags that it asks for.
+func (s *Spec) owner() corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: appsv1beta1.GroupVersion().String(), Kind: Kind().Kind, Namespace: s.Job.Namespace, Name: s.Job.Name, UID: s.Job.UID,
+	}
+}
+
+// count reads a whole number of at least 0, which may be written in quotes.
+func count(value intstr.IntOrString) (int, error) {
+	n, err := strconv.ParseInt(value.String(), 10, 32)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%q is no whole number of at least 0", value.String())
+	}
+	return int(n), nil
+}
+
+func seconds(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), math.MaxInt64/int64(time.Second))) * time.Second
+}

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Messages of a status, as OpenKruise has them.
+const (
+	messageNoProgress = "job is running, no progress"
+	messageCompleted  = "job has completed"
+	messageNoNode     = "job has completed: no node matches"
+	messageOverdue    = "job exceeds activeDeadlineSeconds"
+)
+
+// Status is the whole status after a pass. Of a job that had ended before, nothing changes but the conditions.
+func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.ImagePullJobStatus {
+	before := &spec.Job.Status
+	status := *before.DeepCopy()
+	status.ObservedGeneration = spec.Job.Generation
+	if !ended(spec) && !spec.Deleting && spec.Invalid == nil {
+		report(&status, s, d)
+	}
+	list := conditions.NewList(Conditions(before.Conditions), s.Now)
+	if stays(spec, before) {
+		// What the nodes said is known no more: their tags may have expired.
+		list.Keep(appsv1beta1.ImagePullJobReconciling)
+		list.Keep(appsv1beta1.ImagePullJobStalled)
+	} else {
+		list.Set(progressOf(spec, s, d, outcome, &status).Conditions()...)
+	}
+	if failure, ok := outcome.Failed(StepAsk, StepRelease, StepDeleteJob); ok {
+		message := failure.Message
+		if failure.Slot != "" {
+			message = fmt.Sprintf("node %s: %s", failure.Slot, failure.Message)
+		}
+		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
+	}
+	status.Conditions = Stored(list)
+	return status
+}
+
+// stays says that the conditions of a job that had ended before tell how it ended.
+func stays(spec *Spec, before *appsv1beta1.ImagePullJobStatus) bool {
+	return ended(spec) && !spec.Deleting && slices.ContainsFunc(before.Conditions, func(c metav1.Condition) bool {
+		return c.Type == appsv1beta1.ImagePullJobReconciling && c.Status == metav1.ConditionFalse
+	})
+}
+
+// report fills in what is counted.
+func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
+	now := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
+	if status.StartTime == nil {
+		status.StartTime = &now
+	}
+	status.Desired, status.Active = int32(len(d.sites)), int32(d.count[active])
+	status.Succeeded, status.Failed = int32(d.count[succeeded]), int32(d.count[failed])
+	status.FailedNodes, status.CompletionTime = nil, nil
+	for i := range d.sites {
+		if d.sites[i].stage == failed || d.Overdue && d.sites[i].stage != succeeded {
+			status.FailedNodes = append(status.FailedNodes, d.sites[i].Name)
+		}
+	}
+	switch {
+	case d.Overdue:
+		status.Active, status.Failed = 0, int32(len(status.FailedNodes))
+		status.CompletionTime, status.Message = &now, messageOverdue
+	case d.Stage == Ended && status.Desired == 0:
+		status.CompletionTime, status.Message = &now, messageNoNode
+	case d.Stage == Ended:
+		status.CompletionTime, status.Message = &now, messageCompleted
+	case status.Desired == 0:
+		status.Message = messageNoProgress
+	default:
+		progress := float64(status.Succeeded+status.Failed) / float64(status.Desired) * 100
+		status.Message = fmt.Sprintf("job is running, progress %.1f%%", progress)
+	}
+}
+
+// progressOf says what the job is doing, the first that holds:
+//
+//  1. it is being deleted, or its spec cannot be parsed;
+//  2. it has ended: well, with nodes that failed, or without any node;
+//  3. no node is chosen, and it waits for some;
+//  4. the server refuses to let nodes be asked;
+//  5. nodes were asked and none of the daemons there answers;
+//  6. parallelism is 0, and nodes wait;
+//  7. nodes pull, or wait for their turn; a pull secret that is missing comes first;
+//  8. every node has answered, and it waits for further nodes.
+func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, status *appsv1beta1.ImagePullJobStatus) podset.Progress {
+	switch {
+	case spec.Deleting:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The job is being deleted. Images stay on the nodes."}
+	case spec.Invalid != nil:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+	case status.CompletionTime != nil && status.Failed > 0:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: failedMessage(status, d)}
+	case status.CompletionTime != nil && status.Desired == 0:
+		return podset.Progress{Reason: appsv1beta1.ReasonNoMatchingNode, Message: "The job ended without a node: " + noNode(spec, s)}
+	case status.CompletionTime != nil:
+		return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: fmt.Sprintf("%d nodes have the image.%s", status.Succeeded, unknown(s))}
+	case status.Desired == 0:
+		return podset.Progress{Reason: appsv1beta1.ReasonNoMatchingNode, Message: "Nodes that match get the image. " + noNode(spec, s)}
+	}
+	if failure, ok := outcome.Failed(StepAsk); ok {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "Nodes cannot be asked: " + failure.Message}
+	}
+	waiting := d.count[idle]
+	switch {
+	case len(d.silent) > 0:
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonNodeDaemonSilent,
+			Message: fmt.Sprintf("%d nodes have not answered for a minute (%s). Look at the pods in kruise-daemon-config; a node that stays silent fails after ten minutes.",
+				len(d.silent), some(d.silent)),
+		}
+	case waiting > 0 && spec.Parallelism == 0 && d.count[active] == 0:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoParallelism, Message: fmt.Sprintf("%d nodes wait, and spec.parallelism is 0.", waiting)}
+	case waiting > 0 && d.count[active] == 0:
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonPulling,
+			Message: fmt.Sprintf("%d nodes cannot be asked: their NodeImages have 256 images, which is the limit, or are being deleted.", waiting),
+		}
+	case waiting+d.count[active] > 0 && len(s.Missing) > 0:
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonSecretMissing,
+			Message: fmt.Sprintf("Secrets of spec.pullSecrets do not exist (%s): the image is pulled without them.", some(s.Missing)),
+		}
+	case waiting+d.count[active] > 0:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPulling, Message: "Nodes pull, or wait for their turn." + unknown(s)}
+	case status.Failed > 0:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: failedMessage(status, d)}
+	}
+	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: "Every node has the image. Nodes that join get it, and each is asked again after a day." + unknown(s)}
+}
+
+// failedMessage names nodes that failed, and what one of them says.
+func failedMessage(status *appsv1beta1.ImagePullJobStatus, d Decision) string {
+	message := fmt.Sprintf("%d of %d nodes do not have the image (%s).", status.Failed, status.Desired, some(status.FailedNodes))
+	for i := range d.sites {
+		if at := &d.sites[i]; at.stage == failed && at.message != "" {
+			return message + fmt.Sprintf(" Node %s: %s", at.Name, at.message)
+		}
+	}
+	return message
+}
+
+// noNode says why no node is chosen.
+func noNode(spec *Spec, s Snapshot) string {
+	switch {
+	case spec.Pods != nil:
+		return "no pod that spec.podSelector matches runs in the job's namespace."
+	case len(spec.Names) > 0:
+		return "no node has a name of spec.selector.names." + unknown(s)
+	case spec.Nodes != nil:
+		return "no node has labels that spec.selector matches."
+	}
+	return "the cluster has no nodes with a container runtime."
+}
+
+func unknown(s Snapshot) string {
+	if len(s.Unknown) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" There are no nodes of these names: %s.", some(s.Unknown))
+}
+
+// some are the first of some names.
+func some(names []string) string {
+	const most = 3
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return text
+}
+
+// Conditions are those of a status, as the engine has them.
+func Conditions(all []metav1.Condition) []conditions.Condition {
+	result := make([]conditions.Condition, len(all))
+	for i, c := range all {
+		result[i] = conditions.Condition{
+			Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		}
+	}
+	return result
+}
+
+// Stored are conditions as the API has them.
+func Stored(list *conditions.List) []metav1.Condition {
+	var all []metav1.Condition
+	for _, c := range list.All() {
+		all = append(all, metav1.Condition{
+			Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		})
+	}
+	return all
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
+func Urgent(before, after *appsv1beta1.ImagePullJobStatus) bool {
+	return before.ObservedGeneration != after.ObservedGeneration || (before.CompletionTime == nil) != (after.CompletionTime == nil)
+}
+
+// Announcements are the events about what a status says for the first time.
+func Announcements(before, after *appsv1beta1.ImagePullJobStatus) []planning.Event {
+	if before.CompletionTime != nil || after.CompletionTime == nil {
+		return nil
+	}
+	i := slices.IndexFunc(after.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1beta1.ImagePullJobReconciling })
+	if i < 0 {
+		return nil
+	}
+	return []planning.Event{{Warning: after.Failed > 0, Reason: after.Conditions[i].Reason, Message: after.Message + ": " + after.Conditions[i].Message}}
+}

@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepulljob
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+)
+
+const (
+	// secretNamespace is the node daemon's namespace.
+	secretNamespace = "kruise-daemon-config"
+	// What is known of a copy: which jobs use it, of what it is one, and that jobs share it.
+	annotationReferences = "imagepulljobs.kruise.io/references"
+	annotationSource     = "imagepulljobs.kruise.io/source-key"
+	annotationMode       = "imagepulljobs.kruise.io/mode"
+	modeShared           = "batch"
+	// followSecrets is how often the sources of copies are read while a job is at work.
+	followSecrets = time.Minute
+	// tries is how often a copy is written again when another job has written it.
+	tries = 5
+)
+
+// copies is what is remembered of the pull secrets of a job.
+type copies struct {
+	at       time.Time
+	held     []appsv1beta1.ImagePullSecret
+	missing  []string
+	released bool
+}
+
+// keepSecrets copies the pull secrets of a job that is at work, and releases the copies of one that is not. It says when to look again.
+func (r *Reconciler) keepSecrets(ctx context.Context, pass *workload.Pass, spec *plan.Spec, s *plan.Snapshot) (time.Duration, error) {
+	if len(spec.Secrets) == 0 || spec.Job.Namespace == secretNamespace {
+		for _, name := range spec.Secrets {
+			s.Secrets = append(s.Secrets, appsv1beta1.ImagePullSecret{Namespace: secretNamespace, Name: name})
+		}
+		s.Released = true
+		return 0, nil
+	}
+	known := workload.Own(pass.Memory, func() *copies { return &copies{} })
+	if !plan.Wants(spec) {
+		return 0, r.release(ctx, spec, known, s)
+	}
+	if !slices.Contains(spec.Job.Finalizers, plan.Finalizer) {
+		return 0, r.hold(ctx, spec)
+	}
+	if now := r.Clock.Now(); known.at.IsZero() || now.Sub(known.at) >= followSecrets {
+		held, missing, err := r.copyAll(ctx, spec)
+		if err != nil {
+			return 0, err
+		}
+		*known = copies{at: now, held: held, missing: missing}
+	}
+	s.Secrets, s.Missing = known.held, known.missing
+	return max(followSecrets-r.Clock.Since(known.at), time.Second), nil
+}
+
+// hold puts the finalizer on a job before anything is copied for it.
+func (r *Reconciler) hold(ctx context.Context, spec *plan.Spec) error {
+	job := spec.Job
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": job.UID, "resourceVersion": job.ResourceVersion, "finalizers": append(slices.Clone(job.Finalizers), plan.Finalizer),
+	}})
+	if err != nil {
+		return fmt.Errorf("rendering the finalizer: %w", err)
+	}
+	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(job), freshness.RefOf(Kind(), job), writer.Patch{Type: types.MergePatchType, Body: body})
+	if err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	return workload.ErrViewChanged
+}
+
+// copyAll makes the copies what the sources are. Secrets that do not exist are left out.
+func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec) (held []appsv1beta1.ImagePullSecret, missing []string, err error) {
+	for _, name := range spec.Secrets {
+		source := &corev1.Secret{}
+		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: spec.Job.Namespace, Name: name}, source)
+		if apierrors.IsNotFound(err) {
+			missing = append(missing, name)
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the Secret %s: %w", name, err)
+		}
+		target := copyName(spec.Job.Namespace, name)
+		if err := r.copyOne(ctx, spec, source, target); err != nil {
+			return nil, nil, fmt.Errorf("copying the Secret %s to %s/%s: %w", name, secretNamespace, target, err)
+		}
+		held = append(held, appsv1beta1.ImagePullSecret{Namespace: secretNamespace, Name: target, Mode: modeShared})
+	}
+	return held, missing, nil
+}
+
+// copyName is the name of the copy of a Secret: the same for all jobs.
+func copyName(namespace, name string) string {
+	sum := sha256.Sum256([]byte(namespace + "/" + name))
+	const longest = 253 - 7
+	return name[:min(len(name), longest)] + "-" + hex.EncodeToString(sum[:3])
+}
+
+func (r *Reconciler) copyOne(ctx context.Context, spec *plan.Spec, source *corev1.Secret, target string) error {
+	reference := spec.Job.Namespace + "/" + spec.Job.Name
+	for range tries {
+		have := &corev1.Secret{}
+		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: secretNamespace, Name: target}, have)
+		if apierrors.IsNotFound(err) {
+			// Only type and data: annotations of the source may hold the data once more.
+			err = r.createSecret(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: target, Annotations: map[string]string{
+					annotationReferences: reference, annotationSource: source.Namespace + "/" + source.Name, annotationMode: modeShared,
+				}},
+				Type: source.Type, Data: source.Data,
+			})
+			if apierrors.IsAlreadyExists(err) {
+				continue
+			}
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if of := have.Annotations[annotationSource]; of != source.Namespace+"/"+source.Name {
+			return fmt.Errorf("there is another Secret of that name, a copy of %q", of)
+		}
+		users := references(have)
+		if users.Has(reference) && have.Type == source.Type && equality.Semantic.DeepEqual(have.Data, source.Data) {
+			return nil
+		}
+		if have.Type != source.Type || have.Immutable != nil && *have.Immutable {
+			if err := r.deleteSecret(ctx, have); err != nil {
+				return err
+			}
+			continue
+		}
+		data := map[string]any{}
+		for key := range have.Data {
+			data[key] = nil
+		}
+		for key, value := range source.Data {
+			data[key] = value
+		}
+		err = r.patchSecret(ctx, have, map[string]any{"data": data}, users.Insert(reference))
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return errors.New("others keep writing it")
+}
+
+// release takes the job out of the copies that it uses, and deletes those that no other uses.
+func (r *Reconciler) release(ctx context.Context, spec *plan.Spec, known *copies, s *plan.Snapshot) error {
+	if known.released || !slices.Contains(spec.Job.Finalizers, plan.Finalizer) {
+		s.Released = true
+		return nil
+	}
+	reference := spec.Job.Namespace + "/" + spec.Job.Name
+	for _, name := range spec.Secrets {
+		if err := r.releaseOne(ctx, spec, copyName(spec.Job.Namespace, name), reference); err != nil {
+			return fmt.Errorf("releasing the copy of the Secret %s: %w", name, err)
+		}
+	}
+	*known = copies{released: true}
+	s.Released = true
+	return nil
+}
+
+func (r *Reconciler) releaseOne(ctx context.Context, spec *plan.Spec, target, reference string) error {
+	for range tries {
+		have := &corev1.Secret{}
+		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: secretNamespace, Name: target}, have)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		users := references(have)
+		if !users.Has(reference) {
+			return nil
+		}
+		if users.Delete(reference); users.Len() == 0 {
+			err = r.deleteSecret(ctx, have)
+		} else {
+			err = r.patchSecret(ctx, have, map[string]any{}, users)
+		}
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return errors.New("others keep writing it")
+}
+
+// references are the jobs that use a copy.
+func references(secret *corev1.Secret) sets.Set[string] {
+	users := sets.New[string]()
+	for user := range strings.SplitSeq(secret.Annotations[annotationReferences], ",") {
+		if user = strings.TrimSpace(user); user != "" {
+			users.Insert(user)
+		}
+	}
+	return users
+}
+
+// Secrets are not in the cache, so nobody waits to see these writes.
+
+func (r *Reconciler) createSecret(ctx context.Context, secret *corev1.Secret) error {
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	return r.Client.Create(ctx, secret)
+}
+
+func (r *Reconciler) patchSecret(ctx context.Context, have *corev1.Secret, change map[string]any, users sets.Set[string]) error {
+	change = maps.Clone(change)
+	change["metadata"] = map[string]any{
+		"uid": have.UID, "resourceVersion": have.ResourceVersion,
+		"annotations": map[string]any{annotationReferences: strings.Join(sets.List(users), ",")},
+	}
+	body, err := json.Marshal(change)
+	if err != nil {
+		return fmt.Errorf("rendering the patch: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	return r.Client.Patch(ctx, have, client.RawPatch(types.MergePatchType, body))
+}
+
+func (r *Reconciler) deleteSecret(ctx context.Context, have *corev1.Secret) error {
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	return client.IgnoreNotFound(r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}))
+}

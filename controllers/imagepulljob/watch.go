@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepulljob
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// unfinished names the jobs that have not ended: a node may concern any of them.
+func (r *Reconciler) unfinished(ctx context.Context, _ client.Object) []types.NamespacedName {
+	return r.atWork(ctx, "", func(*unstructured.Unstructured) bool { return true })
+}
+
+// byPods names the jobs that have not ended and choose nodes by pods of the pod's namespace.
+func (r *Reconciler) byPods(ctx context.Context, pod client.Object) []types.NamespacedName {
+	return r.atWork(ctx, pod.GetNamespace(), func(job *unstructured.Unstructured) bool {
+		_, found, _ := unstructured.NestedFieldNoCopy(job.Object, "spec", "podSelector")
+		return found
+	})
+}
+
+// atWork names the jobs of a namespace, or of all, that have not ended and that may be concerned.
+func (r *Reconciler) atWork(ctx context.Context, namespace string, may func(*unstructured.Unstructured) bool) []types.NamespacedName {
+	stored := &unstructured.UnstructuredList{}
+	stored.SetGroupVersionKind(Kind())
+	if err := r.Cache.List(ctx, stored, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var names []types.NamespacedName
+	for i := range stored.Items {
+		end, _, _ := unstructured.NestedString(stored.Items[i].Object, "status", "completionTime")
+		if end == "" && may(&stored.Items[i]) {
+			names = append(names, client.ObjectKeyFromObject(&stored.Items[i]))
+		}
+	}
+	return names
+}
+
+// jobsOf names the jobs whose tags a NodeImage carries.
+func jobsOf(_ context.Context, object client.Object) []types.NamespacedName {
+	stored, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	images, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "images")
+	entries, _ := images.(map[string]any)
+	seen := map[types.NamespacedName]bool{}
+	var names []types.NamespacedName
+	for _, entry := range entries {
+		tags, _, _ := unstructured.NestedFieldNoCopy(asMap(entry), "tags")
+		for _, tag := range asList(tags) {
+			for _, owner := range asList(asMap(tag)["ownerReferences"]) {
+				reference := asMap(owner)
+				if reference["kind"] != Kind().Kind {
+					continue
+				}
+				namespace, _ := reference["namespace"].(string)
+				name, _ := reference["name"].(string)
+				key := types.NamespacedName{Namespace: namespace, Name: name}
+				if !seen[key] {
+					seen[key] = true
+					names = append(names, key)
+				}
+			}
+		}
+	}
+	return names
+}
+
+func asMap(value any) map[string]any {
+	m, _ := value.(map[string]any)
+	return m
+}
+
+func asList(value any) []any {
+	l, _ := value.([]any)
+	return l
+}

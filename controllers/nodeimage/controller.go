@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/nodeimage/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "nodeimage-controller"
+
+// again is when to look again after a write lost against the node's.
+const again = time.Second
+
+// byJob finds NodeImages by the UIDs of the jobs that they carry.
+const byJob = "job"
+
+// Kind is the kind that is reconciled, in the version that is stored.
+func Kind() schema.GroupVersionKind { return plan.Kind() }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles NodeImages.
+type Reconciler struct {
+	*workload.Base
+}
+
+// Setup makes the manager run the reconciler of NodeImages.
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
+	r := &Reconciler{Base: workload.New(Name, Kind(), d)}
+	if err := r.Run(mgr, r); err != nil {
+		return err
+	}
+	if err := r.Watch(ctx, workload.Watches{OthersWriteStatus: true, Nodes: ofNode}); err != nil {
+		return err
+	}
+	own := &unstructured.Unstructured{}
+	own.SetGroupVersionKind(Kind())
+	if err := mgr.GetFieldIndexer().IndexField(ctx, own, byJob, jobsOf); err != nil {
+		return fmt.Errorf("indexing NodeImages by job: %w", err)
+	}
+	return r.WatchDeletions(ctx, job(), r.ofJob)
+}
+
+func job() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("ImagePullJob"))
+	return object
+}
+
+// ofNode names the NodeImage of a node.
+func ofNode(_ context.Context, node client.Object) []types.NamespacedName {
+	return []types.NamespacedName{{Name: node.GetName()}}
+}
+
+// ofJob names the NodeImages that carry a job.
+func (r *Reconciler) ofJob(ctx context.Context, job client.Object) []types.NamespacedName {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(Kind())
+	if err := r.Cache.List(ctx, list, client.MatchingFields{byJob: string(job.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var names []types.NamespacedName
+	for i := range list.Items {
+		names = append(names, types.NamespacedName{Name: list.Items[i].GetName()})
+	}
+	return names
+}
+
+// jobsOf are the UIDs of what signed the tags of a NodeImage.
+func jobsOf(object client.Object) []string {
+	stored, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	images, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "images")
+	entries, _ := images.(map[string]any)
+	seen := map[string]bool{}
+	var uids []string
+	for _, entry := range entries {
+		content, _ := entry.(map[string]any)
+		tags, _ := content["tags"].([]any)
+		for _, tag := range tags {
+			content, _ := tag.(map[string]any)
+			owners, _ := content["ownerReferences"].([]any)
+			for _, owner := range owners {
+				reference, _ := owner.(map[string]any)
+				if uid, _ := reference["uid"].(string); uid != "" && !seen[uid] {
+					seen[uid] = true
+					uids = append(uids, uid)
+				}
+			}
+		}
+	}
+	return uids
+}
+
+// Reconcile takes out of one NodeImage what nothing needs any more.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pass, image, result, err := workload.Begin[appsv1beta1.NodeImage](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+
+	snapshot, err := r.observe(ctx, image)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	todo := plan.Plan(image, snapshot)
+	pass.StopClock()
+	outcome := pass.Apply(ctx, image, todo.Plan)
+	lost := time.Duration(0)
+	if outcome.Done < len(todo.Actions) {
+		lost = again
+	} else {
+		for _, tag := range todo.GivenUp {
+			r.Recorder.Eventf(image, nil, corev1.EventTypeWarning, "PullImageFailed", "GiveUp", "%s: the node has not answered for ten minutes", tag)
+		}
+	}
+	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, lost)
+}
+
+// observe reads the node, and which jobs are gone.
+func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) (plan.Snapshot, error) {
+	snapshot := plan.Snapshot{Now: r.Clock.Now()}
+	node := &corev1.Node{}
+	err := r.Cache.Get(ctx, client.ObjectKey{Name: image.Name}, node, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return snapshot, fmt.Errorf("reading the node: %w", err)
+	}
+	snapshot.Node, snapshot.Labels = err == nil, node.Labels
+	snapshot.Gone = func(of corev1.ObjectReference) bool {
+		found := job()
+		err := r.Cache.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, found, client.UnsafeDisableDeepCopy)
+		if apierrors.IsNotFound(err) {
+			return true
+		}
+		if err != nil {
+			return false // nothing is taken out that was not looked for
+		}
+		return found.GetUID() != of.UID || found.GetDeletionTimestamp() != nil
+	}
+	return snapshot, nil
+}

@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan decides what a NodeImage does not need any more. It is pure: the time is in the snapshot.
+package plan
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	engineimage "github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+// The steps of a NodeImage.
+const (
+	// StepDelete deletes it because its node is gone.
+	StepDelete planning.Step = "DeleteNodeImage"
+	// StepPrune takes out what nothing needs any more, and makes its labels those of the node.
+	StepPrune planning.Step = "Prune"
+	// StepGiveUp fails tags about which the node says nothing.
+	StepGiveUp planning.Step = "GiveUp"
+)
+
+const (
+	// LabelFake keeps a NodeImage without a node.
+	LabelFake = "apps.kruise.io/fake-nodeimage"
+	// patience is how long a node may say nothing about a tag, and how long it may overdraw the deadline of one.
+	patience = 10 * time.Minute
+
+	messageSilent  = "node has not responded for a long time"
+	messageOverdue = "pulling exceeds the activeDeadlineSeconds"
+)
+
+// Kind is the kind that is planned, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("NodeImage") }
+
+// Snapshot is what a NodeImage is planned on.
+type Snapshot struct {
+	// Now is the time.
+	Now time.Time
+	// Node says that there is a node of its name, whose labels are Labels.
+	Node   bool
+	Labels map[string]string
+	// Gone says that the job which signed a tag does not exist any more. It is asked about ImagePullJobs only.
+	Gone func(corev1.ObjectReference) bool
+}
+
+// Decision is a plan, and which tags were given up.
+type Decision struct {
+	planning.Plan
+	// GivenUp are tags of which the node has said nothing for too long, with the repository before the tag.
+	GivenUp []string
+}
+
+// Plan says what to do now:
+//
+//  1. a NodeImage without a node is deleted, unless a label keeps it;
+//  2. jobs that are gone are taken off their tags, and a tag goes with the last of its jobs; one that never had any stays;
+//  3. a tag goes when it has ended longer ago than its ttlSecondsAfterFinished, and a repository with its last tag;
+//  4. a tag about which the node says nothing for ten minutes, or that is ten minutes over its deadline, has failed.
+func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
+	d := Decision{}
+	if image.DeletionTimestamp != nil {
+		return d
+	}
+	_, fake := image.Labels[LabelFake]
+	if !s.Node && !fake {
+		d.Actions = append(d.Actions, planning.Action{Verb: planning.VerbDelete, Step: StepDelete, Kind: Kind(), Object: image, Reason: "NodeGone"})
+		return d
+	}
+	changes := map[string]any{}
+	for _, repository := range slices.Sorted(maps.Keys(image.Spec.Images)) {
+		entry := image.Spec.Images[repository]
+		var kept []appsv1beta1.ImageTagSpec
+		for i := range entry.Tags {
+			if tag, ok := d.keep(&entry.Tags[i], answerOf(image, repository, entry.Tags[i].Tag), s); ok {
+				kept = append(kept, tag)
+			}
+		}
+		switch {
+		case len(kept) == 0:
+			changes[repository] = nil
+		case !sameTags(kept, entry.Tags):
+			changes[repository] = map[string]any{"tags": kept}
+		}
+	}
+	d.prune(image, changes, s)
+	d.giveUp(image, changes, s)
+	return d
+}
+
+// keep returns a tag without the jobs that are gone; false when the tag goes.
+func (d *Decision) keep(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus, s Snapshot) (appsv1beta1.ImageTagSpec, bool) {
+	kept := *tag.DeepCopy()
+	kept.OwnerReferences = slices.DeleteFunc(kept.OwnerReferences, func(o corev1.ObjectReference) bool {
+		return o.Kind == "ImagePullJob" && s.Gone(o)
+	})
+	if len(kept.OwnerReferences) == 0 && len(tag.OwnerReferences) > 0 {
+		return kept, false
+	}
+	if tag.PullPolicy == nil || tag.PullPolicy.TTLSecondsAfterFinished == nil || !ended(tag, answer) {
+		return kept, true
+	}
+	left := time.Duration(*tag.PullPolicy.TTLSecondsAfterFinished)*time.Second - s.Now.Sub(answer.CompletionTime.Time)
+	if left <= 0 {
+		return kept, false
+	}
+	d.Recheck(left)
+	return kept, true
+}
+
+// prune writes what has changed, and the labels of the node, in one request.
+func (d *Decision) prune(image *appsv1beta1.NodeImage, changes map[string]any, s Snapshot) {
+	metadata := map[string]any{"uid": image.UID, "resourceVersion": image.ResourceVersion}
+	body := map[string]any{"metadata": metadata}
+	if s.Node && !maps.Equal(image.Labels, s.Labels) {
+		labels := map[string]any{}
+		for key := range image.Labels {
+			if _, ok := s.Labels[key]; !ok && key != LabelFake {
+				labels[key] = nil
+			}
+		}
+		for key, value := range s.Labels {
+			if was, ok := image.Labels[key]; !ok || was != value {
+				labels[key] = value
+			}
+		}
+		if len(labels) > 0 {
+			metadata["labels"] = labels
+		}
+	}
+	if len(changes) > 0 {
+		body["spec"] = map[string]any{"images": changes}
+	}
+	if len(changes) == 0 && metadata["labels"] == nil {
+		return
+	}
+	d.Actions = append(d.Actions, patch(image, StepPrune, "", body))
+}
+
+// giveUp fails tags that the node does not answer for.
+func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s Snapshot) {
+	status := image.Status.DeepCopy()
+	now := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
+	for _, repository := range slices.Sorted(maps.Keys(image.Spec.Images)) {
+		if _, changes := going[repository]; changes {
+			continue // the next pass sees what is left
+		}
+		for i := range image.Spec.Images[repository].Tags {
+			tag := &image.Spec.Images[repository].Tags[i]
+			answer := answerOf(image, repository, tag.Tag)
+			if tag.CreatedAt == nil || ended(tag, answer) {
+				continue
+			}
+			limit, message := patience, messageSilent
+			if answer != nil && answer.Version == tag.Version {
+				if tag.PullPolicy == nil || tag.PullPolicy.ActiveDeadlineSeconds == nil {
+					continue
+				}
+				limit, message = time.Duration(*tag.PullPolicy.ActiveDeadlineSeconds)*time.Second+patience, messageOverdue
+			}
+			if left := limit - s.Now.Sub(tag.CreatedAt.Time); left > 0 {
+				d.Recheck(left)
+				continue
+			}
+			d.GivenUp = append(d.GivenUp, repository+":"+tag.Tag)
+			fail(status, repository, appsv1beta1.ImageTagStatus{
+				Tag: tag.Tag, Version: tag.Version, Phase: appsv1beta1.ImagePhaseFailed, StartTime: tag.CreatedAt, CompletionTime: &now, Message: message,
+			})
+		}
+	}
+	if len(d.GivenUp) == 0 {
+		return
+	}
+	engineimage.Count(image, status)
+	d.Actions = append(d.Actions, patch(image, StepGiveUp, "status", map[string]any{
+		"metadata": map[string]any{"uid": image.UID, "resourceVersion": image.ResourceVersion}, "status": status,
+	}))
+}
+
+// fail makes an answer that of a tag.
+func fail(status *appsv1beta1.NodeImageStatus, repository string, answer appsv1beta1.ImageTagStatus) {
+	if status.ImageStatuses == nil {
+		status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
+	}
+	all := status.ImageStatuses[repository]
+	i := slices.IndexFunc(all.Tags, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == answer.Tag })
+	if i < 0 {
+		all.Tags = append(all.Tags, answer)
+	} else {
+		all.Tags[i] = answer
+	}
+	status.ImageStatuses[repository] = all
+}
+
+func answerOf(image *appsv1beta1.NodeImage, repository, tag string) *appsv1beta1.ImageTagStatus {
+	answers := image.Status.ImageStatuses[repository].Tags
+	if i := slices.IndexFunc(answers, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == tag }); i >= 0 {
+		return &answers[i]
+	}
+	return nil
+}
+
+func ended(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) bool {
+	return answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
+}
+
+// sameTags says that nothing was taken out.
+func sameTags(a, b []appsv1beta1.ImageTagSpec) bool {
+	return slices.EqualFunc(a, b, func(x, y appsv1beta1.ImageTagSpec) bool {
+		return x.Tag == y.Tag && len(x.OwnerReferences) == len(y.OwnerReferences)
+	})
+}
+
+func patch(image *appsv1beta1.NodeImage, step planning.Step, subresource string, body map[string]any) planning.Action {
+	text, _ := json.Marshal(body) // strings, numbers and API types
+	return planning.Action{
+		Verb: planning.VerbPatch, Step: step, Kind: Kind(), Object: image, Reason: string(step),
+		Change: planning.RawPatch{Subresource: subresource, Type: types.MergePatchType, Body: text},
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+// list is a NodeImage with one tag that was asked for ten minutes before noon.
+func list(change func(*appsv1beta1.ImageTagSpec), answer *appsv1beta1.ImageTagStatus) *appsv1beta1.NodeImage {
+	tag := appsv1beta1.ImageTagSpec{
+		Tag: "1", CreatedAt: ptr.To(metav1.NewTime(noon().Add(-10 * time.Minute))),
+		PullPolicy:      &appsv1beta1.ImageTagPullPolicy{TTLSecondsAfterFinished: ptr.To(int32(60))},
+		OwnerReferences: []corev1.ObjectReference{{Kind: "ImagePullJob", UID: "a"}, {Kind: "ImagePullJob", UID: "b"}},
+	}
+	change(&tag)
+	image := &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u", ResourceVersion: "7", Labels: map[string]string{"a": "b"}}}
+	image.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{tag}}}
+	if answer != nil {
+		image.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"nginx": {Tags: []appsv1beta1.ImageTagStatus{*answer}}}
+	}
+	return image
+}
+
+func noon() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
+
+func endedBefore(ago time.Duration) *appsv1beta1.ImageTagStatus {
+	return &appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhaseSucceeded, CompletionTime: ptr.To(metav1.NewTime(noon().Add(-ago)))}
+}
+
+func bodyOf(t *testing.T, a planning.Action) map[string]any {
+	t.Helper()
+	text, err := a.Change.Requests(a.Object)[0].Body(planning.Version{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body map[string]any
+	if err := json.Unmarshal(text, &body); err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func TestPlan(t *testing.T) {
+	as := func(*appsv1beta1.ImageTagSpec) {}
+	for name, tc := range map[string]struct {
+		image   *appsv1beta1.NodeImage
+		gone    map[types.UID]bool
+		noNode  bool
+		want    planning.Step
+		images  any
+		recheck time.Duration
+	}{
+		"a tag that has ended lately stays":        {image: list(as, endedBefore(time.Second)), recheck: 59 * time.Second},
+		"a tag goes when it has expired":           {image: list(as, endedBefore(time.Minute)), want: StepPrune, images: map[string]any{"nginx": nil}},
+		"a tag of another round has not ended":     {image: list(func(s *appsv1beta1.ImageTagSpec) { s.Version = 1; s.CreatedAt = nil }, endedBefore(time.Hour))},
+		"a tag goes with the last of its jobs":     {image: list(as, endedBefore(0)), gone: map[types.UID]bool{"a": true, "b": true}, want: StepPrune, images: map[string]any{"nginx": nil}},
+		"a tag that never had a job stays":         {image: list(func(s *appsv1beta1.ImageTagSpec) { s.OwnerReferences = nil }, endedBefore(0)), recheck: time.Minute},
+		"a silent node is given up":                {image: list(as, nil), want: StepGiveUp},
+		"a list without a node goes":               {image: list(as, endedBefore(0)), noNode: true, want: StepDelete},
+		"a node that pulls for long is not silent": {image: list(as, &appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhasePulling})},
+		"a node over its deadline is given up": {
+			image: list(func(s *appsv1beta1.ImageTagSpec) { s.PullPolicy.ActiveDeadlineSeconds = ptr.To(int64(0)) },
+				&appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhasePulling}),
+			want: StepGiveUp,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Plan(tc.image, Snapshot{
+				Now: noon(), Node: !tc.noNode, Labels: map[string]string{"a": "b"}, Gone: func(o corev1.ObjectReference) bool { return tc.gone[o.UID] },
+			})
+			if d.RecheckAfter != tc.recheck {
+				t.Errorf("looked at again after %s, want %s", d.RecheckAfter, tc.recheck)
+			}
+			if tc.want == "" {
+				if len(d.Actions) > 0 {
+					t.Errorf("actions %+v", d.Actions)
+				}
+				return
+			}
+			if len(d.Actions) != 1 || d.Actions[0].Step != tc.want {
+				t.Fatalf("actions %+v, want %s", d.Actions, tc.want)
+			}
+			if tc.images != nil {
+				spec, _ := bodyOf(t, d.Actions[0])["spec"].(map[string]any)
+				if diff := cmp.Diff(tc.images, spec["images"]); diff != "" {
+					t.Errorf("images:\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestOneJobOfTwoIsGone(t *testing.T) {
+	d := Plan(list(func(*appsv1beta1.ImageTagSpec) {}, endedBefore(0)), Snapshot{
+		Now: noon(), Node: true, Labels: map[string]string{"a": "c", "x": "y"}, Gone: func(o corev1.ObjectReference) bool { return o.UID == "a" },
+	})
+	if len(d.Actions) != 1 {
+		t.Fatalf("%d writes for owners and labels, want 1", len(d.Actions))
+	}
+	body := bodyOf(t, d.Actions[0])
+	labels := map[string]any{"uid": "u", "resourceVersion": "7", "labels": map[string]any{"a": "c", "x": "y"}}
+	if diff := cmp.Diff(labels, body["metadata"]); diff != "" {
+		t.Errorf("metadata:\n%s", diff)
+	}
+	tags := body["spec"].(map[string]any)["images"].(map[string]any)["nginx"].(map[string]any)["tags"].([]any)
+	if owners := tags[0].(map[string]any)["ownerReferences"].([]any); len(owners) != 1 || owners[0].(map[string]any)["uid"] != "b" {
+		t.Errorf("owners %v", owners)
+	}
+}
+
+func TestASilentNodeIsGivenUpInItsStatus(t *testing.T) {
+	d := Plan(list(func(*appsv1beta1.ImageTagSpec) {}, nil), Snapshot{
+		Now: noon(), Node: true, Labels: map[string]string{"a": "b"}, Gone: func(corev1.ObjectReference) bool { return false },
+	})
+	status := bodyOf(t, d.Actions[0])["status"].(map[string]any)
+	if status["failed"] != 1.0 || status["desired"] != 1.0 || status["waiting"] != 0.0 && status["waiting"] != nil {
+		t.Errorf("status %v", status)
+	}
+	if diff := cmp.Diff([]string{"nginx:1"}, d.GivenUp); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepuller
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+)
+
+// entry is what a Secret says of one registry.
+type entry struct {
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	Auth          string `json:"auth"`
+	IdentityToken string `json:"identitytoken"`
+	RegistryToken string `json:"registrytoken"`
+}
+
+// credentialsFor returns what Secrets say of the registry of an image: those of the longest path first, each once. What cannot be read is
+// left out.
+func credentialsFor(image string, secrets []*corev1.Secret) []cri.Credentials {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return nil
+	}
+	host, repository := reference.Domain(named), reference.Path(named)
+	type match struct {
+		length int
+		of     cri.Credentials
+	}
+	var matches []match
+	for _, secret := range secrets {
+		for key, e := range entriesOf(secret) {
+			if at, ok := matchesRegistry(key, host, repository); ok {
+				matches = append(matches, match{at, e.credentials(host)})
+			}
+		}
+	}
+	slices.SortStableFunc(matches, func(a, b match) int {
+		if a.length != b.length {
+			return b.length - a.length
+		}
+		return strings.Compare(a.of.Username, b.of.Username)
+	})
+	var all []cri.Credentials
+	for _, m := range matches {
+		if !slices.Contains(all, m.of) {
+			all = append(all, m.of)
+		}
+	}
+	return all
+}
+
+func entriesOf(secret *corev1.Secret) map[string]entry {
+	if text, ok := secret.Data[corev1.DockerConfigJsonKey]; ok {
+		var config struct {
+			Auths map[string]entry `json:"auths"`
+		}
+		if json.Unmarshal(text, &config) == nil {
+			return config.Auths
+		}
+		return nil
+	}
+	var entries map[string]entry
+	if text, ok := secret.Data[corev1.DockerConfigKey]; !ok || json.Unmarshal(text, &entries) != nil {
+		return nil
+	}
+	return entries
+}
+
+// matchesRegistry says whether a key of a Secret is about a repository, and by how long a path. Labels of its host may be patterns.
+func matchesRegistry(key, host, repository string) (int, bool) {
+	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
+	name, prefix, _ := strings.Cut(key, "/")
+	if name == "index.docker.io" || name == "registry-1.docker.io" {
+		name = "docker.io"
+	}
+	prefix = strings.Trim(prefix, "/")
+	if prefix == "v1" || prefix == "v2" { // the version of an API, not a path
+		prefix = ""
+	}
+	if !matchesHost(name, host) || prefix != "" && repository != prefix && !strings.HasPrefix(repository, prefix+"/") {
+		return 0, false
+	}
+	return len(prefix), true
+}
+
+func matchesHost(pattern, host string) bool {
+	if pattern == host {
+		return true
+	}
+	patterns, labels := strings.Split(pattern, "."), strings.Split(host, ".")
+	if len(patterns) != len(labels) {
+		return false
+	}
+	for i := range patterns {
+		if ok, err := path.Match(patterns[i], labels[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (e entry) credentials(host string) cri.Credentials {
+	c := cri.Credentials{
+		Username: e.Username, Password: e.Password, ServerAddress: host, IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken,
+	}
+	if c.Username == "" && e.Auth != "" {
+		if text, err := base64.StdEncoding.DecodeString(e.Auth); err == nil {
+			c.Username, c.Password, _ = strings.Cut(strings.TrimRight(string(text), "\x00"), ":")
+		}
+	}
+	return c
+}

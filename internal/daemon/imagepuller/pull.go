@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepuller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+)
+
+const (
+	// firstWait and longestWait are between two tries: the wait doubles.
+	firstWait   = time.Second
+	longestWait = 30 * time.Second
+	// lookForRuntime is when to try again while the runtime does not answer, which counts as no try.
+	lookForRuntime = 5 * time.Second
+	// longestText is the limit of a message in the status, in bytes.
+	longestText = 512
+	// attribution tells the runtime who pulls.
+	attribution   = "apps.kruise.io/pulling-image-by"
+	attributionBy = "kruise-daemon"
+)
+
+// errDeadline says that all tries together took too long.
+var errDeadline = errors.New("pulling exceeds the activeDeadlineSeconds")
+
+// task is one round of pulling one tag.
+type task struct {
+	key
+	tag     v1beta1.ImageTagSpec
+	secrets []v1beta1.ImagePullSecret
+	sandbox *v1beta1.SandboxConfig
+}
+
+// run pulls a tag, as often as its policy lets it. It notes what it is at, and ends when ctx does.
+func (p *puller) run(ctx context.Context, t task) {
+	defer p.changed()
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return
+	}
+	began := p.host.Clock.Now()
+	p.note(t, func(s *v1beta1.ImageTagStatus) {
+		if s.StartTime == nil {
+			s.StartTime = stamp(began)
+		}
+		s.Phase, s.Message = v1beta1.ImagePhasePulling, ""
+	})
+	p.changed()
+	id, err := p.pull(ctx, t, began)
+	if ctx.Err() != nil {
+		return // the tag is gone, another round has begun, or the process ends: the next one goes on
+	}
+	took := p.host.Clock.Since(began).Round(time.Millisecond)
+	p.note(t, func(s *v1beta1.ImageTagStatus) {
+		s.CompletionTime = stamp(p.host.Clock.Now())
+		if err != nil {
+			s.Phase, s.Message = v1beta1.ImagePhaseFailed, short(err.Error())
+			return
+		}
+		s.Phase, s.Progress, s.ImageID, s.Message = v1beta1.ImagePhaseSucceeded, 100, t.repository+"@"+id, ""
+	})
+	p.tell(t, took, err)
+}
+
+// pull tries until the image is there, a limit is reached, or ctx ends.
+func (p *puller) pull(ctx context.Context, t task, began time.Time) (string, error) {
+	full, err := image.Reference{Repository: t.repository, Tag: t.tag.Tag}.Full()
+	if err != nil {
+		return "", err
+	}
+	timeout, backoff, deadline := image.Policy(t.tag.PullPolicy)
+	wait := firstWait
+	for failures := int32(0); ; {
+		limit := timeout
+		if deadline > 0 {
+			left := deadline - p.host.Clock.Since(began)
+			if left <= 0 {
+				return "", errDeadline
+			}
+			limit = min(limit, left)
+		}
+		id, err := p.try(ctx, t, full, limit)
+		if err == nil || ctx.Err() != nil {
+			return id, err
+		}
+		ctrl.Log.WithName("imagepuller").V(1).Info("Not pulled", "image", full, "err", err.Error())
+		pause := lookForRuntime
+		if errors.Is(err, cri.ErrUnavailable) {
+			p.note(t, func(s *v1beta1.ImageTagStatus) { s.Phase, s.Message = v1beta1.ImagePhaseWaiting, short(err.Error()) })
+		} else {
+			if failures++; failures > backoff {
+				return "", err
+			}
+			pause, wait = wait, min(2*wait, longestWait)
+			p.note(t, func(s *v1beta1.ImageTagStatus) { s.Phase, s.Message = v1beta1.ImagePhasePulling, short(err.Error()) })
+		}
+		p.changed()
+		timer := p.host.Clock.NewTimer(pause)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return "", ctx.Err()
+		}
+	}
+}
+
+// try pulls once. An image that is there is not pulled again unless the registry is to be asked.
+func (p *puller) try(ctx context.Context, t task, full string, limit time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if t.tag.ImagePullPolicy == v1beta1.PullIfNotPresent {
+		found, err := p.host.Runtime.ImageStatus(ctx, full)
+		if err == nil {
+			return found.ID, nil
+		}
+		if !errors.Is(err, cri.ErrNotFound) {
+			return "", err
+		}
+	}
+	pull := cri.Pull{Image: full, Annotations: map[string]string{attribution: attributionBy}}
+	if t.sandbox != nil {
+		pull.Labels = t.sandbox.Labels
+		for key, value := range t.sandbox.Annotations {
+			pull.Annotations[key] = value
+		}
+	}
+	all := credentialsFor(full, p.read(ctx, t.secrets))
+	if len(all) == 0 {
+		return p.host.Runtime.PullImage(ctx, pull)
+	}
+	var failures []error
+	for i := range all {
+		pull.Credentials = &all[i]
+		id, err := p.host.Runtime.PullImage(ctx, pull)
+		if err == nil || ctx.Err() != nil || errors.Is(err, cri.ErrUnavailable) {
+			return id, err
+		}
+		failures = append(failures, err)
+	}
+	return "", errors.Join(failures...)
+}
+
+// read reads the Secrets that a pull names. Only those in the daemon's own namespace are.
+func (p *puller) read(ctx context.Context, names []v1beta1.ImagePullSecret) []*corev1.Secret {
+	var secrets []*corev1.Secret
+	for _, name := range names {
+		if name.Namespace != p.host.Namespace {
+			continue
+		}
+		secret := &corev1.Secret{}
+		if err := p.client.Get(ctx, client.ObjectKey{Namespace: name.Namespace, Name: name.Name}, secret); err != nil {
+			ctrl.Log.WithName("imagepuller").Info("A Secret for pulling cannot be read; going on without it", "secret", name.Name, "err", err.Error())
+			continue
+		}
+		secrets = append(secrets, secret)
+	}
+	return secrets
+}
+
+// tell emits events: on the node's list, and on every job that has failed by it.
+func (p *puller) tell(t task, took time.Duration, err error) {
+	name := t.repository + ":" + t.tag.Tag
+	list := &v1beta1.NodeImage{TypeMeta: metav1.TypeMeta{APIVersion: v1beta1.GroupVersion().String(), Kind: "NodeImage"}}
+	list.Name, list.UID = p.host.Node, p.uid()
+	if err == nil {
+		p.host.Events.Eventf(list, nil, corev1.EventTypeNormal, "PullImageSucceed", "Pull", "%s was pulled in %s", name, took)
+		return
+	}
+	note := fmt.Sprintf("node %s gave up pulling %s: %s", p.host.Node, name, short(err.Error()))
+	p.host.Events.Eventf(list, nil, corev1.EventTypeWarning, "PullImageFailed", "Pull", "%s", note)
+	for _, owner := range t.tag.OwnerReferences {
+		p.host.Events.Eventf(&owner, nil, corev1.EventTypeWarning, "PullImageFailed", "Pull", "%s", note)
+	}
+}
+
+func stamp(at time.Time) *metav1.Time {
+	t := metav1.NewTime(at.UTC().Truncate(time.Second))
+	return &t
+}
+
+func short(text string) string { return text[:min(len(text), longestText)] }

@@ -1,0 +1,317 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package imagepuller pulls the images that the NodeImage of the node asks for.
+//
+// What it promises:
+//
+//   - No more images are pulled at a time than the daemon was told; the others wait.
+//   - A tag that has ended in a round is not pulled again in that round, whatever restarts. One that was being pulled is asked for again after a
+//     restart: the runtime goes on with the layers that it has, and an image that is there by then is not pulled unless the registry was to be
+//     asked.
+//   - A runtime that does not answer uses up no try.
+//   - The status is written when it has changed, soon after the first change and at most every two seconds; at rest, never.
+//   - Secrets are read in the daemon's namespace alone, for each pull, and kept nowhere.
+package imagepuller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+)
+
+const (
+	// settling is for how long changes are gathered before the status is written, spacing how far apart writes are.
+	settling = 200 * time.Millisecond
+	spacing  = 2 * time.Second
+	// burst is how many writes may be closer together than that.
+	burst = 5
+)
+
+// key names a tag.
+type key struct{ repository, tag string }
+
+// work is a round that is under way, or has ended and is not in the stored status yet.
+type work struct {
+	version int64
+	cancel  context.CancelFunc
+	status  v1beta1.ImageTagStatus
+}
+
+// puller is the worker of a node.
+type puller struct {
+	host   host.Host
+	client client.Client
+	slots  chan struct{}
+	wake   chan event.GenericEvent
+	// writes are when the status was written last, up to burst of them.
+	writes []time.Time
+
+	mu       sync.Mutex
+	rounds   map[key]*work
+	id       types.UID
+	lifetime context.Context
+}
+
+// Setup adds the puller to the daemon.
+func Setup(h host.Host) error {
+	p := &puller{
+		host: h, client: h.Manager.GetClient(), slots: make(chan struct{}, h.MaxPulls), wake: make(chan event.GenericEvent, 1), rounds: map[key]*work{},
+	}
+	if err := h.Manager.Add(lifetime(p.live)); err != nil {
+		return fmt.Errorf("adding the puller: %w", err)
+	}
+	c, err := controller.New("imagepuller", h.Manager, controller.Options{Reconciler: p, MaxConcurrentReconciles: 1})
+	if err != nil {
+		return fmt.Errorf("adding the puller: %w", err)
+	}
+	if err := c.Watch(source.Kind(h.Manager.GetCache(), client.Object(&v1beta1.NodeImage{}), &handler.EnqueueRequestForObject{})); err != nil {
+		return fmt.Errorf("watching the node's images: %w", err)
+	}
+	if err := c.Watch(source.Channel(p.wake, &handler.EnqueueRequestForObject{})); err != nil {
+		return fmt.Errorf("watching what is pulled: %w", err)
+	}
+	return nil
+}
+
+// lifetime tells for how long the daemon runs.
+type lifetime func(ctx context.Context) error
+
+// Start implements manager.Runnable.
+func (l lifetime) Start(ctx context.Context) error { return l(ctx) }
+
+func (p *puller) live(ctx context.Context) error {
+	p.mu.Lock()
+	p.lifetime = ctx
+	p.mu.Unlock()
+	p.changed()
+	<-ctx.Done()
+	return nil
+}
+
+// changed has the status looked at again.
+func (p *puller) changed() {
+	object := &v1beta1.NodeImage{}
+	object.Name = p.host.Node
+	select {
+	case p.wake <- event.GenericEvent{Object: object}:
+	default: // it will be anyway
+	}
+}
+
+func (p *puller) uid() types.UID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.id
+}
+
+// note changes what is known of a round, unless another one has begun.
+func (p *puller) note(t task, change func(*v1beta1.ImageTagStatus)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if round := p.rounds[t.key]; round != nil && round.version == t.tag.Version {
+		change(&round.status)
+	}
+}
+
+// Reconcile starts what should be pulled, ends what should not, and writes what has changed.
+func (p *puller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if req.Name != p.host.Node {
+		return reconcile.Result{}, nil
+	}
+	stored := &v1beta1.NodeImage{}
+	err := p.client.Get(ctx, client.ObjectKey{Name: p.host.Node}, stored)
+	if apierrors.IsNotFound(err) || err == nil && stored.DeletionTimestamp != nil {
+		p.endAll()
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the node's images: %w", err)
+	}
+	started := p.sync(stored)
+	if started {
+		return reconcile.Result{RequeueAfter: settling}, nil // most are being pulled by then: one write less
+	}
+	status := p.statusOf(stored)
+	if equality.Semantic.DeepEqual(stored.Status, status) {
+		return reconcile.Result{}, nil
+	}
+	if wait := p.pause(); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	body, err := patchOf(stored, status)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	err = p.client.Status().Patch(ctx, &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: stored.Name}}, client.RawPatch(types.MergePatchType, body))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return reconcile.Result{RequeueAfter: settling}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("writing the status: %w", err)
+	}
+	p.writes = append(p.writes, p.host.Clock.Now())
+	ctrl.LoggerFrom(ctx).V(1).Info("Status written", "desired", status.Desired, "succeeded", status.Succeeded, "failed", status.Failed)
+	return reconcile.Result{}, nil
+}
+
+// patchOf renders the patch that makes status the status of stored. All counters are in it: a list without a status has none, and a difference
+// would leave out those that are 0. It is tied to the version: the operator fails a tag that stays silent, and its word must not be lost by
+// accident.
+func patchOf(stored *v1beta1.NodeImage, status v1beta1.NodeImageStatus) ([]byte, error) {
+	text, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("rendering the status: %w", err)
+	}
+	content := map[string]any{}
+	if err := json.Unmarshal(text, &content); err != nil {
+		return nil, fmt.Errorf("rendering the status: %w", err)
+	}
+	images, _ := content["imageStatuses"].(map[string]any)
+	if images == nil {
+		images = map[string]any{}
+	}
+	for repository := range stored.Status.ImageStatuses {
+		if _, ok := images[repository]; !ok {
+			images[repository] = nil
+		}
+	}
+	content["imageStatuses"] = images
+	if _, ok := content["waiting"]; !ok {
+		content["waiting"] = 0
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": stored.UID, "resourceVersion": stored.ResourceVersion}, "status": content,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rendering the status: %w", err)
+	}
+	return body, nil
+}
+
+// pause is how long the next write of the status has to wait.
+func (p *puller) pause() time.Duration {
+	if len(p.writes) < burst {
+		return 0
+	}
+	p.writes = p.writes[len(p.writes)-burst:]
+	return burst*spacing - p.host.Clock.Since(p.writes[0])
+}
+
+// sync ends rounds that are not wanted any more and starts those that are and have not ended. It says whether it started one.
+func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.id = stored.UID
+	wanted := map[key]int64{}
+	for repository, entry := range stored.Spec.Images {
+		for i := range entry.Tags {
+			wanted[key{repository, entry.Tags[i].Tag}] = entry.Tags[i].Version
+		}
+	}
+	for at, round := range p.rounds {
+		if version, ok := wanted[at]; !ok || version != round.version {
+			round.cancel()
+			delete(p.rounds, at)
+		}
+	}
+	if p.lifetime == nil {
+		return false
+	}
+	for repository, entry := range stored.Spec.Images {
+		for i := range entry.Tags {
+			tag := entry.Tags[i]
+			at := key{repository, tag.Tag}
+			answer := answerOf(stored, at)
+			ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
+			if round := p.rounds[at]; round != nil {
+				if ended {
+					// What is stored counts: it is this round's own answer, or the operator gave it up.
+					round.cancel()
+					delete(p.rounds, at)
+				}
+				continue
+			}
+			if ended {
+				continue
+			}
+			p.begin(task{key: at, tag: *tag.DeepCopy(), secrets: entry.PullSecrets, sandbox: entry.SandboxConfig}, answer)
+			started = true
+		}
+	}
+	return started
+}
+
+// begin starts a round. Of one that was under way when the daemon ended, the time of its start is kept.
+func (p *puller) begin(t task, before *v1beta1.ImageTagStatus) {
+	ctx, cancel := context.WithCancel(p.lifetime)
+	round := &work{version: t.tag.Version, cancel: cancel}
+	round.status = v1beta1.ImageTagStatus{Tag: t.tag.Tag, Version: t.tag.Version, Phase: v1beta1.ImagePhaseWaiting}
+	if before != nil && before.Version == t.tag.Version {
+		round.status.StartTime = before.StartTime
+	}
+	p.rounds[t.key] = round
+	go p.run(ctx, t)
+}
+
+func (p *puller) endAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for at, round := range p.rounds {
+		round.cancel()
+		delete(p.rounds, at)
+	}
+}
+
+// statusOf is what the status should be: what is known of rounds here, and of the others what is stored.
+func (p *puller) statusOf(stored *v1beta1.NodeImage) v1beta1.NodeImageStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	status := v1beta1.NodeImageStatus{FirstSyncStatus: stored.Status.FirstSyncStatus}
+	for repository, entry := range stored.Spec.Images {
+		var tags []v1beta1.ImageTagStatus
+		for i := range entry.Tags {
+			at := key{repository, entry.Tags[i].Tag}
+			if round := p.rounds[at]; round != nil {
+				tags = append(tags, round.status)
+			} else if answer := answerOf(stored, at); answer != nil {
+				tags = append(tags, *answer)
+			}
+		}
+		if len(tags) > 0 {
+			if status.ImageStatuses == nil {
+				status.ImageStatuses = map[string]v1beta1.ImageStatus{}
+			}
+			status.ImageStatuses[repository] = v1beta1.ImageStatus{Tags: tags}
+		}
+	}
+	image.Count(stored, &status)
+	return status
+}
+
+func answerOf(stored *v1beta1.NodeImage, at key) *v1beta1.ImageTagStatus {
+	tags := stored.Status.ImageStatuses[at.repository].Tags
+	if i := slices.IndexFunc(tags, func(t v1beta1.ImageTagStatus) bool { return t.Tag == at.tag }); i >= 0 {
+		return &tags[i]
+	}
+	return nil
+}

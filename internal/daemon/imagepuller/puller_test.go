@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepuller
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+)
+
+const namespace = "kruise-daemon-config"
+
+// daemon is a puller whose passes the test makes.
+type daemon struct {
+	t       *testing.T
+	p       *puller
+	client  client.Client
+	runtime *critest.Runtime
+	end     context.CancelFunc
+}
+
+func start(t *testing.T, c client.Client, runtime *critest.Runtime, pulls int) *daemon {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	p := &puller{
+		host:   host.Host{Node: "n1", Namespace: namespace, Runtime: runtime, Events: events.NewFakeRecorder(100), Clock: clock.RealClock{}, MaxPulls: pulls},
+		client: c, slots: make(chan struct{}, pulls), wake: make(chan event.GenericEvent, 1), rounds: map[key]*work{}, lifetime: ctx,
+	}
+	t.Cleanup(end)
+	return &daemon{t: t, p: p, client: c, runtime: runtime, end: end}
+}
+
+// store is an API server with the node's list.
+func store(t *testing.T, images map[string]v1beta1.ImageSpec, others ...client.Object) client.Client {
+	t.Helper()
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u"}, Spec: v1beta1.NodeImageSpec{Images: images}}
+	return fake.NewClientBuilder().WithScheme(types).WithObjects(append(others, list)...).WithStatusSubresource(list).Build()
+}
+
+func tags(more ...v1beta1.ImageTagSpec) map[string]v1beta1.ImageSpec {
+	return map[string]v1beta1.ImageSpec{"nginx": {Tags: more}}
+}
+
+func tag(name string, backoff int32) v1beta1.ImageTagSpec {
+	return v1beta1.ImageTagSpec{
+		Tag: name, ImagePullPolicy: v1beta1.PullIfNotPresent,
+		PullPolicy: &v1beta1.ImageTagPullPolicy{BackoffLimit: ptr.To(backoff), TimeoutSeconds: ptr.To(int32(60))},
+	}
+}
+
+// A list that has no status yet gets all its counters: the server refuses a status without them.
+func TestAllCountersAreWritten(t *testing.T) {
+	body, err := patchOf(&v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"}}, v1beta1.NodeImageStatus{Desired: 1, Pulling: 1})
+	want := `{"metadata":{"resourceVersion":"7","uid":"u"},"status":{"desired":1,"failed":0,"imageStatuses":{},"pulling":1,"succeeded":0,"waiting":0}}`
+	if err != nil || string(body) != want {
+		t.Errorf("error %v\n%s\nwant\n%s", err, body, want)
+	}
+}
+
+// until makes passes until the status is as wanted.
+func (d *daemon) until(what string, ok func(v1beta1.NodeImageStatus) bool) v1beta1.NodeImageStatus {
+	d.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		d.p.writes = nil // the test does not wait for the spacing of writes
+		if _, err := d.p.Reconcile(d.t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "n1"}}); err != nil {
+			d.t.Fatal(err)
+		}
+		list := &v1beta1.NodeImage{}
+		if err := d.client.Get(d.t.Context(), client.ObjectKey{Name: "n1"}, list); err != nil {
+			d.t.Fatal(err)
+		}
+		if ok(list.Status) {
+			return list.Status
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("%s: the status is %+v", what, list.Status)
+		}
+		select {
+		case <-d.p.wake:
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func ended(n int32) func(v1beta1.NodeImageStatus) bool {
+	return func(s v1beta1.NodeImageStatus) bool { return s.Succeeded+s.Failed == n }
+}
+
+const nginx = "docker.io/library/nginx:"
+
+func TestAnImageIsPulledOnce(t *testing.T) {
+	runtime := &critest.Runtime{}
+	c := store(t, tags(tag("1", 0)))
+	d := start(t, c, runtime, 1)
+	status := d.until("it is pulled", ended(1))
+	got := status.ImageStatuses["nginx"].Tags[0]
+	if got.Phase != v1beta1.ImagePhaseSucceeded || got.Progress != 100 || got.CompletionTime == nil || got.ImageID != "nginx@sha256:"+nginx+"1" {
+		t.Errorf("status %+v", got)
+	}
+	d.end()
+	again := start(t, c, runtime, 1)
+	again.until("nothing is to be done", ended(1))
+	if n := runtime.Pulls(nginx + "1"); n != 1 {
+		t.Errorf("pulled %d times, also by the daemon that came after, want once", n)
+	}
+}
+
+func TestAnImageThatIsThereIsLeftAlone(t *testing.T) {
+	runtime := &critest.Runtime{}
+	runtime.AddImage(nginx + "1")
+	always := tag("1", 0)
+	d := start(t, store(t, tags(always)), runtime, 1)
+	d.until("it is there", ended(1))
+	if n := runtime.Pulls(nginx + "1"); n != 0 {
+		t.Errorf("pulled %d times", n)
+	}
+	always.ImagePullPolicy = v1beta1.PullAlways
+	d = start(t, store(t, tags(always)), runtime, 1)
+	d.until("the registry was asked", ended(1))
+	if n := runtime.Pulls(nginx + "1"); n != 1 {
+		t.Errorf("with Always, pulled %d times, want once", n)
+	}
+}
+
+func TestNoMoreThanMayBeArePulledAtOnce(t *testing.T) {
+	release := make(chan struct{})
+	runtime := &critest.Runtime{OnPull: func(ctx context.Context, _ cri.Pull) error {
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+	d := start(t, store(t, tags(tag("1", 0), tag("2", 0), tag("3", 0), tag("4", 0), tag("5", 0))), runtime, 2)
+	d.until("two are pulled and three wait", func(s v1beta1.NodeImageStatus) bool { return s.Pulling == 2 && s.Waiting == 3 })
+	close(release)
+	d.until("all are pulled", ended(5))
+	if most := runtime.MostPulls(); most != 2 {
+		t.Errorf("%d were pulled at the same time, want 2", most)
+	}
+}
+
+func TestAPullThatFailsIsTriedAgain(t *testing.T) {
+	runtime := &critest.Runtime{OnPull: func(context.Context, cri.Pull) error { return errors.New("denied") }}
+	d := start(t, store(t, tags(tag("1", 1))), runtime, 1)
+	status := d.until("it is given up", ended(1))
+	if got := status.ImageStatuses["nginx"].Tags[0]; got.Phase != v1beta1.ImagePhaseFailed || got.Message != "denied" || status.Failed != 1 {
+		t.Errorf("status %+v", status)
+	}
+	recorder, _ := d.p.host.Events.(*events.FakeRecorder)
+	if event := <-recorder.Events; !strings.Contains(event, "PullImageFailed") || !strings.Contains(event, "denied") {
+		t.Errorf("event %q", event)
+	}
+	if n := runtime.Pulls(nginx + "1"); n != 2 {
+		t.Errorf("%d tries, want 2 with backoffLimit 1", n)
+	}
+}
+
+func TestATryEndsAfterItsTimeout(t *testing.T) {
+	runtime := &critest.Runtime{OnPull: func(ctx context.Context, _ cri.Pull) error { <-ctx.Done(); return ctx.Err() }}
+	slow := tag("1", 0)
+	slow.PullPolicy.TimeoutSeconds = ptr.To(int32(1))
+	d := start(t, store(t, tags(slow)), runtime, 1)
+	if status := d.until("it is given up", ended(1)); status.Failed != 1 {
+		t.Errorf("status %+v", status)
+	}
+}
+
+func TestARuntimeThatIsDownUsesUpNoTry(t *testing.T) {
+	runtime := &critest.Runtime{}
+	runtime.SetDown(true)
+	d := start(t, store(t, tags(tag("1", 0))), runtime, 1)
+	status := d.until("it waits for the runtime", func(s v1beta1.NodeImageStatus) bool {
+		tags := s.ImageStatuses["nginx"].Tags
+		return len(tags) == 1 && tags[0].Phase == v1beta1.ImagePhaseWaiting && tags[0].Message != ""
+	})
+	if status.Waiting != 1 || status.Failed != 0 {
+		t.Errorf("status %+v", status)
+	}
+	runtime.SetDown(false)
+	if status := d.until("it is pulled when the runtime is back", ended(1)); status.Succeeded != 1 {
+		t.Errorf("status %+v", status)
+	}
+}
+
+func TestATagThatIsTakenOutIsNotPulledOn(t *testing.T) {
+	stopped := make(chan struct{})
+	runtime := &critest.Runtime{OnPull: func(ctx context.Context, _ cri.Pull) error { <-ctx.Done(); close(stopped); return ctx.Err() }}
+	c := store(t, tags(tag("1", 5)))
+	d := start(t, c, runtime, 1)
+	d.until("it is pulled", func(s v1beta1.NodeImageStatus) bool { return s.Pulling == 1 })
+	list := &v1beta1.NodeImage{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, list); err != nil {
+		t.Fatal(err)
+	}
+	list.Spec.Images = nil
+	if err := c.Update(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	d.until("it is forgotten", func(s v1beta1.NodeImageStatus) bool { return s.Desired == 0 && len(s.ImageStatuses) == 0 })
+	select {
+	case <-stopped:
+	case <-time.After(time.Minute):
+		t.Error("the pull goes on")
+	}
+}
+
+func TestSecretsOfTheOwnNamespaceAreTriedInTurn(t *testing.T) {
+	config := func(user string) []byte {
+		auth := base64.StdEncoding.EncodeToString([]byte(user + ":pass"))
+		return []byte(`{"auths":{"https://index.docker.io/v1/":{"auth":"` + auth + `"},"other.example":{"auth":"` + auth + `"}}}`)
+	}
+	secret := func(ns, name, user string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string][]byte{corev1.DockerConfigJsonKey: config(user)}}
+	}
+	var users []string
+	runtime := &critest.Runtime{OnPull: func(_ context.Context, p cri.Pull) error {
+		users = append(users, p.Credentials.Username)
+		if p.Credentials.Username != "good" {
+			return errors.New("denied")
+		}
+		return nil
+	}}
+	images := tags(tag("1", 0))
+	entry := images["nginx"]
+	entry.PullSecrets = []v1beta1.ImagePullSecret{
+		{Namespace: namespace, Name: "bad"}, {Namespace: "users", Name: "stolen"}, {Namespace: namespace, Name: "gone"}, {Namespace: namespace, Name: "good"},
+	}
+	images["nginx"] = entry
+	d := start(t, store(t, images, secret(namespace, "bad", "bad"), secret(namespace, "good", "good"), secret("users", "stolen", "stolen")), runtime, 1)
+	if status := d.until("it is pulled", ended(1)); status.Succeeded != 1 {
+		t.Errorf("status %+v", status)
+	}
+	if diff := cmp.Diff([]string{"bad", "good"}, users); diff != "" {
+		t.Errorf("tried:\n%s", diff)
+	}
+}
+
+func TestCredentialsMatch(t *testing.T) {
+	for name, tc := range map[string]struct {
+		key, host, repository string
+		want                  bool
+	}{
+		"Docker Hub by its old address": {"https://index.docker.io/v1/", "docker.io", "library/nginx", true},
+		"a host with a port":            {"registry.example:5000", "registry.example:5000", "app", true},
+		"another port":                  {"registry.example:5000", "registry.example", "app", false},
+		"a path":                        {"registry.example/team", "registry.example", "team/app", true},
+		"half of a path":                {"registry.example/te", "registry.example", "team/app", false},
+		"a pattern":                     {"*.example", "registry.example", "app", true},
+		"a pattern is one label":        {"*.example", "a.b.example", "app", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, got := matchesRegistry(tc.key, tc.host, tc.repository); got != tc.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}

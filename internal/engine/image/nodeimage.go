@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Count fills in the counters of a status, by the tags that the spec has.
+func Count(image *v1beta1.NodeImage, status *v1beta1.NodeImageStatus) {
+	status.Desired, status.Succeeded, status.Failed, status.Pulling, status.Waiting = 0, 0, 0, 0, 0
+	for repository, entry := range image.Spec.Images {
+		for i := range entry.Tags {
+			status.Desired++
+			answers := status.ImageStatuses[repository].Tags
+			at := slices.IndexFunc(answers, func(t v1beta1.ImageTagStatus) bool {
+				return t.Tag == entry.Tags[i].Tag && t.Version == entry.Tags[i].Version
+			})
+			if at < 0 {
+				status.Waiting++
+				continue
+			}
+			switch answers[at].Phase {
+			case v1beta1.ImagePhaseSucceeded:
+				status.Succeeded++
+			case v1beta1.ImagePhaseFailed:
+				status.Failed++
+			case v1beta1.ImagePhasePulling:
+				status.Pulling++
+			case v1beta1.ImagePhaseWaiting:
+				status.Waiting++
+			}
+		}
+	}
+}
+
+// Policy are the settings of a tag with what is left out filled in.
+func Policy(p *v1beta1.ImageTagPullPolicy) (timeout time.Duration, backoff int32, deadline time.Duration) {
+	if p == nil {
+		p = &v1beta1.ImageTagPullPolicy{}
+	}
+	timeout = time.Duration(max(ptr.Deref(p.TimeoutSeconds, 600), 1)) * time.Second
+	if backoff = ptr.Deref(p.BackoffLimit, 3); backoff < 0 {
+		backoff = 3
+	}
+	if p.ActiveDeadlineSeconds != nil {
+		deadline = time.Duration(*p.ActiveDeadlineSeconds) * time.Second
+	}
+	return timeout, backoff, deadline
+}

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodeimage is admission for NodeImages of apps.kruise.io: it fills in defaults and refuses what cannot work. Both versions have the same
+// fields, so a client of v1alpha1 loses nothing.
+package nodeimage
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/distribution/reference"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
+)
+
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-nodeimage,mutating=true,groups=apps.kruise.io,resources=nodeimages,verbs=create;update,versions=v1beta1,name=default.nodeimages.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-nodeimage,mutating=false,groups=apps.kruise.io,resources=nodeimages,verbs=create;update,versions=v1beta1,name=validate.nodeimages.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+
+// keptSeconds is how long a tag stays after its end when that is left out.
+const keptSeconds = 24 * 60 * 60
+
+// Kind are the rules for NodeImages.
+func Kind() admission.Kind[appsv1beta1.NodeImage, *appsv1beta1.NodeImage] {
+	return admission.Kind[appsv1beta1.NodeImage, *appsv1beta1.NodeImage]{
+		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("NodeImage"),
+		Default:          func(list *appsv1beta1.NodeImage) { Default(list, time.Now()) },
+		Validate:         Validate,
+	}
+}
+
+// Default fills in what was left out.
+func Default(list *appsv1beta1.NodeImage, now time.Time) {
+	for repository, entry := range list.Spec.Images {
+		for i := range entry.Tags {
+			tag := &entry.Tags[i]
+			if tag.CreatedAt == nil {
+				created := metav1.NewTime(now.UTC().Truncate(time.Second))
+				tag.CreatedAt = &created
+			}
+			if tag.PullPolicy == nil {
+				tag.PullPolicy = &appsv1beta1.ImageTagPullPolicy{}
+			}
+			rules.OrDefault(&tag.PullPolicy.TimeoutSeconds, 600)
+			rules.OrDefault(&tag.PullPolicy.BackoffLimit, 3)
+			rules.OrDefault(&tag.PullPolicy.TTLSecondsAfterFinished, keptSeconds)
+		}
+		list.Spec.Images[repository] = entry
+	}
+}
+
+// Validate returns what is wrong with a NodeImage that Default has filled in.
+func Validate(list *appsv1beta1.NodeImage) field.ErrorList {
+	var errs field.ErrorList
+	for _, repository := range slices.Sorted(maps.Keys(list.Spec.Images)) {
+		path := field.NewPath("spec", "images").Key(repository)
+		named, err := reference.ParseNormalizedNamed(repository)
+		if err != nil || !reference.IsNameOnly(named) {
+			errs = append(errs, field.Invalid(path, repository, "must be a repository without a tag, such as nginx or registry.example:5000/team/app"))
+			continue
+		}
+		if short := reference.FamiliarName(named); short != repository {
+			errs = append(errs, field.Invalid(path, repository, "must be in the short form, "+short))
+			continue
+		}
+		for i := range list.Spec.Images[repository].Tags {
+			tag := &list.Spec.Images[repository].Tags[i]
+			if _, err := (image.Reference{Repository: repository, Tag: tag.Tag}).Full(); err != nil {
+				errs = append(errs, field.Invalid(path.Child("tags").Index(i).Child("tag"), tag.Tag, "must be a tag, or a digest such as sha256:..."))
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/distribution/reference"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+const (
+	// maxImages is how many images one job may pull, maxNodes how many nodes it may name, maxSecrets how many Secrets.
+	maxImages  = 255
+	maxNodes   = 5000
+	maxSecrets = 64
+	// pullTimeout and pullBackoff are what spec.pullPolicy is when it is omitted.
+	pullTimeout = 600
+	pullBackoff = 3
+	// longestTimeout and mostRetries are their limits.
+	longestTimeout = 24 * 60 * 60
+	mostRetries    = 100
+)
+
+// DefaultImagePull fills in what a job that pulls images leaves out.
+func DefaultImagePull(t *appsv1beta1.ImagePullJobTemplate) {
+	if t.CompletionPolicy.Type == "" {
+		t.CompletionPolicy.Type = appsv1beta1.CompleteAlways
+	}
+	if t.PullPolicy == nil {
+		t.PullPolicy = &appsv1beta1.PullPolicy{}
+	}
+	OrDefault(&t.PullPolicy.TimeoutSeconds, pullTimeout)
+	OrDefault(&t.PullPolicy.BackoffLimit, pullBackoff)
+	OrDefault(&t.Parallelism, intstr.FromInt32(1))
+}
+
+// ImagePull returns what is wrong with how images are pulled. path is that of the spec.
+func ImagePull(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.ErrorList {
+	errs := ImagePullNodes(t, path)
+	if p := t.Parallelism; p != nil {
+		if n, err := strconv.ParseInt(p.String(), 10, 32); err != nil || n < 0 {
+			errs = append(errs, field.Invalid(path.Child("parallelism"), p.String(), "must be a whole number of at least 0; percentages are not allowed"))
+		}
+	}
+	timeout := int64(pullTimeout)
+	if p, at := t.PullPolicy, path.Child("pullPolicy"); p != nil {
+		timeout = int64(ptr.Deref(p.TimeoutSeconds, pullTimeout))
+		if timeout < 1 || timeout > longestTimeout {
+			errs = append(errs, field.Invalid(at.Child("timeoutSeconds"), timeout, fmt.Sprintf("must be from 1 to %d", longestTimeout)))
+		}
+		if n := ptr.Deref(p.BackoffLimit, pullBackoff); n < 0 || n > mostRetries {
+			errs = append(errs, field.Invalid(at.Child("backoffLimit"), n, fmt.Sprintf("must be from 0 to %d", mostRetries)))
+		}
+	}
+	errs = append(errs, imagePullEnd(&t.CompletionPolicy, timeout, path.Child("completionPolicy"))...)
+	switch t.ImagePullPolicy {
+	case "", appsv1beta1.PullAlways, appsv1beta1.PullIfNotPresent:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("imagePullPolicy"), t.ImagePullPolicy,
+			[]appsv1beta1.ImagePullPolicy{appsv1beta1.PullAlways, appsv1beta1.PullIfNotPresent}))
+	}
+	if len(t.PullSecrets) > maxSecrets {
+		errs = append(errs, field.TooMany(path.Child("pullSecrets"), len(t.PullSecrets), maxSecrets))
+	}
+	return errs
+}
+
+func imagePullEnd(policy *appsv1beta1.CompletionPolicy, timeout int64, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	deadline, ttl := policy.ActiveDeadlineSeconds, policy.TTLSecondsAfterFinished
+	switch policy.Type {
+	case appsv1beta1.CompleteAlways, "":
+		if deadline != nil && *deadline < timeout {
+			errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *deadline, fmt.Sprintf("must be at least pullPolicy.timeoutSeconds, which is %d", timeout)))
+		}
+		if ttl != nil && *ttl < 0 {
+			errs = append(errs, field.Invalid(path.Child("ttlSecondsAfterFinished"), *ttl, "must be at least 0"))
+		}
+	case appsv1beta1.CompleteNever:
+		if deadline != nil {
+			errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *deadline, "must be absent: the type Never does not end"))
+		}
+		if ttl != nil {
+			errs = append(errs, field.Invalid(path.Child("ttlSecondsAfterFinished"), *ttl, "must be absent: the type Never does not end"))
+		}
+	default:
+		errs = append(errs, field.NotSupported(path.Child("type"), policy.Type,
+			[]appsv1beta1.CompletionPolicyType{appsv1beta1.CompleteAlways, appsv1beta1.CompleteNever}))
+	}
+	return errs
+}
+
+// ImagePullNodes returns what is wrong with how the nodes are chosen to which images are pulled.
+func ImagePullNodes(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if t.Selector != nil && t.PodSelector != nil {
+		errs = append(errs, field.Invalid(path, "selector and podSelector", "only one of selector and podSelector may be set"))
+	}
+	if s := t.Selector; s != nil {
+		path := path.Child("selector")
+		if len(s.Names) > 0 && len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
+			errs = append(errs, field.Invalid(path, s.Names, "names cannot be combined with matchLabels or matchExpressions"))
+		}
+		if len(s.Names) > maxNodes {
+			errs = append(errs, field.TooMany(path.Child("names"), len(s.Names), maxNodes))
+		}
+		if names := sets.New(s.Names...); len(names) != len(s.Names) {
+			errs = append(errs, field.Invalid(path, s.Names, "a node is named twice"))
+		}
+		errs = append(errs, LabelSelector(&s.LabelSelector, path)...)
+	}
+	if s := t.PodSelector; s != nil {
+		errs = append(errs, LabelSelector(&s.LabelSelector, path.Child("podSelector"))...)
+	}
+	return errs
+}
+
+// Image returns what is wrong with the name of an image.
+func Image(image string, path *field.Path) field.ErrorList {
+	if _, err := reference.ParseNormalizedNamed(image); err != nil {
+		return field.ErrorList{field.Invalid(path, image, "is no image: "+err.Error())}
+	}
+	return nil
+}
+
+// Images returns what is wrong with a list of images.
+func Images(images []string, path *field.Path) field.ErrorList {
+	switch {
+	case len(images) == 0:
+		return field.ErrorList{field.Invalid(path, images, "must name an image")}
+	case len(images) > maxImages:
+		return field.ErrorList{field.Invalid(path, fmt.Sprintf("%d images", len(images)), fmt.Sprintf("must have at most %d", maxImages))}
+	}
+	var errs field.ErrorList
+	seen := sets.New[string]()
+	for i, image := range images {
+		if seen.Has(image) {
+			errs = append(errs, field.Invalid(path.Index(i), image, "is named twice"))
+		}
+		seen.Insert(image)
+		errs = append(errs, Image(image, path.Index(i))...)
+	}
+	return errs
+}

@@ -1,0 +1,311 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
+	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
+	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+)
+
+// installDaemon applies what the operator deploys inside of a cluster, but for the DaemonSet: the tests run daemons of their own.
+func installDaemon(t *testing.T) {
+	t.Helper()
+	objects, err := operands.RenderDaemon(operands.Daemon{Namespace: "kruise-system", Image: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		if object.GetKind() == "DaemonSet" {
+			continue
+		}
+		if err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// daemonConfig is how the daemon of a node reaches the API server: with a token that is bound to a pod on the node, as in a cluster. Without a node
+// it is bound to nothing.
+func daemonConfig(t *testing.T, node string) *rest.Config {
+	t.Helper()
+	request := &authenticationv1.TokenRequest{}
+	if node != "" {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: operands.DaemonNamespace, GenerateName: "daemon-"}}
+		pod.Spec = corev1.PodSpec{
+			NodeName: node, ServiceAccountName: operands.DaemonName, Containers: []corev1.Container{{Name: "daemon", Image: "example/daemon:v1"}},
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		}
+		if err := env.Client.Create(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), pod, client.GracePeriodSeconds(0)) })
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: operands.DaemonNamespace, Name: operands.DaemonName}}
+	if err := env.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	config := rest.AnonymousClientConfig(env.Cluster.Config())
+	config.BearerToken = request.Status.Token
+	return config
+}
+
+// runDaemon runs the daemon of a node until the returned function is called, or the test ends.
+func runDaemon(t *testing.T, node string, runtime cri.Runtime) (stop func()) {
+	t.Helper()
+	mgr, err := daemon.New(daemonConfig(t, node), daemon.Options{Node: node, Namespace: operands.DaemonNamespace, Address: "0", MaxPulls: 2}, runtime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the daemon of %s: %v", node, err)
+		}
+		ended <- nil
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func pullJob(spec string) string {
+	return "apiVersion: apps.kruise.io/v1beta1\nkind: ImagePullJob\nmetadata: {name: pull}\nspec:\n  image: registry.example/web:v2\n" + spec
+}
+
+func awaitPull(n *environment.Namespace, what string, ok func(*v1beta1.ImagePullJob) bool) *v1beta1.ImagePullJob {
+	job := &v1beta1.ImagePullJob{}
+	n.EventuallyWithin(2*time.Minute, what, func(ctx context.Context) error {
+		if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: "pull"}, job); err != nil {
+			return err
+		}
+		if !ok(job) {
+			return fmt.Errorf("the status is %+v", job.Status)
+		}
+		return nil
+	})
+	return job
+}
+
+const pulled = "registry.example/web:v2"
+
+// Users say which nodes they mean, with credentials; the nodes pull two at a time, with few writes; a node that joins is served; nothing is left
+// when the job is gone.
+func TestImagePullJob(t *testing.T) {
+	n := env.Namespace(t)
+	installDaemon(t)
+	nodes := ownNodes(t, n, 4)
+	release := make(chan struct{})
+	runtimes := map[string]*critest.Runtime{}
+	for _, node := range nodes {
+		runtimes[node] = &critest.Runtime{OnPull: func(ctx context.Context, _ cri.Pull) error {
+			select {
+			case <-release:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		runDaemon(t, node, runtimes[node])
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "registry"}, Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example":{"username":"u","password":"p"}}}`)},
+	}
+	if err := n.Client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.Open(env.Cluster.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Apply(pullJob("  selector: {matchLabels: {e2e: " + n.Name + "}}\n  parallelism: 2\n  pullSecrets: [registry]\n  completionPolicy: {type: Never}\n"))
+	awaitPull(n, "two nodes pull", func(j *v1beta1.ImagePullJob) bool { return j.Status.Desired == 4 && j.Status.Active == 2 })
+	asked := 0
+	for _, node := range nodes {
+		asked += runtimes[node].Pulls(pulled)
+	}
+	if asked > 2 {
+		t.Errorf("%d nodes pull, and parallelism is 2", asked)
+	}
+	close(release)
+	job := awaitPull(n, "all nodes have the image", func(j *v1beta1.ImagePullJob) bool { return j.Status.Succeeded == 4 })
+	if job.Status.Message != "job is running, progress 100.0%" || job.Status.CompletionTime != nil {
+		t.Errorf("status %+v", job.Status)
+	}
+	for _, node := range nodes {
+		calls := runtimes[node].Calls()
+		if len(calls) != 1 || calls[0].Pull.Credentials == nil || calls[0].Pull.Credentials.Password != "p" {
+			t.Errorf("%s: %d pulls, credentials %v; want one with those of the Secret", node, len(calls), len(calls) > 0 && calls[0].Pull.Credentials != nil)
+		}
+	}
+	checkCost(t, log, nodes)
+
+	joined := addOwnNode(t, n, n.Name+"-late")
+	runtimes[joined] = &critest.Runtime{}
+	runDaemon(t, joined, runtimes[joined])
+	awaitPull(n, "the node that joined has the image", func(j *v1beta1.ImagePullJob) bool { return j.Status.Succeeded == 5 })
+
+	if err := n.Client.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	n.EventuallyWithin(time.Minute, "nothing is left of the job", func(ctx context.Context) error {
+		if err := n.Client.Get(ctx, client.ObjectKeyFromObject(job), &v1beta1.ImagePullJob{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the job: %v", err)
+		}
+		copies := &corev1.SecretList{}
+		if err := n.Client.List(ctx, copies, client.InNamespace(operands.DaemonNamespace)); err != nil {
+			return err
+		}
+		for i := range copies.Items {
+			if strings.HasPrefix(copies.Items[i].Annotations["imagepulljobs.kruise.io/source-key"], n.Name+"/") {
+				return errors.New("there is a copy of its Secret")
+			}
+		}
+		for _, node := range append(slices.Clone(nodes), joined) {
+			list := &v1beta1.NodeImage{}
+			if err := n.Client.Get(ctx, client.ObjectKey{Name: node}, list); err != nil {
+				return err
+			}
+			if len(list.Spec.Images) > 0 || list.Status.Desired != 0 {
+				return fmt.Errorf("NodeImage %s has %+v, %+v", node, list.Spec, list.Status)
+			}
+		}
+		return nil
+	})
+}
+
+// checkCost holds the writes since log began against what they may be: one for each node's list, two for each node's status, one for the
+// Secret, and the job's own.
+func checkCost(t *testing.T, log *audit.Log, nodes []string) {
+	t.Helper()
+	lists, statuses, secrets := 0, 0, 0
+	events, err := log.Next(func(e *auditv1.Event) bool {
+		return e.ObjectRef != nil && e.ResponseStatus != nil && e.ResponseStatus.Code < 300
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range events {
+		e := &events[i]
+		if !slices.Contains([]string{"create", "patch", "update"}, e.Verb) {
+			continue
+		}
+		switch ref := e.ObjectRef; {
+		case ref.Resource == "nodeimages" && ref.Subresource == "" && e.User.Username == operator.ServiceAccountUser:
+			lists++
+		case ref.Resource == "nodeimages" && ref.Subresource == "status":
+			statuses++
+		case ref.Resource == "secrets" && ref.Namespace == operands.DaemonNamespace:
+			secrets++
+		}
+	}
+	t.Logf("measured: %d nodes took %d writes of lists, %d of their statuses and %d of Secrets", len(nodes), lists, statuses, secrets)
+	if lists != len(nodes) || statuses > 2*len(nodes) || secrets != 1 {
+		t.Errorf("want %d, at most %d, and 1", len(nodes), 2*len(nodes))
+	}
+}
+
+// The daemon ends in the middle of a pull, and another one goes on. A node that cannot pull fails, and the job says which and why.
+func TestImagePullJobSurvivesItsDaemon(t *testing.T) {
+	n := env.Namespace(t)
+	installDaemon(t)
+	nodes := ownNodes(t, n, 2)
+	began := make(chan struct{}, 1)
+	first := &critest.Runtime{OnPull: func(ctx context.Context, _ cri.Pull) error { began <- struct{}{}; <-ctx.Done(); return ctx.Err() }}
+	stop := runDaemon(t, nodes[0], first)
+	runDaemon(t, nodes[1], &critest.Runtime{OnPull: func(context.Context, cri.Pull) error { return errors.New("access denied") }})
+	n.Apply(pullJob("  selector: {matchLabels: {e2e: " + n.Name + "}}\n  parallelism: 2\n  pullPolicy: {backoffLimit: 0}\n"))
+	<-began
+	stop()
+	second := &critest.Runtime{}
+	runDaemon(t, nodes[0], second)
+	job := awaitPull(n, "the job ends", func(j *v1beta1.ImagePullJob) bool { return j.Status.CompletionTime != nil })
+	if s := job.Status; s.Succeeded != 1 || s.Failed != 1 || !slices.Equal(s.FailedNodes, nodes[1:]) || s.Message != "job has completed" {
+		t.Errorf("status %+v", s)
+	}
+	if second.Pulls(pulled) != 1 {
+		t.Errorf("the daemon that came after pulled %d times", second.Pulls(pulled))
+	}
+	at := slices.IndexFunc(job.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1beta1.ImagePullJobStalled })
+	if at < 0 || job.Status.Conditions[at].Status != metav1.ConditionTrue || !strings.Contains(job.Status.Conditions[at].Message, "access denied") {
+		t.Errorf("conditions %+v", job.Status.Conditions)
+	}
+}
+
+// What a stolen token of one node's daemon can write: what belongs to that node, and nothing else.
+func TestADaemonWritesOnlyWhatBelongsToItsNode(t *testing.T) {
+	n := env.Namespace(t)
+	installDaemon(t)
+	nodes := ownNodes(t, n, 2)
+	for _, node := range nodes {
+		list := &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: node}}
+		if err := n.Client.Create(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), list) })
+	}
+	as := func(node string) client.Client {
+		t.Helper()
+		c, err := client.New(daemonConfig(t, node), client.Options{Scheme: env.Client.Scheme(), Mapper: env.Client.RESTMapper()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	own, unbound := as(nodes[0]), as("")
+	status := func(c client.Client, node string) error {
+		list := &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: node}}
+		return c.Status().Patch(t.Context(), list, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"desired":0,"pulling":0,"succeeded":0,"failed":0}}`)))
+	}
+	// A policy takes a moment to be known to the server.
+	n.EventuallyWithin(time.Minute, "the status of another node's list cannot be written", func(context.Context) error {
+		if err := status(own, nodes[1]); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "does not belong to its node") {
+			return fmt.Errorf("got %v", err)
+		}
+		return nil
+	})
+	if err := status(own, nodes[0]); err != nil {
+		t.Errorf("its own: %v", err)
+	}
+	if err := status(unbound, nodes[0]); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "not bound to a node") {
+		t.Errorf("with a token without a node: %v", err)
+	}
+	for what, err := range map[string]error{
+		"the spec of its own list": own.Patch(t.Context(), &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: nodes[0]}},
+			client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"images":{}}}`))),
+		"a Secret of users": own.Get(t.Context(), client.ObjectKey{Namespace: n.Name, Name: "any"}, &corev1.Secret{}),
+		"a list of Secrets": own.List(t.Context(), &corev1.SecretList{}, client.InNamespace(operands.DaemonNamespace)),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
