@@ -8,6 +8,7 @@ package crash_test
 import (
 	"context"
 	"fmt"
+	"math/rand"
 	"slices"
 	"testing"
 	"time"
@@ -16,9 +17,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
@@ -83,6 +86,85 @@ func TestPodsAreInjectedWithTheOperatorDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.EventuallyWithin(2*time.Minute, "the refused pod comes up", func(ctx context.Context) error { return running(ctx, n, "by-webhook", 1) })
+}
+
+// TestHotUpgradeKilledAnywhere kills the operator between the steps of a hot upgrade, again and again. Every pod ends with the new image in the second
+// container of the pair and the idle one in the first, and at no moment is the image of both idle.
+func TestHotUpgradeKilledAnywhere(t *testing.T) {
+	const (
+		replicas = 12
+		v1, v2   = "example/mesh:v1", "example/mesh:v2"
+		idle     = "example/idle:v1"
+	)
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	n := env.Namespace(t)
+	name := n.Name
+	set := &v1beta1.SidecarSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1beta1.SidecarSetSpec{
+			Selector:          &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.Name}},
+			Containers: []v1beta1.SidecarContainer{{
+				Container:       corev1.Container{Name: "mesh", Image: v1},
+				UpgradeStrategy: v1beta1.SidecarUpgradeStrategy{UpgradeType: v1beta1.HotUpgrade, HotUpgradeEmptyImage: idle},
+			}},
+			UpdateStrategy: v1beta1.SidecarSetUpdateStrategy{MaxUnavailable: ptr.To(intstr.FromInt32(3))},
+		},
+	}
+	if err := n.Client.Create(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.IgnoreNotFound(n.Client.Delete(context.WithoutCancel(t.Context()), set)) })
+	injectedBy(t, n, name, "Policy")
+	if err := n.Client.Create(t.Context(), deployment(n.Name, name, replicas)); err != nil {
+		t.Fatal(err)
+	}
+	n.EventuallyWithin(2*time.Minute, "all pods are running", func(ctx context.Context) error { return running(ctx, n, name, replicas) })
+
+	// images are how many pods run what in the pair.
+	images := func(ctx context.Context) (map[string]int, error) {
+		pods := &corev1.PodList{}
+		if err := n.Client.List(ctx, pods, client.InNamespace(n.Name), client.MatchingLabels{"app": name}); err != nil {
+			return nil, err
+		}
+		counts := map[string]int{}
+		for i := range pods.Items {
+			pair := map[string]string{}
+			for _, c := range pods.Items[i].Spec.Containers {
+				pair[c.Name] = c.Image
+			}
+			if pair["mesh-1"] == idle && pair["mesh-2"] == idle {
+				t.Errorf("both containers of pod %s are idle", pods.Items[i].Name)
+			}
+			counts[pair["mesh-1"]+" "+pair["mesh-2"]]++
+		}
+		return counts, nil
+	}
+	n.Eventually("the set is changed", func(ctx context.Context) error {
+		if err := n.Client.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
+			return err
+		}
+		set.Spec.Containers[0].Image = v2
+		return n.Client.Update(ctx, set)
+	})
+	// Each pod takes two steps: 1 when the second container gets the image, 2 when the first one is idle.
+	killAt(t, n, rand.New(rand.NewSource(seed)), []int{1, 4, 7, 10, 14, 18, 22}, func(ctx context.Context) (int, error) {
+		counts, err := images(ctx)
+		return counts[v1+" "+v2] + 2*counts[idle+" "+v2], err
+	})
+	n.EventuallyWithin(3*time.Minute, "all pods are upgraded", func(ctx context.Context) error {
+		counts, err := images(ctx)
+		if err == nil && counts[idle+" "+v2] != replicas {
+			err = fmt.Errorf("the pairs are %v", counts)
+		}
+		return err
+	})
+	for _, pod := range n.Pods("app=" + name) {
+		if got := pod.Annotations[shared.AnnotationSidecarSetWorkingContainer]; got != `{"mesh":"mesh-2"}` {
+			t.Errorf("pod %s says that %s works", pod.Name, got)
+		}
+	}
 }
 
 // injectedBy waits until the set says that it is injected in a way, proven.
