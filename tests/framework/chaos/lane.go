@@ -53,6 +53,8 @@ type Scenario struct {
 	Steps []Step
 	// Everywhere says that writes outside of the namespace are part of it, too. Nothing else may run beside.
 	Everywhere bool
+	// Trailing is how long after the last change the operator still cleans up. It counts as at rest only then.
+	Trailing time.Duration
 	// Leftovers are resources that may be there after the object was deleted, such as claims.
 	Leftovers []string
 }
@@ -197,6 +199,9 @@ func (l *Lane) run(t *testing.T, s Scenario, plan Perturbation, want *Result, qu
 		var err error
 		if result.Lenient, err = stateOf(t.Context(), w, s, true); err != nil {
 			t.Fatal(err)
+		}
+		if quiet > s.Trailing { // a replay does not look at this
+			l.idle(w, s.Trailing)
 		}
 		l.quiet(w, quiet)
 	} else {
@@ -422,6 +427,21 @@ func (l *Lane) quiet(w *World, period time.Duration) {
 	w.Consistently(period, "nothing is written at rest", func(context.Context) error {
 		if now := l.traced(); len(now) > len(before) {
 			return fmt.Errorf("the operator writes: %s", now[len(before)])
+		}
+		return nil
+	})
+}
+
+// idle waits until nothing has been written for a while.
+func (l *Lane) idle(w *World, period time.Duration) {
+	w.T.Helper()
+	writes, since := len(l.traced()), time.Now()
+	w.EventuallyWithin(settleTimeout, "the operator is idle", func(context.Context) error {
+		if now := len(l.traced()); now != writes {
+			writes, since = now, time.Now()
+		}
+		if still := time.Since(since); still < period {
+			return fmt.Errorf("the last write is %s old", still)
 		}
 		return nil
 	})

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/chaos"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
+	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
+)
+
+const (
+	agentV1 = "example/agent:v1"
+	agentV2 = "example/agent:v2"
+)
+
+// sidecarSets are what is done with a SidecarSet: the API server injects by its policy, and the operator updates in place.
+func sidecarSets() []chaos.Scenario {
+	create := chaos.Step{Settled: injecting, Do: func(w *chaos.World) {
+		w.T.Helper()
+		set := &v1beta1.SidecarSet{
+			ObjectMeta: metav1.ObjectMeta{Name: "agents", Labels: map[string]string{faultproxy.LaneLabel: w.Name}},
+			Spec: v1beta1.SidecarSetSpec{
+				Selector:          &metav1.LabelSelector{MatchLabels: map[string]string{"app": scenario.Name}},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.Name}},
+				Containers:        []v1beta1.SidecarContainer{{Container: corev1.Container{Name: "agent", Image: agentV1}}},
+				UpdateStrategy:    v1beta1.SidecarSetUpdateStrategy{MaxUnavailable: ptr.To(intstr.FromInt32(1))},
+			},
+		}
+		if err := w.Client.Create(w.T.Context(), set); err != nil {
+			w.T.Fatal(err)
+		}
+	}}
+	deploy := chaos.Step{Settled: agents(3, agentV1, v1beta1.ReasonComplete), Do: func(w *chaos.World) {
+		w.T.Helper()
+		labels := map[string]string{"app": scenario.Name}
+		deployment := &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.Name, Name: scenario.Name},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: ptr.To[int32](3), Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+					TerminationGracePeriodSeconds: ptr.To[int64](0), Containers: []corev1.Container{{Name: "main", Image: scenario.V1}},
+				}},
+			},
+		}
+		if err := w.Client.Create(w.T.Context(), deployment); err != nil {
+			w.T.Fatal(err)
+		}
+	}}
+	change := func(settled func(context.Context, *chaos.World) error, change func(*v1beta1.SidecarSet)) chaos.Step {
+		return chaos.Step{Settled: settled, Do: func(w *chaos.World) {
+			w.T.Helper()
+			w.Eventually("the SidecarSet is changed", func(ctx context.Context) error {
+				set := &v1beta1.SidecarSet{}
+				if err := w.Client.Get(ctx, client.ObjectKey{Name: "agents"}, set); err != nil {
+					return err
+				}
+				change(set)
+				return w.Client.Update(ctx, set)
+			})
+		}}
+	}
+	image := func(to string) func(*v1beta1.SidecarSet) {
+		return func(set *v1beta1.SidecarSet) { set.Spec.Containers[0].Image = to }
+	}
+	pause := func(is bool) func(*v1beta1.SidecarSet) {
+		return func(set *v1beta1.SidecarSet) { set.Spec.UpdateStrategy.Paused = is }
+	}
+	all := []chaos.Scenario{
+		{Name: "inject-and-upgrade", Steps: []chaos.Step{create, deploy, change(agents(3, agentV2, v1beta1.ReasonComplete), image(agentV2))}},
+		{Name: "paused", Steps: []chaos.Step{
+			create, deploy,
+			change(agents(3, agentV1, v1beta1.ReasonPaused), func(set *v1beta1.SidecarSet) { image(agentV2)(set); pause(true)(set) }),
+			change(agents(3, agentV2, v1beta1.ReasonComplete), pause(false)),
+		}},
+	}
+	for i := range all {
+		all[i].Kind, all[i].RandomNames, all[i].Everywhere, all[i].Observe = "SidecarSet", true, true, agentsWithin
+		all[i].Trailing = 11 * time.Second // revisions that nothing registers any more go after ten
+	}
+	return all
+}
+
+// injecting says that the API server injects by policy, proven.
+func injecting(ctx context.Context, w *chaos.World) error {
+	set := &v1beta1.SidecarSet{}
+	if err := w.Client.Get(ctx, client.ObjectKey{Name: "agents"}, set); err != nil {
+		return err
+	}
+	c := meta.FindStatusCondition(set.Status.Conditions, string(v1beta1.SidecarSetInjectionPath))
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Policy" || set.Status.ObservedGeneration != set.Generation {
+		return fmt.Errorf("the condition is %+v", c)
+	}
+	return nil
+}
+
+// agents says that all pods are ready and have the sidecar with an image, and that the set rests for a reason.
+func agents(count int, image, reason string) func(context.Context, *chaos.World) error {
+	return func(ctx context.Context, w *chaos.World) error {
+		if err := injecting(ctx, w); err != nil {
+			return err
+		}
+		set := &v1beta1.SidecarSet{}
+		if err := w.Client.Get(ctx, client.ObjectKey{Name: "agents"}, set); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(set.Status.Conditions, string(v1beta1.SidecarSetReconciling))
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason || set.Status.ReadyPods != int32(count) {
+			return fmt.Errorf("the status is %+v", set.Status)
+		}
+		all, err := w.ListPods(ctx)
+		if err != nil {
+			return err
+		}
+		ready := 0
+		for i := range all {
+			if environment.IsReady(&all[i]) && slices.ContainsFunc(all[i].Spec.Containers, func(c corev1.Container) bool { return c.Name == "agent" && c.Image == image }) {
+				ready++
+			}
+		}
+		if ready != count || len(all) != count {
+			return fmt.Errorf("of %d pods %d are ready with %s", len(all), ready, image)
+		}
+		return nil
+	}
+}
+
+// agentsWithin judges that each pod has the sidecar when it is created, and that one at most is out of service because its sidecar was changed.
+func agentsWithin(w *chaos.World) {
+	images, taken := map[types.UID]string{}, map[types.UID]bool{}
+	chaos.Follow(w, &corev1.PodList{}, func(object client.Object, deleted bool) error {
+		pod, _ := object.(*corev1.Pod)
+		i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "agent" })
+		if i < 0 {
+			return fmt.Errorf("pod %s has no sidecar", pod.Name)
+		}
+		before, known := images[pod.UID]
+		images[pod.UID] = pod.Spec.Containers[i].Image
+		switch {
+		case deleted || pod.DeletionTimestamp != nil:
+			delete(taken, pod.UID)
+		case known && before != images[pod.UID]:
+			taken[pod.UID] = true
+		case taken[pod.UID] && environment.IsReady(pod) && runs(pod, images[pod.UID]):
+			delete(taken, pod.UID)
+		}
+		if len(taken) > 1 {
+			return fmt.Errorf("%d pods get another sidecar at a time, allowed is 1", len(taken))
+		}
+		return nil
+	})
+}
+
+// runs says that the sidecar of a pod runs the image.
+func runs(pod *corev1.Pod, image string) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == "agent" && c.Ready && (c.Image == image || c.Image == "docker.io/"+image)
+	})
+}
