@@ -29,17 +29,7 @@ func TestBroadcastJobKilledAnywhere(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewSource(seed))
 	n := env.Namespace(t)
-	for i := range nodes {
-		name := fmt.Sprintf("%s-%d", n.Name, i)
-		if err := env.Nodes.Add(t.Context(), name, map[string]string{"crash": n.Name}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := env.Nodes.Remove(context.WithoutCancel(t.Context()), name); err != nil {
-				t.Log(err)
-			}
-		})
-	}
+	ownNodes(t, n, nodes)
 	n.Apply(strings.NewReplacer("NODES", n.Name, "AFTER", simnode.CompleteAfter).Replace(`
 apiVersion: apps.kruise.io/v1beta1
 kind: BroadcastJob
