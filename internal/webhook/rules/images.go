@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/distribution/reference"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -29,7 +28,7 @@ const (
 	mostRetries    = 100
 )
 
-// DefaultImagePull fills in what a job that pulls images leaves out.
+// DefaultImagePull fills in what a job that pulls images leaves out, but parallelism: OpenKruise stores it as it is left out, too.
 func DefaultImagePull(t *appsv1beta1.ImagePullJobTemplate) {
 	if t.CompletionPolicy.Type == "" {
 		t.CompletionPolicy.Type = appsv1beta1.CompleteAlways
@@ -39,7 +38,6 @@ func DefaultImagePull(t *appsv1beta1.ImagePullJobTemplate) {
 	}
 	OrDefault(&t.PullPolicy.TimeoutSeconds, pullTimeout)
 	OrDefault(&t.PullPolicy.BackoffLimit, pullBackoff)
-	OrDefault(&t.Parallelism, intstr.FromInt32(1))
 }
 
 // ImagePull returns what is wrong with how images are pulled. path is that of the spec.
