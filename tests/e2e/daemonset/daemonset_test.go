@@ -83,15 +83,7 @@ func TestSurge(t *testing.T) {
 func TestNodesComeAndGo(t *testing.T) {
 	d := start(t, inPlace)
 	d.settled(nodes)
-	add := func() {
-		if err := env.Nodes.Add(t.Context(), "node-4", nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		_ = env.Nodes.Remove(context.WithoutCancel(t.Context()), "node-4") // it may be gone
-	})
-	add()
+	_, add := addNode(t)
 	d.settled(nodes + 1)
 
 	changeNode(t, "node-4", `{"spec":{"unschedulable":true}}`, `{"spec":{"unschedulable":null}}`)
@@ -113,17 +105,7 @@ func TestNodesComeAndGo(t *testing.T) {
 	add() // under its name, before its pod is collected
 	d.settled(nodes + 1)
 
-	// A pod on a node that is gone would keep this namespace terminating until pods are collected, for a minute or more.
-	if err := d.Client.Delete(t.Context(), d.set()); err != nil {
-		t.Fatal(err)
-	}
-	d.Eventually("no pod is left", func(ctx context.Context) error {
-		pods, err := d.ListPods(ctx)
-		if err == nil && len(pods) > 0 {
-			err = fmt.Errorf("there are %d pods", len(pods))
-		}
-		return err
-	})
+	d.empty()
 }
 
 // Delete deletes the pods of a node.
