@@ -46,10 +46,11 @@ const (
 
 // copies is what is remembered of the pull secrets of a job.
 type copies struct {
-	at       time.Time
-	held     []appsv1beta1.ImagePullSecret
-	missing  []string
-	released bool
+	at   time.Time
+	held []appsv1beta1.ImagePullSecret
+	// missing are the Secrets that do not exist, unreadable those that the operator may not read.
+	missing, unreadable []string
+	released            bool
 }
 
 // keepSecrets copies the pull secrets of a job that is at work, and releases the copies of one that is not. It says when to look again.
@@ -69,13 +70,14 @@ func (r *Reconciler) keepSecrets(ctx context.Context, pass *workload.Pass, spec 
 		return 0, r.hold(ctx, spec)
 	}
 	if now := r.Clock.Now(); known.at.IsZero() || now.Sub(known.at) >= followSecrets {
-		held, missing, err := r.copyAll(ctx, spec)
+		made, err := r.copyAll(ctx, spec)
 		if err != nil {
 			return 0, err
 		}
-		*known = copies{at: now, held: held, missing: missing}
+		made.at = now
+		*known = made
 	}
-	s.Secrets, s.Missing = known.held, known.missing
+	s.Secrets, s.Missing, s.Unreadable = known.held, known.missing, known.unreadable
 	return max(followSecrets-r.Clock.Since(known.at), time.Second), nil
 }
 
@@ -95,25 +97,30 @@ func (r *Reconciler) hold(ctx context.Context, spec *plan.Spec) error {
 	return workload.ErrViewChanged
 }
 
-// copyAll makes the copies what the sources are. Secrets that do not exist are left out.
-func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec) (held []appsv1beta1.ImagePullSecret, missing []string, err error) {
+// copyAll makes the copies what the sources are. Secrets that do not exist are left out, and so are those that the operator may not read: it
+// may only where somebody has bound kruise-operator-read-pull-secrets to its account.
+func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec) (copies, error) {
+	var made copies
 	for _, name := range spec.Secrets {
 		source := &corev1.Secret{}
 		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: spec.Job.Namespace, Name: name}, source)
-		if apierrors.IsNotFound(err) {
-			missing = append(missing, name)
+		switch {
+		case apierrors.IsNotFound(err):
+			made.missing = append(made.missing, name)
 			continue
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading the Secret %s: %w", name, err)
+		case apierrors.IsForbidden(err):
+			made.unreadable = append(made.unreadable, name)
+			continue
+		case err != nil:
+			return copies{}, fmt.Errorf("reading the Secret %s: %w", name, err)
 		}
 		target := copyName(spec.Job.Namespace, name)
 		if err := r.copyOne(ctx, spec, source, target); err != nil {
-			return nil, nil, fmt.Errorf("copying the Secret %s to %s/%s: %w", name, secretNamespace, target, err)
+			return copies{}, fmt.Errorf("copying the Secret %s to %s/%s: %w", name, secretNamespace, target, err)
 		}
-		held = append(held, appsv1beta1.ImagePullSecret{Namespace: secretNamespace, Name: target, Mode: modeShared})
+		made.held = append(made.held, appsv1beta1.ImagePullSecret{Namespace: secretNamespace, Name: target, Mode: modeShared})
 	}
-	return held, missing, nil
+	return made, nil
 }
 
 // copyName is the name of the copy of a Secret: the same for all jobs.
@@ -180,7 +187,7 @@ func (r *Reconciler) release(ctx context.Context, spec *plan.Spec, known *copies
 	}
 	reference := spec.Job.Namespace + "/" + spec.Job.Name
 	for _, name := range spec.Secrets {
-		if err := r.releaseOne(ctx, spec, copyName(spec.Job.Namespace, name), reference); err != nil {
+		if err := r.releaseOne(ctx, copyName(spec.Job.Namespace, name), reference); err != nil {
 			return fmt.Errorf("releasing the copy of the Secret %s: %w", name, err)
 		}
 	}
@@ -189,7 +196,7 @@ func (r *Reconciler) release(ctx context.Context, spec *plan.Spec, known *copies
 	return nil
 }
 
-func (r *Reconciler) releaseOne(ctx context.Context, spec *plan.Spec, target, reference string) error {
+func (r *Reconciler) releaseOne(ctx context.Context, target, reference string) error {
 	for range tries {
 		have := &corev1.Secret{}
 		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: secretNamespace, Name: target}, have)

@@ -24,9 +24,10 @@ type Snapshot struct {
 	Nodes []Node
 	// Unknown are names of spec.selector.names that no node has, sorted.
 	Unknown []string
-	// Secrets are the copies of the pull secrets, in the daemon's namespace; Missing those of spec.pullSecrets that do not exist.
-	Secrets []appsv1beta1.ImagePullSecret
-	Missing []string
+	// Secrets are the copies of the pull secrets, in the daemon's namespace. Of spec.pullSecrets, Missing do not exist, and Unreadable may not be
+	// read by the operator.
+	Secrets             []appsv1beta1.ImagePullSecret
+	Missing, Unreadable []string
 	// Released says that no copy is held for the job any more.
 	Released bool
 }

@@ -133,6 +133,12 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 			Stalled: true, Reason: appsv1beta1.ReasonPulling,
 			Message: fmt.Sprintf("%d nodes cannot be asked: their NodeImages have 256 images, which is the limit, or are being deleted.", waiting),
 		}
+	case waiting+d.count[active] > 0 && len(s.Unreadable) > 0:
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonRightsMissing,
+			Message: fmt.Sprintf("The operator may not read Secrets of spec.pullSecrets (%s): the image is pulled without them. "+
+				"Bind the ClusterRole kruise-operator-read-pull-secrets to its service account in this namespace.", some(s.Unreadable)),
+		}
 	case waiting+d.count[active] > 0 && len(s.Missing) > 0:
 		return podset.Progress{
 			Stalled: true, Reason: appsv1beta1.ReasonSecretMissing,

@@ -147,7 +147,7 @@ func (p *puller) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the node's images: %w", err)
 	}
-	started := p.sync(stored)
+	started := p.sync(stored) //nolint:contextcheck // a pull outlives the pass that starts it
 	if started {
 		return reconcile.Result{RequeueAfter: settling}, nil // most are being pulled by then: one write less
 	}

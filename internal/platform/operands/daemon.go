@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// DaemonNamespace is the node daemon's namespace, DaemonName the name of its DaemonSet and account.
+	// DaemonNamespace is the node daemon's namespace.
 	DaemonNamespace = "kruise-daemon-config"
-	DaemonName      = "kruise-daemon"
+	// DaemonName is the name of its DaemonSet and of its account.
+	DaemonName = "kruise-daemon"
 	// mounted is where the daemon finds the folder of the sockets.
 	mounted = "/hostrun"
 )
