@@ -25,6 +25,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("conformance", func(t *testing.T) { testConformance(t, e) })
 	t.Run("AdvancedCronJob", func(t *testing.T) { testAdvancedCronJob(t, e.about("advancedcronjobs")) })
 	t.Run("BroadcastJob", func(t *testing.T) { testBroadcastJob(t, e.about("broadcastjobs")) })
+	t.Run("DaemonSet", func(t *testing.T) { testDaemonSet(t, e.about("daemonsets")) })
 	t.Run("EphemeralJob", func(t *testing.T) { testEphemeralJob(t, e.about("ephemeraljobs")) })
 	t.Run("CloneSet", func(t *testing.T) { testCloneSet(t, e.about("clonesets")) })
 	t.Run("ImagePullJob", func(t *testing.T) { testImagePullJob(t, e.about("imagepulljobs")) })
