@@ -36,6 +36,7 @@ type options struct {
 	kinds, scenarios                              []string
 	pods, clones, recreated, sets, large, foreign int
 	subsets, subsetPods                           int
+	nodes, schedules                              int
 	runs                                          int
 	idle                                          time.Duration
 	unavailable, surge                            int      // percent
@@ -56,7 +57,7 @@ func main() {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return bench(cmd.Context(), o) },
 	}
-	cmd.Flags().StringSliceVar(&o.kinds, "kinds", []string{statefulSet.kind, cloneSet.kind, unitedDeployment.kind}, "which kinds are measured")
+	cmd.Flags().StringSliceVar(&o.kinds, "kinds", []string{statefulSet.kind, cloneSet.kind, unitedDeployment.kind}, "which kinds are measured; DaemonSet, BroadcastJob and AdvancedCronJob only when they are named")
 	cmd.Flags().StringSliceVar(&o.scenarios, "scenarios", scenarioNames, "which scenarios of these kinds are measured")
 	cmd.Flags().IntVar(&o.pods, "pods", 1000, "how many pods the StatefulSet has")
 	cmd.Flags().IntVar(&o.clones, "clones", 2000, "how many pods the CloneSet has, and many small CloneSets together")
@@ -64,6 +65,8 @@ func main() {
 	cmd.Flags().IntVar(&o.sets, "sets", 200, "how many small CloneSets there are")
 	cmd.Flags().IntVar(&o.subsets, "subsets", 50, "how many subsets the UnitedDeployment has")
 	cmd.Flags().IntVar(&o.subsetPods, "subset-pods", 20, "how many pods each of its subsets has")
+	cmd.Flags().IntVar(&o.nodes, "nodes", 500, "how many nodes a DaemonSet and a BroadcastJob have")
+	cmd.Flags().IntVar(&o.schedules, "schedules", 1000, "how many AdvancedCronJobs are due in the same minute")
 	cmd.Flags().IntVar(&o.large, "large", 5000, "to how many pods the CloneSet grows before restart and rest are measured")
 	cmd.Flags().IntVar(&o.foreign, "foreign", 5000, "how many pods of others there are while the memory beside them is measured")
 	cmd.Flags().IntVar(&o.runs, "runs", 3, "how often start and update are measured; medians are reported")
@@ -125,7 +128,7 @@ func bench(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	b := &run{options: o, cluster: c, operator: op}
+	b := &run{options: o, cluster: c, operator: op, nodes: nodes}
 	if err := b.connect(); err != nil {
 		return err
 	}

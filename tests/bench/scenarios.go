@@ -38,6 +38,7 @@ import (
 type run struct {
 	options  options
 	cluster  *cluster.Cluster
+	nodes    *simnode.Nodes
 	operator *operator.Operator
 	core     *kubernetes.Clientset
 	client   client.Client
@@ -74,7 +75,7 @@ const (
 )
 
 // scenarioNames are the scenarios in the order in which they are measured.
-var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario, subsetsScenario}
+var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario, subsetsScenario, nodesScenario, schedulesScenario}
 
 // all measures the scenarios that were asked for of every kind that was asked for.
 func (b *run) all(ctx context.Context) ([]figure, error) {
@@ -92,6 +93,9 @@ func (b *run) all(ctx context.Context) ([]figure, error) {
 		{cloneSet, largeScenario, b.large},
 		{cloneSet, foreignScenario, b.foreign},
 		{unitedDeployment, subsetsScenario, b.subsets},
+		{daemonSet, nodesScenario, b.daemons},
+		{broadcastJob, nodesScenario, b.broadcasts},
+		{advancedCronJob, schedulesScenario, b.dueAtOnce},
 	} {
 		if !slices.Contains(b.options.kinds, of.kind) || !slices.Contains(b.options.scenarios, of.scenario) {
 			continue

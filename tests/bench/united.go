@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -287,21 +286,5 @@ func (u *united) rest(ctx context.Context) (figure, error) {
 
 // reconciles is how many passes over UnitedDeployments there were.
 func (u *united) reconciles(ctx context.Context) (int64, error) {
-	text, err := u.operator.Metrics(ctx)
-	if err != nil {
-		return 0, err
-	}
-	var sum int64
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, `controller_runtime_reconcile_total{controller="uniteddeployment-controller"`) {
-			continue
-		}
-		_, value, _ := strings.Cut(line, "} ")
-		n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		if err != nil {
-			return 0, fmt.Errorf("reading %q: %w", line, err)
-		}
-		sum += int64(n)
-	}
-	return sum, nil
+	return u.passes(ctx, "uniteddeployment-controller")
 }
