@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,11 +39,13 @@ const relatedDaemon = "RELATED_IMAGE_NODE_DAEMON"
 // idle is for how long nothing has to need the node daemon before it goes.
 const idle = 10 * time.Minute
 
-// The operator makes the daemon's namespace and what is in it; roles it only binds, so that it gives nothing but what they say.
+// The operator makes the daemon's namespace and what is in it; roles it only binds, so that it gives nothing but what they say. To patch a role
+// is to put it among what goes with the installation: the API server takes no rules from somebody who has fewer rights.
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kruise-daemon-config,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,resourceNames=kruise-daemon,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=kruise-daemon,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=kruise-daemon;kruise-daemon-secrets;kruise-operator-pull-secrets,verbs=bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=kruise-daemon;kruise-daemon-secrets;kruise-operator-pull-secrets;kruise-operator-read-pull-secrets,verbs=get;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=kruise-daemon,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=kruise-daemon-secrets;kruise-operator-pull-secrets,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=kruise-daemon-own-node,verbs=get;create;patch;delete
@@ -102,6 +105,8 @@ type NodeDaemon struct {
 	generation int64
 	removed    bool
 	needed     time.Time
+	// owned says that the roles go with the installation.
+	owned bool
 }
 
 // Settle brings the daemon closer to what it should be, and says when to look again; zero: when something changes.
@@ -115,6 +120,9 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 		if object.Spec.Images != nil {
 			images = *object.Spec.Images
 		}
+	}
+	if err := n.ownRoles(ctx); err != nil {
+		return 0, err
 	}
 	now := n.Clock.Now()
 	wanted := false
@@ -155,6 +163,47 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 	}
 	n.applied, n.removed = time.Time{}, true
 	return 0, nil
+}
+
+// roles are the ClusterRoles that are installed beside the operator's own.
+func roles() []string {
+	return []string{"kruise-daemon", "kruise-daemon-secrets", "kruise-operator-pull-secrets", "kruise-operator-read-pull-secrets"}
+}
+
+// ownRoles has the roles go with the installation, once for each start: the Operator Lifecycle Manager leaves the ClusterRoles of a bundle
+// behind, and writes them anew with each version.
+func (n *NodeDaemon) ownRoles(ctx context.Context) error {
+	if n.owned {
+		return nil
+	}
+	owner, err := installowner.Find(ctx, n.Client)
+	if errors.Is(err, installowner.ErrNone) {
+		n.owned = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range roles() {
+		role := &rbacv1.ClusterRole{}
+		err := n.Client.Get(ctx, client.ObjectKey{Name: name}, role)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading the ClusterRole %s: %w", name, err)
+		}
+		if slices.Contains(role.OwnerReferences, owner) {
+			continue
+		}
+		before := role.DeepCopy()
+		role.OwnerReferences = []metav1.OwnerReference{owner}
+		if err := n.Client.Patch(ctx, role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("having the ClusterRole %s go with the installation: %w", name, err)
+		}
+	}
+	n.owned = true
+	return nil
 }
 
 func (n *NodeDaemon) exists(ctx context.Context) (bool, error) {

@@ -79,10 +79,18 @@ func TestRightsOfTheManagerAreNarrow(t *testing.T) {
 				t.Errorf("to %s is not for the operator's own", right)
 			}
 		case "clusterrolebindings":
-			if right.Name == "" || right.Verb != "get" {
+			if right.Name == "" || right.Verb != "get" && right.Name != "kruise-daemon" {
 				t.Errorf("to %s is more than seeing that the installation is there", right)
 			}
-		case "roles", "clusterroles", "rolebindings", "serviceaccounts/token", "pods/exec", "nodes/proxy":
+		case "clusterroles":
+			if right.Name == "" || !slices.Contains([]string{"bind", "get", "patch"}, right.Verb) {
+				t.Errorf("to %s is more than binding one of the roles that are installed", right)
+			}
+		case "rolebindings":
+			if right.Name == "" {
+				t.Errorf("to %s is more than binding in the node daemon's namespace", right)
+			}
+		case "roles", "serviceaccounts/token", "pods/exec", "nodes/proxy":
 			t.Errorf("to %s is the way to every other right", right)
 		}
 	}

@@ -227,6 +227,11 @@ func removeRedundant(manifests string) error {
 		}
 		switch kind := object.GetKind(); kind {
 		case csvKind, "CustomResourceDefinition", "PodDisruptionBudget", "NetworkPolicy":
+		case "ClusterRole":
+			// Roles that are bound later. OLM leaves them behind; they go with the installation because the operator has put it into their owners.
+			if name := object.GetName(); !strings.HasPrefix(name, "kruise-daemon") && !strings.HasSuffix(name, "-pull-secrets") {
+				return fmt.Errorf("config/manifests holds ClusterRole %s, and OLM would leave it behind", name)
+			}
 		case "Service":
 			if object.GetName() != manager+"-service" {
 				continue // that of the metrics
