@@ -253,7 +253,7 @@ func (u *united) removeAll(ctx context.Context) error {
 	if err := u.client.DeleteAllOf(ctx, &v1beta1.CloneSet{}, client.InNamespace(u.object.GetNamespace())); err != nil {
 		return err
 	}
-	return u.subject.watch.clear(ctx)
+	return u.watch.clear(ctx)
 }
 
 // rest watches the operator while there is nothing to do.

@@ -211,7 +211,7 @@ func TestImagePullJob(t *testing.T) {
 	}
 	n.EventuallyWithin(time.Minute, "nothing is left of the job", func(ctx context.Context) error {
 		if err := n.Client.Get(ctx, client.ObjectKeyFromObject(job), &v1beta1.ImagePullJob{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the job: %v", err)
+			return fmt.Errorf("reading the job answers %s", fmt.Sprint(err))
 		}
 		copies := &corev1.SecretList{}
 		if err := n.Client.List(ctx, copies, client.InNamespace(operands.DaemonNamespace)); err != nil {
@@ -321,7 +321,7 @@ func TestADaemonWritesOnlyWhatBelongsToItsNode(t *testing.T) {
 	// A policy takes a moment to be known to the server.
 	n.EventuallyWithin(time.Minute, "the status of another node's list cannot be written", func(context.Context) error {
 		if err := status(own, nodes[1]); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "does not belong to its node") {
-			return fmt.Errorf("got %v", err)
+			return fmt.Errorf("the answer is %s", fmt.Sprint(err))
 		}
 		return nil
 	})

@@ -121,7 +121,7 @@ func newComparison(t *testing.T) *comparison {
 	c.owner.UID = home.UID
 	for _, team := range []string{"a", "b"} {
 		namespace := &corev1.Namespace{}
-		if err := c.client.Get(t.Context(), client.ObjectKey{Name: c.world.namespace(t, map[string]string{"team": team})}, namespace); err != nil {
+		if err := c.client.Get(t.Context(), client.ObjectKey{Name: c.namespace(t, map[string]string{"team": team})}, namespace); err != nil {
 			t.Fatal(err)
 		}
 		c.namespaces[team] = namespace
