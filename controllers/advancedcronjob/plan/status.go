@@ -50,23 +50,13 @@ func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome plannin
 		list.Set(conditions.New(appsv1beta1.AdvancedCronJobFailedCreate, true, appsv1beta1.ReasonRequestFailed,
 			fmt.Sprintf("creating %s: %s", failure.Slot, failure.Message)))
 	}
-	for _, c := range list.All() {
-		status.Conditions = append(status.Conditions, metav1.Condition{
-			Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		})
-	}
+	status.Conditions = list.ToMeta(0)
 	return status
 }
 
 // Conditions are those of a status.
 func Conditions(status *appsv1beta1.AdvancedCronJobStatus) []conditions.Condition {
-	all := make([]conditions.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		all[i] = conditions.Condition{
-			Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		}
-	}
-	return all
+	return conditions.FromMeta(status.Conditions)
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than the list of active runs and messages.

@@ -27,7 +27,7 @@ func Status(r *appsv1beta1.ContainerRecreateRequest, s Snapshot, d Decision, out
 		at := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
 		status.Phase, status.CompletionTime, status.Message = appsv1beta1.RecreateCompleted, &at, d.End
 	}
-	list := conditions.NewList(conditionsOf(&r.Status), s.Now)
+	list := conditions.NewList(conditions.FromMeta(r.Status.Conditions), s.Now)
 	if d.Held {
 		list.Set(conditions.New(appsv1beta1.RecreatePreRecreateGrace, true, appsv1beta1.ReasonRecreateGrace, d.HeldMessage))
 	} else {
@@ -38,7 +38,7 @@ func Status(r *appsv1beta1.ContainerRecreateRequest, s Snapshot, d Decision, out
 		list.Set(succeeded(r, &status, d))
 	}
 	list.Set(progress(r, &status, s, d, outcome, over).Conditions()...)
-	status.Conditions = toAPI(list.All(), r.Generation)
+	status.Conditions = list.ToMeta(r.Generation)
 	return status
 }
 
@@ -146,9 +146,9 @@ func atWork(status *appsv1beta1.ContainerRecreateRequestStatus) string {
 
 // Announcements are the events about what a status says for the first time.
 func Announcements(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.ContainerRecreateRequestStatus) []planning.Event {
-	before := conditionsOf(&r.Status)
+	before := conditions.FromMeta(r.Status.Conditions)
 	var events []planning.Event
-	for _, c := range conditionsOf(after) {
+	for _, c := range conditions.FromMeta(after.Conditions) {
 		if conditions.Contains(before, c) {
 			continue
 		}
@@ -162,29 +162,4 @@ func Announcements(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.C
 		}
 	}
 	return events
-}
-
-// conditionsOf are the conditions in a status, in the type that is shared.
-func conditionsOf(status *appsv1beta1.ContainerRecreateRequestStatus) []conditions.Condition {
-	all := make([]conditions.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		all[i] = conditions.Condition{
-			Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		}
-	}
-	return all
-}
-
-// maxMessage is the longest message that the schema takes.
-const maxMessage = 32768
-
-func toAPI(all []conditions.Condition, generation int64) []metav1.Condition {
-	out := make([]metav1.Condition, len(all))
-	for i, c := range all {
-		out[i] = metav1.Condition{
-			Type: c.Type, Status: metav1.ConditionStatus(c.Status), ObservedGeneration: generation, Reason: c.Reason,
-			Message: strings.ToValidUTF8(c.Message[:min(len(c.Message), maxMessage)], ""), LastTransitionTime: c.LastTransitionTime,
-		}
-	}
-	return out
 }

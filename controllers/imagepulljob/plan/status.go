@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -34,7 +33,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	if !ended(spec) && !spec.Deleting && spec.Invalid == nil {
 		report(&status, s, d)
 	}
-	list := conditions.NewList(Conditions(before.Conditions), s.Now)
+	list := conditions.NewList(conditions.FromMeta(before.Conditions), s.Now)
 	if stays(spec, before) {
 		// What the nodes said is known no more: their tags may have expired.
 		list.Keep(appsv1beta1.ImagePullJobReconciling)
@@ -49,7 +48,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		}
 		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
 	}
-	status.Conditions = Stored(list)
+	status.Conditions = list.ToMeta(0)
 	return status
 }
 
@@ -191,28 +190,6 @@ func some(names []string) string {
 		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return text
-}
-
-// Conditions are those of a status, as the engine has them.
-func Conditions(all []metav1.Condition) []conditions.Condition {
-	result := make([]conditions.Condition, len(all))
-	for i, c := range all {
-		result[i] = conditions.Condition{
-			Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		}
-	}
-	return result
-}
-
-// Stored are conditions as the API has them.
-func Stored(list *conditions.List) []metav1.Condition {
-	var all []metav1.Condition
-	for _, c := range list.All() {
-		all = append(all, metav1.Condition{
-			Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		})
-	}
-	return all
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.

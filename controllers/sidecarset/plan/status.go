@@ -6,8 +6,6 @@ package plan
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -48,24 +46,13 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		list.Set(conditions.New(appsv1beta1.SidecarSetNotUpgradablePods, true, appsv1beta1.ReasonMoreThanImages, note.Message+": "+podset.List(slotNames(note))))
 	}
 	list.Set(also...)
-	for _, c := range list.All() {
-		status.Conditions = append(status.Conditions, metav1.Condition{
-			Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
-			LastTransitionTime: c.LastTransitionTime,
-		})
-	}
+	status.Conditions = list.ToMeta(0)
 	return status
 }
 
 // Conditions are those of a status.
 func Conditions(status *appsv1beta1.SidecarSetStatus) []conditions.Condition {
-	all := make([]conditions.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		all[i] = conditions.Condition{
-			Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		}
-	}
-	return all
+	return conditions.FromMeta(status.Conditions)
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
