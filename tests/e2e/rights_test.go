@@ -60,6 +60,7 @@ func neededElsewhere() []rights.Excuse {
 			Covers: func(r rights.Right) bool {
 				return slices.Contains([]string{
 					"kruise-daemon", "kruise-daemon-config", "kruise-daemon-own-node", "kruise-daemon-secrets", "kruise-operator-pull-secrets",
+					"kruise-operator-read-pull-secrets",
 				}, r.Name)
 			},
 		},

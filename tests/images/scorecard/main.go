@@ -144,8 +144,8 @@ func leftOut(sample *unstructured.Unstructured) string {
 		return "it would change how the operator itself runs"
 	case "ImagePullJob", "NodeImage":
 		return "whether it succeeds depends on the registries that the node reaches"
-	case "ContainerRecreateRequest":
-		return "its pod would have to run"
+	case "ContainerRecreateRequest", "EphemeralJob":
+		return "pods that it names would have to run"
 	default:
 		return ""
 	}
