@@ -318,6 +318,18 @@ func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
 	return wait, err
 }
 
+// Unseen says whether something was written for the owner, of another kind than own, that the cache does not hold yet.
+func (t *Tracker) Unseen(o Owner, own schema.GroupVersionKind) bool {
+	r := t.lock(o)
+	defer r.mu.Unlock()
+	for kind, m := range r.written {
+		if store, watched := t.store(kind); watched && kind != own && !reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) {
+			return true
+		}
+	}
+	return false
+}
+
 // resolve looks up live every write in doubt, and every deleted pod that has looked whole for too long.
 func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 	r := t.lock(o)

@@ -149,11 +149,18 @@ func (p *Pass) PullImages(ctx context.Context, object client.Object, about *imag
 	return p.Images.Pass(ctx, &p.Memory.images, object, about, before)
 }
 
+// lookAfterWrites is when an object is planned again after something was written for it, if nothing wakes it before. What is created and
+// deleted while a watch is interrupted is never seen: no event would say that it is missing.
+const lookAfterWrites = 5 * time.Second
+
 // Finish notes that the object was planned, so that it is not planned again too soon. It returns what Reconcile returns: err, or the
 // shortest of the waits that are above zero. With an error the object comes back after that wait, too, if its next try is later: what went
 // wrong beside the plan must not hold up grace periods and retries.
 func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 	p.Memory.Pace.Passed(p.Clock.Now(), p.Stored.GetGeneration(), p.cost)
+	if p.Tracker.Unseen(freshness.OwnerOf(p.Stored), p.Kind) {
+		waits = append(waits, lookAfterWrites)
+	}
 	wait := earliest(waits...)
 	if err != nil {
 		if wait > 0 {

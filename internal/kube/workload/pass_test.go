@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
 // A revision that could not be deleted made an update in place wait a minute for the end of its grace period of a second.
@@ -21,7 +24,7 @@ func TestAnErrorBesideThePlanDoesNotHoldUpItsTimers(t *testing.T) {
 	stored := &unstructured.Unstructured{}
 	stored.SetNamespace("shop")
 	stored.SetName("web")
-	b := &Base{Dependencies: Dependencies{Clock: clock.RealClock{}}}
+	b := &Base{Dependencies: Dependencies{Clock: clock.RealClock{}}, Tracker: freshness.New(freshness.Options{})}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](late, late)
 	var q queue = priorityqueue.New("test", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })
 	defer q.ShutDown()
@@ -48,5 +51,36 @@ func TestAnErrorBesideThePlanDoesNotHoldUpItsTimers(t *testing.T) {
 
 	if result, err := pass.Finish(nil, 0, 3*soon, soon); err != nil || result.RequeueAfter != soon {
 		t.Errorf("without an error the pass ends with %+v, %v", result, err)
+	}
+}
+
+type storeAt string
+
+func (s storeAt) LastStoreSyncResourceVersion() string { return string(s) }
+
+// A pod that somebody deleted while the watch was interrupted, before the cache had ever shown it, was never made again: no event said so.
+func TestWhatIsDeletedUnseenIsMissed(t *testing.T) {
+	pods, sets := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet"}
+	for name, tc := range map[string]struct {
+		wrote schema.GroupVersionKind
+		store storeAt
+		want  time.Duration
+	}{
+		"a pod that the cache does not hold yet": {wrote: pods, store: "8", want: lookAfterWrites},
+		"a pod that the cache holds":             {wrote: pods, store: "9"},
+		"the set itself, as with its status":     {wrote: sets, store: "8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tracker := freshness.New(freshness.Options{})
+			tracker.WatchStore(pods, tc.store)
+			tracker.WatchStore(sets, tc.store)
+			stored := &unstructured.Unstructured{}
+			stored.SetName("web")
+			tracker.Wrote(freshness.OwnerOf(stored), tc.wrote, "9")
+			pass := &Pass{Base: &Base{Kind: sets, Dependencies: Dependencies{Clock: clock.RealClock{}}, Tracker: tracker}, Stored: stored, Memory: &Memory{}}
+			if result, err := pass.Finish(nil); err != nil || result.RequeueAfter != tc.want {
+				t.Errorf("the pass ends with %+v, %v, want it to come back after %s", result, err, tc.want)
+			}
+		})
 	}
 }

@@ -120,6 +120,7 @@ func TestImagesArePulledAhead(t *testing.T) {
 			Parallelism:      ptr.To(intstr.FromInt32(3)),
 			PullPolicy:       &v1beta1.PullPolicy{TimeoutSeconds: ptr.To(int32(60)), BackoffLimit: ptr.To(int32(1))},
 			CompletionPolicy: v1beta1.CompletionPolicy{Type: "Always", TTLSecondsAfterFinished: ptr.To(int32(600))},
+			ImagePullPolicy:  "IfNotPresent", // the default of admission
 			SandboxConfig:    &v1beta1.SandboxConfig{Labels: job.Spec.SandboxConfig.Labels, Annotations: job.Spec.SandboxConfig.Annotations},
 		},
 	}
@@ -161,6 +162,7 @@ func TestImagesArePulledAhead(t *testing.T) {
 	if err := s.Client.Delete(t.Context(), &job); err != nil {
 		t.Fatal(err)
 	}
+	awaitJobs(s)
 	s.Label("touched", "yes", 0)
 	s.Consistently(half, "it stays away", func(ctx context.Context) error {
 		list := &v1beta1.ImagePullJobList{}

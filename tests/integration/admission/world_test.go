@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -287,6 +288,11 @@ func testUninstall(t *testing.T, e *env) {
 	deleteAll := func() {
 		t.Helper()
 		for _, object := range all() {
+			if len(object.GetFinalizers()) > 0 { // of a fixture: no controller runs here that would take it off
+				if err := e.client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := e.client.Delete(t.Context(), object); err != nil {
 				t.Fatal(err)
 			}

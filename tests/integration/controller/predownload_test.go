@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// Without the gate nothing of pulling ahead happens: no job, no label, and since the operator runs no request of any kind.
+// Without the gate nothing of pulling ahead happens: no job, no label, and no request about jobs in the namespace of the set.
 func TestWithoutItsGateNothingIsPulledAhead(t *testing.T) {
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 5))
@@ -45,7 +45,7 @@ func TestWithoutItsGateNothingIsPulledAhead(t *testing.T) {
 			return false
 		}
 		seen++
-		return e.ObjectRef.Resource == "imagepulljobs"
+		return e.ObjectRef.Resource == "imagepulljobs" && e.ObjectRef.Namespace == n.Name
 	})
 	if err != nil || seen == 0 {
 		t.Fatalf("of %d requests of the operator: %v", seen, err)

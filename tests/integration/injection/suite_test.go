@@ -106,6 +106,10 @@ func (w *world) serve(ctx context.Context) {
 		defer close(done)
 		done <- server.Start(ctx)
 	}()
+	listens := func(context.Context) (bool, error) { return server.StartedChecker()(nil) == nil, nil }
+	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, listens); err != nil {
+		fmt.Fprintln(os.Stderr, "the server of the webhook does not listen:", err)
+	}
 	w.stop = func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -56,9 +56,6 @@ func pullJobs(ctx context.Context) (*unstructured.Unstructured, error) {
 func TestStoredVersions(t *testing.T) {
 	n := env.Namespace(t)
 	o := start(t, operator.Options{Name: "migration"}) // it installs the definitions
-	if err := o.Stop(); err != nil {
-		t.Fatal(err)
-	}
 	job := create(t, fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: ImagePullJob, metadata: {namespace: %s, name: old},
 		spec: {image: "example/web:v1", completionPolicy: {type: Never}}}`, n.Name))
 	stored := func(ctx context.Context) ([]string, error) {
@@ -83,7 +80,7 @@ func TestStoredVersions(t *testing.T) {
 	if versions, err := stored(t.Context()); err != nil || !slices.Contains(versions, "v1alpha1") {
 		t.Fatalf("stored versions %v: %v", versions, err)
 	}
-	if err := o.Run(t.Context()); err != nil {
+	if err := errors.Join(o.Stop(), o.Run(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	n.EventuallyWithin(2*time.Minute, "nothing is stored as v1alpha1", func(ctx context.Context) error {

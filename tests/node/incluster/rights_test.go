@@ -45,6 +45,12 @@ func rightsAreNeeded(t *testing.T, _ *environment.Namespace) {
 			Covers: func(r rights.Right) bool { return r.Name == "kruise-operator-pods" },
 		},
 		rights.Excuse{
+			Why: "the webhook of deletion protection is there only where its gate is on; tests/integration/operatorconfig turns it on",
+			Covers: func(r rights.Right) bool {
+				return r.Name == "kruise-operator-deletion-protection" && slices.Contains([]string{"create", "update", "delete"}, r.Verb)
+			},
+		},
+		rights.Excuse{
 			Why: "owners are added to a Secret of the Operator Lifecycle Manager, in tests/olm and tests/node/olm; where the admission plugin " +
 				"OwnerReferencesPermissionEnforcement is on, that takes the right to delete it",
 			Covers: func(r rights.Right) bool {
