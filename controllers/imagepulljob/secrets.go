@@ -200,7 +200,7 @@ func (r *Reconciler) releaseOne(ctx context.Context, target, reference string) e
 	for range tries {
 		have := &corev1.Secret{}
 		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: secretNamespace, Name: target}, have)
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && r.noNamespace(ctx) {
 			return nil
 		}
 		if err != nil {
@@ -220,6 +220,13 @@ func (r *Reconciler) releaseOne(ctx context.Context, target, reference string) e
 		}
 	}
 	return errors.New("others keep writing it")
+}
+
+// noNamespace says that the node daemon's namespace is not there, or going: then so are all copies, and the right to read them.
+func (r *Reconciler) noNamespace(ctx context.Context) bool {
+	namespace := &corev1.Namespace{}
+	err := r.Writer.Read(ctx, types.NamespacedName{Name: secretNamespace}, namespace)
+	return apierrors.IsNotFound(err) || err == nil && namespace.DeletionTimestamp != nil
 }
 
 // references are the jobs that use a copy.

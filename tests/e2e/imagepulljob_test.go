@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/rest"
@@ -129,23 +128,6 @@ func mayReadSecrets(t *testing.T, n *environment.Namespace) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Secrets of a namespace are nobody's business until its owner says so: the image is pulled without them, and the job says what is missing.
-func TestPullSecretsAreNotReadWithoutARight(t *testing.T) {
-	n := env.Namespace(t)
-	installDaemon(t)
-	ownNodes(t, n, 1)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "registry"}, Type: corev1.SecretTypeOpaque}
-	if err := n.Client.Create(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
-	n.Apply(pullJob("  selector: {matchLabels: {e2e: " + n.Name + "}}\n  pullSecrets: [registry]\n"))
-	awaitPull(n, "the job says which right is missing", func(j *v1beta1.ImagePullJob) bool {
-		stalled := meta.FindStatusCondition(j.Status.Conditions, "Stalled")
-		return stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason == v1beta1.ReasonRightsMissing &&
-			strings.Contains(stalled.Message, "(registry)") && j.Status.Desired == 1
-	})
 }
 
 // Users say which nodes they mean, with credentials; the nodes pull two at a time, with few writes; a node that joins is served; nothing is left
