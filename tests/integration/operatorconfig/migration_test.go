@@ -56,8 +56,18 @@ func pullJobs(ctx context.Context) (*unstructured.Unstructured, error) {
 func TestStoredVersions(t *testing.T) {
 	n := env.Namespace(t)
 	o := start(t, operator.Options{Name: "migration"}) // it installs the definitions
-	job := create(t, fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: ImagePullJob, metadata: {namespace: %s, name: old},
+	job := create(t, fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: ImagePullJob, metadata: {namespace: %s, name: old, annotations: {operator.kruise.io/paused: "true"}},
 		spec: {image: "example/web:v1", completionPolicy: {type: Never}}}`, n.Name))
+	// Once it says that it is paused, nobody else writes it.
+	n.Eventually("the job is left alone", func(ctx context.Context) error {
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
+			return err
+		}
+		if conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions"); len(conditions) == 0 {
+			return errors.New("it does not say so")
+		}
+		return nil
+	})
 	stored := func(ctx context.Context) ([]string, error) {
 		definition, err := pullJobs(ctx)
 		versions, _, _ := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
