@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -94,12 +95,33 @@ func (b *Base) ReportRefused(ctx context.Context, stored *unstructured.Unstructu
 	return err
 }
 
+// emptyStatus is the status of an object of the kind that has none yet: the counters that its schema demands are 0. Without them the server
+// refuses a status that has conditions alone.
+func (b *Base) emptyStatus() map[string]any {
+	status := map[string]any{}
+	object, err := b.Client.Scheme().New(b.Kind)
+	if err != nil {
+		return status
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return status
+	}
+	zero, _, _ := unstructured.NestedMap(fields, "status")
+	for field, value := range zero {
+		if value != nil {
+			status[field] = value
+		}
+	}
+	return status
+}
+
 // AddConditions writes conditions and leaves the rest of the stored status as it is. Written is false when they were there already and
 // when the write has to be tried again after wait.
 func (b *Base) AddConditions(ctx context.Context, stored *unstructured.Unstructured, added ...conditions.Condition) (written bool, wait time.Duration, err error) {
 	status, _, _ := unstructured.NestedMap(stored.Object, "status")
 	if status == nil {
-		status = map[string]any{}
+		status = b.emptyStatus()
 	}
 	list, _ := status["conditions"].([]any)
 	known := 0
