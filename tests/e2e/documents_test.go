@@ -74,8 +74,12 @@ func applied(t *testing.T, file ...string) {
 	}
 	podsOfRequests(t, n, file)
 	out, err := n.Kubectl(append([]string{"apply"}, file...)...)
-	// SidecarSets lie in no namespace, so another test may have created the same one.
-	warnings := strings.ReplaceAll(out, "Warning: resource sidecarsets/", "")
+	if err != nil && strings.Contains(out, `nodeimages.apps.kruise.io "`) && strings.Contains(out, "already exists") {
+		// The operator, or another test, has just made the NodeImage of that node.
+		out, err = n.Kubectl(append([]string{"apply"}, file...)...)
+	}
+	// SidecarSets and NodeImages lie in no namespace, so another test may have created the same one.
+	warnings := strings.ReplaceAll(strings.ReplaceAll(out, "Warning: resource sidecarsets/", ""), "Warning: resource nodeimages/", "")
 	if err != nil || strings.Contains(warnings, "Warning") {
 		t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
