@@ -24,6 +24,9 @@ import (
 // lookAtRights is how often it is said, while the caches are being filled, what may not be read.
 const lookAtRights = 2 * time.Second
 
+// giveBackAfter is how long after the caches are filled the memory that filling them took is given back to the system.
+const giveBackAfter = 10 * time.Second
+
 // filling tells of the caches of one manager while they are being filled. No reconciler runs before they are, that of the Kruise object included:
 // where the operator may not read something, it would wait in silence.
 type filling struct {
@@ -37,10 +40,15 @@ func newFilling(denied *kubecache.Denied) *filling {
 }
 
 // Start implements manager.Runnable. What needs no lease is started when the caches are filled.
-func (f *filling) Start(context.Context) error {
+func (f *filling) Start(ctx context.Context) error {
 	close(f.filled)
-	// Lists were decoded whole, and most of what is trimmed was thrown away: in a large cluster several times what stays.
-	debug.FreeOSMemory()
+	// Lists were decoded whole, and most of what is trimmed was thrown away: in a large cluster several times what stays. Informers that have
+	// synced still hold what they hand on to controllers, so it is given back a little later.
+	select {
+	case <-ctx.Done():
+	case <-time.After(giveBackAfter):
+		debug.FreeOSMemory()
+	}
 	return nil
 }
 
