@@ -37,6 +37,7 @@ type options struct {
 	pods, clones, recreated, sets, large, foreign int
 	subsets, subsetPods                           int
 	nodes, schedules                              int
+	heartbeats                                    bool
 	runs                                          int
 	idle                                          time.Duration
 	unavailable, surge                            int      // percent
@@ -66,6 +67,7 @@ func main() {
 	cmd.Flags().IntVar(&o.subsets, "subsets", 50, "how many subsets the UnitedDeployment has")
 	cmd.Flags().IntVar(&o.subsetPods, "subset-pods", 20, "how many pods each of its subsets has")
 	cmd.Flags().IntVar(&o.nodes, "nodes", 500, "how many nodes a DaemonSet and a BroadcastJob have")
+	cmd.Flags().BoolVar(&o.heartbeats, "heartbeats", true, "whether nodes renew their leases; without, nobody looks whether they are alive, which 5000 nodes on a small machine need")
 	cmd.Flags().IntVar(&o.schedules, "schedules", 1000, "how many AdvancedCronJobs are due in the same minute")
 	cmd.Flags().IntVar(&o.large, "large", 5000, "to how many pods the CloneSet grows before restart and rest are measured")
 	cmd.Flags().IntVar(&o.foreign, "foreign", 5000, "how many pods of others there are while the memory beside them is measured")
@@ -114,12 +116,17 @@ func bench(ctx context.Context, o options) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "starting the control plane")
-	c, err := cluster.Start(ctx, cluster.Options{Audit: &cluster.Audit{}, Progress: os.Stderr})
+	clusterOptions, nodeOptions := cluster.Options{Audit: &cluster.Audit{}, Progress: os.Stderr}, simnode.Options{Nodes: 20}
+	if !o.heartbeats {
+		clusterOptions.Flags = map[string][]string{cluster.ControllerManager: {"--controllers=*,-node-lifecycle-controller"}}
+		nodeOptions.LeaseDuration = 24 * time.Hour
+	}
+	c, err := cluster.Start(ctx, clusterOptions)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Stop() }()
-	nodes, err := simnode.Start(ctx, c.Config(), simnode.Options{Nodes: 20})
+	nodes, err := simnode.Start(ctx, c.Config(), nodeOptions)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +25,8 @@ import (
 // The scenarios of kinds that run a pod on each node. The operator and the bare client name the node of a pod, so that the scheduler is in neither
 // figure.
 const (
-	nodesScenario = "nodes"
+	nodesScenario      = "nodes"
+	nodeMemoryScenario = "node memory"
 	// recreateUnavailable is on how many nodes, in percent, pods are recreated at a time.
 	recreateUnavailable = 10
 	// nodeLabel is what the nodes of these scenarios have.
@@ -118,15 +117,72 @@ func (b *run) again(ctx context.Context, args ...string) error {
 	return b.operator.Run(ctx)
 }
 
-// daemons starts a DaemonSet on all nodes, updates it in place and by recreating its pods, and counts the passes that heartbeats and a flapping node lead to.
+// daemons starts a DaemonSet on all nodes, updates it in place and by recreating its pods, as often as there are runs. With the last one it counts
+// the passes that heartbeats and a flapping node lead to, and measures the memory of a new process.
 func (b *run) daemons(ctx context.Context) (figures []figure, err error) {
 	err = b.onNodes(ctx, func(nodes []string) error {
-		bare, err := b.rawDaemons(ctx, nodes)
-		if err != nil {
-			return fmt.Errorf("the bare client: %w", err)
+		var starts, updates, recreations []figure
+		var wakes figure
+		for i := range b.options.runs {
+			bare, err := b.rawDaemons(ctx, i, nodes)
+			if err != nil {
+				return fmt.Errorf("the bare client: %w", err)
+			}
+			b.progress(daemonSet.kind, nodesScenario, i, "the operator")
+			of := shape{pods: len(nodes), policy: shared.InPlaceIfPossible, unavailable: b.options.unavailable}
+			start, update, s, err := b.startAndMove(ctx, fmt.Sprintf("daemons-%d", i), of, "update in place")
+			if err != nil {
+				return err
+			}
+			if i == b.options.runs-1 {
+				if wakes, err = b.nodeEvents(ctx, s, nodes); err != nil {
+					return err
+				}
+			}
+			if err := b.remove(ctx, s); err != nil {
+				return err
+			}
+			of.policy, of.unavailable = shared.RecreatePods, recreateUnavailable
+			_, recreation, s, err := b.startAndMove(ctx, fmt.Sprintf("daemons-recreated-%d", i), of, fmt.Sprintf("recreate, maxUnavailable %d%%", recreateUnavailable))
+			if err != nil {
+				return err
+			}
+			if err := b.remove(ctx, s); err != nil {
+				return err
+			}
+			starts = append(starts, beside(start, bare.ready))
+			updates = append(updates, beside(update, bare.update))
+			recreations = append(recreations, beside(recreation, bare.recreate))
 		}
-		of := shape{pods: len(nodes), policy: shared.InPlaceIfPossible, unavailable: b.options.unavailable}
-		s, err := b.subject(ctx, daemonSet, "daemons", of)
+		figures = []figure{median(starts), median(updates), median(recreations), wakes}
+		return nil
+	})
+	return figures, err
+}
+
+// startAndMove starts a DaemonSet and moves it to another image.
+func (b *run) startAndMove(ctx context.Context, name string, of shape, scenario string) (start, move figure, s *subject, err error) {
+	if s, err = b.subject(ctx, daemonSet, name, of); err != nil {
+		return start, move, nil, err
+	}
+	if start, err = b.start(ctx, s); err != nil {
+		return start, move, nil, fmt.Errorf("starting: %w", err)
+	}
+	if move, err = b.move(ctx, s, scenario); err != nil {
+		return start, move, nil, fmt.Errorf("%s: %w", scenario, err)
+	}
+	return start, move, s, nil
+}
+
+// nodeMemory measures the resident memory of a new process beside many nodes: with a DaemonSet on all of them, and without.
+func (b *run) nodeMemory(ctx context.Context) (figures []figure, err error) {
+	err = b.onNodes(ctx, func(nodes []string) error {
+		without, err := b.atRest(ctx)
+		if err != nil {
+			return err
+		}
+		b.progress(daemonSet.kind, nodeMemoryScenario, 0, "the operator")
+		s, err := b.subject(ctx, daemonSet, "daemons-at-rest", shape{pods: len(nodes), policy: shared.InPlaceIfPossible, unavailable: b.options.unavailable})
 		if err != nil {
 			return err
 		}
@@ -134,34 +190,19 @@ func (b *run) daemons(ctx context.Context) (figures []figure, err error) {
 		if err != nil {
 			return fmt.Errorf("starting: %w", err)
 		}
-		update, err := b.move(ctx, s, "update in place")
-		if err != nil {
-			return fmt.Errorf("updating: %w", err)
-		}
-		wakes, err := b.nodeEvents(ctx, s, nodes)
+		start.Scenario = fmt.Sprintf("start on %d nodes", len(nodes))
+		with, err := b.atRest(ctx)
 		if err != nil {
 			return err
 		}
-		rss, err := b.atRest(ctx)
+		f, err := b.requests(figure{Scenario: nodeMemoryScenario, Pods: len(nodes), Seconds: b.options.idle.Seconds()})
 		if err != nil {
 			return err
 		}
-		wakes.PeakRSSMiB = float64(rss) / (1 << 20)
-		if err := b.remove(ctx, s); err != nil {
-			return err
-		}
-		of.policy, of.unavailable = shared.RecreatePods, recreateUnavailable
-		if s, err = b.subject(ctx, daemonSet, "daemons-recreated", of); err != nil {
-			return err
-		}
-		if _, err := b.start(ctx, s); err != nil {
-			return fmt.Errorf("starting: %w", err)
-		}
-		recreate, err := b.move(ctx, s, fmt.Sprintf("recreate, maxUnavailable %d%%", recreateUnavailable))
-		if err != nil {
-			return fmt.Errorf("recreating: %w", err)
-		}
-		figures = []figure{beside(start, bare.ready), beside(update, bare.update), beside(recreate, bare.recreate), wakes}
+		f.PeakRSSMiB = float64(with) / (1 << 20)
+		f.Note = fmt.Sprintf("RSS of a new process after %s beside %d nodes with a pod each, not the peak; with the nodes alone it is %.1f MiB",
+			b.options.idle, len(nodes), float64(without)/(1<<20))
+		figures = []figure{start, f}
 		return b.remove(ctx, s)
 	})
 	return figures, err
@@ -177,9 +218,9 @@ func beside(f figure, raw time.Duration) figure {
 type rawDaemons struct{ ready, update, recreate time.Duration }
 
 // rawDaemons is what a DaemonSet costs a client that decides nothing.
-func (b *run) rawDaemons(ctx context.Context, nodes []string) (took rawDaemons, err error) {
-	b.progress(daemonSet.kind, nodesScenario, 0, "the bare client")
-	r, err := b.bare(ctx, "daemons-raw")
+func (b *run) rawDaemons(ctx context.Context, i int, nodes []string) (took rawDaemons, err error) {
+	b.progress(daemonSet.kind, nodesScenario, i, "the bare client")
+	r, err := b.bare(ctx, fmt.Sprintf("daemons-raw-%d", i))
 	if err != nil {
 		return took, err
 	}
@@ -257,8 +298,8 @@ func (b *run) nodeEvents(ctx context.Context, s *subject, nodes []string) (figur
 	if err := b.settled(ctx, s); err != nil {
 		return figure{}, err
 	}
-	count := func(changes []string, body func(i int) string, status bool) (int64, error) {
-		before, err := b.passes(ctx, "daemonset-controller")
+	count := func(changes []string, body func(i int) string, status bool) (int, error) {
+		before, err := b.operator.Reconciles(ctx, "daemonset-controller")
 		if err != nil {
 			return 0, err
 		}
@@ -280,7 +321,7 @@ func (b *run) nodeEvents(ctx context.Context, s *subject, nodes []string) (figur
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
-		after, err := b.passes(ctx, "daemonset-controller")
+		after, err := b.operator.Reconciles(ctx, "daemonset-controller")
 		return after - before, err
 	}
 	beats, err := count(nodes, func(i int) string {
@@ -296,72 +337,69 @@ func (b *run) nodeEvents(ctx context.Context, s *subject, nodes []string) (figur
 	flapped, err := count(same, func(i int) string {
 		return fmt.Sprintf(`{"spec":{"taints":%s}}`, []string{`[{"key":"flap","effect":"NoSchedule"}]`, "null"}[i%2])
 	}, false)
-	return figure{Scenario: "heartbeats, a flapping node", Pods: s.pods, Runs: 1, Note: fmt.Sprintf(
-		"%d passes for %d heartbeats, %d for %d changes of one node that concern the set; RSS of a new process at rest", beats, len(nodes), flapped, 2*flaps)}, err
-}
-
-// passes is how often a controller has reconciled.
-func (b *run) passes(ctx context.Context, controller string) (int64, error) {
-	text, err := b.operator.Metrics(ctx)
 	if err != nil {
-		return 0, err
+		return figure{}, err
 	}
-	var sum int64
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, `controller_runtime_reconcile_total{controller="`+controller+`"`) {
-			continue
-		}
-		_, value, _ := strings.Cut(line, "} ")
-		n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		if err != nil {
-			return 0, fmt.Errorf("reading %q: %w", line, err)
-		}
-		sum += int64(n)
-	}
-	return sum, nil
+	f := figure{Scenario: "heartbeats, a flapping node", Pods: s.pods, Runs: 1, Note: fmt.Sprintf(
+		"%d passes for %d heartbeats, %d for %d changes of one node that concern the set; RSS of a new process at rest", beats, len(nodes), flapped, 2*flaps)}
+	rss, err := b.atRest(ctx)
+	f.PeakRSSMiB = float64(rss) / (1 << 20)
+	return f, err
 }
 
-// broadcasts runs a pod to its end on every node.
+// broadcasts runs a pod to its end on every node, as often as there are runs.
 func (b *run) broadcasts(ctx context.Context) (figures []figure, err error) {
 	err = b.onNodes(ctx, func(nodes []string) error {
-		b.progress(broadcastJob.kind, nodesScenario, 0, "the bare client")
-		bare, err := b.bare(ctx, "broadcast-raw")
-		if err != nil {
-			return err
-		}
-		began := time.Now()
-		if err := parallel(ctx, nodes, func(ctx context.Context, node string) error {
-			return bare.createOn(ctx, node, "raw-"+node, taskTemplate())
-		}); err != nil {
-			return err
-		}
-		if err := bare.awaitSucceeded(ctx, len(nodes)); err != nil {
-			return err
-		}
-		raw := time.Since(began)
-		if err := bare.clear(ctx); err != nil {
-			return err
-		}
-		b.progress(broadcastJob.kind, nodesScenario, 0, "the operator")
-		s, err := b.subject(ctx, broadcastJob, "broadcast", shape{pods: len(nodes)})
-		if err != nil {
-			return err
-		}
-		f, err := b.measure(ctx, "run to the end", s.pods, func() (took, error) {
-			began := time.Now()
-			if err := b.client.Create(ctx, s.object); err != nil {
-				return took{}, err
+		var all []figure
+		for i := range b.options.runs {
+			f, err := b.broadcast(ctx, i, nodes)
+			if err != nil {
+				return err
 			}
-			err := s.watch.awaitSucceeded(ctx, s.pods)
-			return took{all: time.Since(began)}, err
-		}, s)
-		if err != nil {
-			return err
+			all = append(all, f)
 		}
-		figures = []figure{beside(f, raw)}
-		return b.remove(ctx, s)
+		figures = []figure{median(all)}
+		return nil
 	})
 	return figures, err
+}
+
+func (b *run) broadcast(ctx context.Context, i int, nodes []string) (figure, error) {
+	b.progress(broadcastJob.kind, nodesScenario, i, "the bare client")
+	bare, err := b.bare(ctx, fmt.Sprintf("broadcast-raw-%d", i))
+	if err != nil {
+		return figure{}, err
+	}
+	began := time.Now()
+	if err := parallel(ctx, nodes, func(ctx context.Context, node string) error {
+		return bare.createOn(ctx, node, "raw-"+node, taskTemplate())
+	}); err != nil {
+		return figure{}, err
+	}
+	if err := bare.awaitSucceeded(ctx, len(nodes)); err != nil {
+		return figure{}, err
+	}
+	raw := time.Since(began)
+	if err := bare.clear(ctx); err != nil {
+		return figure{}, err
+	}
+	b.progress(broadcastJob.kind, nodesScenario, i, "the operator")
+	s, err := b.subject(ctx, broadcastJob, fmt.Sprintf("broadcast-%d", i), shape{pods: len(nodes)})
+	if err != nil {
+		return figure{}, err
+	}
+	f, err := b.measure(ctx, "run to the end", s.pods, func() (took, error) {
+		began := time.Now()
+		if err := b.client.Create(ctx, s.object); err != nil {
+			return took{}, err
+		}
+		err := s.watch.awaitSucceeded(ctx, s.pods)
+		return took{all: time.Since(began)}, err
+	}, s)
+	if err != nil {
+		return figure{}, err
+	}
+	return beside(f, raw), b.remove(ctx, s)
 }
 
 // awaitSucceeded returns when there are n pods, all of which have ended well.

@@ -75,7 +75,7 @@ const (
 )
 
 // scenarioNames are the scenarios in the order in which they are measured.
-var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario, subsetsScenario, nodesScenario, schedulesScenario}
+var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario, subsetsScenario, nodesScenario, nodeMemoryScenario, schedulesScenario}
 
 // all measures the scenarios that were asked for of every kind that was asked for.
 func (b *run) all(ctx context.Context) ([]figure, error) {
@@ -94,6 +94,7 @@ func (b *run) all(ctx context.Context) ([]figure, error) {
 		{cloneSet, foreignScenario, b.foreign},
 		{unitedDeployment, subsetsScenario, b.subsets},
 		{daemonSet, nodesScenario, b.daemons},
+		{daemonSet, nodeMemoryScenario, b.nodeMemory},
 		{broadcastJob, nodesScenario, b.broadcasts},
 		{advancedCronJob, schedulesScenario, b.dueAtOnce},
 	} {

@@ -285,6 +285,6 @@ func (u *united) rest(ctx context.Context) (figure, error) {
 }
 
 // reconciles is how many passes over UnitedDeployments there were.
-func (u *united) reconciles(ctx context.Context) (int64, error) {
-	return u.passes(ctx, "uniteddeployment-controller")
+func (u *united) reconciles(ctx context.Context) (int, error) {
+	return u.operator.Reconciles(ctx, "uniteddeployment-controller")
 }

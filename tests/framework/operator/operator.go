@@ -241,6 +241,27 @@ func (o *Operator) Metrics(ctx context.Context) (string, error) {
 	return get(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", o.ports.metrics))
 }
 
+// Reconciles is how often a controller of the present process has reconciled, whatever came of it.
+func (o *Operator) Reconciles(ctx context.Context, controller string) (int, error) {
+	text, err := o.Metrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	sum := 0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, `controller_runtime_reconcile_total{controller="`+controller+`"`) {
+			continue
+		}
+		_, value, _ := strings.Cut(line, "} ")
+		n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil {
+			return 0, fmt.Errorf("reading %q: %w", line, err)
+		}
+		sum += int(n)
+	}
+	return sum, nil
+}
+
 // Usage is what the operator has used so far, over all its restarts through this value.
 type Usage struct {
 	// CPU is user and system time.
