@@ -6,14 +6,11 @@ package advancedcronjob
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -44,10 +41,7 @@ func New(d workload.Dependencies, o plan.Options) *Reconciler {
 
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.Run(mgr, r); err != nil {
-		return err
-	}
-	return r.Watch(ctx, workload.Watches{})
+	return r.Setup(ctx, mgr, r, workload.Watches{})
 }
 
 // Reconcile starts the run of an AdvancedCronJob that is due, cuts its history, and says when the next one is due.
@@ -76,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Metrics.CronSkew.Observe(r.Clock.Since(due.Run).Seconds())
 	}
 	missed := known.announced.Missed
-	r.announce(cron, plan.Announcements(spec, snapshot, due, todo, &known.announced))
+	r.Announce(cron, "Schedule", plan.Announcements(spec, snapshot, due, todo, &known.announced))
 	if due.TooLate && !known.announced.Missed.Equal(missed) {
 		r.Metrics.CronLeftOut.Inc()
 	}
@@ -84,15 +78,4 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	status := plan.Status(spec, snapshot, due, todo, outcome)
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&cron.Status, &status))
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
-}
-
-// announce emits events about what no action says.
-func (r *Reconciler) announce(cron client.Object, events []planning.Event) {
-	for _, event := range events {
-		kind := corev1.EventTypeNormal
-		if event.Warning {
-			kind = corev1.EventTypeWarning
-		}
-		r.Recorder.Eventf(cron, nil, kind, event.Reason, "Schedule", "%s", event.Message)
-	}
 }

@@ -22,7 +22,7 @@ import (
 type remembered struct {
 	// evaluated is until when its schedule was evaluated.
 	evaluated time.Time
-	// announced is what was told in events.
+	// announced is which runs events were emitted about.
 	announced plan.Announced
 }
 

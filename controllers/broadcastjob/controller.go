@@ -6,14 +6,11 @@ package broadcastjob
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -46,10 +43,7 @@ func New(d workload.Dependencies, o plan.Options) *Reconciler {
 
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.Run(mgr, r); err != nil {
-		return err
-	}
-	return r.Watch(ctx, workload.Watches{Pods: r.Controller, NodeChanges: r.concernedByNode})
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Controller, NodeChanges: r.concernedByNode})
 }
 
 // Reconcile takes one BroadcastJob a step closer to its end, when it is its turn and the view of it is complete.
@@ -76,18 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
 	if statusErr == nil && statusWait == 0 {
-		r.announce(job, plan.Announcements(spec, todo, &status))
+		r.Announce(job, "Run", plan.Announcements(spec, todo, &status))
 	}
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
-}
-
-// announce emits events about what no action says.
-func (r *Reconciler) announce(job client.Object, events []planning.Event) {
-	for _, event := range events {
-		kind := corev1.EventTypeNormal
-		if event.Warning {
-			kind = corev1.EventTypeWarning
-		}
-		r.Recorder.Eventf(job, nil, kind, event.Reason, "Run", "%s", event.Message)
-	}
 }

@@ -57,10 +57,7 @@ func New(d workload.Dependencies, o plan.Options) *Reconciler {
 
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.Run(mgr, r); err != nil {
-		return err
-	}
-	return r.Watch(ctx, workload.Watches{Pods: r.Controller, Revisions: true})
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Controller, Revisions: true})
 }
 
 // Reconcile takes one CloneSet a step closer to its spec, when it is its turn and the view of it is complete.
@@ -103,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, plan.Announcements(spec, status, memory.announced, todo))
+		r.Announce(set, "Update", plan.Announcements(spec, status, memory.announced, todo))
 		memory.announced = planning.Plan{Held: todo.Held}
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}

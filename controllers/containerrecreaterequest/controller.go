@@ -6,14 +6,11 @@ package containerrecreaterequest
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -41,13 +38,10 @@ func New(d workload.Dependencies) *Reconciler {
 
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.Run(mgr, r); err != nil {
-		return err
-	}
 	if err := r.index(ctx); err != nil {
 		return err
 	}
-	return r.Watch(ctx, workload.Watches{OthersWriteStatus: true, Pods: r.requestsFor})
+	return r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Pods: r.requestsFor})
 }
 
 // Reconcile takes one request a step closer to its end.
@@ -72,18 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	status := plan.Status(request, snapshot, todo, outcome)
 	statusWait, statusErr := pass.WriteStatus(ctx, status, true)
 	if statusErr == nil && statusWait == 0 {
-		r.announce(request, plan.Announcements(request, &status))
+		r.Announce(request, "Recreate", plan.Announcements(request, &status))
 	}
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
-}
-
-// announce emits events about what no action says.
-func (r *Reconciler) announce(request client.Object, events []planning.Event) {
-	for _, event := range events {
-		kind := corev1.EventTypeNormal
-		if event.Warning {
-			kind = corev1.EventTypeWarning
-		}
-		r.Recorder.Eventf(request, nil, kind, event.Reason, "Recreate", "%s", event.Message)
-	}
 }

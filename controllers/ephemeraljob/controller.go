@@ -6,14 +6,11 @@ package ephemeraljob
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -41,10 +38,7 @@ func New(d workload.Dependencies) *Reconciler {
 
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.Run(mgr, r); err != nil {
-		return err
-	}
-	return r.Watch(ctx, workload.Watches{Pods: r.selecting, PodChanged: changed})
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.selecting, PodChanged: changed})
 }
 
 // Reconcile takes one EphemeralJob a step closer to its end, when it is its turn and the view of it is complete.
@@ -73,18 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
 	if statusErr == nil && statusWait == 0 {
-		r.announce(job, plan.Announcements(spec, &status))
+		r.Announce(job, "Run", plan.Announcements(spec, &status))
 	}
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, plan.NextAfter(todo, outcome), statusWait)
-}
-
-// announce emits events about what no action says.
-func (r *Reconciler) announce(job client.Object, events []planning.Event) {
-	for _, event := range events {
-		kind := corev1.EventTypeNormal
-		if event.Warning {
-			kind = corev1.EventTypeWarning
-		}
-		r.Recorder.Eventf(job, nil, kind, event.Reason, "Run", "%s", event.Message)
-	}
 }

@@ -48,10 +48,7 @@ type Reconciler struct {
 // Setup makes the manager run the reconciler of NodeImages.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
 	r := &Reconciler{Base: workload.New(Name, Kind(), d)}
-	if err := r.Run(mgr, r); err != nil {
-		return err
-	}
-	if err := r.Watch(ctx, workload.Watches{OthersWriteStatus: true, Nodes: ofNode}); err != nil {
+	if err := r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Nodes: ofNode}); err != nil {
 		return err
 	}
 	own := &unstructured.Unstructured{}

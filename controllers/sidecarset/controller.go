@@ -46,10 +46,7 @@ func New(d workload.Dependencies, o Options) *Reconciler {
 
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.Run(mgr, r); err != nil {
-		return err
-	}
-	return r.Watch(ctx, workload.Watches{Pods: r.injected, Revisions: true})
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.injected, Revisions: true})
 }
 
 // Reconcile takes one SidecarSet a step closer to its spec, when it is its turn and the view of it is complete.
@@ -83,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, plan.Announcements(seen.spec, status))
+		r.Announce(set, "Update", plan.Announcements(seen.spec, status))
 		trimErr = r.trim(ctx, set, seen)
 	}
 	return pass.Finish(errors.Join(statusErr, trimErr, injectionErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, injectionWait)

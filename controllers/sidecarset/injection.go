@@ -91,7 +91,7 @@ type Injection struct {
 
 	mutex sync.Mutex
 	// registered is what was registered last, and when.
-	registered world
+	registered injectionState
 	verified   time.Time
 	// written are the names of revisions that were written or seen, unused those that nothing registers any more, since when.
 	written map[string]bool
@@ -180,7 +180,7 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 }
 
 // settle registers what should be, when it is not known to be so already.
-func (i *Injection) settle(ctx context.Context, seen *world) error {
+func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	i.plan(seen)
 	changed := i.verified.IsZero()
 	for _, one := range seen.sets {

@@ -116,7 +116,7 @@ func (i *Injection) readBindings(ctx context.Context) (map[string]bool, error) {
 }
 
 // registerPolicy makes the policy have one binding for every set that wants one. What it cannot do, the webhook does meanwhile.
-func (i *Injection) registerPolicy(ctx context.Context, seen *world, owner metav1.OwnerReference) error {
+func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
 	err := i.writeBindings(ctx, seen, owner)
 	if err == nil {
 		i.policy = policyState{}
@@ -130,7 +130,7 @@ func (i *Injection) registerPolicy(ctx context.Context, seen *world, owner metav
 	return nil
 }
 
-func (i *Injection) writeBindings(ctx context.Context, seen *world, owner metav1.OwnerReference) error {
+func (i *Injection) writeBindings(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
 	written := !i.verified.IsZero() && len(i.bindings) > 0
 	for _, one := range seen.sets {
 		if !one.wantBinding || !i.verified.IsZero() && i.bindings[one.name] == one.binding() {
@@ -173,7 +173,7 @@ func (i *Injection) writePolicy(ctx context.Context, owner metav1.OwnerReference
 }
 
 // removeBindings deletes bindings that no set wants any more.
-func (i *Injection) removeBindings(ctx context.Context, seen *world) error {
+func (i *Injection) removeBindings(ctx context.Context, seen *injectionState) error {
 	wanted := map[string]bool{sidecar.AnchorName: true}
 	for _, one := range seen.sets {
 		if one.wantBinding {

@@ -32,8 +32,8 @@ const (
 	versionLabel = "apps.kruise.io/sidecarset-custom-version"
 )
 
-// world is what all sets inject.
-type world struct {
+// injectionState is what all sets inject.
+type injectionState struct {
 	sets map[string]*injected
 	// ownerless says that the installation has no owner, so that nothing may be written that refuses pods.
 	ownerless bool
@@ -81,19 +81,19 @@ func (one *injected) binding() string {
 }
 
 // same says whether two worlds inject the same.
-func (w world) same(other world) bool {
+func (w injectionState) same(other injectionState) bool {
 	return maps.EqualFunc(w.sets, other.sets, func(a, b *injected) bool {
 		return a.revision == b.revision && a.ignore == b.ignore && a.owner.UID == b.owner.UID && a.set.Paused == b.set.Paused && (a.fault == nil) == (b.fault == nil)
 	})
 }
 
 // observe reads all sets and compiles them.
-func (i *Injection) observe(ctx context.Context) (world, error) {
+func (i *Injection) observe(ctx context.Context) (injectionState, error) {
 	list, err := i.options.Sets(ctx)
 	if err != nil {
-		return world{}, fmt.Errorf("reading the SidecarSets: %w", err)
+		return injectionState{}, fmt.Errorf("reading the SidecarSets: %w", err)
 	}
-	seen := world{sets: map[string]*injected{}, ownerless: i.registered.ownerless}
+	seen := injectionState{sets: map[string]*injected{}, ownerless: i.registered.ownerless}
 	var all []*sidecar.Set
 	for at := range list {
 		object := &list[at]
@@ -115,7 +115,7 @@ func (i *Injection) observe(ctx context.Context) (world, error) {
 		}
 		if one.set.Revision != nil && !one.set.Paused {
 			if err := i.pin(ctx, one.set, one.owner.UID); err != nil {
-				return world{}, one.errorf(err)
+				return injectionState{}, one.errorf(err)
 			}
 		}
 		all = append(all, one.set)
@@ -192,7 +192,7 @@ func (i *Injection) pin(ctx context.Context, set *sidecar.Set, uid types.UID) er
 }
 
 // plan decides by which ways each set is to be open. While one takes the place of the other, both are, until the new one is proven.
-func (i *Injection) plan(seen *world) {
+func (i *Injection) plan(seen *injectionState) {
 	available := i.policyAvailable()
 	now := i.options.Clock.Now()
 	for _, one := range seen.sets {

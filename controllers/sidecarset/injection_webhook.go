@@ -32,7 +32,7 @@ const conversionPath = "/convert"
 var errNoEndpoint = errors.New("no definition of a converted kind says yet how the API server reaches the operator")
 
 // registerWebhooks makes the webhook configuration on pods have one entry for every set that wants one. Without any, there is none.
-func (i *Injection) registerWebhooks(ctx context.Context, seen *world, owner metav1.OwnerReference) error {
+func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
 	var registrations []sidecar.Registration
 	for _, one := range seen.sets {
 		if one.wantEntry {

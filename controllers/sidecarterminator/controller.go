@@ -146,14 +146,14 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decis
 		if err := r.patch(ctx, pod, "", map[string]any{"metadata": metadata, "spec": map[string]any{"containers": containers}}); err != nil {
 			return fmt.Errorf("exchanging images: %w", err)
 		}
-		r.told(pod, "Exchanged the images of sidecars, so that they end: "+strings.Join(todo.Stopped, ", "))
+		r.emit(pod, "Exchanged the images of sidecars, so that they end: "+strings.Join(todo.Stopped, ", "))
 	}
 	if todo.Phase != "" {
 		status := map[string]any{"phase": todo.Phase, "conditions": []corev1.PodCondition{plan.Terminated(now)}}
 		if err := r.patch(ctx, pod, "status", map[string]any{"metadata": metadata, "status": status}); err != nil {
 			return fmt.Errorf("writing the phase: %w", err)
 		}
-		r.told(pod, fmt.Sprintf("The main containers are done, and the pod is %s whatever its sidecars end with", todo.Phase))
+		r.emit(pod, fmt.Sprintf("The main containers are done, and the pod is %s whatever its sidecars end with", todo.Phase))
 	}
 	if todo.Create != nil {
 		if err := r.Client.Create(ctx, todo.Create, client.FieldOwner(shared.FieldManager)); err != nil {
@@ -162,7 +162,7 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decis
 			}
 			return fmt.Errorf("creating the request: %w", err)
 		}
-		r.told(pod, "Stopping sidecars by ContainerRecreateRequest "+todo.Create.Name+": "+strings.Join(todo.Stopped, ", "))
+		r.emit(pod, "Stopping sidecars by ContainerRecreateRequest "+todo.Create.Name+": "+strings.Join(todo.Stopped, ", "))
 	}
 	return nil
 }
@@ -181,6 +181,6 @@ func (r *reconciler) patch(ctx context.Context, pod *corev1.Pod, subresource str
 	return r.Client.SubResource(subresource).Patch(ctx, answer, patch, by)
 }
 
-func (r *reconciler) told(pod *corev1.Pod, message string) {
+func (r *reconciler) emit(pod *corev1.Pod, message string) {
 	r.Recorder.Eventf(pod, nil, corev1.EventTypeNormal, reason, "Terminate", "%s", message[:min(len(message), 1000)])
 }

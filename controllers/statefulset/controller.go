@@ -48,10 +48,7 @@ func New(d workload.Dependencies, o plan.Options) *Reconciler {
 
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.Run(mgr, r); err != nil {
-		return err
-	}
-	return r.Watch(ctx, workload.Watches{Pods: r.ownersOfPod, Revisions: true})
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.ownersOfPod, Revisions: true})
 }
 
 // Reconcile takes one StatefulSet a step closer to its spec, when it is its turn and the view of it is complete.
@@ -92,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, plan.Announcements(spec, status))
+		r.Announce(set, "Update", plan.Announcements(spec, status))
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
 	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait)

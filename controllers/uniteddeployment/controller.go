@@ -69,10 +69,7 @@ func New(d workload.Dependencies, disabled map[schema.GroupKind]bool) *Reconcile
 
 // SetupWithManager makes the manager run the reconciler. The workloads are watched from the first UnitedDeployment on.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.Run(mgr, r); err != nil {
-		return err
-	}
-	return r.Watch(ctx, workload.Watches{Revisions: true})
+	return r.Setup(ctx, mgr, r, workload.Watches{Revisions: true})
 }
 
 // appliedRecheck is when to look again after a pass that wrote. An apply that the server finds to change nothing makes no event, and the
@@ -107,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, plan.Announcements(spec, status))
+		r.Announce(set, "Update", plan.Announcements(spec, status))
 		trimErr = r.trim(ctx, spec, seen, &status)
 	}
 	var applied time.Duration

@@ -47,7 +47,9 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	if failure, ok := outcome.Failed(podset.StepDelete, StepDeleteJob); ok {
 		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailedDelete, true, appsv1beta1.ReasonRequestFailed, failure.Message))
 	}
-	status.Conditions = stored(list, before)
+	status.Conditions = conditions.ToJob(list, func(c conditions.StoredOfJob) appsv1beta1.BroadcastJobCondition {
+		return appsv1beta1.BroadcastJobCondition(c)
+	})
 	return status
 }
 
@@ -87,30 +89,9 @@ func report(status *appsv1beta1.BroadcastJobStatus, spec *Spec, s Snapshot, d De
 	}
 }
 
-// stored are conditions as the API has them.
-func stored(list *conditions.List, before *appsv1beta1.BroadcastJobStatus) []appsv1beta1.BroadcastJobCondition {
-	var all []appsv1beta1.BroadcastJobCondition
-	for _, c := range list.All() {
-		condition := appsv1beta1.BroadcastJobCondition{
-			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		}
-		for i := range before.Conditions {
-			if was := &before.Conditions[i]; was.Type == c.Type && was.Status == c.Status {
-				condition.LastProbeTime = was.LastProbeTime
-			}
-		}
-		all = append(all, condition)
-	}
-	return all
-}
-
 // Conditions are those of a status.
 func Conditions(status *appsv1beta1.BroadcastJobStatus) []conditions.Condition {
-	all := make([]conditions.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		all[i] = conditions.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime}
-	}
-	return all
+	return conditions.FromJob(status.Conditions, func(c appsv1beta1.BroadcastJobCondition) conditions.StoredOfJob { return conditions.StoredOfJob(c) })
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and which nodes succeeded.

@@ -93,22 +93,17 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 	expected.Replicas -= kept(&plan)
 	podset.SetCommon(list, progressOf(spec, &s, counts, plan, outcome), &expected, &s.Snapshot, counts.available)
 	list.Set(also...)
-	for _, c := range list.All() {
-		status.Conditions = append(status.Conditions, appsv1beta1.DaemonSetCondition{
-			Type: appsv1beta1.DaemonSetConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
-			LastTransitionTime: c.LastTransitionTime,
-		})
-	}
+	status.Conditions = conditions.To(list, func(c conditions.Stored[appsv1beta1.DaemonSetConditionType]) appsv1beta1.DaemonSetCondition {
+		return appsv1beta1.DaemonSetCondition(c)
+	})
 	return status
 }
 
 // Conditions are those of a status.
 func Conditions(status *appsv1beta1.DaemonSetStatus) []conditions.Condition {
-	all := make([]conditions.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		all[i] = conditions.Condition{Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime}
-	}
-	return all
+	return conditions.From(status.Conditions, func(c appsv1beta1.DaemonSetCondition) conditions.Stored[appsv1beta1.DaemonSetConditionType] {
+		return conditions.Stored[appsv1beta1.DaemonSetConditionType](c)
+	})
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.

@@ -83,7 +83,9 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		list.Set(conditions.New(appsv1beta1.EphemeralJobCreateFailed, true, appsv1beta1.ReasonRequestFailed, refused))
 	}
 	list.Set(progressOf(spec, d, outcome).Conditions()...)
-	status.Conditions = stored(list, before)
+	status.Conditions = conditions.ToJob(list, func(c conditions.StoredOfJob) appsv1beta1.EphemeralJobCondition {
+		return appsv1beta1.EphemeralJobCondition(c)
+	})
 	return status
 }
 
@@ -155,30 +157,9 @@ func endMessage(spec *Spec, d Decision) string {
 	return strings.Join(parts, "; ")
 }
 
-// stored are conditions as the API has them.
-func stored(list *conditions.List, before *appsv1beta1.EphemeralJobStatus) []appsv1beta1.EphemeralJobCondition {
-	var all []appsv1beta1.EphemeralJobCondition
-	for _, c := range list.All() {
-		condition := appsv1beta1.EphemeralJobCondition{
-			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		}
-		for i := range before.Conditions {
-			if was := &before.Conditions[i]; was.Type == c.Type && was.Status == c.Status {
-				condition.LastProbeTime = was.LastProbeTime
-			}
-		}
-		all = append(all, condition)
-	}
-	return all
-}
-
 // Conditions are those of a status.
 func Conditions(status *appsv1beta1.EphemeralJobStatus) []conditions.Condition {
-	all := make([]conditions.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		all[i] = conditions.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime}
-	}
-	return all
+	return conditions.FromJob(status.Conditions, func(c appsv1beta1.EphemeralJobCondition) conditions.StoredOfJob { return conditions.StoredOfJob(c) })
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.

@@ -68,7 +68,7 @@ func Announcements(spec *Spec, after appsv1beta1.SidecarSetStatus) []planning.Ev
 	events := podset.Announcements(Conditions(before), Conditions(&after), otherSpec, appsv1beta1.SidecarSetFailedUpdate)
 	for _, kind := range []appsv1beta1.SidecarSetConditionType{appsv1beta1.SidecarSetNotUpgradablePods, appsv1beta1.SidecarSetPodsWithoutSidecar} {
 		if c, ok := conditions.Find(Conditions(&after), kind); ok && (otherSpec || !conditions.Contains(Conditions(before), c)) {
-			events = append(events, planning.Event{Reason: string(kind), Message: c.Message})
+			events = append(events, planning.Event{Warning: true, Reason: string(kind), Message: c.Message})
 		}
 	}
 	return events

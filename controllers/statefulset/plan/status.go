@@ -52,24 +52,17 @@ func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.
 	list.Set(conditions.New(appsv1beta1.StatefulSetProgressing, progress.Reconciling, progress.Reason, progress.Message))
 	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))
 	list.Set(also...)
-	for _, c := range list.All() {
-		status.Conditions = append(status.Conditions, appsv1.StatefulSetCondition{
-			Type: appsv1.StatefulSetConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
-			LastTransitionTime: c.LastTransitionTime,
-		})
-	}
+	status.Conditions = conditions.To(list, func(c conditions.Stored[appsv1.StatefulSetConditionType]) appsv1.StatefulSetCondition {
+		return appsv1.StatefulSetCondition(c)
+	})
 	return status
 }
 
 // Conditions are those of a status.
 func Conditions(status *appsv1beta1.StatefulSetStatus) []conditions.Condition {
-	all := make([]conditions.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		all[i] = conditions.Condition{
-			Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		}
-	}
-	return all
+	return conditions.From(status.Conditions, func(c appsv1.StatefulSetCondition) conditions.Stored[appsv1.StatefulSetConditionType] {
+		return conditions.Stored[appsv1.StatefulSetConditionType](c)
+	})
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.

@@ -41,25 +41,17 @@ func Status(spec *united.Spec, s Snapshot, d Decision, outcome planning.Outcome)
 	}
 	list := conditions.NewList(Conditions(before), s.Now)
 	r.conditions(list)
-	status.Conditions = nil
-	for _, c := range list.All() {
-		status.Conditions = append(status.Conditions, appsv1beta1.UnitedDeploymentCondition{
-			Type: appsv1beta1.UnitedDeploymentConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
-			LastTransitionTime: c.LastTransitionTime,
-		})
-	}
+	status.Conditions = conditions.To(list, func(c conditions.Stored[appsv1beta1.UnitedDeploymentConditionType]) appsv1beta1.UnitedDeploymentCondition {
+		return appsv1beta1.UnitedDeploymentCondition(c)
+	})
 	return status
 }
 
 // Conditions are those of a status.
 func Conditions(status *appsv1beta1.UnitedDeploymentStatus) []conditions.Condition {
-	all := make([]conditions.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		all[i] = conditions.Condition{
-			Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		}
-	}
-	return all
+	return conditions.From(status.Conditions, func(c appsv1beta1.UnitedDeploymentCondition) conditions.Stored[appsv1beta1.UnitedDeploymentConditionType] {
+		return conditions.Stored[appsv1beta1.UnitedDeploymentConditionType](c)
+	})
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.

@@ -73,7 +73,7 @@ func (p *puller) run(ctx context.Context, t task) {
 		}
 		s.Phase, s.Progress, s.ImageID, s.Message = v1beta1.ImagePhaseSucceeded, 100, t.repository+"@"+id, ""
 	})
-	p.tell(t, took, err)
+	p.emit(t, took, err)
 }
 
 // pull tries until the image is there, a limit is reached, or ctx ends.
@@ -172,8 +172,8 @@ func (p *puller) read(ctx context.Context, names []v1beta1.ImagePullSecret) []*c
 	return secrets
 }
 
-// tell emits events: on the node's list, and on every job that has failed by it.
-func (p *puller) tell(t task, took time.Duration, err error) {
+// emit emits events: on the node's list, and on every job that has failed by it.
+func (p *puller) emit(t task, took time.Duration, err error) {
 	name := t.repository + ":" + t.tag.Tag
 	list := &v1beta1.NodeImage{TypeMeta: metav1.TypeMeta{APIVersion: v1beta1.GroupVersion().String(), Kind: "NodeImage"}}
 	list.Name, list.UID = p.host.Node, p.uid()

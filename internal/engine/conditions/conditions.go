@@ -25,6 +25,8 @@ type Condition struct {
 	// LastTransitionTime is since when the status is as it is, LastUpdateTime since when nothing of the condition has changed. A List fills
 	// them in. Kinds whose type has no LastUpdateTime leave it out.
 	LastTransitionTime, LastUpdateTime metav1.Time
+	// LastProbeTime is what OpenKruise wrote, where a kind's type has it. A List keeps it while the status stays.
+	LastProbeTime *metav1.Time
 }
 
 // New is the statement that something is so, or is not, without times.
@@ -80,6 +82,9 @@ func (l *List) Set(conditions ...Condition) {
 		same := known && old.Status == c.Status
 		if c.LastTransitionTime = l.now; same && !old.LastTransitionTime.IsZero() {
 			c.LastTransitionTime = old.LastTransitionTime
+		}
+		if same {
+			c.LastProbeTime = old.LastProbeTime
 		}
 		if c.LastUpdateTime.IsZero() {
 			c.LastUpdateTime = l.now

@@ -56,8 +56,8 @@ type Watches struct {
 	NodeChanges OfNodes
 }
 
-// Watch starts the watches of the kind itself and of what else wakes its objects.
-func (b *Base) Watch(ctx context.Context, watches Watches) error {
+// watchAll starts the watches of the kind itself and of what else wakes its objects.
+func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 	if err := b.controller.Watch(source.Func(b.keepQueue)); err != nil {
 		return err
 	}

@@ -155,8 +155,16 @@ func (b *Base) pullStatus(ctx context.Context, name types.NamespacedName) (*apps
 	return &job.Status, nil
 }
 
-// Run makes the manager run the reconciler, whose passes wait for the guard. It watches nothing yet.
-func (b *Base) Run(mgr ctrl.Manager, r reconcile.Reconciler) error {
+// Setup makes the manager run the reconciler, and starts the watches of its kind and of what else wakes its objects.
+func (b *Base) Setup(ctx context.Context, mgr ctrl.Manager, r reconcile.Reconciler, watches Watches) error {
+	if err := b.run(mgr, r); err != nil {
+		return err
+	}
+	return b.watchAll(ctx, watches)
+}
+
+// run makes the manager run the reconciler, whose passes wait for the guard. It watches nothing yet.
+func (b *Base) run(mgr ctrl.Manager, r reconcile.Reconciler) error {
 	if b.CatchUp != nil {
 		r = b.CatchUp.Reconciler(r)
 	}

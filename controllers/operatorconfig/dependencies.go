@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operatorconfig
+
+import (
+	"context"
+
+	"github.com/operator-framework/operator-lib/conditions"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
+)
+
+// Kind is what is known of a kind of workload that the operator can manage.
+type Kind struct {
+	// Name is the kind.
+	Name string
+	// Controller is the name of its controller, as loggers have it.
+	Controller string
+	// Enabled says whether the running configuration names it.
+	Enabled bool
+	// Served says whether the API server served it when the operator started.
+	Served bool
+	// Synced says whether its objects have been read. It may be nil when the kind is not enabled or not served.
+	Synced func() bool
+}
+
+// Dependencies are what the reconciler is made from.
+type Dependencies struct {
+	// Client reads the cache and writes. Live reads past the cache.
+	Client client.Client
+	Live   client.Reader
+	// Cache is where the object is watched, if Watch says that its CRD was installed when the operator started.
+	Cache ctrlcache.Cache
+	Watch bool
+	// Appeared names a kind, this one among them, whose CRD was missing when the manager was built and is served now; empty while there
+	// is none. It is nil when none was missing.
+	Appeared func(ctx context.Context) (kind string, err error)
+	// Clock is the time.
+	Clock clock.PassiveClock
+
+	// Flags and Given are what the command line says, Running the hash of what the manager runs with.
+	Flags   config.Config
+	Given   sets.Set[string]
+	Running string
+	// Gates are those that are on.
+	Gates []string
+	// Faults are what showed only when the manager was built.
+	Faults []string
+	// Levels are changed when the object's are.
+	Levels *logging.Levels
+	// Kinds are all kinds, in the order of their names.
+	Kinds []Kind
+	// Versions are those of the operator and of what it works with.
+	Versions []operatorv1alpha1.ComponentVersion
+
+	// Self is this replica's name. Alone says that no lease is used; Elected is closed when this replica leads.
+	Self    string
+	Alone   bool
+	Elected <-chan struct{}
+	// Exists says whether the replica of that name still exists. It is nil where nobody knows.
+	Exists func(ctx context.Context, replica string) (bool, error)
+	// Restart ends the manager; another one is built with the new configuration once all that runs has ended.
+	Restart func()
+	// UnderOLM says that the Operator Lifecycle Manager installed the operator: its Deployment is not ours to change.
+	UnderOLM bool
+	// OLM is the condition that says to it whether the operator may be upgraded; nil where there is none.
+	OLM conditions.Condition
+	// Operands are what the operator deploys for itself; nil outside of a cluster.
+	Operands *Operands
+	// KeepWebhooks takes the entries about these resources out of the operator's webhook configurations and puts all others back; nil when
+	// others own these.
+	KeepWebhooks func(ctx context.Context, without sets.Set[string]) error
+	// NodeDaemon deploys what runs on nodes; nil outside of a cluster.
+	NodeDaemon *NodeDaemon
+	// DaemonKinds are the kinds whose objects need the node daemon, those alone that are enabled and served.
+	DaemonKinds []schema.GroupVersionKind
+	// Protection is what refuses to delete protected objects; nil: it is left as it is.
+	Protection *Protection
+	// Work says what an upgrade should not cut off. It may be nil.
+	Work func() Work
+	// Denied are the answers of the API server where it does not let the cache read something. It may be nil.
+	Denied func() []string
+	// WorkChanged receives when Work may have another answer. Without it, it is asked again when there is something else to do.
+	WorkChanged <-chan struct{}
+}
