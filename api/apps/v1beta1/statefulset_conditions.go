@@ -88,7 +88,7 @@ const (
 	ReasonHeldByOthers = "HeldByOthers"
 	// ReasonRightsMissing: the server does not let the operator read what it needs for the set, so nothing is done; the message is its answer.
 	ReasonRightsMissing = "RightsMissing"
-	// ReasonNotStalled: nothing needs the user.
+	// ReasonNotStalled: what is left goes on by itself, or waits as the spec says.
 	ReasonNotStalled = "NotStalled"
 	// ReasonEnoughAvailable: no more pods are unavailable than an update may take away.
 	ReasonEnoughAvailable = "EnoughPodsAvailable"

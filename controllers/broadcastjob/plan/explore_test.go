@@ -34,21 +34,19 @@ type exploration struct {
 	// faults is how many there are in one history, besides what happens by itself.
 	faults int
 	rests  func(*world) bool
-	states map[string]*visited
-	queue  []*visited
+	walk   podsettest.Walk[state]
 }
 
-type visited struct {
-	w      *world
+// state is a cluster with its job, and what the rules need of its history.
+type state struct {
+	w *world
+	// faults is how many may still happen.
 	faults int
 	// served are the nodes, by UID, whose pod has ended.
 	served map[string]bool
-	from   *visited
-	how    string
-	// next are the states that follow without a fault.
-	next  []string
-	rests bool
 }
+
+type visited = podsettest.Visited[state]
 
 // clone copies a world. Nodes, pods and the job are never changed where they are.
 func (w *world) clone() *world {
@@ -59,7 +57,7 @@ func (w *world) clone() *world {
 }
 
 // key is the same for states in which the same can happen.
-func (v *visited) key() string {
+func (v state) key() string {
 	var b strings.Builder
 	w := v.w
 	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
@@ -84,24 +82,8 @@ func (v *visited) key() string {
 
 func (e *exploration) run() {
 	e.t.Helper()
-	e.states = map[string]*visited{}
-	e.visit(nil, "begin", e.start, e.faults, map[string]bool{})
-	for len(e.queue) > 0 && !e.t.Failed() {
-		v := e.queue[0]
-		e.queue = e.queue[1:]
-		e.expand(v)
-	}
-	e.reachRest()
-	e.t.Logf("explored %d states", len(e.states))
-}
-
-func (e *exploration) fail(v *visited, what string) {
-	var history []string
-	for ; v != nil; v = v.from {
-		history = append(history, v.how)
-	}
-	slices.Reverse(history)
-	e.t.Fatalf("%s, after:\n  %s", what, strings.Join(history, "\n  "))
+	e.walk = podsettest.Walk[state]{T: e.t, Key: state.key, Expand: e.expand}
+	e.walk.Run(state{w: e.start, faults: e.faults, served: map[string]bool{}})
 }
 
 // visit notes a state that follows another one.
@@ -113,63 +95,55 @@ func (e *exploration) visit(from *visited, how string, w *world, faults int, ser
 			served[pod.Annotations["operator.kruise.io/node-uid"]] = true
 		}
 	}
-	v := &visited{w: w, faults: faults, from: from, how: how, served: served}
-	key := v.key()
-	if from != nil && faults == from.faults {
-		from.next = append(from.next, key)
-	}
-	if e.states[key] == nil {
-		e.states[key] = v
-		e.queue = append(e.queue, v)
-	}
+	e.walk.Visit(from, how, state{w: w, faults: faults, served: served}, faults != from.State.faults)
 }
 
 func (e *exploration) expand(v *visited) {
 	e.passes(v)
-	w := v.w
+	w := v.State.w
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
 		pod := w.pods[name]
 		node, there := w.nodes[pod.Spec.NodeName]
 		move := func(how string, faults int, change func(*world)) {
 			next := w.clone()
 			change(next)
-			e.visit(v, fmt.Sprintf("pod of %s %s", pod.Spec.NodeName, how), next, faults, v.served)
+			e.visit(v, fmt.Sprintf("pod of %s %s", pod.Spec.NodeName, how), next, faults, v.State.served)
 		}
 		switch {
 		case pod.DeletionTimestamp != nil, !there:
-			move("is gone", v.faults, func(w *world) { delete(w.pods, name) })
-			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp != nil && v.faults > 0 {
-				move("is stopped, as failed", v.faults, func(w *world) {
+			move("is gone", v.State.faults, func(w *world) { delete(w.pods, name) })
+			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp != nil && v.State.faults > 0 {
+				move("is stopped, as failed", v.State.faults, func(w *world) {
 					w.changePod(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 				})
 			}
 		case pod.Status.Phase == corev1.PodRunning && string(node.UID) == pod.Annotations["operator.kruise.io/node-uid"]:
 			for _, phase := range e.ends {
 				if phase != corev1.PodRunning {
-					move(string(phase), v.faults, func(w *world) { w.changePod(name, func(p *corev1.Pod) { p.Status.Phase = phase }) })
+					move(string(phase), v.State.faults, func(w *world) { w.changePod(name, func(p *corev1.Pod) { p.Status.Phase = phase }) })
 				} else if len(pod.Status.ContainerStatuses) == 0 {
-					move("restarts", v.faults, func(w *world) {
+					move("restarts", v.State.faults, func(w *world) {
 						w.changePod(name, func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 1}} })
 					})
 				}
 			}
-			if v.faults > 0 && !restarted(pod) { // who deletes that before anybody has looked takes the evidence away
-				move("is deleted by somebody", v.faults-1, func(w *world) {
+			if v.State.faults > 0 && !restarted(pod) { // who deletes that before anybody has looked takes the evidence away
+				move("is deleted by somebody", v.State.faults-1, func(w *world) {
 					w.changePod(name, func(p *corev1.Pod) { p.DeletionTimestamp = &p.CreationTimestamp })
 				})
 			}
-		case pod.Status.Phase != corev1.PodRunning && v.faults > 0 && e.remembered(v, pod):
-			move("is collected", v.faults-1, func(w *world) { delete(w.pods, name) })
+		case pod.Status.Phase != corev1.PodRunning && v.State.faults > 0 && e.remembered(v, pod):
+			move("is collected", v.State.faults-1, func(w *world) { delete(w.pods, name) })
 		}
 	}
-	if v.faults == 0 {
+	if v.State.faults == 0 {
 		return
 	}
 	for _, name := range []string{"n0", "n1", "n2"} {
 		move := func(how string, change func(*world)) {
 			next := w.clone()
 			change(next)
-			e.visit(v, name+" "+how, next, v.faults-1, v.served)
+			e.visit(v, name+" "+how, next, v.State.faults-1, v.State.served)
 		}
 		node, there := w.nodes[name]
 		switch {
@@ -191,94 +165,63 @@ func restarted(pod *corev1.Pod) bool { return len(pod.Status.ContainerStatuses) 
 
 // remembered says that the status knows of a pod that it has ended: nobody collects one the moment that it ends.
 func (e *exploration) remembered(v *visited, pod *corev1.Pod) bool {
-	node := v.w.nodes[pod.Spec.NodeName]
-	return recordOf(v.w.job.Status.Finished).outcomes[keyOf(node.Name, node.UID)] != Unfinished
+	node := v.State.w.nodes[pod.Spec.NodeName]
+	return recordOf(v.State.w.job.Status.Finished).outcomes[keyOf(node.Name, node.UID)] != Unfinished
 }
 
 // passes runs a whole pass, and passes that die after one action.
 func (e *exploration) passes(v *visited) {
-	before := v.w
+	before := v.State.w
 	next := before.clone()
 	next.pass()
 	e.check(v, next, next.decision.Actions)
-	e.visit(v, "pass: "+strings.ReplaceAll(next.log.String(), "\n", ";"), next, v.faults, v.served)
-	v.rests = len(next.decision.Actions) == 0 && (&visited{w: next, faults: v.faults, served: v.served}).key() == v.key() && e.rests(next)
+	e.visit(v, "pass: "+strings.ReplaceAll(next.log.String(), "\n", ";"), next, v.State.faults, v.State.served)
+	v.Rests = len(next.decision.Actions) == 0 && state{w: next, faults: v.State.faults, served: v.State.served}.key() == v.State.key() && e.rests(next)
 	for _, action := range next.decision.Actions {
 		died := before.clone()
 		if err := died.carryOut(action); err != nil {
-			e.fail(v, err.Error())
+			e.walk.Fail(v, err.Error())
 		}
-		e.visit(v, fmt.Sprintf("%s %s, and dies", action.Step, action.Slot), died, v.faults, v.served)
+		e.visit(v, fmt.Sprintf("%s %s, and dies", action.Step, action.Slot), died, v.State.faults, v.State.served)
 	}
 }
 
 // check holds what a pass did against the rules.
 func (e *exploration) check(v *visited, after *world, actions []planning.Action) {
-	over := ended(Parse(v.w.job, v.w.o)) != ""
-	atWork := len(strings.Fields(v.w.working()))
+	over := ended(Parse(v.State.w.job, v.State.w.o)) != ""
+	atWork := len(strings.Fields(v.State.w.working()))
 	created := 0
 	for _, action := range actions {
 		if over && action.Step != StepDeleteJob {
-			e.fail(v, fmt.Sprintf("the job has ended, and there is %s %s", action.Step, action.Slot))
+			e.walk.Fail(v, fmt.Sprintf("the job has ended, and there is %s %s", action.Step, action.Slot))
 		}
-		if action.Step == podset.StepDelete && v.w.pods[action.Object.GetName()].Status.Phase != corev1.PodRunning {
-			e.fail(v, "a pod that has ended is deleted")
+		if action.Step == podset.StepDelete && v.State.w.pods[action.Object.GetName()].Status.Phase != corev1.PodRunning {
+			e.walk.Fail(v, "a pod that has ended is deleted")
 		}
 		if action.Step != podset.StepCreate {
 			continue
 		}
 		created++
 		uid := action.Object.GetAnnotations()["operator.kruise.io/node-uid"]
-		if v.served[uid] {
-			e.fail(v, fmt.Sprintf("node %s (%s) gets a second pod", action.Slot, uid))
+		if v.State.served[uid] {
+			e.walk.Fail(v, fmt.Sprintf("node %s (%s) gets a second pod", action.Slot, uid))
 		}
-		if node := v.w.nodes[string(action.Slot)]; node == nil || node.Spec.Unschedulable {
-			e.fail(v, fmt.Sprintf("node %s gets a pod and does not fit", action.Slot))
+		if node := v.State.w.nodes[string(action.Slot)]; node == nil || node.Spec.Unschedulable {
+			e.walk.Fail(v, fmt.Sprintf("node %s gets a pod and does not fit", action.Slot))
 		}
 	}
 	if limit := after.decision.limit; created > 0 && atWork+created > limit {
-		e.fail(v, fmt.Sprintf("%d pods at work and %d more, allowed are %d", atWork, created, limit))
+		e.walk.Fail(v, fmt.Sprintf("%d pods at work and %d more, allowed are %d", atWork, created, limit))
 	}
 	seen := map[string]bool{}
 	for _, name := range strings.Fields(after.working()) {
 		if seen[name] {
-			e.fail(v, "two pods work on "+name)
+			e.walk.Fail(v, "two pods work on "+name)
 		}
 		seen[name] = true
 	}
-	if is, was := failuresOf(&after.job.Status), failuresOf(&v.w.job.Status); is < was {
-		e.fail(v, "failures were forgotten")
-	}
-}
-
-// reachRest shows that every state leads to one at rest without faults.
-func (e *exploration) reachRest() {
-	back := map[string][]string{}
-	var queue []string
-	reached := map[string]bool{}
-	for key, v := range e.states {
-		for _, next := range v.next {
-			back[next] = append(back[next], key)
-		}
-		if v.rests {
-			reached[key] = true
-			queue = append(queue, key)
-		}
-	}
-	for len(queue) > 0 {
-		key := queue[0]
-		queue = queue[1:]
-		for _, before := range back[key] {
-			if !reached[before] {
-				reached[before] = true
-				queue = append(queue, before)
-			}
-		}
-	}
-	for key, v := range e.states {
-		if !reached[key] {
-			e.fail(v, "no way leads to the end of the job")
-		}
+	if is, was := failuresOf(&after.job.Status), failuresOf(&v.State.w.job.Status); is < was {
+		e.walk.Fail(v, "failures were forgotten")
 	}
 }
 

@@ -96,6 +96,8 @@ type view struct {
 	active []*podset.Pod
 	// strays are pods at work that no node should have: their node is gone or is another one by now, or they are a second one on it.
 	strays []*podset.Pod
+	// seconds are those of the strays that are a second one.
+	seconds []*podset.Pod
 	// unfit are pods at work on nodes that do not fit any more.
 	unfit []*podset.Pod
 	// spent are pods that count as failed and still run: restarted too often, or stopped by the deadline.
@@ -180,7 +182,7 @@ func (v *view) place(pod *podset.Pod, at *site) {
 			first, second = second, first
 		}
 		at.pod = first
-		v.strays = append(v.strays, second)
+		v.strays, v.seconds = append(v.strays, second), append(v.seconds, second)
 	default:
 		at.pod, at.occupied = pod, true
 	}

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -208,6 +209,9 @@ func (d *Decision) remove(pods []*podset.Pod, reason string) {
 		action.ExactVersion = reason != reasonFailed
 		what := fmt.Sprintf("pod %s of node %s", pod.Object.Name, pod.Slot)
 		action.Success = planning.Event{Reason: "SuccessfulDelete", Message: "Deleted " + what}
+		if slices.Contains(d.view.seconds, pod) {
+			action.Success = planning.Event{Warning: true, Reason: "DuplicatePodCreatedOnSameNode", Message: "Deleted " + what + ", which has another one"}
+		}
 		action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting " + what}
 		d.Actions = append(d.Actions, action)
 	}

@@ -471,6 +471,9 @@ func TestSecondPodOfANodeGoes(t *testing.T) {
 	if w.pods["scan-second"].DeletionTimestamp == nil {
 		t.Errorf("it stays\n%s", w.log)
 	}
+	if actions := w.decision.Actions; len(actions) != 1 || actions[0].Success.Reason != "DuplicatePodCreatedOnSameNode" {
+		t.Errorf("no event tells of it: %+v", actions)
+	}
 	w.expectWorking("n0")
 }
 

@@ -31,19 +31,16 @@ type exploration struct {
 	start  *world
 	exits  []int32
 	faults int
-	states map[string]*visited
-	queue  []*visited
+	walk   podsettest.Walk[state]
 }
 
-type visited struct {
+// state is a namespace with its job, and how many faults may still happen.
+type state struct {
 	w      *world
 	faults int
-	from   *visited
-	how    string
-	// next are the states that follow without a fault.
-	next  []string
-	rests bool
 }
+
+type visited = podsettest.Visited[state]
 
 // clone copies a world. Pods and the job are never changed where they are.
 func (w *world) clone() *world {
@@ -54,7 +51,7 @@ func (w *world) clone() *world {
 }
 
 // key is the same for states in which the same can happen.
-func (v *visited) key() string {
+func (v state) key() string {
 	var b strings.Builder
 	w := v.w
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
@@ -78,53 +75,31 @@ func (v *visited) key() string {
 
 func (e *exploration) run() {
 	e.t.Helper()
-	e.states = map[string]*visited{}
-	e.visit(nil, "begin", e.start, e.faults)
-	for len(e.queue) > 0 && !e.t.Failed() {
-		v := e.queue[0]
-		e.queue = e.queue[1:]
+	e.walk = podsettest.Walk[state]{T: e.t, Key: state.key, Expand: func(v *visited) {
 		e.passes(v)
 		e.containers(v)
-		if v.faults > 0 {
+		if v.State.faults > 0 {
 			e.disturb(v)
 		}
-	}
-	e.reachRest()
-	e.t.Logf("explored %d states", len(e.states))
-}
-
-func (e *exploration) fail(v *visited, what string) {
-	var history []string
-	for ; v != nil; v = v.from {
-		history = append(history, v.how)
-	}
-	slices.Reverse(history)
-	e.t.Fatalf("%s, after:\n  %s", what, strings.Join(history, "\n  "))
+	}}
+	e.walk.Run(state{w: e.start, faults: e.faults})
 }
 
 // visit notes a state that follows another one.
 func (e *exploration) visit(from *visited, how string, w *world, faults int) {
-	v := &visited{w: w, faults: faults, from: from, how: how}
-	key := v.key()
-	if from != nil && faults == from.faults {
-		from.next = append(from.next, key)
-	}
-	if e.states[key] == nil {
-		e.states[key] = v
-		e.queue = append(e.queue, v)
-	}
+	e.walk.Visit(from, how, state{w: w, faults: faults}, faults != from.State.faults)
 }
 
 func (e *exploration) move(v *visited, how string, cost int, change func(*world)) {
-	next := v.w.clone()
+	next := v.State.w.clone()
 	change(next)
-	e.visit(v, how, next, v.faults-cost)
+	e.visit(v, how, next, v.State.faults-cost)
 }
 
 // containers lets containers of the job run and end.
 func (e *exploration) containers(v *visited) {
-	for _, name := range strings.Fields(v.w.served()) {
-		list := v.w.pods[name].Status.EphemeralContainerStatuses
+	for _, name := range strings.Fields(v.State.w.served()) {
+		list := v.State.w.pods[name].Status.EphemeralContainerStatuses
 		switch {
 		case len(list) == 0:
 			e.move(v, name+" runs it", 0, func(w *world) { w.run(name) })
@@ -138,16 +113,16 @@ func (e *exploration) containers(v *visited) {
 
 // disturb lets one fault happen.
 func (e *exploration) disturb(v *visited) {
-	for _, name := range slices.Sorted(maps.Keys(v.w.pods)) {
+	for _, name := range slices.Sorted(maps.Keys(v.State.w.pods)) {
 		e.move(v, name+" is deleted", 1, func(w *world) { delete(w.pods, name) })
-		if len(v.w.pods[name].Spec.EphemeralContainers) == 0 {
+		if len(v.State.w.pods[name].Spec.EphemeralContainers) == 0 {
 			e.move(v, name+" gets the name from another", 1, func(w *world) {
 				w.changePod(name, func(pod *corev1.Pod) { pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{ephemeral("dbg")} })
 			})
 			e.move(v, name+" is refused", 1, func(w *world) { w.refuses[name] = !w.refuses[name] })
 		}
 	}
-	if len(v.w.pods) < 3 {
+	if len(v.State.w.pods) < 3 {
 		e.move(v, "a pod joins", 1, func(w *world) { w.join(corev1.PodRunning) })
 	}
 }
@@ -166,29 +141,29 @@ func (w *world) working() int {
 
 // passes runs a whole pass, and passes that die after one action.
 func (e *exploration) passes(v *visited) {
-	next := v.w.clone()
+	next := v.State.w.clone()
 	next.pass()
 	e.check(v, next)
-	e.visit(v, "pass: "+strings.ReplaceAll(next.log.String(), "\n", ";"), next, v.faults)
+	e.visit(v, "pass: "+strings.ReplaceAll(next.log.String(), "\n", ";"), next, v.State.faults)
 	over := next.job.Status.CompletionTime != nil || len(next.decision.view.targets) == 0
-	v.rests = over && len(next.decision.Actions) == 0 && (&visited{w: next, faults: v.faults}).key() == v.key()
+	v.Rests = over && len(next.decision.Actions) == 0 && state{w: next, faults: v.State.faults}.key() == v.State.key()
 	for _, action := range next.decision.Actions {
-		died := v.w.clone()
+		died := v.State.w.clone()
 		died.refused = nil
 		if !died.refuses[string(action.Slot)] {
 			if err := died.carryOut(action); err != nil {
-				e.fail(v, err.Error())
+				e.walk.Fail(v, err.Error())
 			}
 		}
-		if v.faults > 0 {
-			e.visit(v, fmt.Sprintf("%s %s, and dies", action.Step, action.Slot), died, v.faults-1)
+		if v.State.faults > 0 {
+			e.visit(v, fmt.Sprintf("%s %s, and dies", action.Step, action.Slot), died, v.State.faults-1)
 		}
 	}
 }
 
 // check holds what a pass did against the rules.
 func (e *exploration) check(v *visited, after *world) {
-	before := v.w
+	before := v.State.w
 	ended := before.job.Status.CompletionTime != nil
 	limit := Parse(before.job).Parallelism
 	added := 0
@@ -198,59 +173,28 @@ func (e *exploration) check(v *visited, after *world) {
 		}
 		added++
 		if ended || len(before.pods[string(action.Slot)].Spec.EphemeralContainers) > 0 {
-			e.fail(v, fmt.Sprintf("containers are added to %s; the job has ended: %v", action.Slot, ended))
+			e.walk.Fail(v, fmt.Sprintf("containers are added to %s; the job has ended: %v", action.Slot, ended))
 		}
 	}
 	if working := before.working(); added > 0 && working+added > limit {
-		e.fail(v, fmt.Sprintf("containers work in %d pods and %d more, allowed are %d", working, added, limit))
+		e.walk.Fail(v, fmt.Sprintf("containers work in %d pods and %d more, allowed are %d", working, added, limit))
 	}
 	is := &after.job.Status
 	if ended {
 		if diff := cmp.Diff(&before.job.Status, is); diff != "" {
-			e.fail(v, "the status of a job that has ended changes:\n"+diff)
+			e.walk.Fail(v, "the status of a job that has ended changes:\n"+diff)
 		}
 		return
 	}
 	good := is.Matches > 0 && is.Succeeded == is.Matches && is.Failed == 0
 	if (is.Phase == appsv1beta1.EphemeralJobSucceeded) != good {
-		e.fail(v, fmt.Sprintf("status %+v", is))
+		e.walk.Fail(v, fmt.Sprintf("status %+v", is))
 	}
 	if is.Matches > 0 && is.Succeeded+is.Failed == is.Matches && is.CompletionTime == nil {
-		e.fail(v, "all targets have ended, and the job has not")
+		e.walk.Fail(v, "all targets have ended, and the job has not")
 	}
 	if is.Running+is.Waiting+is.Succeeded+is.Failed > is.Matches {
-		e.fail(v, fmt.Sprintf("counters %+v", is))
-	}
-}
-
-// reachRest shows that every state leads to one at rest without faults.
-func (e *exploration) reachRest() {
-	back := map[string][]string{}
-	var queue []string
-	reached := map[string]bool{}
-	for key, v := range e.states {
-		for _, next := range v.next {
-			back[next] = append(back[next], key)
-		}
-		if v.rests {
-			reached[key] = true
-			queue = append(queue, key)
-		}
-	}
-	for len(queue) > 0 {
-		key := queue[0]
-		queue = queue[1:]
-		for _, before := range back[key] {
-			if !reached[before] {
-				reached[before] = true
-				queue = append(queue, before)
-			}
-		}
-	}
-	for key, v := range e.states {
-		if !reached[key] {
-			e.fail(v, "no way leads to the end of the job")
-		}
+		e.walk.Fail(v, fmt.Sprintf("counters %+v", is))
 	}
 }
 

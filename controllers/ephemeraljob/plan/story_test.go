@@ -402,6 +402,9 @@ func TestContainersCarryTheirMark(t *testing.T) {
 	w.job.Spec.Template.EphemeralContainers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: shared.EnvEphemeralJob, Value: "forged"}}
 	w.job.Spec.Template.EphemeralContainers[0].TargetContainerName = "web"
 	w.at(0)
+	if success := w.decision.Actions[0].Success; success.Reason != "Injected" || !strings.Contains(success.Message, "p0") {
+		t.Errorf("the event is %+v", success)
+	}
 	got := w.pods["p0"].Spec.EphemeralContainers
 	want := []corev1.EphemeralContainer{ephemeral("dbg", corev1.EnvVar{Name: "A", Value: "1"}, corev1.EnvVar{Name: shared.EnvEphemeralJob, Value: "job-uid"})}
 	want[0].TargetContainerName = "web"
@@ -423,6 +426,9 @@ func TestFinalizerOfOpenKruiseGoesWithTheJob(t *testing.T) {
 	now := metav1.NewTime(began())
 	w.changeJob(func(job *appsv1beta1.EphemeralJob) { job.DeletionTimestamp = &now })
 	w.at(1)
+	if actions := w.decision.Actions; len(actions) != 1 || actions[0].Failure.Reason != "RemoveFailed" {
+		t.Errorf("no event would say that it cannot be taken away: %+v", actions)
+	}
 	if got := strings.Join(w.job.Finalizers, " "); got != "example.com/keep" {
 		t.Errorf("finalizers %q", got)
 	}

@@ -394,3 +394,21 @@ func TestEventsOfWorkloads(t *testing.T) {
 		})
 	}
 }
+
+// A subset whose pods begin to find no node is announced, once.
+func TestASubsetWithoutRoomIsAnnounced(t *testing.T) {
+	w := settled(t)
+	spec := united.Parse(w.set)
+	full := *w.set.Status.DeepCopy()
+	full.SubsetStatuses[1].Conditions = []appsv1beta1.UnitedDeploymentSubsetCondition{
+		{Type: appsv1beta1.SubsetSchedulable, Status: corev1.ConditionFalse, Reason: appsv1beta1.ReasonReschedule},
+	}
+	events := Announcements(spec, full)
+	if len(events) != 1 || events[0].Reason != "SubsetUnschedulable" || !events[0].Warning || !strings.Contains(events[0].Message, "subset b") {
+		t.Errorf("events %+v", events)
+	}
+	w.set.Status = full
+	if again := Announcements(united.Parse(w.set), full); len(again) > 0 {
+		t.Errorf("it is announced again: %+v", again)
+	}
+}

@@ -31,7 +31,7 @@ type Progress struct {
 
 // Conditions are Reconciling and Stalled. They are never True at the same time: tools believe the first that they find.
 func (p Progress) Conditions() []conditions.Condition {
-	stalled := conditions.New(conditionStalled, false, appsv1beta1.ReasonNotStalled, "Nothing needs the user.")
+	stalled := conditions.New(conditionStalled, false, appsv1beta1.ReasonNotStalled, "What is left goes on by itself, or waits as the spec says.")
 	if p.Stalled {
 		stalled = conditions.New(conditionStalled, true, p.Reason, p.Message)
 	}

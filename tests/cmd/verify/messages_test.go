@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
 var updateMessages = flag.Bool("update-messages", false, "write docs/operations/messages.md")
@@ -38,12 +40,14 @@ func TestMessagesAreListed(t *testing.T) {
 	}
 	want := string(page)
 	for name, rows := range map[string][]string{
-		"conditions": constants(t, `Condition|^(CloneSet|StatefulSet)[A-Z]`, "api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"),
-		"reasons":    constants(t, `^Reason`, "api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"),
-		"operator":   constants(t, `^Reason`, "api/operator/v1alpha1/kruise_types.go"),
-		"keys":       constants(t, `^(Label|Annotation|Gate)`, "api/apps/shared/names.go"),
-		"notes":      constants(t, `^Reason`, "internal/engine/podset/pass.go", "internal/engine/inplace/inplace.go"),
-		"sentences":  sentences(t),
+		"conditions":          constants(t, `Condition|^(CloneSet|StatefulSet)[A-Z]`, "api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"),
+		"reasons":             constants(t, `^Reason`, "api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"),
+		"operator":            constants(t, `^Reason`, "api/operator/v1alpha1/kruise_types.go"),
+		"keys":                constants(t, `^(Label|Annotation|Gate)`, "api/apps/shared/names.go"),
+		"notes":               constants(t, `^Reason`, "internal/engine/podset/pass.go", "internal/engine/inplace/inplace.go"),
+		"sentences":           sentences(t),
+		"conditions of kinds": constantsOfKinds(t, "Condition types", "^"),
+		"reasons of kinds":    constantsOfKinds(t, "", "^Reason"),
 	} {
 		want = replaceSection(t, want, name, strings.Join(rows, "\n"))
 	}
@@ -83,7 +87,8 @@ func TestEveryEventIsTested(t *testing.T) {
 	tests := &strings.Builder{}
 	for _, root := range []string{"controllers", "internal", "tests/e2e", "tests/integration"} {
 		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !strings.HasSuffix(name, "_test.go") || strings.Contains(name, "recorder") || strings.Contains(name, "executor") {
+			isTest := strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".golden") // stories show the events of a status
+			if err != nil || entry.IsDir() || !isTest || strings.Contains(name, "recorder") || strings.Contains(name, "executor") {
 				return err // the last two only pass events on
 			}
 			text, err := os.ReadFile(name)
@@ -146,6 +151,46 @@ func constants(t *testing.T, names string, files ...string) []string {
 	var rows []string
 	for _, value := range slices.Sorted(maps.Keys(meaning)) {
 		rows = append(rows, fmt.Sprintf("| `%s` | %s |", value, meaning[value]))
+	}
+	return rows
+}
+
+// ofTwoKinds are the files whose constants have tables of their own.
+var ofTwoKinds = []string{"api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"}
+
+// constantsOfKinds are table rows of the string constants of all other kinds whose names match, in groups whose comment begins with about: the kind,
+// the value and what the comment says. A file is named after its kind.
+func constantsOfKinds(t *testing.T, about, names string) (rows []string) {
+	t.Helper()
+	match := regexp.MustCompile(names)
+	for _, kind := range kinds.Names(kinds.All()) {
+		for _, suffix := range []string{"conditions", "types"} {
+			name := "api/apps/v1beta1/" + strings.ToLower(kind) + "_" + suffix + ".go"
+			if _, err := os.Stat(name); err != nil || slices.Contains(ofTwoKinds, name) {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, declaration := range file.Decls {
+				group, ok := declaration.(*ast.GenDecl)
+				if !ok || group.Tok != token.CONST || !strings.HasPrefix(group.Doc.Text(), about) {
+					continue
+				}
+				for _, spec := range group.Specs {
+					constant := spec.(*ast.ValueSpec)
+					comment := constant.Doc.Text()
+					if comment == "" && len(group.Specs) == 1 {
+						comment = group.Doc.Text()
+					}
+					value, isText := literal(constant.Values[0])
+					if isText && match.MatchString(constant.Names[0].Name) {
+						rows = append(rows, fmt.Sprintf("| %s | `%s` | %s |", kind, value, inWords(comment, constant.Names[0].Name)))
+					}
+				}
+			}
+		}
 	}
 	return rows
 }
@@ -246,6 +291,11 @@ func events(t *testing.T) []string {
 				found[text] = struct{}{}
 			}
 		}
+		if made, ok := n.(*ast.CompositeLit); ok {
+			for _, text := range reasonsOfEvents(made) {
+				found[text] = struct{}{}
+			}
+		}
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return
@@ -257,6 +307,37 @@ func events(t *testing.T) []string {
 		}
 	})
 	return slices.Sorted(maps.Keys(found))
+}
+
+// reasonsOfEvents are the reasons that a literal of an event, or of several, names in plain text.
+func reasonsOfEvents(made *ast.CompositeLit) (reasons []string) {
+	if list, several := made.Type.(*ast.ArrayType); several && isEvent(list.Elt) {
+		for _, element := range made.Elts {
+			if one, ok := element.(*ast.CompositeLit); ok {
+				reasons = append(reasons, reasonsIn(one)...)
+			}
+		}
+	}
+	if isEvent(made.Type) {
+		reasons = append(reasons, reasonsIn(made)...)
+	}
+	return reasons
+}
+
+func isEvent(e ast.Expr) bool {
+	name, ok := e.(*ast.SelectorExpr)
+	return ok && fmt.Sprint(name.X) == "planning" && name.Sel.Name == "Event"
+}
+
+func reasonsIn(event *ast.CompositeLit) (reasons []string) {
+	for _, element := range event.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok && fmt.Sprint(pair.Key) == "Reason" {
+			if text, ok := literal(pair.Value); ok {
+				reasons = append(reasons, text)
+			}
+		}
+	}
+	return reasons
 }
 
 // inspect visits the code that plans, writes and reports.
