@@ -34,17 +34,17 @@ import (
 // Name is the controller's name.
 const Name = "operatorconfig-controller"
 
-// syncing is when to look again at kinds whose objects are being read.
-const syncing = 500 * time.Millisecond
-
-// working is when to look again at work that an upgrade should not cut off.
-const working = 5 * time.Second
+const (
+	// syncing is when to look again at kinds whose objects are being read.
+	syncing = 500 * time.Millisecond
+	// working is when to look again at work that an upgrade should not cut off.
+	working = 5 * time.Second
+	// missing is when to look again for a CRD that was not there.
+	missing = 5 * time.Second
+)
 
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises,verbs=get;list;watch
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises/status,verbs=patch
-
-// missing is when to look again for a CRD that was not there.
-const missing = 5 * time.Second
 
 // Reconciler makes the operator run as the Kruise object says.
 type Reconciler struct {
