@@ -26,6 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset"
 	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob"
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob"
+	"github.com/kruise-operator/kruise-operator/controllers/launchpriority"
 	"github.com/kruise-operator/kruise-operator/controllers/nodeimage"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
@@ -98,6 +99,9 @@ func CacheContents(c *config.Config) kubecache.Contents {
 	if c.Features.Enabled(features.SidecarTerminator) {
 		contents = contents.Keeping(sidecarterminator.Concerns)
 	}
+	if ordersContainers(c) {
+		contents = contents.Keeping(launchpriority.Concerns)
+	}
 	return contents
 }
 
@@ -157,12 +161,49 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, stored)
 		}
 	}
+	if err := setupLaunchPriority(mgr, deps, all); err != nil {
+		return err
+	}
 	if gates.Enabled(features.SidecarTerminator) {
 		if err := setupTerminator(mgr, deps, all, configured); err != nil {
 			return err
 		}
 	}
 	return setupOperatorConfig(mgr, deps, configured, missing)
+}
+
+// setupLaunchPriority sets up what starts the containers of pods in order, for whoever may have such pods, and what has the API server order the
+// pods of others, or takes that back.
+func setupLaunchPriority(mgr ctrl.Manager, deps Deps, all shared) error {
+	given, err := dependencies(mgr, deps, all, launchpriority.Name, 0)
+	if err != nil {
+		return fmt.Errorf("setting up launch priorities: %w", err)
+	}
+	if ordersContainers(deps.Config) {
+		if err := launchpriority.Setup(mgr, given); err != nil {
+			return fmt.Errorf("setting up launch priorities: %w", err)
+		}
+	}
+	registrar := &launchpriority.Registrar{
+		Client: given.Client, Live: given.Live, Clock: given.Clock, Namespace: deps.Config.Namespace,
+		On: deps.Config.Features.Enabled(features.ContainerLaunchPriority), PreferPolicy: deps.Config.AdmissionMode != "Webhook",
+	}
+	if deps.Operator.Protection != nil {
+		registrar.Call = deps.Operator.Protection.Call
+	}
+	if err := launchpriority.SetupRegistrar(mgr, given, registrar); err != nil {
+		return fmt.Errorf("setting up launch priorities: %w", err)
+	}
+	return nil
+}
+
+// ordersContainers says whether there can be pods whose containers start in order: all of them, or those of kinds that are managed.
+func ordersContainers(c *config.Config) bool {
+	if !c.Features.Enabled(features.PodWebhook) {
+		return false
+	}
+	return c.Features.Enabled(features.ContainerLaunchPriority) ||
+		len(kinds.Where(func(k kinds.Kind) bool { return k.Needs.ControlsPods && c.Enabled(k.Name) })) > 0
 }
 
 // setupTerminator sets up what stops the sidecars of pods that are done. On nodes it does so by ContainerRecreateRequests.
@@ -266,6 +307,7 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers 
 		Pool:             all.pool,
 		PullJobs:         all.pullJobs,
 		PullsImages:      deps.Config.Enabled("ImagePullJob"),
+		LaunchOrder:      deps.Config.Features.Enabled(features.PodWebhook),
 		Accepted:         deps.Accepted,
 		Denied:           deps.Denied,
 		Clock:            deps.Clock,

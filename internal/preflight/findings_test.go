@@ -169,13 +169,22 @@ func TestFindings(t *testing.T) {
 				"note|deployment kruise-system/kruise-controller-manager|start the operator with",
 			},
 		},
-		"workloads whose labels cannot change in place any more, and whose containers no longer start in order, are named": {
+		"workloads whose labels cannot change in place any more, and those whose containers start in order, are named": {
 			cluster: Cluster{Uses: append(uses(useEnvironment, "clonesets"), uses(useContainerLaunch, "statefulsets")...)},
 			options: options,
 			want: []string{
 				"warning|clonesets.apps.kruise.io|1 (shop/web) has a policy to update in place",
-				"warning|statefulsets.apps.kruise.io|1 (shop/web) has an order in which containers start",
+				"note|statefulsets.apps.kruise.io|1 (shop/web) has an order in which containers start. This operator keeps it for pods of its own workloads",
 			},
+		},
+		"with all pods ordered, an order is not mentioned": {
+			cluster: Cluster{Uses: uses(useContainerLaunch, "statefulsets")},
+			options: Options{Served: options.Served, FeatureGates: "ContainerLaunchPriority=true"},
+		},
+		"without the gate PodWebhook, an order is lost": {
+			cluster: Cluster{Uses: uses(useContainerLaunch, "statefulsets")},
+			options: Options{Served: options.Served, FeatureGates: "PodWebhook=false"},
+			want:    []string{"warning|statefulsets.apps.kruise.io|With the feature gate PodWebhook off, the containers of new pods start together"},
 		},
 		"what OpenKruise did not do either is not mentioned": {
 			cluster: Cluster{Managers: manages("InPlaceUpdateEnvFromMetadata=false,PodWebhook=false"), Uses: append(uses(useEnvironment, "clonesets"), uses(useContainerLaunch, "statefulsets")...)},

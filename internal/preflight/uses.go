@@ -203,14 +203,30 @@ func findLost(c Cluster, theirs features.Set, known bool, ours features.Set) []F
 				Next: "change such labels and annotations of a template only when pods may be replaced",
 			})
 		case u.Use == useContainerLaunch && (!known || theirs.Enabled(features.PodWebhook)):
-			all = append(all, Finding{
-				Severity: Warning, Subject: u.Resource,
-				Finding: u.have("an order in which containers start") + ". This operator has no webhook for pods: the containers of new pods start together",
-				Next:    "let containers wait for each other themselves, or make the first ones init containers with restartPolicy Always",
-			})
+			if lost, is := lostOrder(ours); is {
+				lost.Subject, lost.Finding = u.Resource, u.have("an order in which containers start")+lost.Finding
+				all = append(all, lost)
+			}
 		}
 	}
 	return all
+}
+
+// lostOrder is what becomes of an order in which containers start, after the words that say who has one; false when it is kept for every pod.
+func lostOrder(ours features.Set) (Finding, bool) {
+	switch {
+	case !ours.Enabled(features.PodWebhook):
+		return Finding{
+			Severity: Warning, Finding: ". With the feature gate PodWebhook off, the containers of new pods start together",
+			Next: "start the operator with --feature-gates=PodWebhook=true, and give preflight what --feature-gates will be",
+		}, true
+	case !ours.Enabled(features.ContainerLaunchPriority):
+		return Finding{
+			Severity: Note, Finding: ". This operator keeps it for pods of its own workloads; OpenKruise keeps it for all pods",
+			Next: "if pods of Deployments, Jobs or others ask for an order, too, or sidecars that are injected, start the operator with --feature-gates=ContainerLaunchPriority=true",
+		}, true
+	}
+	return Finding{}, false
 }
 
 // missing says that the gate has no effect yet even if it is on.

@@ -27,6 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/imagepulljob"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/nodeimage"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/podlaunch"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/sidecarset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/uniteddeployment"
@@ -70,6 +71,8 @@ func Register(server webhook.Server, deps Deps) {
 		Reader: deps.Client, On: deps.Gates.Enabled(features.ResourcesDeletionProtection),
 		Definitions: deps.Gates.Enabled(features.DeletionProtectionForCRDCascading),
 	}})
+	// Only the configuration that the controller of launch priorities writes leads there.
+	server.Register(podlaunch.Path, &ctrladmission.Webhook{Handler: podlaunch.Handler{}})
 	serve(server, deps, advancedcronjob.Kind())
 	serve(server, deps, broadcastjob.Kind())
 	serve(server, deps, cloneset.Kind(cloneset.OptionsOf(deps.Gates), cloneset.Pods{Reader: deps.Client}))
@@ -93,6 +96,8 @@ func serve[T any, P admission.Object[T]](server webhook.Server, deps Deps, kind 
 	}
 	register(kind.MutatePath(), kind.Defaulter())
 	register(kind.ValidatePath(), kind.Validator(admission.Cluster{
-		Checker: templatecheck.Checker{Client: deps.Client, Accepted: deps.Accepted}, Protects: deps.Gates.Enabled(features.ResourcesDeletionProtection),
+		Checker: templatecheck.Checker{
+			Client: deps.Client, Accepted: deps.Accepted, LaunchOrder: deps.Gates.Enabled(features.PodWebhook),
+		}, Protects: deps.Gates.Enabled(features.ResourcesDeletionProtection),
 	}))
 }

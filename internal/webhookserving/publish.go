@@ -52,6 +52,8 @@ func targets() []target {
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-validating", rightWebhooks},
 		// The controller of SidecarSets makes it, while it is needed.
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods", rightWebhooks},
+		// The controller of launch priorities makes it, while its gate is on.
+		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods-launch-priority", rightWebhooks},
 		// The reconciler of the Kruise object makes it, while deletion protection is on.
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-deletion-protection", rightWebhooks},
 	}

@@ -446,8 +446,11 @@ func TestWithoutFilesTheCertificateIsOurOwn(t *testing.T) {
 }
 
 func TestTargetsAreThoseOfTheManifests(t *testing.T) {
-	// No manifest has these: one is there only while a SidecarSet needs it, the other while deletion protection is on.
-	want := []string{"MutatingWebhookConfiguration kruise-operator-pods", "ValidatingWebhookConfiguration kruise-operator-deletion-protection"}
+	// No manifest has these: one is there only while a SidecarSet needs it, the others while launch priorities or deletion protection are on.
+	want := []string{
+		"MutatingWebhookConfiguration kruise-operator-pods", "MutatingWebhookConfiguration kruise-operator-pods-launch-priority",
+		"ValidatingWebhookConfiguration kruise-operator-deletion-protection",
+	}
 	var got []string
 	for _, object := range rendered(t, "default") {
 		switch object.GetKind() {

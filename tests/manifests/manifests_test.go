@@ -57,12 +57,12 @@ func TestRightsOfTheManagerAreNarrow(t *testing.T) {
 				t.Errorf("to %s is not for one Secret in the operator's namespace", right)
 			}
 		case "mutatingadmissionpolicies":
-			if right.Name != "kruise-operator-sidecars" {
+			if right.Name != "kruise-operator-sidecars" && right.Name != "kruise-operator-launch-priority" {
 				t.Errorf("to %s is not for the operator's own", right)
 			}
 		case "customresourcedefinitions", "mutatingwebhookconfigurations", "validatingwebhookconfigurations":
-			if right.Name == "kruise-operator-pods" {
-				continue // its entries, and whether it is there at all, follow from the SidecarSets
+			if right.Name == "kruise-operator-pods" || right.Name == "kruise-operator-pods-launch-priority" {
+				continue // their entries, and whether they are there at all, follow from the SidecarSets and a feature gate
 			}
 			if right.Resource == "validatingwebhookconfigurations" && right.Name == "kruise-operator-deletion-protection" {
 				continue // whether it is there follows from a feature gate

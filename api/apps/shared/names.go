@@ -115,7 +115,16 @@ const (
 	AnnotationPreDownloadTimeoutSeconds = "apps.kruise.io/image-predownload-timeout-seconds"
 	// AnnotationPreDownloadMinUpdatedReadyPods is how many updated pods must be ready before images are pulled ahead.
 	AnnotationPreDownloadMinUpdatedReadyPods = "apps.kruise.io/image-predownload-min-updated-ready-pods"
+	// AnnotationLaunchPriority with the value LaunchInOrder has the containers of a pod start one after the other, as the spec lists them. It
+	// goes before EnvContainerPriority.
+	AnnotationLaunchPriority = "apps.kruise.io/container-launch-priority"
+	// AnnotationLaunchPriorityCompleted with the value "true" says that all containers of an ordered pod may have started. The operator
+	// writes it.
+	AnnotationLaunchPriorityCompleted = "apps.kruise.io/container-launch-priority-completed"
 )
+
+// LaunchInOrder is the one value of AnnotationLaunchPriority that means anything.
+const LaunchInOrder = "Ordered"
 
 // Readiness gates, and the pod conditions behind them.
 const (
@@ -129,7 +138,12 @@ const (
 	ReasonReadinessGatesNotReady = "ReadinessGatesNotReady"
 )
 
-// EnvLaunchPriority is the variable whose config map key, "p_<n>", is a container's launch priority n.
+// EnvContainerPriority is the variable that a user gives a container to say its launch priority: a decimal integer from -2147483647 to
+// 2147483647, 0 when it is missing. Containers of a higher one start earlier.
+const EnvContainerPriority = "KRUISE_CONTAINER_PRIORITY"
+
+// EnvLaunchPriority is the variable whose config map key, "p_<n>", is a container's launch priority n. The operator adds it to ordered pods: the
+// kubelet does not create a container before the key is there.
 const EnvLaunchPriority = "KRUISE_CONTAINER_BARRIER"
 
 // EnvEphemeralJob is the variable of an ephemeral container with the UID of the EphemeralJob that added it.

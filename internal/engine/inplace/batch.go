@@ -6,8 +6,6 @@ package inplace
 import (
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
@@ -87,7 +86,7 @@ func (c change) split(pod *corev1.Pod) (batch, later change) {
 	names := c.containers()
 	highest, ordered := 0, false
 	for _, name := range names {
-		if priority, ok := launchPriority(containerOf(pod.Spec.Containers, name)); ok && (!ordered || priority > highest) {
+		if priority, ok := launch.Priority(containerOf(pod.Spec.Containers, name)); ok && (!ordered || priority > highest) {
 			highest, ordered = priority, true
 		}
 	}
@@ -97,7 +96,7 @@ func (c change) split(pod *corev1.Pod) (batch, later change) {
 		keys.Insert(c.keys(name)...)
 	}
 	for _, name := range names {
-		if priority, ok := launchPriority(containerOf(pod.Spec.Containers, name)); !ok || priority == highest {
+		if priority, ok := launch.Priority(containerOf(pod.Spec.Containers, name)); !ok || priority == highest {
 			choose(name)
 		}
 	}
@@ -141,23 +140,6 @@ func (c change) edit() edit.Edit {
 		}
 	}
 	return e
-}
-
-// launchPriority returns the container's launch priority; ok is false when it has none.
-func launchPriority(container *corev1.Container) (priority int, ok bool) {
-	if container == nil {
-		return 0, false
-	}
-	for _, env := range container.Env {
-		if env.Name != shared.EnvLaunchPriority || env.ValueFrom == nil || env.ValueFrom.ConfigMapKeyRef == nil {
-			continue
-		}
-		digits, found := strings.CutPrefix(env.ValueFrom.ConfigMapKeyRef.Key, "p_")
-		if n, err := strconv.Atoi(digits); found && err == nil {
-			return n, true
-		}
-	}
-	return 0, false
 }
 
 // start begins the next batch of c and records it. Containers of the batch whose image changes are remembered as they run now.

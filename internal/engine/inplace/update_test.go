@@ -20,6 +20,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -1219,13 +1220,13 @@ func TestLaunchPriority(t *testing.T) {
 		{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "p_x"}}},
 		{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "7"}}},
 	} {
-		if n, ok := launchPriority(&corev1.Container{Env: []corev1.EnvVar{env}}); ok {
+		if n, ok := launch.Priority(&corev1.Container{Env: []corev1.EnvVar{env}}); ok {
 			t.Errorf("%+v has priority %d", env, n)
 		}
 	}
 	pod := fixtures(t)["container-launch-priority_ordered-n62zh"]
-	first, _ := launchPriority(containerOf(pod.Spec.Containers, "first"))
-	second, ok := launchPriority(containerOf(pod.Spec.Containers, "second"))
+	first, _ := launch.Priority(containerOf(pod.Spec.Containers, "first"))
+	second, ok := launch.Priority(containerOf(pod.Spec.Containers, "second"))
 	if !ok || first <= second {
 		t.Errorf("first has %d, second %d", first, second)
 	}

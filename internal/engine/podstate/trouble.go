@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 )
 
 // Trouble is why a pod does not get ready, as far as its status says so. The zero value: nothing is known.
@@ -39,6 +40,8 @@ const (
 	outlived = 10 * time.Second
 	// longestMessage is how many characters of a message of the cluster are shown.
 	longestMessage = 200
+	// shownNames is how many containers a message names.
+	shownNames = 3
 )
 
 // TroubleOf says why the pod does not get ready. began is when its containers were changed in place last; zero if they never were. It is asked
@@ -106,13 +109,31 @@ func containerTrouble(
 		t = waiting(pod, appsv1beta1.ReasonImagePullFailed, "ImagePullBackOff "+clip(container.Image), began, now)
 	case "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
 		t = waiting(pod, appsv1beta1.ReasonImagePullFailed, reason+" "+clip(container.Image), began, now)
-	case "CreateContainerConfigError", "CreateContainerError", "PreCreateHookError", "PreStartHookError":
+	case "CreateContainerConfigError":
+		t = waiting(pod, appsv1beta1.ReasonContainerConfigError, strings.Trim(reason+": "+clip(detail), ": "), began, now)
+		if _, ordered := launch.At(pod.Name, container); ordered && strings.Contains(detail, launch.BarrierName(pod.Name)) {
+			t = atBarrier(pod, container)
+		}
+	case "CreateContainerError", "PreCreateHookError", "PreStartHookError":
 		t = waiting(pod, appsv1beta1.ReasonContainerConfigError, strings.Trim(reason+": "+clip(detail), ": "), began, now)
 	default:
 		t = crashing(pod, status, began, now)
 	}
 	if t.Message != "" {
 		t.Message = what + " " + container.Name + ": " + t.Message
+	}
+	return t
+}
+
+// atBarrier is the trouble of a container that the kubelet does not make because its launch priority is not released. Before its turn that is as
+// it should be. When its turn has come the kubelet needs some seconds to try again, or the operator cannot release it, which an event of
+// the pod tells: how long that takes is not known here. So it never lasts; what keeps those that start before it may.
+func atBarrier(pod *corev1.Pod, container *corev1.Container) Trouble {
+	t := Trouble{Reason: appsv1beta1.ReasonContainerConfigError}
+	if before := launch.HeldBy(pod, container.Name); len(before) > 0 {
+		t.Message = "starts when " + strings.Join(before[:min(len(before), shownNames)], ", ") + " is ready, by its launch priority"
+	} else {
+		t.Message = "waits for its launch priority in ConfigMap " + launch.BarrierName(pod.Name)
 	}
 	return t
 }

@@ -34,8 +34,8 @@ type Contents struct {
 	controllers map[schema.GroupVersionKind]Owners
 	// podAnnotations are keys of annotations. Pods that carry one are kept whole, whoever controls them.
 	podAnnotations []string
-	// keeps are further pods that are kept whole; nil for none.
-	keeps func(*corev1.Pod) bool
+	// keeps say which further pods are kept whole.
+	keeps []func(*corev1.Pod) bool
 	// ephemeralContainers says that of every pod there is kept what Needs.EphemeralContainers says.
 	ephemeralContainers bool
 	// podPlaces keeps of all pods on which node they are, and whether they have ended.
@@ -68,7 +68,7 @@ func ContentsFor(enabled ...kinds.Kind) Contents {
 
 // Keeping returns contents that keep further pods whole: those for which keeps holds.
 func (c Contents) Keeping(keeps func(*corev1.Pod) bool) Contents {
-	c.keeps = keeps
+	c.keeps = append(slices.Clone(c.keeps), keeps)
 	return c
 }
 
@@ -117,7 +117,7 @@ func (c Contents) needsPod(pod client.Object) bool {
 	if ControllerOf(pod, c.controllers[podKind()]) != nil {
 		return true
 	}
-	if full, ok := pod.(*corev1.Pod); ok && c.keeps != nil && c.keeps(full) {
+	if full, ok := pod.(*corev1.Pod); ok && slices.ContainsFunc(c.keeps, func(keeps func(*corev1.Pod) bool) bool { return keeps(full) }) {
 		return true
 	}
 	annotations := pod.GetAnnotations()

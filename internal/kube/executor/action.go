@@ -96,6 +96,11 @@ func (e *Executor) create(ctx context.Context, owner client.Object, of freshness
 	if !ok {
 		return a.Object, false, fmt.Errorf("creating %s: the copy of a %T is no object", describe(a), a.Object)
 	}
+	if e.Prepare != nil {
+		if err := e.Prepare(ctx, of, object); err != nil {
+			return a.Object, false, fmt.Errorf("creating %s: %w", describe(a), err)
+		}
+	}
 	err = e.Writer.Create(ctx, of, a.Kind, object, a.FieldManager)
 	if apierrors.IsAlreadyExists(err) {
 		err = e.adoptAnswer(ctx, of, a)

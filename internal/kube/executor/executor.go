@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
@@ -35,6 +36,9 @@ type Options struct {
 	Metrics *metrics.Metrics
 	// Clock is the time; the real one when nil.
 	Clock clock.PassiveClock
+	// Prepare completes an object just before it is created, which is the executor's own copy. What it fails with, the creation fails with.
+	// Nil: every object is created as it was planned.
+	Prepare func(ctx context.Context, of freshness.Owner, object client.Object) error
 	// Slice is how long one call of Apply begins new actions. Zero is DefaultSlice.
 	Slice time.Duration
 }

@@ -27,6 +27,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 )
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
@@ -50,6 +52,8 @@ type Checker struct {
 	Client client.Writer
 	// Accepted is shared by who asks about the same templates. Nil remembers nothing.
 	Accepted *Accepted
+	// LaunchOrder finds launch priorities, too, that cannot be read: the operator does not create such pods.
+	LaunchOrder bool
 }
 
 // Accepted remembers for a minute which templates the server would take: admission asks about one, and then its controller does. What the
@@ -88,7 +92,13 @@ func (c Checker) Check(ctx context.Context, namespace string, template *corev1.P
 	}
 	path := field.NewPath("spec", "template", "spec")
 	faults = append(faults, imageFaults(template.Spec.InitContainers, path.Child("initContainers"))...)
-	return append(faults, imageFaults(template.Spec.Containers, path.Child("containers"))...), nil
+	faults = append(faults, imageFaults(template.Spec.Containers, path.Child("containers"))...)
+	if c.LaunchOrder {
+		if _, e := launch.Priorities(template.Annotations, template.Spec.Containers, path.Child("containers")); e != nil {
+			faults = append(faults, Fault{Field: e.Field, Message: e.ErrorBody(), PodsOnly: true})
+		}
+	}
+	return faults, nil
 }
 
 // ask returns what the server finds, unless it is known that it finds nothing.

@@ -53,7 +53,7 @@ func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
 	defer cancel()
-	faults, err := templatecheck.Checker{Client: p.Client, Accepted: p.Accepted}.Check(ctx, object.GetNamespace(), template.Pod, template.Claims)
+	faults, err := templatecheck.Checker{Client: p.Client, Accepted: p.Accepted, LaunchOrder: p.LaunchOrder}.Check(ctx, object.GetNamespace(), template.Pod, template.Claims)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Template not checked", "err", err.Error())
 		return ""

@@ -69,6 +69,8 @@ type Dependencies struct {
 	PullsImages bool
 	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
 	Accepted *templatecheck.Accepted
+	// LaunchOrder says that the containers of pods start in the order that the pods ask for.
+	LaunchOrder bool
 	// Denied is what the server does not let the cache read. Nil: it lets everything be read.
 	Denied *kubecache.Denied
 	// Clock is the time.
@@ -120,9 +122,11 @@ func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
 	})
 	w := &writer.Writer{Client: d.Client, Live: d.Live, Tracker: tracker, Timeout: d.WriteTimeout}
 	b.Tracker, b.Writer = tracker, w
-	b.Executor = executor.New(executor.Options{
-		Kind: kind.GroupKind(), Writer: w, Pool: d.Pool, Recorder: d.Recorder, Metrics: d.Metrics, Clock: d.Clock,
-	})
+	options := executor.Options{Kind: kind.GroupKind(), Writer: w, Pool: d.Pool, Recorder: d.Recorder, Metrics: d.Metrics, Clock: d.Clock}
+	if d.LaunchOrder {
+		options.Prepare = b.orderContainers
+	}
+	b.Executor = executor.New(options)
 	b.History = &history.Store{Client: d.Client, Writer: w}
 	b.Adopter = &ownership.Adopter{Writer: w}
 	b.Status = &statuspatch.Writer{Writer: w, Clock: d.Clock, Interval: statuspatch.DefaultInterval}

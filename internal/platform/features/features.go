@@ -26,6 +26,7 @@ const (
 	CloneSetEventHandlerOptimization          Gate = "CloneSetEventHandlerOptimization"
 	CloneSetPartitionRollback                 Gate = "CloneSetPartitionRollback"
 	CloneSetShortHash                         Gate = "CloneSetShortHash"
+	ContainerLaunchPriority                   Gate = "ContainerLaunchPriority"
 	DaemonSetPruneIneligibleNodes             Gate = "DaemonSetPruneIneligibleNodes"
 	DaemonWatchingPod                         Gate = "DaemonWatchingPod"
 	DefaultHostNetworkHostPortsInPodTemplates Gate = "DefaultHostNetworkHostPortsInPodTemplates"
@@ -123,6 +124,10 @@ func Known() []Info {
 		{Name: CloneSetEventHandlerOptimization, Effect: "fewer pod events wake a CloneSet", Ignored: internal},
 		{Name: CloneSetPartitionRollback, Effect: "raising a CloneSet's partition brings updated pods back"},
 		{Name: CloneSetShortHash, Effect: "a CloneSet's pods carry the hash of their revision instead of its full name"},
+		{
+			Name: ContainerLaunchPriority, Elsewhere: true, Needs: []Gate{PodWebhook},
+			Effect: "containers of all pods start by launch priority, where the pods ask for it; with it off, those of the operator's own workloads alone",
+		},
 		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits"},
 		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers really run", Missing: noDaemon, Needs: []Gate{KruiseDaemon}},
 		{Name: DefaultHostNetworkHostPortsInPodTemplates, Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
@@ -152,7 +157,7 @@ func Known() []Info {
 		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarker works", Missing: noKind, Needs: []Gate{KruiseDaemon}},
 		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions", Missing: noKind},
 		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods", Ignored: noBudgets},
-		{Name: PodWebhook, Default: true, Effect: "pods may be changed at admission where an object asks for it"},
+		{Name: PodWebhook, Default: true, Effect: "pods may be changed where an object asks for it: launch priorities of containers are honored"},
 		{
 			Name: PreDownloadImageForDaemonSetUpdate, Effect: "images are pulled ahead of a DaemonSet's update; switches ImagePullJobGate on",
 			Needs: []Gate{KruiseDaemon},

@@ -28,6 +28,8 @@ type Metrics struct {
 	CronSkew prometheus.Histogram
 	// CronLeftOut counts the runs of AdvancedCronJobs that were left out because spec.startingDeadlineSeconds was over.
 	CronLeftOut prometheus.Counter
+	// LaunchWaiting is how many ordered pods wait until containers are ready before others start, by whether they have done so for long.
+	LaunchWaiting *prometheus.GaugeVec
 }
 
 // New returns the metrics, registered with registerer.
@@ -62,8 +64,12 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "kruise_advancedcronjob_left_out_total",
 			Help: "Runs of AdvancedCronJobs that were left out because startingDeadlineSeconds was over.",
 		}),
+		LaunchWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kruise_launch_priority_waiting_pods",
+			Help: "Pods of which containers wait for others to be ready, by their launch priorities; long is true after two minutes.",
+		}, []string{"long"}),
 	}
-	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut} {
+	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}

@@ -176,6 +176,11 @@ func (c *container) tryStart(v *view, spec *corev1.Container) {
 		}
 		return
 	}
+	if missing := v.missing(spec); missing != "" {
+		c.image = spec.Image
+		c.wait(v.now, reasonConfigError, missing)
+		return
+	}
 	c.start(v, spec)
 }
 
@@ -215,6 +220,10 @@ func (c *container) advance(v *view, spec *corev1.Container, mayStart time.Time)
 		case c.waiting(reasonErrImagePull) && v.due(c.changed, v.options.BackOff):
 			c.wait(v.now, reasonPullBackOff, fmt.Sprintf("Back-off pulling image %q", spec.Image))
 		}
+		return false
+
+	case c.waiting(reasonConfigError) && v.missing(spec) != "":
+		v.reached(v.now.Add(v.options.BackOff)) // the next look
 		return false
 
 	case c.waiting(reasonCrashLoop):

@@ -17,6 +17,11 @@
 //   - The same image name has the same image ID everywhere. Container IDs are unique for each start.
 //   - Start on a cluster with simulated nodes from before takes over the nodes and continues their pods.
 //
+// # ConfigMaps
+//
+// A container whose environment refers to a key of a ConfigMap waits with the reason CreateContainerConfigError until the key is there; it is looked
+// for with every change of the pod, and after each Options.BackOff. Nothing else about ConfigMaps is simulated.
+//
 // # Annotations of pods
 //
 // They are read from the living pod, so adding, changing or removing one changes what a running pod does. A duration is

@@ -4,6 +4,7 @@
 package simnode
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,6 +21,29 @@ type view struct {
 	options  *Options
 	now      time.Time
 	wake     time.Time // zero: only a change of the pod matters
+	// data reads a ConfigMap of the pod's namespace; nil when it does not exist. What it cannot read is not there.
+	data func(name string) map[string]string
+}
+
+// missing says, as a kubelet does, what a container reads of ConfigMaps and does not find; empty when it finds all.
+func (v *view) missing(spec *corev1.Container) string {
+	for _, env := range spec.Env {
+		if env.ValueFrom == nil || env.ValueFrom.ConfigMapKeyRef == nil {
+			continue
+		}
+		ref := env.ValueFrom.ConfigMapKeyRef
+		if ref.Optional != nil && *ref.Optional || v.data == nil {
+			continue
+		}
+		data := v.data(ref.Name)
+		if data == nil {
+			return fmt.Sprintf("configmap %q not found", ref.Name)
+		}
+		if _, found := data[ref.Key]; !found {
+			return fmt.Sprintf("couldn't find key %s in ConfigMap %s/%s", ref.Key, v.pod.Namespace, ref.Name)
+		}
+	}
+	return ""
 }
 
 // reached tells whether t has come. When it has not, the next look is at t at the latest.

@@ -289,7 +289,7 @@ func (n *Nodes) sync(ctx context.Context, key cache.ObjectName) (time.Time, erro
 // rounds advances the pod and writes its report, until nothing more is due.
 func (n *Nodes) rounds(ctx context.Context, e *entry, pod *corev1.Pod) (time.Time, error) {
 	for {
-		v := &view{pod: pod, options: &n.options, now: time.Now()}
+		v := &view{pod: pod, options: &n.options, now: time.Now(), data: n.dataFor(ctx, pod.Namespace)}
 		if n.readBehavior(v, e) {
 			e.sim.round(v)
 		}
@@ -319,6 +319,26 @@ func (n *Nodes) rounds(ctx context.Context, e *entry, pod *corev1.Pod) (time.Tim
 		if v.wake.IsZero() || v.wake.After(time.Now()) {
 			return v.wake, nil
 		}
+	}
+}
+
+// dataFor reads ConfigMaps of a namespace, each once.
+func (n *Nodes) dataFor(ctx context.Context, namespace string) func(name string) map[string]string {
+	known := map[string]map[string]string{}
+	return func(name string) map[string]string {
+		if data, read := known[name]; read {
+			return data
+		}
+		found, err := n.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			known[name] = nil
+			return nil
+		}
+		known[name] = map[string]string{}
+		for key, value := range found.Data {
+			known[name][key] = value
+		}
+		return known[name]
 	}
 }
 

@@ -1,0 +1,289 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launchpriority
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/controllers/launchpriority/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "launchpriority-controller"
+
+const (
+	// workers is how many pods are looked at at the same time. A namespace whose writes hang does not get all of them.
+	workers = 4
+	// standInLine is when to come back when the pod's namespace may not have another worker just now.
+	standInLine = 200 * time.Millisecond
+	// blockedRetry is when to look again at a ConfigMap that is in the way.
+	blockedRetry = 30 * time.Second
+	// justMade is how young a pod is for which it is said that its order is not kept. Older ones have been told of, or were there before.
+	justMade = 5 * time.Minute
+)
+
+// Reasons of events.
+const (
+	reasonReleased = "LaunchPriorityReleased"
+	reasonWaiting  = "LaunchPriorityWaiting"
+	reasonBlocked  = "LaunchPriorityBlocked"
+	reasonNotKept  = "LaunchPriorityNotKept"
+)
+
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Concerns says that the controller has to see the whole of a pod: it waits at its barrier, or asks for an order that it may not have got.
+func Concerns(pod *corev1.Pod) bool {
+	return launch.Waits(pod) || launch.Asks(pod.Annotations, pod.Spec.Containers)
+}
+
+type reconciler struct {
+	workload.Dependencies
+	writer  *writer.Writer
+	waiting *waiting
+}
+
+// Setup makes the manager run the controller.
+func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
+	r := &reconciler{
+		Dependencies: d, writer: &writer.Writer{Client: d.Client, Live: d.Live, Timeout: d.WriteTimeout}, waiting: newWaiting(d.Metrics.LaunchWaiting),
+	}
+	c, err := newController(mgr, d, Name, r)
+	if err != nil {
+		return err
+	}
+	watch := source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}), due())
+	if err := c.Watch(watch); err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	return nil
+}
+
+// SetupRegistrar makes the manager keep what makes the API server order the containers of all pods, or take it back.
+func SetupRegistrar(mgr ctrl.Manager, d workload.Dependencies, r *Registrar) error {
+	c, err := newController(mgr, d, Name+"-admission", r)
+	if err != nil {
+		return err
+	}
+	once := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: launch.PolicyName}})
+		return nil
+	})
+	if err := c.Watch(once); err != nil {
+		return fmt.Errorf("starting the registration of launch priorities: %w", err)
+	}
+	return nil
+}
+
+func newController(mgr ctrl.Manager, d workload.Dependencies, name string, r reconcile.Reconciler) (controller.Controller, error) {
+	if d.CatchUp != nil {
+		r = d.CatchUp.Reconciler(r)
+	}
+	if d.Guard != nil {
+		r = d.Guard(r)
+	}
+	c, err := controller.New(name, mgr, controller.Options{
+		Reconciler: r, MaxConcurrentReconciles: workers, ReconciliationTimeout: d.ReconcileTimeout,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the controller: %w", err)
+	}
+	return c, nil
+}
+
+// due lets the events of pods through about which something may have to be done.
+func due() predicate.Predicate {
+	looks := func(object client.Object) bool {
+		pod, ok := object.(*corev1.Pod)
+		return ok && (plan.Looks(pod) || notKept(pod))
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return looks(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			old, isPod := e.ObjectOld.(*corev1.Pod)
+			pod, ok := e.ObjectNew.(*corev1.Pod)
+			return isPod && ok && plan.Changed(old, pod) && (plan.Looks(pod) || plan.Looks(old))
+		},
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			pod, ok := e.Object.(*corev1.Pod)
+			return ok && launch.Waits(pod) // to forget it
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// notKept says that a pod has asked for an order and was made without.
+func notKept(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil || launch.Waits(pod) {
+		return false
+	}
+	priorities, fault := launch.Priorities(pod.Annotations, pod.Spec.Containers, nil)
+	return priorities != nil || fault != nil
+}
+
+// Reconcile brings one pod closer to the start of all of its containers.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pod := &corev1.Pod{}
+	if err := r.Cache.Get(ctx, req.NamespacedName, pod, client.UnsafeDisableDeepCopy); err != nil {
+		r.waiting.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if notKept(pod) {
+		r.tellNotKept(pod)
+		return ctrl.Result{}, nil
+	}
+	if !plan.Looks(pod) {
+		r.waiting.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	leave, ok := r.Pool.Enter(Name, workers, req.NamespacedName, func() {})
+	if !ok {
+		return ctrl.Result{RequeueAfter: standInLine}, nil
+	}
+	defer leave()
+	result, err := r.serve(ctx, pod)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: workload.Busy}, nil // the view is out of date
+	}
+	return result, err
+}
+
+// serve decides and writes. What it read of the barrier decides, and every write is tied to that or to the pod.
+func (r *reconciler) serve(ctx context.Context, pod *corev1.Pod) (ctrl.Result, error) {
+	found, err := r.barrier(ctx, pod)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	todo := plan.Plan(pod, found)
+	if todo.Blocked != "" {
+		r.tell(pod, corev1.EventTypeWarning, reasonBlocked, todo.Blocked)
+		return ctrl.Result{RequeueAfter: blockedRetry}, nil
+	}
+	if err := r.apply(ctx, pod, found, todo); err != nil {
+		return ctrl.Result{}, err
+	}
+	if pod.DeletionTimestamp != nil || todo.Complete {
+		r.waiting.forget(client.ObjectKeyFromObject(pod))
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{RequeueAfter: r.tellWaiting(pod)}, nil
+}
+
+func (r *reconciler) barrier(ctx context.Context, pod *corev1.Pod) (*corev1.ConfigMap, error) {
+	found := &corev1.ConfigMap{}
+	err := r.writer.Read(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: launch.BarrierName(pod.Name)}, found)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the barrier: %w", err)
+	}
+	return found, nil
+}
+
+func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, found *corev1.ConfigMap, todo plan.Decision) error {
+	kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	if todo.Delete {
+		if err := r.writer.Delete(ctx, freshness.Owner{}, freshness.RefOf(kind, found), writer.Delete{ExactVersion: true}); err != nil {
+			return fmt.Errorf("deleting the barrier: %w", err)
+		}
+	}
+	switch {
+	case todo.Create:
+		if err := r.writer.Create(ctx, freshness.Owner{}, kind, plan.Barrier(pod, todo.Open), ""); err != nil {
+			return r.refused(pod, fmt.Errorf("creating the barrier: %w", err))
+		}
+	case len(todo.Release) > 0:
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": found.UID}, "data": plan.Keys(todo.Release)})
+		if err != nil {
+			return err
+		}
+		patch := writer.Patch{Type: types.MergePatchType, Body: body}
+		if _, err := r.writer.Patch(ctx, freshness.Owner{}, freshness.RefOf(kind, found), patch); err != nil {
+			return r.refused(pod, fmt.Errorf("writing the barrier: %w", err))
+		}
+	}
+	for _, priority := range todo.Release {
+		r.tell(pod, corev1.EventTypeNormal, reasonReleased, plan.Tells(pod, priority))
+	}
+	if !todo.Complete {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "annotations": map[string]string{shared.AnnotationLaunchPriorityCompleted: launch.Released},
+	}})
+	if err != nil {
+		return err
+	}
+	ref := freshness.RefOf(corev1.SchemeGroupVersion.WithKind("Pod"), pod)
+	if _, err := r.writer.Patch(ctx, freshness.Owner{}, ref, writer.Patch{Type: types.MergePatchType, Body: body}); err != nil {
+		return fmt.Errorf("marking the pod: %w", err)
+	}
+	return nil
+}
+
+// refused tells of a barrier that the server does not take, as when a quota of ConfigMaps is used up. It is tried again.
+func (r *reconciler) refused(pod *corev1.Pod, err error) error {
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		cause := err
+		if inner := errors.Unwrap(err); inner != nil {
+			cause = inner
+		}
+		r.tell(pod, corev1.EventTypeWarning, reasonBlocked, "No container may start: "+cause.Error())
+	}
+	return err
+}
+
+// tellNotKept says of a young pod that it asked for an order in vain.
+func (r *reconciler) tellNotKept(pod *corev1.Pod) {
+	if r.Clock.Now().Sub(pod.CreationTimestamp.Time) > justMade {
+		return
+	}
+	r.tell(pod, corev1.EventTypeWarning, reasonNotKept, "The pod asks for an order in which its containers start, and was created without: "+
+		"the feature gate ContainerLaunchPriority was off, or not in force yet, or its namespace is exempt")
+}
+
+// tellWaiting tells once of a wait that has become long, and says when to look again.
+func (r *reconciler) tellWaiting(pod *corev1.Pod) time.Duration {
+	text, at := plan.Waiting(pod)
+	key := client.ObjectKeyFromObject(pod)
+	if text == "" {
+		r.waiting.forget(key)
+		return 0
+	}
+	tell, wait := r.waiting.saw(key, pod.UID, at, r.Clock.Now())
+	if tell {
+		r.tell(pod, corev1.EventTypeWarning, reasonWaiting, text)
+	}
+	return wait
+}
+
+func (r *reconciler) tell(pod *corev1.Pod, eventtype, reason, message string) {
+	r.Recorder.Eventf(pod, nil, eventtype, reason, "Launch", "%s", message[:min(len(message), 1000)])
+}

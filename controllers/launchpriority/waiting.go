@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launchpriority
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// patience is how long a pod may wait at one priority before an event tells what it waits for.
+const patience = 2 * time.Minute
+
+// waiting remembers which pods wait for which of their priorities, and since when. Losing it costs a second event.
+type waiting struct {
+	gauge *prometheus.GaugeVec
+
+	mutex sync.Mutex
+	pods  map[types.NamespacedName]*wait
+}
+
+type wait struct {
+	uid types.UID
+	// at is the lowest priority that is released.
+	at    int
+	since time.Time
+	told  bool
+}
+
+func newWaiting(gauge *prometheus.GaugeVec) *waiting {
+	w := &waiting{gauge: gauge, pods: map[types.NamespacedName]*wait{}}
+	w.count()
+	return w
+}
+
+// saw notes that a pod waits, and says whether that is to be told now, and when to look again; 0: when something changes.
+func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.Time) (tell bool, again time.Duration) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	one := w.pods[key]
+	if one == nil || one.uid != uid || one.at != at {
+		one = &wait{uid: uid, at: at, since: now}
+		w.pods[key] = one
+	}
+	defer w.count()
+	left := one.since.Add(patience).Sub(now)
+	switch {
+	case left > 0:
+		return false, left
+	case one.told:
+		return false, 0
+	}
+	one.told = true
+	return true, 0
+}
+
+// forget notes that a pod does not wait.
+func (w *waiting) forget(key types.NamespacedName) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.pods[key] != nil {
+		delete(w.pods, key)
+		w.count()
+	}
+}
+
+// count writes the gauge. The lock is held, or nobody else knows w yet.
+func (w *waiting) count() {
+	long := 0
+	for _, one := range w.pods {
+		if one.told {
+			long++
+		}
+	}
+	w.gauge.WithLabelValues("false").Set(float64(len(w.pods) - long))
+	w.gauge.WithLabelValues("true").Set(float64(long))
+}

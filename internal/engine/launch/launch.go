@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+const (
+	// Highest is the highest priority; the lowest one is -Highest.
+	Highest = 1<<31 - 1
+	// Released is the value of every key of a barrier.
+	Released = "true"
+
+	barrierSuffix = "-barrier"
+	keyPrefix     = "p_"
+	allowed       = "must be a decimal integer from -2147483647 to 2147483647, written as a literal value"
+)
+
+// BarrierName is the name of the barrier of a pod.
+func BarrierName(pod string) string { return pod + barrierSuffix }
+
+// Key is the key of the barrier that lets containers of a priority start.
+func Key(priority int) string { return keyPrefix + strconv.Itoa(priority) }
+
+// PriorityOfKey is the priority of a key of a barrier; false for what is no such key.
+func PriorityOfKey(key string) (int, bool) {
+	digits, found := strings.CutPrefix(key, keyPrefix)
+	n, err := strconv.Atoi(digits)
+	return n, found && err == nil
+}
+
+// Asks says that somebody has asked for an order, whether or not the containers need one.
+func Asks(annotations map[string]string, containers []corev1.Container) bool {
+	if annotations[shared.AnnotationLaunchPriority] == shared.LaunchInOrder {
+		return true
+	}
+	return slices.ContainsFunc(containers, func(c corev1.Container) bool { return variable(c.Env, shared.EnvContainerPriority) != nil })
+}
+
+// Priorities are the priorities of containers, in their order; nil when all may start together. Of several variables of that name in one
+// container the first counts. The field error names the first priority that cannot be read, below path.
+func Priorities(annotations map[string]string, containers []corev1.Container, path *field.Path) ([]int, *field.Error) {
+	if len(containers) < 2 {
+		return nil, nil
+	}
+	priorities := make([]int, len(containers))
+	if annotations[shared.AnnotationLaunchPriority] == shared.LaunchInOrder {
+		for i := range priorities {
+			priorities[i] = -i
+		}
+		return priorities, nil
+	}
+	differ := false
+	for i := range containers {
+		asked := variable(containers[i].Env, shared.EnvContainerPriority)
+		if asked == nil {
+			continue
+		}
+		n, err := strconv.ParseInt(asked.Value, 10, 64)
+		if err != nil || n < -Highest || n > Highest || asked.ValueFrom != nil {
+			at := slices.IndexFunc(containers[i].Env, func(e corev1.EnvVar) bool { return e.Name == shared.EnvContainerPriority })
+			return nil, field.Invalid(path.Index(i).Child("env").Index(at).Child("value"), asked.Value, shared.EnvContainerPriority+" "+allowed)
+		}
+		priorities[i] = int(n)
+	}
+	for _, n := range priorities {
+		differ = differ || n != priorities[0]
+	}
+	if !differ {
+		return nil, nil
+	}
+	return priorities, nil
+}
+
+// Order makes the containers of a pod that is about to be created wait at its barrier, and says whether they do. The pod has its name. A
+// variable that names another barrier, of a pod that was copied, is replaced, and what says that the order is done goes.
+func Order(pod *corev1.Pod) (ordered bool, fault *field.Error) {
+	path := field.NewPath("spec", "containers")
+	priorities, fault := Priorities(pod.Annotations, pod.Spec.Containers, path)
+	if priorities == nil {
+		return false, fault
+	}
+	if fault := NameFault(pod.Name); fault != nil {
+		return false, fault
+	}
+	delete(pod.Annotations, shared.AnnotationLaunchPriorityCompleted)
+	for i := range pod.Spec.Containers {
+		waits := Variable(pod.Name, priorities[i])
+		// A new list: that of the pod may be its template's.
+		env := slices.DeleteFunc(slices.Clone(pod.Spec.Containers[i].Env), func(e corev1.EnvVar) bool { return e.Name == shared.EnvLaunchPriority })
+		pod.Spec.Containers[i].Env = append(env, waits)
+	}
+	return true, nil
+}
+
+// NameFault says why a pod of that name cannot have a barrier; nil when it can.
+func NameFault(pod string) *field.Error {
+	const longest = validation.DNS1123SubdomainMaxLength - len(barrierSuffix)
+	if len(pod) <= longest {
+		return nil
+	}
+	return field.TooLong(field.NewPath("metadata", "name"), pod, longest)
+}
+
+// Variable is what makes a container of a pod wait until its priority is released.
+func Variable(pod string, priority int) corev1.EnvVar {
+	return corev1.EnvVar{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: BarrierName(pod)}, Key: Key(priority),
+	}}}
+}
+
+// Priority is the priority at which a container starts; false when it waits at no barrier. Whose barrier it is does not matter.
+func Priority(container *corev1.Container) (priority int, ok bool) {
+	if container == nil {
+		return 0, false
+	}
+	for i := range container.Env {
+		if _, priority, ok := barrier(&container.Env[i]); ok {
+			return priority, true
+		}
+	}
+	return 0, false
+}
+
+// At is the priority at which a container waits at the barrier of its own pod; false when it does not wait there.
+func At(pod string, container *corev1.Container) (priority int, ok bool) {
+	for i := range container.Env {
+		if name, priority, ok := barrier(&container.Env[i]); ok && name == BarrierName(pod) {
+			return priority, true
+		}
+	}
+	return 0, false
+}
+
+// Waits says that a container of the pod waits, or has waited, at the barrier of the pod.
+func Waits(pod *corev1.Pod) bool {
+	for i := range pod.Spec.Containers {
+		if _, ok := At(pod.Name, &pod.Spec.Containers[i]); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Completed says that the operator has released all containers of the pod.
+func Completed(pod *corev1.Pod) bool {
+	return pod.Annotations[shared.AnnotationLaunchPriorityCompleted] == Released
+}
+
+// barrier is the barrier that a variable refers to.
+func barrier(env *corev1.EnvVar) (name string, priority int, ok bool) {
+	if env.Name != shared.EnvLaunchPriority || env.ValueFrom == nil || env.ValueFrom.ConfigMapKeyRef == nil {
+		return "", 0, false
+	}
+	priority, ok = PriorityOfKey(env.ValueFrom.ConfigMapKeyRef.Key)
+	return env.ValueFrom.ConfigMapKeyRef.Name, priority, ok
+}
+
+func variable(env []corev1.EnvVar, name string) *corev1.EnvVar {
+	for i := range env {
+		if env[i].Name == name {
+			return &env[i]
+		}
+	}
+	return nil
+}

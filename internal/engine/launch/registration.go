@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	_ "embed" // policy.yaml
+	"fmt"
+	"io"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+)
+
+//go:embed policy.yaml
+var policyText string
+
+const (
+	// PolicyName is the name of the policies, and of their bindings.
+	PolicyName = "kruise-operator-launch-priority"
+	// WebhookConfiguration is the object that registers the webhook. By its name it comes after that of sidecars, which may have priorities.
+	WebhookConfiguration = sidecar.WebhookConfiguration + "-launch-priority"
+	// Path is where the API server calls the operator.
+	Path = "/order-containers"
+	// ProofLabel is on pods of dry runs, with the value ProofPolicy or ProofWebhook: the other way leaves them alone.
+	ProofLabel   = "operator.kruise.io/launch-priority-proof"
+	ProofPolicy  = "policy"
+	ProofWebhook = "webhook"
+	// LengthOfSuffix is how many random characters end a name that the API server would generate.
+	LengthOfSuffix = 5
+
+	// longestPrefix is how much of generateName is kept, as the API server does.
+	longestPrefix = 63 - LengthOfSuffix
+	// callTimeout is how long the API server waits for an answer, in seconds.
+	callTimeout = 10
+
+	asks = `object.metadata.?annotations[?'apps.kruise.io/container-launch-priority'].orValue('') == 'Ordered' ` +
+		`|| object.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'KRUISE_CONTAINER_PRIORITY'))`
+	noMirror = `!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))`
+	// beyond holds for the pods that the policy leaves: those whose names have to be made, and that have no token from whose name to take
+	// random characters. Those that prove the webhook are among them.
+	beyond = `object.metadata.?labels[?'` + ProofLabel + `'].orValue('') == '` + ProofWebhook + `' || object.metadata.?name.orValue('') == '' ` +
+		`&& !object.spec.?volumes.orValue([]).exists(v, v.name.matches('^kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}$'))`
+)
+
+// GeneratedName is the name of a pod that says only how its name begins.
+func GeneratedName(prefix, suffix string) string {
+	return prefix[:min(len(prefix), longestPrefix)] + suffix
+}
+
+// Policies are the objects by which the API server orders containers itself, the policy that changes pods and its binding first, and then the
+// policy that refuses what cannot be ordered, and its binding.
+func Policies(operatorNamespace string) (changes, refuses []*unstructured.Unstructured, err error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(policyText), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); err == io.EOF {
+			return changes, refuses, nil
+		} else if err != nil {
+			return nil, nil, fmt.Errorf("decoding the policies of launch priorities: %w", err)
+		}
+		if _, found, _ := unstructured.NestedMap(object.Object, "spec", "matchConstraints"); found {
+			if err := exempt(object, operatorNamespace); err != nil {
+				return nil, nil, err
+			}
+		}
+		if strings.HasPrefix(object.GetKind(), "Mutating") {
+			changes = append(changes, object)
+		} else {
+			refuses = append(refuses, object)
+		}
+	}
+}
+
+// exempt keeps a policy away from namespaces in which nothing may depend on the operator.
+func exempt(policy *unstructured.Unstructured, operatorNamespace string) error {
+	var requirements []any
+	for _, r := range sidecar.NamespaceExclusions(operatorNamespace) {
+		values := make([]any, len(r.Values))
+		for i := range r.Values {
+			values[i] = r.Values[i]
+		}
+		requirements = append(requirements, map[string]any{"key": r.Key, "operator": r.Op, "values": values})
+	}
+	return unstructured.SetNestedSlice(policy.Object, requirements, "spec", "matchConstraints", "namespaceSelector", "matchExpressions")
+}
+
+// Webhook is the entry of the webhook configuration: for all pods that ask for an order, or for those alone that the policy leaves.
+func Webhook(operatorNamespace string, narrow bool, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
+	entry := admissionv1.MutatingWebhook{
+		Name:         "launch-priority.operator.kruise.io",
+		ClientConfig: call,
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule: admissionv1.Rule{
+				APIGroups: []string{corev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: ptr.To(admissionv1.NamespacedScope),
+			},
+		}},
+		FailurePolicy:     ptr.To(admissionv1.Fail),
+		MatchPolicy:       ptr.To(admissionv1.Equivalent),
+		NamespaceSelector: sidecar.Selector(sidecar.NamespaceExclusions(operatorNamespace)),
+		ObjectSelector: sidecar.Selector([]sidecar.Requirement{
+			sidecar.Bypass(), {Key: ProofLabel, Op: string(metav1.LabelSelectorOpNotIn), Values: []string{ProofPolicy}},
+		}),
+		SideEffects:    ptr.To(admissionv1.SideEffectClassNone),
+		TimeoutSeconds: ptr.To[int32](callTimeout),
+		// Containers that others add later take part.
+		ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
+		AdmissionReviewVersions: []string{"v1"},
+		MatchConditions:         []admissionv1.MatchCondition{{Name: "not-a-mirror-pod", Expression: noMirror}, {Name: "asks-for-an-order", Expression: asks}},
+	}
+	if narrow {
+		entry.MatchConditions = append(entry.MatchConditions, admissionv1.MatchCondition{Name: "beyond-the-policy", Expression: beyond})
+	}
+	return entry
+}
