@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -47,6 +48,9 @@ spec:
       - {name: app, image: "example/app:v1"}
       - {name: log, image: "example/log:v1"}
 `
+
+// looking is how long a test looks on to see that nothing happens.
+const looking = 2 * time.Second
 
 // begun are the containers of a pod that have been there, in the order of the spec.
 func begun(pod *corev1.Pod) string {
@@ -121,7 +125,7 @@ func TestContainersStartInOrder(t *testing.T) {
 	n.Apply(orderedSet)
 	podHasBegun(n, "web-0", "db")
 	barrierHas(n, "web-0", "p_0")
-	n.Consistently(half, "the others wait", func(context.Context) error {
+	n.Consistently(looking, "the others wait", func(context.Context) error {
 		if got := begun(n.Pod("web-0")); got != "db" {
 			return fmt.Errorf("have begun: %s", got)
 		}
@@ -184,12 +188,26 @@ func TestContainersStartInOrder(t *testing.T) {
 		}
 	}
 	n.Eventually("db goes first", images("example/db:v2 example/app:v1"))
-	n.Consistently(half, "app waits for db", images("example/db:v2 example/app:v1"))
+	n.Consistently(looking, "app waits for db", images("example/db:v2 example/app:v1"))
 	n.PatchPod("web-0", `{"metadata":{"annotations":{"`+simnode.RestartDelay+`":null}}}`)
 	n.Eventually("app follows", images("example/db:v2 example/app:v2"))
 	if after := n.Pod("web-0"); after.UID != pod.UID {
 		t.Error("the pod was replaced")
 	}
+}
+
+// While the feature gate is off, pods of others start as if they had not asked, and say so.
+func TestPodsOfOthersAreToldThatTheirOrderIsNotKept(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	n.Apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: bare, annotations: {apps.kruise.io/container-launch-priority: Ordered}}
+spec: {containers: [{name: db, image: example/db}, {name: app, image: example/app}]}
+`)
+	podHasBegun(n, "bare", "db app")
+	told(n, "bare", "LaunchPriorityNotKept", "feature gate ContainerLaunchPriority was off")
 }
 
 // The barrier of a pod goes with it, and one that an earlier pod of the name has left is not believed.
@@ -209,7 +227,7 @@ func TestABarrierOfAnEarlierPodIsNotBelieved(t *testing.T) {
 	n.Apply(orderedSet)
 	podHasBegun(n, "web-0", "db")
 	barrierHas(n, "web-0", "p_0")
-	n.Consistently(half, "the others wait", func(context.Context) error {
+	n.Consistently(looking, "the others wait", func(context.Context) error {
 		if got := begun(n.Pod("web-0")); got != "db" {
 			return fmt.Errorf("have begun: %s", got)
 		}

@@ -32,7 +32,7 @@ type refusal struct {
 	compiler    *plugincel.CompositedCompiler
 	matcher     matchconditions.Matcher
 	validations plugincel.ConditionEvaluator
-	messages    plugincel.MessageEvaluator
+	messages    plugincel.ConditionEvaluator
 	fixed       []string
 }
 

@@ -179,9 +179,12 @@ func (w *world) ordersPods(t *testing.T, namespace string) {
 		}
 	}
 	shapeless := strings.NewReplacer("KRUISE_CONTAINER_PRIORITY", "KRUISE_CONTAINER_BARRIER", "VALUE", "p_1").Replace(asking)
-	if _, err := w.pod(t, namespace, shapeless); err == nil || !strings.Contains(err.Error(), "refers to a key p_<n> of a ConfigMap") {
-		t.Errorf("a barrier without a ConfigMap: %v", err)
-	}
+	w.eventually(t, "a barrier without a ConfigMap is refused", func(context.Context) error {
+		if _, err := w.pod(t, namespace, shapeless); err == nil || !strings.Contains(err.Error(), "refers to a key p_<n> of a ConfigMap") {
+			return fmt.Errorf("the answer is %v", err)
+		}
+		return nil
+	})
 	one := `
 metadata: {name: shop, annotations: {apps.kruise.io/container-launch-priority: Ordered}}
 spec: {containers: [{name: main, image: example/main}]}

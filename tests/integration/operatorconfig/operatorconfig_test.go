@@ -948,6 +948,9 @@ func TestRightsAreNeeded(t *testing.T) {
 		Why:    "workloads of UnitedDeployments; tests/e2e/zones has some",
 		Covers: func(r rights.Right) bool { return r.Resource == "deployments" && r.Name == "" },
 	}, rights.Excuse{
+		Why:    "launch priorities of all pods, which a gate turns on; tests/e2e/gates and tests/integration/injection have some",
+		Covers: func(r rights.Right) bool { return r.Name == "kruise-operator-launch-priority" },
+	}, rights.Excuse{
 		Why:    "the Operator Lifecycle Manager makes this binding; tests/olm has it",
 		Covers: func(r rights.Right) bool { return strings.HasSuffix(r.Name, ":auth-delegator") },
 	})
