@@ -196,6 +196,20 @@ func TestContainersStartInOrder(t *testing.T) {
 	}
 }
 
+// The example of the page starts in its order.
+func TestTheExampleOfLaunchPriorities(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	for _, block := range environment.ManifestsOfPage(t, "../../docs/operations/launch-priority.md") {
+		n.Apply(block)
+	}
+	n.SettledCloneSet("shop")
+	for _, pod := range n.Pods("app=shop") {
+		barrierHas(n, pod.Name, "p_0", "p_1")
+		told(n, pod.Name, "LaunchPriorityReleased", "Launch priority 0 may start: main; ready before: mesh")
+	}
+}
+
 // While the feature gate is off, pods of others start as if they had not asked, and say so.
 func TestPodsOfOthersAreToldThatTheirOrderIsNotKept(t *testing.T) {
 	t.Parallel()

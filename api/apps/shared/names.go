@@ -115,8 +115,8 @@ const (
 	AnnotationPreDownloadTimeoutSeconds = "apps.kruise.io/image-predownload-timeout-seconds"
 	// AnnotationPreDownloadMinUpdatedReadyPods is how many updated pods must be ready before images are pulled ahead.
 	AnnotationPreDownloadMinUpdatedReadyPods = "apps.kruise.io/image-predownload-min-updated-ready-pods"
-	// AnnotationLaunchPriority with the value LaunchInOrder has the containers of a pod start one after the other, as the spec lists them. It
-	// goes before EnvContainerPriority.
+	// AnnotationLaunchPriority with the value "Ordered" has the containers of a pod start one after the other, as the spec lists them. It
+	// goes before the variable KRUISE_CONTAINER_PRIORITY of its containers.
 	AnnotationLaunchPriority = "apps.kruise.io/container-launch-priority"
 	// AnnotationLaunchPriorityCompleted with the value "true" says that all containers of an ordered pod may have started. The operator
 	// writes it.
