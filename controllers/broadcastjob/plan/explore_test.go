@@ -192,7 +192,7 @@ func (e *exploration) check(v *visited, after *world, actions []planning.Action)
 	atWork := len(strings.Fields(v.State.w.working()))
 	created := 0
 	for _, action := range actions {
-		if over && action.Step != StepDeleteJob {
+		if over && action.Step != planning.StepDeleteJob {
 			e.walk.Fail(v, fmt.Sprintf("the job has ended, and there is %s %s", action.Step, action.Slot))
 		}
 		if action.Step == podset.StepDelete && v.State.w.pods[action.Object.GetName()].Status.Phase != corev1.PodRunning {

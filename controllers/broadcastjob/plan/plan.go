@@ -9,24 +9,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// StepDeleteJob deletes the job itself, after its time to live.
-const StepDeleteJob planning.Step = "DeleteJob"
-
 // Reasons of actions.
 const (
-	reasonNode     = "Node"
-	reasonStopped  = "Stopped"
-	reasonUnfit    = "Unfit"
-	reasonStray    = "Stray"
-	reasonFailed   = "Failed"
-	reasonFinished = "TTL"
+	reasonNode    = "Node"
+	reasonStopped = "Stopped"
+	reasonUnfit   = "Unfit"
+	reasonStray   = "Stray"
+	reasonFailed  = "Failed"
 )
 
 // noteParallelism is the reason of a note: nodes wait because as many pods are at work as may be.
@@ -106,14 +101,14 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		return d
 	case ended(spec) != "":
 		d.Stage = Ended
-		d.expire(spec, s)
+		d.Expire(Kind(), spec.Job, spec.Job.Status.CompletionTime, spec.TTL, s.Now)
 		return d
 	case spec.Paused:
 		d.Stage = Paused
 		return d
 	case spec.FailurePolicy == appsv1beta1.BroadcastJobPause && v.record.failures > d.resumedFailures(spec):
 		d.Stage = PausedByFailure
-	case d.overdue(spec, s):
+	case d.Overdue(spec.Job.Status.StartTime, spec.Deadline, s.Now):
 		d.view = look(spec, s, true)
 		d.Stage, d.Failure = Stopping, appsv1beta1.ReasonDeadlineExceeded
 	case spec.FailurePolicy == appsv1beta1.BroadcastJobFailFast && v.record.failures > 0:
@@ -145,38 +140,6 @@ func (d *Decision) resumedFailures(spec *Spec) int32 {
 		return spec.Job.Status.Finished.ResumedFailures
 	}
 	return 0
-}
-
-// overdue says whether the deadline is over, and asks to look again when it will be.
-func (d *Decision) overdue(spec *Spec, s Snapshot) bool {
-	if spec.Deadline < 0 {
-		return false
-	}
-	left := spec.Deadline
-	if start := spec.Job.Status.StartTime; start != nil {
-		left -= s.Now.Sub(start.Time)
-	}
-	if left <= 0 {
-		return true
-	}
-	d.Recheck(left)
-	return false
-}
-
-// expire deletes a job whose time to live is over.
-func (d *Decision) expire(spec *Spec, s Snapshot) {
-	end := spec.Job.Status.CompletionTime
-	if spec.TTL < 0 || end == nil {
-		return
-	}
-	if left := spec.TTL - s.Now.Sub(end.Time); left > 0 {
-		d.Recheck(left)
-		return
-	}
-	d.Actions = append(d.Actions, planning.Action{
-		Verb: planning.VerbDelete, Step: StepDeleteJob, Kind: Kind(), Object: spec.Job, Propagation: metav1.DeletePropagationBackground, Reason: reasonFinished,
-		Failure: planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting the job after ttlSecondsAfterFinished"},
-	})
 }
 
 // expireIn looks again when the time to live of a job that ends in this pass is over.

@@ -44,7 +44,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	if failure, ok := outcome.Failed(podset.StepCreate); ok {
 		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailedCreate, true, appsv1beta1.ReasonRequestFailed, fmt.Sprintf("creating the pod of node %s: %s", failure.Slot, failure.Message)))
 	}
-	if failure, ok := outcome.Failed(podset.StepDelete, StepDeleteJob); ok {
+	if failure, ok := outcome.Failed(podset.StepDelete, planning.StepDeleteJob); ok {
 		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailedDelete, true, appsv1beta1.ReasonRequestFailed, failure.Message))
 	}
 	status.Conditions = conditions.ToJob(list, func(c conditions.StoredOfJob) appsv1beta1.BroadcastJobCondition {

@@ -231,7 +231,7 @@ func (w *world) carryOut(action planning.Action) error {
 	case podset.StepDelete:
 		now := metav1.NewTime(w.now)
 		w.changePod(name, func(pod *corev1.Pod) { pod.DeletionTimestamp = &now })
-	case StepDeleteJob:
+	case planning.StepDeleteJob:
 		w.gone = true
 	default:
 		return fmt.Errorf("step %s", action.Step)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -24,8 +23,6 @@ import (
 const (
 	// StepAdd adds the containers to a pod.
 	StepAdd planning.Step = "AddContainers"
-	// StepDeleteJob deletes the job itself, after its time to live.
-	StepDeleteJob planning.Step = "DeleteJob"
 	// StepReleaseJob takes the finalizer of OpenKruise from a job that is being deleted.
 	StepReleaseJob planning.Step = "ReleaseJob"
 )
@@ -84,8 +81,8 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		d.release(spec)
 	case ended(spec):
 		d.Stage = Ended
-		d.expire(spec, s)
-	case d.overdue(spec, s):
+		d.Expire(Kind(), spec.Job, spec.Job.Status.CompletionTime, spec.TTL, s.Now)
+	case d.Overdue(spec.Job.Status.StartTime, spec.Deadline, s.Now):
 		d.end(spec, appsv1beta1.ReasonDeadlineExceeded)
 	case spec.Invalid != nil:
 	case targets > 0 && v.counts[Succeeded] == targets:
@@ -104,34 +101,6 @@ func Plan(spec *Spec, s Snapshot) Decision {
 func (d *Decision) end(spec *Spec, failure string) {
 	d.Stage, d.Failure = Ended, failure
 	d.Recheck(max(spec.TTL, storedSoon))
-}
-
-// overdue says whether the deadline is over, and asks to look again when it will be.
-func (d *Decision) overdue(spec *Spec, s Snapshot) bool {
-	if spec.Deadline < 0 {
-		return false
-	}
-	left := spec.Deadline
-	if start := spec.Job.Status.StartTime; start != nil {
-		left -= s.Now.Sub(start.Time)
-	}
-	if left > 0 {
-		d.Recheck(left)
-		return false
-	}
-	return true
-}
-
-// expire deletes a job whose time to live is over.
-func (d *Decision) expire(spec *Spec, s Snapshot) {
-	if left := spec.TTL - s.Now.Sub(spec.Job.Status.CompletionTime.Time); left > 0 {
-		d.Recheck(left)
-		return
-	}
-	d.Actions = append(d.Actions, planning.Action{
-		Verb: planning.VerbDelete, Step: StepDeleteJob, Kind: Kind(), Object: spec.Job, Propagation: metav1.DeletePropagationBackground, Reason: "TTL",
-		Failure: planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting the job after ttlSecondsAfterFinished"},
-	})
 }
 
 // release takes the finalizer of OpenKruise from the job.

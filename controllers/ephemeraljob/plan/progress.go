@@ -32,7 +32,7 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome) podset.Progres
 	stalled := func(reason, message string) podset.Progress {
 		return podset.Progress{Stalled: true, Reason: reason, Message: message}
 	}
-	if failure, ok := outcome.Failed(StepDeleteJob, StepReleaseJob); ok {
+	if failure, ok := outcome.Failed(planning.StepDeleteJob, StepReleaseJob); ok {
 		return stalled(appsv1beta1.ReasonRequestFailed, failure.Message)
 	}
 	switch {

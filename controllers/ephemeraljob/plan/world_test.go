@@ -225,7 +225,7 @@ func (w *world) carryOut(action planning.Action) error {
 			return fmt.Errorf("the patch of pod %s is for %s", pod.UID, after.UID)
 		}
 		w.pods[pod.Name] = after
-	case StepDeleteJob:
+	case planning.StepDeleteJob:
 		w.gone = true
 	case StepReleaseJob:
 		body, err := action.Change.Requests(action.Object)[0].Body(planning.Version{})

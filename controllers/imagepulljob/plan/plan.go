@@ -18,8 +18,6 @@ import (
 const (
 	// StepAsk asks a node to pull.
 	StepAsk planning.Step = "AskNode"
-	// StepDeleteJob deletes the job itself, after its time to live.
-	StepDeleteJob planning.Step = "DeleteJob"
 	// StepRelease lets the job go.
 	StepRelease planning.Step = "Release"
 )
@@ -79,7 +77,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	}
 	if ended(spec) {
 		d.Stage = Ended
-		d.expire(spec, s)
+		d.Expire(Kind(), spec.Job, spec.Job.Status.CompletionTime, spec.TTL, s.Now)
 		return d
 	}
 	if spec.Invalid != nil {
@@ -97,7 +95,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 			}
 		}
 	}
-	if d.overdue(spec, s) {
+	if d.Plan.Overdue(spec.Job.Status.StartTime, spec.Deadline, s.Now) {
 		d.Stage, d.Overdue = Ended, true
 	} else if !spec.Never && d.count[idle]+d.count[active] == 0 {
 		d.Stage = Ended
@@ -110,22 +108,6 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	}
 	d.ask(spec, s)
 	return d
-}
-
-// overdue says whether the deadline is over, and asks to look again when it will be.
-func (d *Decision) overdue(spec *Spec, s Snapshot) bool {
-	if spec.Deadline < 0 {
-		return false
-	}
-	left := spec.Deadline
-	if start := spec.Job.Status.StartTime; start != nil {
-		left -= s.Now.Sub(start.Time)
-	}
-	if left <= 0 {
-		return true
-	}
-	d.Recheck(left)
-	return false
 }
 
 // release takes the finalizer off a job that needs it no more.
@@ -146,21 +128,6 @@ func (d *Decision) release(spec *Spec, s Snapshot) {
 	d.Actions = append(d.Actions, planning.Action{
 		Verb: planning.VerbPatch, Step: StepRelease, Kind: Kind(), Object: spec.Job, Reason: "SecretsReleased",
 		Change: merge(&spec.Job.ObjectMeta, map[string]any{"metadata": map[string]any{"finalizers": finalizers}}),
-	})
-}
-
-// expire deletes a job whose time to live is over.
-func (d *Decision) expire(spec *Spec, s Snapshot) {
-	if spec.TTL < 0 {
-		return
-	}
-	if left := spec.TTL - s.Now.Sub(spec.Job.Status.CompletionTime.Time); left > 0 {
-		d.Recheck(left)
-		return
-	}
-	d.Actions = append(d.Actions, planning.Action{
-		Verb: planning.VerbDelete, Step: StepDeleteJob, Kind: Kind(), Object: spec.Job, Propagation: metav1.DeletePropagationBackground, Reason: "TTL",
-		Failure: planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting the job after ttlSecondsAfterFinished"},
 	})
 }
 

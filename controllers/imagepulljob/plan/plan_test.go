@@ -78,7 +78,7 @@ func (w *world) pass(name string) *appsv1beta1.ImagePullJobStatus {
 func (w *world) carryOut(name string, a *planning.Action) {
 	w.t.Helper()
 	switch a.Step {
-	case StepDeleteJob:
+	case planning.StepDeleteJob:
 		delete(w.jobs, name)
 		return
 	case StepAsk:

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planning
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// StepDeleteJob deletes a job itself, after its time to live.
+const StepDeleteJob Step = "DeleteJob"
+
+// Overdue says whether a job that began at start is past its deadline, and asks to look again when it will be. Without a start it begins now. A
+// negative deadline never passes.
+func (p *Plan) Overdue(start *metav1.Time, deadline time.Duration, now time.Time) bool {
+	if deadline < 0 {
+		return false
+	}
+	left := deadline
+	if start != nil {
+		left -= now.Sub(start.Time)
+	}
+	if left <= 0 {
+		return true
+	}
+	p.Recheck(left)
+	return false
+}
+
+// Expire deletes a job, with what belongs to it, when its time to live after its end is over, and asks to look again when it will be. A negative
+// time to live never ends, nor does that of a job without an end.
+func (p *Plan) Expire(kind schema.GroupVersionKind, job Object, end *metav1.Time, ttl time.Duration, now time.Time) {
+	if ttl < 0 || end == nil {
+		return
+	}
+	if left := ttl - now.Sub(end.Time); left > 0 {
+		p.Recheck(left)
+		return
+	}
+	p.Actions = append(p.Actions, Action{
+		Verb: VerbDelete, Step: StepDeleteJob, Kind: kind, Object: job, Propagation: metav1.DeletePropagationBackground, Reason: "TTL",
+		Failure: Event{Warning: true, Reason: "FailedDelete", Message: "Deleting the job after ttlSecondsAfterFinished"},
+	})
+}
