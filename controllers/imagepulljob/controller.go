@@ -44,7 +44,7 @@ func New(d workload.Dependencies) *Reconciler {
 
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.byPods, Nodes: r.unfinished})
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.byPods, PodChanged: placedOtherwise, Nodes: r.unfinished})
 }
 
 // Reconcile takes one ImagePullJob a step closer to its end, when it is its turn and the view of it is complete.

@@ -66,8 +66,7 @@ func (r *Reconciler) choose(ctx context.Context, spec *plan.Spec) ([]*corev1.Nod
 		places = sets.New[string]()
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
-			if pod.Spec.NodeName != "" && !over {
+			if pod.Spec.NodeName != "" && !isOver(pod) {
 				places.Insert(pod.Spec.NodeName)
 			}
 		}

@@ -5,10 +5,14 @@ package imagepulljob
 
 import (
 	"context"
+	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // unfinished names the jobs that have not ended: a node may concern any of them.
@@ -23,6 +27,14 @@ func (r *Reconciler) byPods(ctx context.Context, pod client.Object) []types.Name
 		return found
 	})
 }
+
+// placedOtherwise says that a pod may choose another node than before, or none any more: all that a job reads of it.
+func placedOtherwise(before, after *corev1.Pod) bool {
+	return before.Spec.NodeName != after.Spec.NodeName || !maps.Equal(before.Labels, after.Labels) || isOver(before) != isOver(after)
+}
+
+// isOver says that a pod has ended, or is going.
+func isOver(pod *corev1.Pod) bool { return podstate.Finished(pod) || pod.DeletionTimestamp != nil }
 
 // atWork names the jobs of a namespace, or of all, that have not ended and that may be concerned.
 func (r *Reconciler) atWork(ctx context.Context, namespace string, may func(*unstructured.Unstructured) bool) []types.NamespacedName {

@@ -25,11 +25,14 @@ import (
 // nodeCounts are what the status says about nodes. Of several pods on a node the oldest one counts.
 type nodeCounts struct {
 	desired, scheduled, misscheduled, ready, available, updated, updatedReady int
+	// surging says that some node runs two pods.
+	surging bool
 }
 
 func countNodes(s *Snapshot) nodeCounts {
 	var c nodeCounts
 	for _, at := range places(s) {
+		c.surging = c.surging || len(at.running) > 1
 		pods := slices.DeleteFunc(slices.Clone(at.pods), func(pod *podset.Pod) bool { return pod.Terminating && podstate.Finished(pod.Object) })
 		switch {
 		case at.node == nil:
@@ -164,7 +167,7 @@ func progressOfNodes(s *Snapshot, counts nodeCounts, plan planning.Plan) podset.
 	without := kept(&plan)
 	blocked, isBlocked := podset.Blocked(&plan)
 	switch {
-	case limited, podset.Moves(&plan, s.Pods, podset.ReasonOutdated, reasonSurge), surging(s):
+	case limited, podset.Moves(&plan, s.Pods, podset.ReasonOutdated, reasonSurge), counts.surging:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
 			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
 	case counts.scheduled < counts.desired-without, leaving(s, &plan):
@@ -186,11 +189,6 @@ func progressOfNodes(s *Snapshot, counts nodeCounts, plan planning.Plan) podset.
 func kept(plan *planning.Plan) int {
 	note, _ := plan.HeldFor(notePartitionedScaling)
 	return len(note.Slots)
-}
-
-// surging says that some node runs two pods.
-func surging(s *Snapshot) bool {
-	return slices.ContainsFunc(places(s), func(at *place) bool { return len(at.running) > 1 })
 }
 
 // leaving says that pods are on their way out: terminating, at their preDelete hook, or deleted by the plan.
