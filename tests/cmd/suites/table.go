@@ -46,7 +46,7 @@ func allSuites() []suite {
 			name: "e2e", about: "flows, on a real control plane with simulated nodes",
 			packages: []string{"tests/e2e/..."},
 			// Flows mostly wait, so more of them run at once than there are cores.
-			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 40 * time.Minute, budget: 15 * time.Minute,
+			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 40 * time.Minute, budget: 16 * time.Minute,
 			programs: controlPlane(),
 		},
 		{
@@ -70,7 +70,7 @@ func allSuites() []suite {
 		{
 			name: "node", about: "what only a kubelet and a container runtime show",
 			packages: []string{"tests/node", "tests/node/incluster"},
-			args:     serial, timeout: 20 * time.Minute, budget: 5 * time.Minute,
+			args:     serial, timeout: 20 * time.Minute, budget: 6 * time.Minute,
 			programs: append(controlPlane(), binaries.Kubelet),
 		},
 		{
@@ -82,7 +82,7 @@ func allSuites() []suite {
 		{
 			name: "olm", about: "install, upgrade and removal through the Operator Lifecycle Manager, without nodes",
 			packages: []string{"tests/olm/..."},
-			args:     serial, timeout: 15 * time.Minute, budget: 2 * time.Minute,
+			args:     serial, timeout: 15 * time.Minute, budget: 3 * time.Minute,
 			programs: append(controlPlane(), binaries.OLM, binaries.OLMCatalog, binaries.OPM, binaries.OperatorSDK),
 		},
 		{

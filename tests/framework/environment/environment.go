@@ -10,10 +10,12 @@ package environment
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -115,24 +117,57 @@ func (e *Environment) Stop() {
 
 // Main is a suite's TestMain: it starts the environment, runs the tests and stops it. The environment is handed to use before.
 func Main(m *testing.M, options Options, use func(*Environment)) {
+	after := func(ctx context.Context, all []*Environment) error {
+		if options.After == nil {
+			return nil
+		}
+		return options.After(ctx, all[0])
+	}
+	MainOfSeveral(m, 1, options, func(all []*Environment) { use(all[0]) }, after)
+}
+
+// MainOfSeveral is Main for a suite whose tests have n environments among them, all alike. after is called in place of Options.After.
+func MainOfSeveral(m *testing.M, n int, options Options, use func([]*Environment), after func(context.Context, []*Environment) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	e, err := Start(ctx, options)
+	all, err := startSeveral(ctx, n, options)
 	if err != nil {
 		cancel()
 		fmt.Fprintln(os.Stderr, "starting the environment:", err)
 		os.Exit(1)
 	}
-	use(e)
+	use(all)
 	code := m.Run()
-	if code == 0 && options.After != nil {
-		if err := options.After(ctx, e); err != nil {
+	if code == 0 {
+		if err := after(ctx, all); err != nil {
 			fmt.Println(err)
 			code = 1
 		}
 	}
-	e.Stop()
+	for _, e := range all {
+		e.Stop()
+	}
 	cancel()
 	os.Exit(code)
+}
+
+// startSeveral starts n environments side by side, or none.
+func startSeveral(ctx context.Context, n int, options Options) ([]*Environment, error) {
+	all, failed := make([]*Environment, n), make([]error, n)
+	var starting sync.WaitGroup
+	for i := range n {
+		starting.Go(func() { all[i], failed[i] = Start(ctx, options) })
+	}
+	starting.Wait()
+	err := errors.Join(failed...)
+	if err == nil {
+		return all, nil
+	}
+	for _, e := range all {
+		if e != nil {
+			e.Stop()
+		}
+	}
+	return nil, err
 }
 
 // Namespace is a test's own namespace.

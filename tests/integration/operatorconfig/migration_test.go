@@ -24,10 +24,10 @@ import (
 )
 
 // storedIn makes the definition of ImagePullJobs store a version.
-func storedIn(t *testing.T, version string) {
-	t.Helper()
+func (e *testEnv) storedIn(version string) {
+	e.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		definition, err := pullJobs(t.Context())
+		definition, err := e.pullJobs(e.t.Context())
 		if err != nil {
 			return err
 		}
@@ -39,28 +39,29 @@ func storedIn(t *testing.T, version string) {
 		if err := unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions"); err != nil {
 			return err
 		}
-		return env.Client.Update(t.Context(), definition)
+		return e.Client.Update(e.t.Context(), definition)
 	})
 	if err != nil {
-		t.Fatal(err)
+		e.t.Fatal(err)
 	}
 }
 
-func pullJobs(ctx context.Context) (*unstructured.Unstructured, error) {
+func (e *testEnv) pullJobs(ctx context.Context) (*unstructured.Unstructured, error) {
 	definition := &unstructured.Unstructured{}
 	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	return definition, env.Client.Get(ctx, client.ObjectKey{Name: "imagepulljobs.apps.kruise.io"}, definition)
+	return definition, e.Client.Get(ctx, client.ObjectKey{Name: "imagepulljobs.apps.kruise.io"}, definition)
 }
 
 // TestStoredVersions: objects that are stored in an older version are written as they are in the one to be stored, and the definition says so.
 func TestStoredVersions(t *testing.T) {
-	n := env.Namespace(t)
-	o := start(t, operator.Options{Name: "migration"}) // it installs the definitions
-	job := create(t, fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: ImagePullJob, metadata: {namespace: %s, name: old, annotations: {operator.kruise.io/paused: "true"}},
+	e := take(t)
+	n := e.Namespace(t)
+	o := e.start(operator.Options{Name: "migration"}) // it installs the definitions
+	job := e.create(fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: ImagePullJob, metadata: {namespace: %s, name: old, annotations: {operator.kruise.io/paused: "true"}},
 		spec: {image: "example/web:v1", completionPolicy: {type: Never}}}`, n.Name))
 	// Once it says that it is paused, nobody else writes it.
 	n.Eventually("the job is left alone", func(ctx context.Context) error {
-		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
 			return err
 		}
 		if conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions"); len(conditions) == 0 {
@@ -69,15 +70,15 @@ func TestStoredVersions(t *testing.T) {
 		return nil
 	})
 	stored := func(ctx context.Context) ([]string, error) {
-		definition, err := pullJobs(ctx)
+		definition, err := e.pullJobs(ctx)
 		versions, _, _ := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
 		return versions, err
 	}
-	storedIn(t, "v1alpha1")
+	e.storedIn("v1alpha1")
 	// An empty patch changes nothing but how an object is stored.
 	written := job.GetResourceVersion()
 	n.Eventually("the object is stored as v1alpha1", func(ctx context.Context) error {
-		if err := env.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil {
+		if err := e.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil {
 			return err
 		}
 		if job.GetResourceVersion() == written {
@@ -85,7 +86,7 @@ func TestStoredVersions(t *testing.T) {
 		}
 		return nil
 	})
-	storedIn(t, "v1beta1")
+	e.storedIn("v1beta1")
 	before := job.DeepCopy()
 	if versions, err := stored(t.Context()); err != nil || !slices.Contains(versions, "v1alpha1") {
 		t.Fatalf("stored versions %v: %v", versions, err)
@@ -100,7 +101,7 @@ func TestStoredVersions(t *testing.T) {
 		}
 		return err
 	})
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil {
+	if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil {
 		t.Fatal(err)
 	}
 	if job.GetResourceVersion() == before.GetResourceVersion() {

@@ -23,25 +23,26 @@ import (
 // The node daemon is deployed when the first object needs it, with all that it needs, and is gone when it is turned off. All of it goes with
 // the installation.
 func TestNodeDaemonIsThereWhileItIsNeeded(t *testing.T) {
-	n := env.Namespace(t)
-	if err := start(t, operator.Options{Name: "before-daemon"}).Stop(); err != nil { // for the namespace
+	e := take(t)
+	n := e.Namespace(t)
+	if err := e.start(operator.Options{Name: "before-daemon"}).Stop(); err != nil { // for the namespace
 		t.Fatal(err)
 	}
-	create(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: kruise-system, name: kruise-operator-manager},
+	e.create(`{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: kruise-system, name: kruise-operator-manager},
 		spec: {replicas: 0, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}},
 		spec: {containers: [{name: manager, image: example/manager:v1}]}}}}`)
-	start(t, operator.Options{Name: "with-daemon", Args: []string{"--deployment=kruise-operator-manager"}})
-	mustConfigure(t, n, "{logLevel: Info}")
+	e.start(operator.Options{Name: "with-daemon", Args: []string{"--deployment=kruise-operator-manager"}})
+	e.mustConfigure(n, "{logLevel: Info}")
 	at := func(name string) client.ObjectKey {
 		return client.ObjectKey{Namespace: operands.DaemonNamespace, Name: name}
 	}
 	daemon := &appsv1.DaemonSet{}
-	if err := env.Client.Get(t.Context(), at(operands.DaemonName), daemon); client.IgnoreNotFound(err) != nil || err == nil {
+	if err := e.Client.Get(t.Context(), at(operands.DaemonName), daemon); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Fatalf("without need there is a daemon: %v", err)
 	}
 
 	n.Apply("apiVersion: apps.kruise.io/v1beta1\nkind: ImagePullJob\nmetadata: {name: pull}\nspec: {image: 'registry.example/web:v1', completionPolicy: {type: Never}}\n")
-	n.EventuallyWithin(2*time.Minute, "the daemon is deployed", func(ctx context.Context) error { return env.Client.Get(ctx, at(operands.DaemonName), daemon) })
+	n.EventuallyWithin(2*time.Minute, "the daemon is deployed", func(ctx context.Context) error { return e.Client.Get(ctx, at(operands.DaemonName), daemon) })
 	if image := daemon.Spec.Template.Spec.Containers[0].Image; image != "example/manager:v1" {
 		t.Errorf("the daemon has the image %s, want the operator's own", image)
 	}
@@ -56,7 +57,7 @@ func TestNodeDaemonIsThereWhileItIsNeeded(t *testing.T) {
 		{Name: "kruise-operator-pull-secrets"}:      &rbacv1.ClusterRole{},
 		{Name: "kruise-operator-read-pull-secrets"}: &rbacv1.ClusterRole{},
 	} {
-		if err := env.Client.Get(t.Context(), name, object); err != nil {
+		if err := e.Client.Get(t.Context(), name, object); err != nil {
 			t.Errorf("%T: %v", object, err)
 			continue
 		}
@@ -65,7 +66,7 @@ func TestNodeDaemonIsThereWhileItIsNeeded(t *testing.T) {
 		}
 	}
 	n.Eventually("the API server understands the policy", func(ctx context.Context) error {
-		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
 			return err
 		}
 		if policy.Status.ObservedGeneration != policy.Generation || policy.Status.TypeChecking == nil {
@@ -77,12 +78,12 @@ func TestNodeDaemonIsThereWhileItIsNeeded(t *testing.T) {
 		return nil
 	})
 
-	mustConfigure(t, n, "{nodeDaemon: {mode: Disabled}}")
+	e.mustConfigure(n, "{nodeDaemon: {mode: Disabled}}")
 	n.EventuallyWithin(2*time.Minute, "the daemon that is turned off is gone", func(ctx context.Context) error {
 		for name, object := range map[client.ObjectKey]client.Object{
 			at(operands.DaemonName): &appsv1.DaemonSet{}, {Name: "kruise-daemon"}: &rbacv1.ClusterRoleBinding{},
 		} {
-			err := env.Client.Get(ctx, name, object)
+			err := e.Client.Get(ctx, name, object)
 			if err == nil {
 				return fmt.Errorf("%T %s is there", object, name)
 			}
