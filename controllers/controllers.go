@@ -25,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset"
 	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob"
+	"github.com/kruise-operator/kruise-operator/controllers/imagelistpulljob"
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob"
 	"github.com/kruise-operator/kruise-operator/controllers/launchpriority"
 	"github.com/kruise-operator/kruise-operator/controllers/nodeimage"
@@ -80,6 +81,7 @@ func reconcilers() map[string]reconciler {
 		"ContainerRecreateRequest": {containerrecreaterequest.Name, containerrecreaterequest.Setup},
 		"DaemonSet":                {daemonset.Name, daemonset.Setup},
 		"EphemeralJob":             {ephemeraljob.Name, ephemeraljob.Setup},
+		"ImageListPullJob":         {imagelistpulljob.Name, imagelistpulljob.Setup},
 		"ImagePullJob":             {imagepulljob.Name, imagepulljob.Setup},
 		"NodeImage":                {nodeimage.Name, nodeimage.Setup},
 		"SidecarSet":               {sidecarset.Name, sidecarset.Setup},

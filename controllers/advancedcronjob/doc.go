@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package advancedcronjob manages AdvancedCronJobs: it creates a Job or a BroadcastJob each time that a schedule says.
+// Package advancedcronjob manages AdvancedCronJobs: it creates a Job, a BroadcastJob or an ImageListPullJob each time that a
+// schedule says.
 //
 // What it promises:
 //

@@ -143,6 +143,12 @@ func All() []Kind {
 			Needs: Needs{EphemeralContainers: true},
 		},
 		{
+			// Its ImagePullJobs are cached for their own kind.
+			Name: "ImageListPullJob", Plural: "imagelistpulljobs", Group: "apps.kruise.io",
+			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: Optional, WorkersFlag: "imagelistpulljob-workers", Admission: true, Users: Edit,
+		},
+		{
 			// Which pods run where is all that it needs of pods.
 			Name: "ImagePullJob", Plural: "imagepulljobs", Group: "apps.kruise.io",
 			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",

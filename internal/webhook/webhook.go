@@ -24,6 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/daemonset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/ephemeraljob"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/imagelistpulljob"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/imagepulljob"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/nodeimage"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
@@ -79,6 +80,7 @@ func Register(server webhook.Server, deps Deps) {
 	serve(server, deps, containerrecreaterequest.Kind(containerrecreaterequest.OptionsOf(deps.Gates), containerrecreaterequest.Cluster{Reader: deps.Client}))
 	serve(server, deps, daemonset.Kind())
 	serve(server, deps, ephemeraljob.Kind())
+	serve(server, deps, imagelistpulljob.Kind())
 	serve(server, deps, imagepulljob.Kind())
 	serve(server, deps, nodeimage.Kind())
 	serve(server, deps, sidecarset.Kind(sidecarset.OptionsOf(deps.Gates), sidecarset.Others{Reader: deps.Client, Namespace: deps.Namespace}))

@@ -180,8 +180,8 @@ func TestCronJobReplace(t *testing.T) {
 	})
 }
 
-// TestCronJobOfAKindThatNobodyManages says so, and starts nothing.
-func TestCronJobOfAKindThatNobodyManages(t *testing.T) {
+// TestCronJobOfImages: each run is a list of images, and one that no node needs to pull for has succeeded.
+func TestCronJobOfImages(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(`
@@ -190,22 +190,36 @@ kind: AdvancedCronJob
 metadata: {name: pull}
 spec:
   schedule: "@every 1s"
+  concurrencyPolicy: Forbid
+  successfulJobsHistoryLimit: 2
   template:
     imageListPullJobTemplate:
-      spec: {images: ["example/web:v1"]}
+      metadata: {labels: {team: images}}
+      spec: {images: ["example/web:v1", "example/api:v1"], podSelector: {matchLabels: {app: none}}}
 `)
-	n.Eventually("the condition says so", func(ctx context.Context) error {
-		cron, err := getCron(ctx, n, "pull")
-		if err != nil {
+	runs := &v1beta1.ImageListPullJobList{}
+	n.EventuallyWithin(2*time.Minute, "two runs have ended", func(ctx context.Context) error {
+		if err := n.Client.List(ctx, runs, client.InNamespace(n.Name), client.MatchingLabels{"team": "images"}); err != nil {
 			return err
 		}
-		for _, c := range cron.Status.Conditions {
-			if c.Type == v1beta1.AdvancedCronJobStalled && c.Status == "True" && c.Reason == v1beta1.ReasonKindOff && strings.Contains(c.Message, "nobody would pull") {
-				return nil
+		over := 0
+		for i := range runs.Items {
+			if s := runs.Items[i].Status; s.CompletionTime != nil && s.Succeeded == 2 {
+				over++
 			}
 		}
-		return fmt.Errorf("the status is %+v", cron.Status)
+		if over < 2 {
+			return fmt.Errorf("%d of %d runs have ended", over, len(runs.Items))
+		}
+		return nil
 	})
+	cron, err := getCron(t.Context(), n, "pull")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cron.Status.Type != "ImageListPullJob" || cron.Status.LastScheduleTime == nil {
+		t.Errorf("the status is %+v", cron.Status)
+	}
 }
 
 // TestCronJobWhoseRunIsRefused: a refusal is told, and runs go on when its cause is gone.

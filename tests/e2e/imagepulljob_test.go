@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/rest"
@@ -272,6 +273,72 @@ func TestImagePullJobSurvivesItsDaemon(t *testing.T) {
 	at := slices.IndexFunc(job.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1beta1.ImagePullJobStalled })
 	if at < 0 || job.Status.Conditions[at].Status != metav1.ConditionTrue || !strings.Contains(job.Status.Conditions[at].Message, "access denied") {
 		t.Errorf("conditions %+v", job.Status.Conditions)
+	}
+}
+
+// A list of images: each is pulled to every node, an edit concerns what it changes, and the list says which image failed where.
+func TestImageListPullJob(t *testing.T) {
+	n := env.Namespace(t)
+	installDaemon(t)
+	nodes := ownNodes(t, n, 2)
+	for _, node := range nodes {
+		runDaemon(t, node, &critest.Runtime{OnPull: func(_ context.Context, p cri.Pull) error {
+			if strings.HasSuffix(p.Image, "broken:v1") {
+				return errors.New("access denied")
+			}
+			return nil
+		}})
+	}
+	apply := func(images string) {
+		n.Apply("apiVersion: apps.kruise.io/v1beta1\nkind: ImageListPullJob\nmetadata: {name: bundle}\nspec:\n  images: [" + images + "]\n" +
+			"  selector: {matchLabels: {e2e: " + n.Name + "}}\n  parallelism: 2\n  pullPolicy: {backoffLimit: 0}\n  completionPolicy: {type: Never}\n")
+	}
+	list := &v1beta1.ImageListPullJob{}
+	await := func(what string, ok func(*v1beta1.ImageListPullJobStatus) bool) {
+		t.Helper()
+		n.EventuallyWithin(2*time.Minute, what, func(ctx context.Context) error {
+			if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: "bundle"}, list); err != nil {
+				return err
+			}
+			if !ok(&list.Status) {
+				return fmt.Errorf("the status is %+v", list.Status)
+			}
+			return nil
+		})
+	}
+	jobs := func() map[string]string {
+		t.Helper()
+		all := &v1beta1.ImagePullJobList{}
+		if err := n.Client.List(t.Context(), all, client.InNamespace(n.Name)); err != nil {
+			t.Fatal(err)
+		}
+		uids := map[string]string{}
+		for i := range all.Items {
+			if !metav1.IsControlledBy(&all.Items[i], list) {
+				t.Errorf("%s is not controlled by the list", all.Items[i].Name)
+			}
+			if all.Items[i].DeletionTimestamp == nil {
+				uids[all.Items[i].Spec.Image] = string(all.Items[i].UID)
+			}
+		}
+		return uids
+	}
+	apply("registry.example/web:v2, registry.example/broken:v1")
+	await("both images have been answered", func(s *v1beta1.ImageListPullJobStatus) bool { return s.Desired == 2 && s.Completed == 2 })
+	if s := list.Status; s.Succeeded != 1 || len(s.FailedImageStatuses) != 1 || s.FailedImageStatuses[0].Name != "registry.example/broken:v1" {
+		t.Errorf("status %+v", s)
+	}
+	if c := meta.FindStatusCondition(list.Status.Conditions, "Stalled"); c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "access denied") {
+		t.Errorf("conditions %+v", list.Status.Conditions)
+	}
+	before := jobs()
+	apply("registry.example/web:v2, registry.example/api:v1")
+	await("the other image is there", func(s *v1beta1.ImageListPullJobStatus) bool {
+		return s.ObservedGeneration == list.Generation && s.Succeeded == 2 && s.Desired == 2 && len(s.FailedImageStatuses) == 0
+	})
+	after := jobs()
+	if after["registry.example/web:v2"] != before["registry.example/web:v2"] || len(after) != 2 || after["registry.example/api:v1"] == "" {
+		t.Errorf("jobs by image %v, before %v", after, before)
 	}
 }
 

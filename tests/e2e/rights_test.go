@@ -86,7 +86,7 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "the server is asked past the cache after a conflict, a name that exists and a write that stays unseen; tests/integration/faults makes them",
 			Covers: rights.To("get", "pods", "persistentvolumeclaims", "controllerrevisions", "jobs", "statefulsets", "advancedcronjobs", "broadcastjobs",
-				"clonesets", "containerrecreaterequests", "daemonsets", "ephemeraljobs", "sidecarsets", "uniteddeployments"),
+				"clonesets", "containerrecreaterequests", "daemonsets", "ephemeraljobs", "imagelistpulljobs", "sidecarsets", "uniteddeployments"),
 		},
 		{
 			Why:    "workloads of UnitedDeployments; tests/e2e/zones has all kinds of them",
@@ -135,7 +135,7 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "an owner that blocks its deletion must be writable by the same account where the admission plugin OwnerReferencesPermissionEnforcement is on; no request shows it",
 			Covers: rights.To("update", "advancedcronjobs/finalizers", "broadcastjobs/finalizers", "clonesets/finalizers", "daemonsets/finalizers",
-				"sidecarsets/finalizers", "statefulsets/finalizers", "uniteddeployments/finalizers"),
+				"imagelistpulljobs/finalizers", "sidecarsets/finalizers", "statefulsets/finalizers", "uniteddeployments/finalizers"),
 		},
 	}
 }

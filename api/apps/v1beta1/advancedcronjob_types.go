@@ -83,8 +83,8 @@ type CronJobTemplate struct {
 	// +optional
 	BroadcastJobTemplate *BroadcastJobTemplateSpec `json:"broadcastJobTemplate,omitempty"`
 
-	// imageListPullJobTemplate is an ImageListPullJob. The operator has no such kind yet, so no run is started, and the condition Stalled
-	// says so. An update through v1alpha1 that leaves it out keeps it.
+	// imageListPullJobTemplate is an ImageListPullJob. Its completionPolicy.type must be Always, without ttlSecondsAfterFinished. An update
+	// through v1alpha1 that leaves it out keeps it.
 	// +optional
 	ImageListPullJobTemplate *ImageListPullJobTemplateSpec `json:"imageListPullJobTemplate,omitempty"`
 }

@@ -19,6 +19,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&ContainerRecreateRequest{}, &ContainerRecreateRequestList{},
 		&DaemonSet{}, &DaemonSetList{},
 		&EphemeralJob{}, &EphemeralJobList{},
+		&ImageListPullJob{}, &ImageListPullJobList{},
 		&ImagePullJob{}, &ImagePullJobList{},
 		&NodeImage{}, &NodeImageList{},
 		&SidecarSet{}, &SidecarSetList{},

@@ -99,11 +99,7 @@ func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome pla
 
 // unmanaged says why nobody would carry runs out.
 func unmanaged(spec *Spec) string {
-	kind := spec.Adapter.Kind.Kind
-	if spec.Adapter.Field == "imageListPullJobTemplate" {
-		return "No run is started: the operator has no kind " + kind + " yet, and nobody would pull."
-	}
-	return "No run is started: the kind " + kind + " is not managed by this operator, and nobody would carry it out. Name it in --kinds or in the Kruise object."
+	return "No run is started: the kind " + spec.Adapter.Kind.Kind + " is not managed by this operator, and nobody would carry it out. Name it in --kinds or in the Kruise object."
 }
 
 // waiting is the progress while a run is due and not started.

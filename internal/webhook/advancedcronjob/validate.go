@@ -126,8 +126,5 @@ func Warnings(cron, _ *appsv1beta1.AdvancedCronJob) []string {
 	if d := spec.StartingDeadlineSeconds; d != nil && *d < shortDeadline {
 		warnings = append(warnings, fmt.Sprintf("spec.startingDeadlineSeconds: with less than %d seconds, runs can be left out while the operator is busy", shortDeadline))
 	}
-	if spec.Template.ImageListPullJobTemplate != nil {
-		warnings = append(warnings, "spec.template.imageListPullJobTemplate: no run is started, because the operator has no kind ImageListPullJob yet")
-	}
 	return warnings
 }

@@ -36,6 +36,7 @@ func kindsOf() map[string]schema.GroupVersionKind {
 		"broadcastjobs.apps.kruise.io":     ours("BroadcastJob"),
 		"clonesets.apps.kruise.io":         ours("CloneSet"),
 		"daemonsets.apps.kruise.io":        ours("DaemonSet"),
+		"imagelistpulljobs.apps.kruise.io": ours("ImageListPullJob"),
 		"imagepulljobs.apps.kruise.io":     ours("ImagePullJob"),
 		"sidecarsets.apps.kruise.io":       ours("SidecarSet"),
 		"statefulsets.apps.kruise.io":      ours("StatefulSet"),

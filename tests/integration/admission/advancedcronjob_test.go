@@ -80,11 +80,9 @@ func testCronCreate(t *testing.T, e *env) {
 		wantMessage  string
 		wantWarnings []string
 	}{
-		"a Job":          {},
-		"a BroadcastJob": {template: broadcastJobTemplate},
-		"a list of images": {template: imageListPullJobTemplate, wantWarnings: []string{
-			"spec.template.imageListPullJobTemplate: no run is started, because the operator has no kind ImageListPullJob yet",
-		}},
+		"a Job":                  {},
+		"a BroadcastJob":         {template: broadcastJobTemplate},
+		"a list of images":       {template: imageListPullJobTemplate},
 		"everything":             {edits: under("timeZone: Europe/Berlin\n  startingDeadlineSeconds: 60\n  concurrencyPolicy: Forbid\n  paused: true\n  successfulJobsHistoryLimit: 0\n  failedJobsHistoryLimit: 0")},
 		"a zone in the schedule": {edits: []string{schedule, `schedule: "CRON_TZ=Asia/Tokyo 0 3 * * *"`}},
 		"a descriptor":           {edits: []string{schedule, `schedule: "@every 5m"`}},

@@ -28,6 +28,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("DaemonSet", func(t *testing.T) { testDaemonSet(t, e.about("daemonsets")) })
 	t.Run("EphemeralJob", func(t *testing.T) { testEphemeralJob(t, e.about("ephemeraljobs")) })
 	t.Run("CloneSet", func(t *testing.T) { testCloneSet(t, e.about("clonesets")) })
+	t.Run("ImageListPullJob", func(t *testing.T) { testImageListPullJob(t, e.about("imagelistpulljobs")) })
 	t.Run("ImagePullJob", func(t *testing.T) { testImagePullJob(t, e.about("imagepulljobs")) })
 	t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeployment(t, e.about("uniteddeployments")) })
 	t.Run("without webhooks", func(t *testing.T) { testSchemaAlone(t, e) })

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imagelistpulljob
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/imagelistpulljob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "imagelistpulljob-controller"
+
+// Kind is the kind that is reconciled, in the version that is stored.
+func Kind() schema.GroupVersionKind { return plan.Kind() }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagelistpulljobs,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagelistpulljobs/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagelistpulljobs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles ImageListPullJobs.
+type Reconciler struct {
+	*workload.Base
+	// Options are the settings of the operator.
+	Options plan.Options
+}
+
+// New returns a Reconciler that watches nothing yet.
+func New(d workload.Dependencies, o plan.Options) *Reconciler {
+	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
+}
+
+// SetupWithManager makes the manager run the reconciler. ImagePullJobs are watched from the first list on.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	return r.Setup(ctx, mgr, r, workload.Watches{})
+}
+
+// Reconcile takes one ImageListPullJob a step closer to its end, when it is its turn and the view of it is complete.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pass, list, result, err := workload.Begin[appsv1beta1.ImageListPullJob](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+
+	spec := plan.Parse(list, r.Options)
+	snapshot, err := r.observe(ctx, spec)
+	if err != nil {
+		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.ImagePullJobFailedCreate)
+	}
+	todo := plan.Plan(spec, snapshot)
+	pass.StopClock()
+
+	// The status is written even when some action failed: it is how the user learns about it.
+	outcome := pass.Apply(ctx, list, todo.Plan)
+
+	pass.StartClock()
+	status := plan.Status(spec, snapshot, todo, outcome)
+	pass.StopClock()
+	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&list.Status, &status))
+	if statusErr == nil && statusWait == 0 {
+		r.Announce(list, "Pull", plan.Announcements(&list.Status, &status))
+	}
+	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
+}

@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+// The steps of a list.
+const (
+	// StepCreateJob creates the ImagePullJob of an image.
+	StepCreateJob planning.Step = "CreateImagePullJob"
+	// StepDeleteJob deletes an ImagePullJob that the list does not ask for any more.
+	StepDeleteJob planning.Step = "DeleteImagePullJob"
+	// StepDeleteList deletes the list itself, after its time to live.
+	StepDeleteList planning.Step = "DeleteList"
+)
+
+// Reasons of actions.
+const (
+	reasonNew      = "New"
+	reasonOutdated = "Outdated"
+	reasonTTL      = "TTL"
+)
+
+// mostDeleted is how many ImagePullJobs one plan deletes; the rest is for the next one.
+const mostDeleted = 500
+
+// Decision is a plan, and what it was made from.
+type Decision struct {
+	planning.Plan
+	// Ended says that every image has been pulled, or given up, and that none is to be pulled again.
+	Ended bool
+	// children are the jobs of spec.Images, in that order; nil where there is none yet.
+	children []*Child
+	// blocked are images whose job waits until one of its name is gone.
+	blocked []string
+}
+
+// Plan says what to do now:
+//
+//  1. nothing while the list is being deleted: its jobs go with it;
+//  2. a list that has ended is deleted when its time to live is over; nothing else is done for it, whatever becomes of its spec or its jobs;
+//  3. each image gets a job, unless one pulls it as the list says;
+//  4. all other jobs of the list are deleted, after those that take their places were created;
+//  5. the list has ended when the job of every image has, unless it never ends.
+func Plan(spec *Spec, s Snapshot) Decision {
+	d := Decision{}
+	switch {
+	case spec.Deleting:
+		return d
+	case ended(spec):
+		d.Ended = true
+		d.expire(spec, s)
+		return d
+	case spec.Invalid != nil || !spec.Managed:
+		return d
+	}
+	kept := d.match(spec, s)
+	d.create(spec, s)
+	d.deleteOthers(spec, s, kept)
+	d.Ended = !spec.Never && !slices.ContainsFunc(d.children, func(c *Child) bool { return c == nil || !c.done(spec) })
+	if d.Ended && spec.TTL >= 0 {
+		d.Recheck(max(spec.TTL, time.Second))
+	}
+	return d
+}
+
+// match finds the job of each image. Of several it is the one that has come furthest, then the oldest.
+func (d *Decision) match(spec *Spec, s Snapshot) map[*Child]bool {
+	byImage := map[string]*Child{}
+	for i := range s.Children {
+		c := &s.Children[i]
+		if c.Terminating || !c.as(spec) {
+			continue
+		}
+		if known := byImage[c.Image]; known == nil || before(c, known) {
+			byImage[c.Image] = c
+		}
+	}
+	kept := map[*Child]bool{}
+	for _, image := range spec.Images {
+		c := byImage[image]
+		d.children = append(d.children, c)
+		kept[c] = true
+	}
+	return kept
+}
+
+// before says that a is rather kept than b.
+func before(a, b *Child) bool {
+	if a.Ended != b.Ended {
+		return a.Ended
+	}
+	at, bt := a.Object.GetCreationTimestamp(), b.Object.GetCreationTimestamp()
+	return cmp.Or(at.Compare(bt.Time), cmp.Compare(a.Object.GetName(), b.Object.GetName())) < 0
+}
+
+// create creates the jobs of images that have none. A job of that name which is going has to be gone first; its end wakes the list.
+func (d *Decision) create(spec *Spec, s Snapshot) {
+	taken := map[string]bool{}
+	for i := range s.Children {
+		if s.Children[i].Terminating {
+			taken[s.Children[i].Object.GetName()] = true
+		}
+	}
+	for i, image := range spec.Images {
+		if d.children[i] != nil {
+			continue
+		}
+		job := spec.newChild(image)
+		if taken[job.Name] {
+			d.blocked = append(d.blocked, image)
+			continue
+		}
+		d.Actions = append(d.Actions, planning.Action{
+			Verb: planning.VerbCreate, Step: StepCreateJob, Kind: KindImagePullJob(), Object: job, Slot: planning.Slot(image), Reason: reasonNew,
+			Success: planning.Event{Reason: "SuccessfulCreate", Message: fmt.Sprintf("Created ImagePullJob %s for image %s", job.Name, image)},
+			Failure: planning.Event{Warning: true, Reason: "FailedCreate", Message: fmt.Sprintf("Creating ImagePullJob %s for image %s", job.Name, image)},
+		})
+	}
+}
+
+// deleteOthers deletes the jobs that are not kept.
+func (d *Decision) deleteOthers(spec *Spec, s Snapshot, kept map[*Child]bool) {
+	deleted := 0
+	for i := range s.Children {
+		c := &s.Children[i]
+		if kept[c] || c.Terminating {
+			continue
+		}
+		if deleted++; deleted > mostDeleted {
+			return // the deletions before it wake the list
+		}
+		name := c.Object.GetName()
+		d.Actions = append(d.Actions, planning.Action{
+			Verb: planning.VerbDelete, Step: StepDeleteJob, Kind: KindImagePullJob(), Object: c.Object, Slot: planning.Slot(c.Image), Reason: reasonOutdated,
+			Propagation: metav1.DeletePropagationBackground,
+			Success:     planning.Event{Reason: "SuccessfulDelete", Message: fmt.Sprintf("Deleted ImagePullJob %s of image %s", name, c.Image)},
+			Failure:     planning.Event{Warning: true, Reason: "FailedDelete", Message: fmt.Sprintf("Deleting ImagePullJob %s of image %s", name, c.Image)},
+		})
+	}
+}
+
+// expire deletes a list whose time to live is over.
+func (d *Decision) expire(spec *Spec, s Snapshot) {
+	if spec.TTL < 0 {
+		return
+	}
+	if left := spec.TTL - s.Now.Sub(spec.List.Status.CompletionTime.Time); left > 0 {
+		d.Recheck(left)
+		return
+	}
+	d.Actions = append(d.Actions, planning.Action{
+		Verb: planning.VerbDelete, Step: StepDeleteList, Kind: Kind(), Object: spec.List, Propagation: metav1.DeletePropagationBackground, Reason: reasonTTL,
+		Failure: planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting the list after ttlSecondsAfterFinished"},
+	})
+}

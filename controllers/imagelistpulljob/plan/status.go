@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// Status is the whole status after a pass. Of a list that had ended before, nothing changes but conditions about deleting it.
+func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.ImageListPullJobStatus {
+	before := &spec.List.Status
+	status := *before.DeepCopy()
+	status.ObservedGeneration = spec.List.Generation
+	over := ended(spec)
+	if !over && !spec.Deleting && spec.Invalid == nil && spec.Managed {
+		report(&status, spec, s, d)
+	}
+	list := conditions.NewList(conditions.FromMeta(before.Conditions), s.Now)
+	if over && !spec.Deleting && told(before) {
+		list.Keep(appsv1beta1.ImagePullJobReconciling)
+		list.Keep(appsv1beta1.ImagePullJobStalled)
+	} else {
+		list.Set(progressOf(spec, d, outcome, &status).Conditions()...)
+	}
+	if failure, failed := outcome.Failed(StepCreateJob, StepDeleteJob, StepDeleteList); failed {
+		message := failure.Message
+		if failure.Slot != "" {
+			message = fmt.Sprintf("image %s: %s", failure.Slot, failure.Message)
+		}
+		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
+	}
+	status.Conditions = list.ToMeta(0)
+	return status
+}
+
+// told says that conditions tell already how the list ended. Those of a list that ended under OpenKruise do not.
+func told(before *appsv1beta1.ImageListPullJobStatus) bool {
+	return slices.ContainsFunc(before.Conditions, func(c metav1.Condition) bool {
+		return c.Type == appsv1beta1.ImagePullJobReconciling && c.Status == metav1.ConditionFalse
+	})
+}
+
+// report fills in what is counted.
+func report(status *appsv1beta1.ImageListPullJobStatus, spec *Spec, s Snapshot, d Decision) {
+	now := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
+	if status.StartTime == nil {
+		status.StartTime = &now
+	}
+	status.Desired, status.Active, status.Completed, status.Succeeded = int32(len(spec.Images)), 0, 0, 0
+	status.CompletionTime, status.FailedImageStatuses = nil, nil
+	for i, c := range d.children {
+		if c == nil {
+			continue
+		}
+		if c.Active > 0 {
+			status.Active++
+		}
+		if c.done(spec) {
+			status.Completed++
+			if c.Failed == 0 {
+				status.Succeeded++
+			}
+		}
+		if c.Failed > 0 {
+			name := c.Object.GetName()
+			status.FailedImageStatuses = append(status.FailedImageStatuses, appsv1beta1.FailedImageStatus{
+				ImagePullJob: name, Name: spec.Images[i],
+				Message: fmt.Sprintf("%d of %d nodes do not have the image; status.failedNodes of ImagePullJob %s names them", c.Failed, c.Desired, name),
+			})
+		}
+	}
+	if d.Ended {
+		status.CompletionTime = &now
+	}
+}
+
+// progressOf says what the list is doing, the first that holds:
+//
+//  1. it is being deleted, or its spec cannot be used;
+//  2. it has ended, well or with nodes that failed;
+//  3. nobody carries ImagePullJobs out;
+//  4. the server refuses what has to be created;
+//  5. a job that has not ended is stalled;
+//  6. nodes pull, or wait for their turn;
+//  7. every node has answered, and the jobs wait for further nodes.
+func progressOf(spec *Spec, d Decision, outcome planning.Outcome, status *appsv1beta1.ImageListPullJobStatus) podset.Progress {
+	switch {
+	case spec.Deleting:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The list is being deleted. Images stay on the nodes."}
+	case status.CompletionTime != nil && !spec.Never:
+		return endOf(status, d)
+	case spec.Invalid != nil:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+	case !spec.Managed:
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonKindOff,
+			Message: "Nobody pulls: the kind ImagePullJob is not managed by this operator. Name it in --kinds or in the Kruise object.",
+		}
+	}
+	if failure, ok := outcome.Failed(StepCreateJob); ok {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: fmt.Sprintf("Image %s gets no ImagePullJob: %s", failure.Slot, failure.Message)}
+	}
+	for _, c := range d.children {
+		if c != nil && !c.Ended && c.Stalled != nil {
+			return podset.Progress{Stalled: true, Reason: c.Stalled.Reason, Message: fmt.Sprintf("ImagePullJob %s of image %s: %s", c.Object.GetName(), c.Image, c.Stalled.Message)}
+		}
+	}
+	switch {
+	case len(d.blocked) > 0:
+		return podset.Progress{
+			Reconciling: true, Reason: appsv1beta1.ReasonPulling,
+			Message: fmt.Sprintf("Images wait until earlier ImagePullJobs of theirs are gone (%s).", some(d.blocked)),
+		}
+	case status.Completed < status.Desired:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPulling, Message: "Nodes pull, or wait for their turn. The ImagePullJobs of the list say more."}
+	case len(status.FailedImageStatuses) > 0:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: failedMessage(status)}
+	}
+	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: "Every node has the images. Nodes that join get them, and each is asked again after a day."}
+}
+
+// endOf is the progress of a list that has ended.
+func endOf(status *appsv1beta1.ImageListPullJobStatus, d Decision) podset.Progress {
+	if len(status.FailedImageStatuses) > 0 {
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: failedMessage(status)}
+	}
+	if len(d.children) > 0 && !slices.ContainsFunc(d.children, func(c *Child) bool { return c.Desired > 0 }) {
+		return podset.Progress{Reason: appsv1beta1.ReasonNoMatchingNode, Message: "The list ended without a node. Its ImagePullJobs say why none matches."}
+	}
+	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: fmt.Sprintf("%d images were pulled to every node that was chosen.", status.Succeeded)}
+}
+
+// failedMessage names images that some node could not pull.
+func failedMessage(status *appsv1beta1.ImageListPullJobStatus) string {
+	var images []string
+	for _, failed := range status.FailedImageStatuses {
+		images = append(images, failed.Name)
+	}
+	return fmt.Sprintf("%d of %d images are not on every node (%s); status.failedImageStatuses says where to look.", len(images), status.Desired, some(images))
+}
+
+// some are the first of some names.
+func some(names []string) string {
+	const most = 3
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return text
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
+func Urgent(before, after *appsv1beta1.ImageListPullJobStatus) bool {
+	return before.ObservedGeneration != after.ObservedGeneration || (before.CompletionTime == nil) != (after.CompletionTime == nil)
+}
+
+// Announcements are the events about what a status says for the first time.
+func Announcements(before, after *appsv1beta1.ImageListPullJobStatus) []planning.Event {
+	if before.CompletionTime != nil || after.CompletionTime == nil {
+		return nil
+	}
+	i := slices.IndexFunc(after.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1beta1.ImagePullJobReconciling })
+	if i < 0 {
+		return nil
+	}
+	said := after.Conditions[i]
+	return []planning.Event{{Warning: len(after.FailedImageStatuses) > 0, Reason: said.Reason, Message: said.Message}}
+}
