@@ -13,6 +13,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -73,6 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	over, overWait := pass.OverRequests(ctx, seen.snapshot.Pods)
 	seen.snapshot.OverRequests = over
+	pass.FindImages(ctx, func() *image.Workload { return plan.PullAhead(seen.spec, seen.snapshot) }, seen.snapshot.Update.Name, seen.snapshot.Pods)
 
 	pass.StartClock()
 	todo := plan.Plan(seen.spec, seen.snapshot)

@@ -21,7 +21,7 @@ import (
 //
 // Candidates are the pods at the wrong revision that stay and can get to the right one. They go in the user's order, but first of all those
 // that wait at their inPlaceUpdate hook, then those that an earlier update left unavailable; and no more of them than the partition
-// leaves. Of these, pods that are not in service are taken first, so that none of them waits behind a pod that has to wait for it. It
+// leaves. Where the user's order leaves pods equal, those whose node has the images go first. Of these, pods that are not in service are taken first, so that none of them waits behind a pod that has to wait for it. It
 // ends when
 //
 //   - as many pods at the target are unavailable, or just being moved to it, as may be: so a bad image stops there;
@@ -88,7 +88,11 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 		}
 	}
 	object := func(pod *podset.Pod) *corev1.Pod { return pod.Object }
-	ordered, err := podorder.ForUpdate(podorder.ByActivity(candidates, victim), p.pods, object, p.Order)
+	candidates = podorder.ByActivity(candidates, victim)
+	if podset.AnyImagesAhead(candidates) {
+		slices.SortStableFunc(candidates, podset.ImagesAheadFirst)
+	}
+	ordered, err := podorder.ForUpdate(candidates, p.pods, object, p.Order)
 	if err != nil {
 		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.%v", err)})
 		for _, pod := range candidates {

@@ -112,6 +112,10 @@ func (p *planner) move(targets []target) {
 			movable = append(movable, t.old)
 		}
 	}
+	if podset.AnyImagesAhead(movable) {
+		// Within what the partition lets move, pods whose node has the images are back sooner.
+		slices.SortStableFunc(movable, podset.ImagesAheadFirst)
+	}
 	p.holdReplaced(movable)
 	admitted, waiting := limit.Select(movable)
 	for _, pod := range admitted {

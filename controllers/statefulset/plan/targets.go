@@ -57,16 +57,18 @@ func (p *planner) orderTargets() {
 	p.targets = append(p.targets, ordered[:max(len(ordered)-keep, 0)]...)
 }
 
-// rank is where a pod stands among those of equal priority: 0 when it waits at its hook to be updated, 1 when it is not in service, 2 for
-// others.
+// rank is where a pod stands among those of equal priority: 0 when it waits at its hook to be updated, 1 when it is not in service, 2 when its
+// node has the images, 3 for others.
 func rank(pod *podset.Pod) int {
 	switch {
 	case pod.State == shared.StatePreparingUpdate:
 		return 0
 	case !pod.InService():
 		return 1
-	default:
+	case pod.ImagesAhead:
 		return 2
+	default:
+		return 3
 	}
 }
 

@@ -6,6 +6,7 @@ package image
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,6 +146,23 @@ func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 		}
 	}
 	return d
+}
+
+// Ahead are the images of an update that are pulled ahead of it; none without a rollout, when it has no jobs, or when one cannot be parsed.
+func Ahead(w Workload) []Reference {
+	if w.Current.Name == w.Update.Name || !recorded(w.Update, shared.LabelPreDownloadCreated) {
+		return nil
+	}
+	changed, _ := images(w)
+	var all []Reference
+	for _, container := range slices.Sorted(maps.Keys(changed)) {
+		reference, err := ParseReference(changed[container])
+		if err != nil {
+			return nil
+		}
+		all = append(all, reference)
+	}
+	return all
 }
 
 // images are the new images by container. When there is nothing to pull ahead, why says so in half a sentence.

@@ -41,7 +41,7 @@ func testImageListPullJob(t *testing.T, e *env) {
 `},
 		"for ever": {images: "a", spec: `  completionPolicy: {type: Never}`},
 
-		"no image":                       {wantFields: []string{"spec.images"}, wantMessage: "must name an image"},
+		"no image":                       {wantFields: []string{"spec.images"}, wantMessage: "must have 1 to 255 images"},
 		"256 images":                     {images: many(256), wantFields: []string{"spec.images"}},
 		"an image twice":                 {images: "a, b, a", wantFields: []string{"spec.images[2]"}, wantMessage: "is named twice"},
 		"what is no image":               {images: `"a b"`, wantFields: []string{"spec.images[0]"}, wantMessage: "is no image"},
