@@ -29,7 +29,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob"
 	"github.com/kruise-operator/kruise-operator/controllers/launchpriority"
 	"github.com/kruise-operator/kruise-operator/controllers/nodeimage"
+	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
+	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
@@ -84,6 +86,8 @@ func reconcilers() map[string]reconciler {
 		"ImageListPullJob":         {imagelistpulljob.Name, imagelistpulljob.Setup},
 		"ImagePullJob":             {imagepulljob.Name, imagepulljob.Setup},
 		"NodeImage":                {nodeimage.Name, nodeimage.Setup},
+		"NodePodProbe":             {nodepodprobe.Name, nodepodprobe.Setup},
+		"PodProbeMarker":           {podprobemarker.Name, podprobemarker.Setup},
 		"SidecarSet":               {sidecarset.Name, sidecarset.Setup},
 		"StatefulSet":              {statefulset.Name, statefulset.Setup},
 		"UnitedDeployment":         {uniteddeployment.Name, uniteddeployment.Setup},

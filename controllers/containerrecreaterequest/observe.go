@@ -9,15 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
-	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
+	"github.com/kruise-operator/kruise-operator/internal/kube/nodedaemon"
 )
 
 // observe reads the pod of a request, and who is before it. The cache knows of most pods no more than that they exist; the whole pod is
@@ -38,9 +36,11 @@ func (r *Reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 		}
 	}
 	if snapshot.PodKnown && plan.SilentTooLong(request, snapshot.Now) {
-		if snapshot.DaemonStarting, err = r.daemonStarting(ctx, request.Labels[appsv1beta1.LabelRequestNode]); err != nil {
+		daemon, err := nodedaemon.OnNode(ctx, r.Live, request.Labels[appsv1beta1.LabelRequestNode], r.WriteTimeout)
+		if err != nil {
 			return snapshot, err
 		}
+		snapshot.DaemonStarting = daemon == nodedaemon.Starting
 	}
 	if !plan.NeedsPod(request) {
 		return snapshot, nil
@@ -69,22 +69,4 @@ func (r *Reconciler) first(ctx context.Context, request *appsv1beta1.ContainerRe
 		return queue[0].Name, nil
 	}
 	return "", nil
-}
-
-// daemonStarting says that there is a daemon on a node that is not ready yet.
-func (r *Reconciler) daemonStarting(ctx context.Context, node string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
-	defer cancel()
-	var pods corev1.PodList
-	err := r.Live.List(ctx, &pods, client.InNamespace(operands.DaemonNamespace), client.MatchingFields{"spec.nodeName": node})
-	if err != nil {
-		return false, fmt.Errorf("looking for the daemon of the node: %w", err)
-	}
-	for i := range pods.Items {
-		owner := metav1.GetControllerOfNoCopy(&pods.Items[i])
-		if owner != nil && owner.Kind == "DaemonSet" && owner.Name == operands.DaemonName && !podstate.Ready(&pods.Items[i]) {
-			return true, nil
-		}
-	}
-	return false, nil
 }

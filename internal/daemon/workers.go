@@ -8,8 +8,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/imagepuller"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/probe"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/recreate"
 )
 
@@ -18,6 +20,7 @@ func workers() []Worker {
 	return []Worker{
 		recreate.Add,
 		imagepuller.Setup,
+		probe.Setup,
 	}
 }
 
@@ -26,5 +29,6 @@ func byNode(node string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&appsv1beta1.ContainerRecreateRequest{}: {Label: recreate.Selector(node)},
 		&appsv1beta1.NodeImage{}:                {Field: fields.OneTermEqualSelector("metadata.name", node)},
+		&appsv1alpha1.NodePodProbe{}:            {Field: fields.OneTermEqualSelector("metadata.name", node)},
 	}
 }

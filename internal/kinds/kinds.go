@@ -97,6 +97,9 @@ type Needs struct {
 	Controls []schema.GroupVersionKind
 	// PodPlaces keeps of all pods on which node they are, and whether they have ended.
 	PodPlaces bool
+	// ProbedPods keeps of every pod what decides about its probes and shows their results: its node, phase, address and conditions, the names
+	// and named ports of its containers, and its annotations.
+	ProbedPods bool
 	// ReadsNodes keeps the nodes.
 	ReadsNodes bool
 }
@@ -167,6 +170,21 @@ func All() []Kind {
 			Scope: Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
 			Controller: Optional, WorkersFlag: "nodeimage-workers", Admission: true, Users: View,
 			Needs: Needs{ReadsNodes: true},
+		},
+		{
+			// PodProbeMarkers make it, and the node daemon of the node with its name answers in it. Users who could write it would run anything
+			// anywhere. Its schema holds all its rules.
+			Name: "NodePodProbe", Plural: "nodepodprobes", Group: "apps.kruise.io",
+			Scope: Cluster, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
+			Controller: Optional, WorkersFlag: "nodepodprobe-workers", Users: View,
+			Needs: Needs{ReadsNodes: true, ProbedPods: true},
+		},
+		{
+			// Its pods are those of others: any that its selector matches. It never ends, so the node daemon is there as long as it is.
+			Name: "PodProbeMarker", Plural: "podprobemarkers", Group: "apps.kruise.io",
+			Scope: Namespaced, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
+			Controller: Optional, WorkersFlag: "podprobemarker-workers", Admission: true, NodeDaemon: true, Users: Edit,
+			Needs: Needs{ReadsNodes: true, ProbedPods: true},
 		},
 		{
 			// Its pods are those of others: they carry the annotation that names the sets which were injected.

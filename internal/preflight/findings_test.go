@@ -328,8 +328,8 @@ func TestCarryOver(t *testing.T) {
 			want: Settings{Args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"}},
 		},
 		"workers of a kind that is not here, and a flag without a value": {
-			args: []string{"/manager", "--enable-leader-election", "--podprobemarker-workers=5"},
-			want: Settings{Dropped: []string{"--enable-leader-election=true: this operator has its own", "--podprobemarker-workers=5: there is no such kind here"}},
+			args: []string{"/manager", "--enable-leader-election", "--workloadspread-workers=5"},
+			want: Settings{Dropped: []string{"--enable-leader-election=true: this operator has its own", "--workloadspread-workers=5: there is no such kind here"}},
 		},
 	}
 	for title, tc := range cases {

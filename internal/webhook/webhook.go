@@ -29,6 +29,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/nodeimage"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podlaunch"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/podprobemarker"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/sidecarset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/uniteddeployment"
@@ -83,6 +84,7 @@ func Register(server webhook.Server, deps Deps) {
 	serve(server, deps, imagelistpulljob.Kind())
 	serve(server, deps, imagepulljob.Kind())
 	serve(server, deps, nodeimage.Kind())
+	serve(server, deps, podprobemarker.Kind(podprobemarker.OptionsOf(deps.Gates)))
 	serve(server, deps, sidecarset.Kind(sidecarset.OptionsOf(deps.Gates), sidecarset.Others{Reader: deps.Client, Namespace: deps.Namespace}))
 	serve(server, deps, statefulset.Kind(statefulset.OptionsOf(deps.Gates), statefulset.StorageClasses{Reader: deps.Client}))
 	serve(server, deps, uniteddeployment.Kind(uniteddeployment.Workloads{Client: deps.Client}))

@@ -74,8 +74,9 @@ func applied(t *testing.T, file ...string) {
 	}
 	podsOfRequests(t, n, file)
 	out, err := n.Kubectl(append([]string{"apply"}, file...)...)
-	if err != nil && strings.Contains(out, `nodeimages.apps.kruise.io "`) && strings.Contains(out, "already exists") {
-		// The operator, or another test, has just made the NodeImage of that node.
+	ofNode := strings.Contains(out, `nodeimages.apps.kruise.io "`) || strings.Contains(out, `nodepodprobes.apps.kruise.io "`)
+	if err != nil && ofNode && strings.Contains(out, "already exists") {
+		// The operator, or another test, has just made the object of that node.
 		out, err = n.Kubectl(append([]string{"apply"}, file...)...)
 	}
 	// SidecarSets and NodeImages lie in no namespace, so another test may have created the same one.
@@ -113,7 +114,8 @@ func applied(t *testing.T, file ...string) {
 	found += requestsTakenUp(t, n)
 	found += jobsApplied(t, n)
 	found += reconciled(n, out)
-	found += strings.Count(out, "nodeimage.apps.kruise.io/") // no daemon runs here
+	found += strings.Count(out, "nodeimage.apps.kruise.io/") + strings.Count(out, "nodepodprobe.apps.kruise.io/") // no daemon runs here
+	found += markersTakenUp(t, n)
 	jobs := &v1beta1.ImagePullJobList{}
 	if err := n.Client.List(t.Context(), jobs, client.InNamespace(n.Name)); err != nil {
 		t.Fatal(err)

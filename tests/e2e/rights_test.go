@@ -86,7 +86,7 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "the server is asked past the cache after a conflict, a name that exists and a write that stays unseen; tests/integration/faults makes them",
 			Covers: rights.To("get", "pods", "persistentvolumeclaims", "controllerrevisions", "jobs", "statefulsets", "advancedcronjobs", "broadcastjobs",
-				"clonesets", "containerrecreaterequests", "daemonsets", "ephemeraljobs", "imagelistpulljobs", "sidecarsets", "uniteddeployments"),
+				"clonesets", "containerrecreaterequests", "daemonsets", "ephemeraljobs", "imagelistpulljobs", "podprobemarkers", "sidecarsets", "uniteddeployments"),
 		},
 		{
 			Why:    "workloads of UnitedDeployments; tests/e2e/zones has all kinds of them",
@@ -113,8 +113,9 @@ func neededElsewhere() []rights.Excuse {
 			Covers: rights.To("delete list watch patch", "persistentvolumeclaims", "nodes", "clonesets"),
 		},
 		{
-			Why:    "a node that says nothing for ten minutes, and lists whose node goes before its list does; controllers/nodeimage/plan has them",
-			Covers: rights.To("get list delete patch", "nodeimages", "nodeimages/status"),
+			Why: "a node that says nothing for ten minutes, and lists whose node goes before its list does; controllers/nodeimage/plan and " +
+				"controllers/nodepodprobe/plan have them",
+			Covers: rights.To("get list delete patch", "nodeimages", "nodeimages/status", "nodepodprobes"),
 		},
 		{
 			Why:    "images pulled ahead of an update, which a gate turns on; tests/e2e/gates has some",

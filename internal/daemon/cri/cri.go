@@ -121,6 +121,18 @@ type Container struct {
 	Labels, Annotations map[string]string
 }
 
+// Newest are the newest of some containers, by name.
+func Newest(containers []Container) map[string]Container {
+	newest := map[string]Container{}
+	for _, container := range containers {
+		known, found := newest[container.Name]
+		if !found || container.Created.After(known.Created) || container.Created.Equal(known.Created) && container.Attempt > known.Attempt {
+			newest[container.Name] = container
+		}
+	}
+	return newest
+}
+
 // ContainerStatus is what there is to know of a container.
 type ContainerStatus struct {
 	Container

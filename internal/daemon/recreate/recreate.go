@@ -216,7 +216,7 @@ func (r *reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 	if err != nil {
 		return snapshot, fmt.Errorf("listing containers: %w", err)
 	}
-	newest := newestOf(containers)
+	newest := cri.Newest(containers)
 	for i := range request.Spec.Containers {
 		name := request.Spec.Containers[i].Name
 		container, found := newest[name]
@@ -235,18 +235,6 @@ func (r *reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 		}
 	}
 	return snapshot, nil
-}
-
-// newestOf are the newest containers by name.
-func newestOf(containers []cri.Container) map[string]cri.Container {
-	newest := map[string]cri.Container{}
-	for _, container := range containers {
-		known, found := newest[container.Name]
-		if !found || container.Created.After(known.Created) || container.Created.Equal(known.Created) && container.Attempt > known.Attempt {
-			newest[container.Name] = container
-		}
-	}
-	return newest
 }
 
 func stateOf(state cri.State) restart.State {

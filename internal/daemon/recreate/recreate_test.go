@@ -104,7 +104,7 @@ func (b *bench) kubelet() {
 	if err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-0"}, pod); err != nil {
 		b.t.Fatal(err)
 	}
-	for name, container := range newestOf(all) {
+	for name, container := range cri.Newest(all) {
 		for i := range pod.Status.ContainerStatuses {
 			if status := &pod.Status.ContainerStatuses[i]; status.Name == name {
 				status.ContainerID, status.Ready = "containerd://"+container.ID, container.State == cri.Running

@@ -9,6 +9,7 @@
 package cache
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 
@@ -40,6 +41,8 @@ type Contents struct {
 	ephemeralContainers bool
 	// podPlaces keeps of all pods on which node they are, and whether they have ended.
 	podPlaces bool
+	// probedPods says that of every pod there is kept what Needs.ProbedPods says.
+	probedPods bool
 }
 
 func podKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
@@ -62,6 +65,7 @@ func ContentsFor(enabled ...kinds.Kind) Contents {
 			c.podAnnotations = append(c.podAnnotations, key)
 		}
 		c.ephemeralContainers = c.ephemeralContainers || kind.Needs.EphemeralContainers
+		c.probedPods = c.probedPods || kind.Needs.ProbedPods
 	}
 	return c
 }
@@ -105,6 +109,9 @@ func (c Contents) Options() cache.Options {
 			}
 			if c.ephemeralContainers { // which has the places, too
 				trim = withEphemeralContainers
+			}
+			if c.probedPods {
+				trim = withProbes(trim)
 			}
 		}
 		options.ByObject[object] = cache.ByObject{Transform: trimUnless(needed, trim)}
@@ -165,6 +172,36 @@ func withEphemeralContainers(full client.Object) client.Object {
 	to.Spec.NodeName, to.Spec.EphemeralContainers = from.Spec.NodeName, from.Spec.EphemeralContainers
 	to.Status.Phase, to.Status.EphemeralContainerStatuses = from.Status.Phase, from.Status.EphemeralContainerStatuses
 	return to
+}
+
+// withProbes keeps of a pod, beside what trim keeps, what Needs.ProbedPods says. Of its annotations the one that kubectl leaves is not kept: it
+// is as long as the whole pod.
+func withProbes(trim func(client.Object) client.Object) func(client.Object) client.Object {
+	return func(full client.Object) client.Object {
+		trimmed := trim(full)
+		from, isPod := full.(*corev1.Pod)
+		to, same := trimmed.(*corev1.Pod)
+		if !isPod || !same {
+			return trimmed
+		}
+		to.Annotations = from.Annotations
+		if _, found := from.Annotations[corev1.LastAppliedConfigAnnotation]; found {
+			to.Annotations = maps.Clone(from.Annotations)
+			delete(to.Annotations, corev1.LastAppliedConfigAnnotation)
+		}
+		to.Spec.NodeName = from.Spec.NodeName
+		for i := range from.Spec.Containers {
+			container := corev1.Container{Name: from.Spec.Containers[i].Name}
+			for _, port := range from.Spec.Containers[i].Ports {
+				if port.Name != "" {
+					container.Ports = append(container.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.ContainerPort})
+				}
+			}
+			to.Spec.Containers = append(to.Spec.Containers, container)
+		}
+		to.Status.Phase, to.Status.PodIP, to.Status.Conditions = from.Status.Phase, from.Status.PodIP, from.Status.Conditions
+		return to
+	}
 }
 
 // identityAndPlace is identity, and of a pod also on which node it is and whether it has ended.

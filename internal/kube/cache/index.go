@@ -25,6 +25,9 @@ const (
 	// byInstanceClaim finds volume claims with an instance ID: by the UID of each owner, and under ofPod if one of them is a pod.
 	byInstanceClaim = "instance-claim"
 
+	// byNode finds pods by the name of their node.
+	byNode = "node"
+
 	ofPod = "pod"
 	yes   = "true"
 )
@@ -61,7 +64,29 @@ func (c Contents) Index(ctx context.Context, indexer client.FieldIndexer) error 
 			return fmt.Errorf("indexing pods by annotation %s: %w", key, err)
 		}
 	}
+	if !c.probedPods {
+		return nil
+	}
+	err := indexer.IndexField(ctx, &corev1.Pod{}, byNode, func(object client.Object) []string {
+		if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+			return []string{pod.Spec.NodeName}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing pods by node: %w", err)
+	}
 	return nil
+}
+
+// OnNode lists the pods of all namespaces that are on a node. An enabled kind must need ProbedPods. The items are the cache's own: read-only, and
+// most are trimmed.
+func OnNode(ctx context.Context, reader client.Reader, node string) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := reader.List(ctx, &list, client.MatchingFields{byNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
+	}
+	return list.Items, nil
 }
 
 func byAnnotation(key string) string { return "annotation:" + key }

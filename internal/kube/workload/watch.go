@@ -134,6 +134,17 @@ func (b *Base) wakeAfter(name types.NamespacedName, wait time.Duration) {
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
 // fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where of is nil they wake nobody. Indexes are added before.
 func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, indexes ...func(context.Context, client.FieldIndexer) error) error {
+	return b.watchLate(ctx, object, of, nil, indexes...)
+}
+
+// WatchLateSpecs is WatchLate, but changes of nothing but the status wake nobody.
+func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, of Of) error {
+	return b.watchLate(ctx, object, of, []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
+}
+
+func (b *Base) watchLate(
+	ctx context.Context, object client.Object, of Of, changes []predicate.Predicate, indexes ...func(context.Context, client.FieldIndexer) error,
+) error {
 	kind, err := b.Client.GroupVersionKindFor(object)
 	if err != nil {
 		return fmt.Errorf("naming the kind of %T: %w", object, err)
@@ -151,7 +162,7 @@ func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, index
 			}
 		}
 		if of != nil {
-			if err := b.controller.Watch(cache.Source(b.Cache, object, b.waking(of))); err != nil {
+			if err := b.controller.Watch(cache.Source(b.Cache, object, b.waking(of), changes...)); err != nil {
 				return fmt.Errorf("watching %T: %w", object, err)
 			}
 		}
@@ -224,7 +235,8 @@ func specOrMetadataChanged(e event.UpdateEvent) bool {
 		!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 }
 
-// waking reconciles whom an object concerns, no earlier than they may be planned again, and after a change also whom it concerned before.
+// waking reconciles whom an object concerns, no earlier than they may be planned again, and after a change of its metadata or spec also whom it
+// concerned before.
 func (b *Base) waking(of Of) handler.EventHandler {
 	wake := func(ctx context.Context, object client.Object, q queue) {
 		for _, name := range of(ctx, object) {
@@ -238,7 +250,7 @@ func (b *Base) waking(of Of) handler.EventHandler {
 				return // A resync.
 			}
 			wake(ctx, e.ObjectNew, q)
-			if !sameMetadata(e.ObjectOld, e.ObjectNew) {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !sameMetadata(e.ObjectOld, e.ObjectNew) {
 				wake(ctx, e.ObjectOld, q)
 			}
 		},
@@ -262,7 +274,7 @@ func (b *Base) wakingByNodes(of OfNodes) handler.EventHandler {
 	}
 }
 
-// sameMetadata says that nothing changed by which an object concerns others: its owners, labels and annotations.
+// sameMetadata says that nothing of its metadata changed by which an object concerns others: its owners, labels and annotations.
 func sameMetadata(a, b client.Object) bool {
 	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
 		slices.EqualFunc(a.GetOwnerReferences(), b.GetOwnerReferences(), func(x, y metav1.OwnerReference) bool { return x.UID == y.UID })

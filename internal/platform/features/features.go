@@ -136,7 +136,10 @@ func Known() []Info {
 			Needs: []Gate{ResourcesDeletionProtection},
 		},
 		{Name: EnableExternalCerts, Effect: "certificates of webhooks are made by somebody else", Ignored: "mounted certificates are always used where there are any"},
-		{Name: EnablePodProbeMarkerOnServerless, Effect: "probes are handed to providers of virtual nodes", Missing: noKind, Needs: []Gate{PodProbeMarker}},
+		{
+			Name: EnablePodProbeMarkerOnServerless, Effect: "probes are handed to providers of virtual nodes",
+			Missing: "it has no effect: pods on virtual nodes are not probed, and PodProbeMarkers say so", Needs: []Gate{PodProbeMarker},
+		},
 		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
 		{
 			Name: EnhancedLivenessProbe, Effect: "liveness probes that an annotation asks for become probes of the node daemon",
@@ -154,7 +157,7 @@ func Known() []Info {
 		{Name: KruiseDaemon, Default: true, Effect: "the node daemon may be used"},
 		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Missing: noPodWebhook, Needs: []Gate{PodWebhook}},
 		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
-		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarker works", Missing: noKind, Needs: []Gate{KruiseDaemon}},
+		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarker works", Needs: []Gate{KruiseDaemon}},
 		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions", Missing: noKind},
 		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods", Ignored: noBudgets},
 		{Name: PodWebhook, Default: true, Effect: "pods may be changed where an object asks for it: launch priorities of containers are honored"},

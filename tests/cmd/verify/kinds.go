@@ -43,6 +43,9 @@ func exceptions() map[string]map[string]string {
 			partFullSample: "there is one object of the kind, and its sample names most fields",
 			partPage:       "docs/operations/configuration.md describes it",
 		},
+		"NodePodProbe": {
+			partRights: "nobody but the node daemon writes its status: config/rbac/daemon",
+		},
 	}
 }
 

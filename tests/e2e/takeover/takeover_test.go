@@ -135,7 +135,6 @@ func TestTakeover(t *testing.T) {
 	found.find(t, "mutatingwebhookconfiguration kruise-mutating-webhook-configuration", "the creation of any pod included")
 	found.find(t, "validatingwebhookconfiguration kruise-validating-webhook-configuration", "--remove-webhooks")
 	found.find(t, "crd statefulsets.apps.kruise.io", "--clear-conversion")
-	found.find(t, "podprobemarkers.apps.kruise.io", "kruise.io/node-pod-probe-cleanup on 1")
 	found.find(t, "deployment kruise-system/kruise-controller-manager", "start the operator with --feature-gates=ImagePullJobGate=true,ResourceDistributionGate=true --statefulset-workers=7")
 	found.find(t, "daemonset kruise-system/kruise-daemon", "delete daemonset/kruise-daemon")
 	found.find(t, "pods cloneset-env-waiting/web-68fpv", "1 is in the middle of an update in place")

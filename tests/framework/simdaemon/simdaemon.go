@@ -100,11 +100,26 @@ func (s *Runtime) StopContainer(ctx context.Context, id string, _ time.Duration)
 	}
 }
 
+// Exec implements cri.Runtime: OnExec answers for commands. Without it each succeeds and says nothing.
+func (s *Runtime) Exec(ctx context.Context, id string, command []string, _ time.Duration) (cri.ExecResult, error) {
+	of, err := s.ContainerStatus(ctx, id)
+	if err != nil || s.OnExec == nil {
+		return cri.ExecResult{}, err
+	}
+	return s.OnExec(ctx, of.Container, command)
+}
+
 // user may do what the role of the node daemon says, and nothing else.
 const user = "node-daemon-of-tests"
 
 // Run runs the daemon for a node until the test ends. Containers that it stops end with the exit code.
 func Run(t testing.TB, env *environment.Environment, node string, exitCode int32) {
+	t.Helper()
+	RunWith(t, env, node, &Runtime{Env: env, ExitCode: exitCode})
+}
+
+// RunWith runs the daemon for a node, with a runtime, until the test ends.
+func RunWith(t testing.TB, env *environment.Environment, node string, runtime *Runtime) {
 	t.Helper()
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user},
@@ -116,7 +131,6 @@ func Run(t testing.TB, env *environment.Environment, node string, exitCode int32
 	}
 	config := rest.CopyConfig(env.Cluster.Config())
 	config.Impersonate.UserName = user
-	runtime := &Runtime{Env: env, ExitCode: exitCode}
 	mgr, err := daemon.New(config, daemon.Options{Node: node, Namespace: "default", Address: "0", MaxPulls: 1}, runtime)
 	if err != nil {
 		t.Fatal(err)

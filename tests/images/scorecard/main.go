@@ -146,6 +146,8 @@ func leftOut(sample *unstructured.Unstructured) string {
 		return "whether it succeeds depends on the registries that the node reaches"
 	case "ContainerRecreateRequest", "EphemeralJob":
 		return "pods that it names would have to run"
+	case "NodePodProbe", "PodProbeMarker":
+		return "there is no pod that it could probe"
 	default:
 		return ""
 	}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodepodprobe
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "nodepodprobe-controller"
+
+// again is when to look again after a write lost against somebody else's, which wakes nobody.
+const again = time.Second
+
+// Kind is the kind that is reconciled, in the version that is stored.
+func Kind() schema.GroupVersionKind { return plan.Kind() }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=nodepodprobes,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles NodePodProbes.
+type Reconciler struct {
+	*workload.Base
+	// off says that PodProbeMarkers are not carried out.
+	off bool
+}
+
+// Setup makes the manager run the reconciler of NodePodProbes.
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
+	r := &Reconciler{
+		Base: workload.New(Name, Kind(), d), off: !c.Enabled(markerKind().Kind) || !c.Features.Enabled(features.PodProbeMarker),
+	}
+	return r.Base.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Nodes: ofNode, Pods: r.ofPod, PodChanged: changed})
+}
+
+// Reconcile brings the list of one node, and what its pods carry, closer to what PodProbeMarkers want.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pass, list, result, err := workload.Begin[appsv1alpha1.NodePodProbe](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+
+	snapshot, err := r.observe(ctx, list)
+	if err != nil {
+		return r.notObserved(err)
+	}
+	todo := plan.Plan(list, snapshot)
+	pass.StopClock()
+	outcome := pass.Apply(ctx, list, todo.Plan)
+	lost := time.Duration(0)
+	if outcome.Done < len(todo.Actions) {
+		lost = again
+	}
+	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, lost)
+}

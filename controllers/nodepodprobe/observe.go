@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodepodprobe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// deniedAgain is when to look again after the server did not let PodProbeMarkers be read.
+const deniedAgain = 30 * time.Second
+
+func markerKind() schema.GroupVersionKind {
+	return appsv1alpha1.GroupVersion().WithKind("PodProbeMarker")
+}
+
+func marker() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(markerKind())
+	return object
+}
+
+// observe reads the node, its pods, and the PodProbeMarkers of their namespaces.
+func (r *Reconciler) observe(ctx context.Context, list *appsv1alpha1.NodePodProbe) (plan.Snapshot, error) {
+	snapshot := plan.Snapshot{Now: r.Clock.Now(), Off: r.off}
+	node := &corev1.Node{}
+	err := r.Cache.Get(ctx, client.ObjectKey{Name: list.Name}, node, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return snapshot, fmt.Errorf("reading the node: %w", err)
+	}
+	snapshot.Node = err == nil && node.Labels[appsv1beta1.LabelNodeType] != appsv1beta1.NodeTypeVirtual
+	if !snapshot.Node || r.off {
+		return snapshot, nil
+	}
+	if err := r.WatchLateSpecs(ctx, marker(), r.nodesOf); err != nil {
+		return snapshot, err
+	}
+	pods, err := cache.OnNode(ctx, r.Cache, list.Name)
+	if err != nil {
+		return snapshot, err
+	}
+	namespaces := sets.New[string]()
+	for i := range pods {
+		snapshot.Pods = append(snapshot.Pods, &pods[i])
+		namespaces.Insert(pods[i].Namespace)
+	}
+	snapshot.Markers, err = r.markers(ctx, namespaces)
+	return snapshot, err
+}
+
+// markers are the PodProbeMarkers of some namespaces that can be carried out.
+func (r *Reconciler) markers(ctx context.Context, namespaces sets.Set[string]) ([]*probing.Marker, error) {
+	stored := &unstructured.UnstructuredList{}
+	stored.SetGroupVersionKind(markerKind())
+	if err := r.Cache.List(ctx, stored, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing PodProbeMarkers: %w", err)
+	}
+	var markers []*probing.Marker
+	for i := range stored.Items {
+		if !namespaces.Has(stored.Items[i].GetNamespace()) {
+			continue
+		}
+		if parsed := parse(&stored.Items[i]); parsed != nil {
+			markers = append(markers, parsed)
+		}
+	}
+	slices.SortFunc(markers, func(a, b *probing.Marker) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return markers, nil
+}
+
+// parse reads a stored PodProbeMarker; nil for one that cannot be carried out, of which its own reconciler says why.
+func parse(stored *unstructured.Unstructured) *probing.Marker {
+	object := &appsv1alpha1.PodProbeMarker{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, object) != nil {
+		return nil
+	}
+	parsed, err := probing.Parse(object)
+	if err != nil {
+		return nil
+	}
+	return parsed
+}
+
+// notObserved says what follows when a NodePodProbe could not be observed.
+func (r *Reconciler) notObserved(cause error) (ctrl.Result, error) {
+	switch {
+	case errors.Is(cause, workload.ErrNotSynced):
+		return ctrl.Result{RequeueAfter: workload.Busy}, nil
+	case errors.Is(cause, workload.ErrDenied):
+		return ctrl.Result{RequeueAfter: deniedAgain}, nil // the reconciler of PodProbeMarkers says so
+	}
+	return ctrl.Result{}, cause
+}

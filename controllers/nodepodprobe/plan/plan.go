@@ -1,0 +1,263 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan decides what a node probes, and what its pods carry of the results. It is pure: the time is in the snapshot.
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+// The steps of a NodePodProbe.
+const (
+	// StepDelete deletes it because its node is gone, or is a virtual one.
+	StepDelete planning.Step = "DeleteNodePodProbe"
+	// StepAsk makes its list what PodProbeMarkers want.
+	StepAsk planning.Step = "AskNode"
+	// StepMark writes results to a pod.
+	StepMark planning.Step = "MarkPod"
+)
+
+// LabelFake keeps a NodePodProbe without a node as it is.
+const LabelFake = "apps.kruise.io/fake-nodepodprobe"
+
+// most is how many pods of a node are probed: the schema takes no more.
+const most = 1024
+
+// Kind is the kind that is planned, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1alpha1.GroupVersion().WithKind("NodePodProbe") }
+
+// Snapshot is what a NodePodProbe is planned on.
+type Snapshot struct {
+	// Now is the time.
+	Now time.Time
+	// Node says that there is a node of its name that can have a node daemon.
+	Node bool
+	// Off says that PodProbeMarkers are not carried out: what they wanted stays as it is.
+	Off bool
+	// Pods are those on the node. Read-only.
+	Pods []*corev1.Pod
+	// Markers are the PodProbeMarkers of the namespaces of these pods, and of those in the list, sorted by namespace and name.
+	Markers []*probing.Marker
+}
+
+// Decision is a plan.
+type Decision struct {
+	planning.Plan
+}
+
+// Plan says what to do now:
+//
+//  1. without a node the object is deleted, unless a label keeps it;
+//  2. labels and annotations of probes that are not wanted of a pod any more are taken off it. Only then does the probe leave the list: until
+//     then the list is all that tells that the pod was probed;
+//  3. the list becomes what markers want of the pods that are there, with one write. Probes stay where they were in it;
+//  4. results are written to their pods, each with one write.
+func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) Decision {
+	var p Decision
+	if stored.DeletionTimestamp != nil {
+		return p
+	}
+	if _, fake := stored.Labels[LabelFake]; fake && !s.Node {
+		return p
+	}
+	if !s.Node {
+		p.Actions = append(p.Actions, planning.Action{Verb: planning.VerbDelete, Step: StepDelete, Kind: Kind(), Object: stored, Reason: "NodeGone"})
+		return p
+	}
+	if s.Off {
+		return p
+	}
+	before := map[string]*appsv1alpha1.PodProbe{}
+	for i := range stored.Spec.PodProbes {
+		before[stored.Spec.PodProbes[i].UID] = &stored.Spec.PodProbes[i]
+	}
+	results := map[string]*appsv1alpha1.PodProbeStatus{}
+	for i := range stored.Status.PodProbeStatuses {
+		results[stored.Status.PodProbeStatuses[i].UID] = &stored.Status.PodProbeStatuses[i]
+	}
+	wanted := map[string]appsv1alpha1.PodProbe{}
+	for _, pod := range s.Pods {
+		of := s.look(pod, before[string(pod.UID)])
+		if len(of.probes) > 0 {
+			wanted[string(pod.UID)] = of.entry(before[string(pod.UID)])
+		}
+		p.mark(&of, results[string(pod.UID)], s.Now)
+	}
+	p.ask(stored, wanted)
+	return p
+}
+
+// site is a pod and what is wanted of it.
+type site struct {
+	pod *corev1.Pod
+	// probes are what is to be in the list: what is wanted, and what is still to be taken off the pod.
+	probes []appsv1alpha1.ContainerProbe
+	// wanted are those that markers want.
+	wanted []source
+	// leaving are probes that are not wanted any more, of markers that are still known.
+	leaving []*appsv1alpha1.PodContainerProbe
+}
+
+// source is a probe that is wanted, and its key.
+type source struct {
+	probe *appsv1alpha1.PodContainerProbe
+	key   string
+}
+
+func (of *site) staying() []*appsv1alpha1.PodContainerProbe {
+	stay := make([]*appsv1alpha1.PodContainerProbe, len(of.wanted))
+	for i := range of.wanted {
+		stay[i] = of.wanted[i].probe
+	}
+	return stay
+}
+
+// look says what is wanted of a pod, of which before is in the list.
+func (s *Snapshot) look(pod *corev1.Pod, before *appsv1alpha1.PodProbe) site {
+	of := site{pod: pod}
+	if !probing.Active(pod) {
+		return of
+	}
+	for _, marker := range s.Markers {
+		if !marker.Chooses(pod) {
+			continue
+		}
+		probes, _ := marker.Wanted(pod)
+		for i := range probes {
+			of.probes = append(of.probes, probes[i])
+			if probe := find(marker, probes[i].Name); probe != nil {
+				of.wanted = append(of.wanted, source{probe, probes[i].Name})
+			}
+		}
+	}
+	if before == nil {
+		return of
+	}
+	for i := range before.Probes {
+		known := &before.Probes[i]
+		if slices.ContainsFunc(of.probes, func(p appsv1alpha1.ContainerProbe) bool { return p.Name == known.Name }) {
+			continue
+		}
+		if probe := s.find(pod.Namespace, known.Name); probe != nil {
+			of.leaving = append(of.leaving, probe)
+			if !probing.Unmark(pod, []*appsv1alpha1.PodContainerProbe{probe}, of.staying()).IsZero() {
+				of.probes = append(of.probes, *known.DeepCopy())
+			}
+		}
+	}
+	return of
+}
+
+// find returns the probe of a key; nil when its marker is gone, or has no such probe any more.
+func (s *Snapshot) find(namespace, key string) *appsv1alpha1.PodContainerProbe {
+	name, _, _ := probing.SplitKey(key)
+	for _, marker := range s.Markers {
+		if marker.Namespace == namespace && marker.Name == name {
+			return find(marker, key)
+		}
+	}
+	return nil
+}
+
+func find(marker *probing.Marker, key string) *appsv1alpha1.PodContainerProbe {
+	_, name, _ := probing.SplitKey(key)
+	i := slices.IndexFunc(marker.Probes, func(p appsv1alpha1.PodContainerProbe) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &marker.Probes[i]
+}
+
+// entry is what the list has to say of the pod, in the order of what it says now.
+func (of *site) entry(before *appsv1alpha1.PodProbe) appsv1alpha1.PodProbe {
+	entry := appsv1alpha1.PodProbe{
+		Name: of.pod.Name, Namespace: of.pod.Namespace, UID: string(of.pod.UID), IP: of.pod.Status.PodIP, Probes: of.probes,
+	}
+	if before == nil {
+		return entry
+	}
+	if entry.IP == "" {
+		entry.IP = before.IP
+	}
+	place := func(p appsv1alpha1.ContainerProbe) int {
+		i := slices.IndexFunc(before.Probes, func(b appsv1alpha1.ContainerProbe) bool { return b.Name == p.Name })
+		if i < 0 {
+			return len(before.Probes)
+		}
+		return i
+	}
+	slices.SortStableFunc(entry.Probes, func(a, b appsv1alpha1.ContainerProbe) int { return place(a) - place(b) })
+	return entry
+}
+
+// ask makes the list what is wanted.
+func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, wanted map[string]appsv1alpha1.PodProbe) {
+	list := make([]appsv1alpha1.PodProbe, 0, len(wanted))
+	for i := range stored.Spec.PodProbes {
+		uid := stored.Spec.PodProbes[i].UID
+		if entry, ok := wanted[uid]; ok {
+			list = append(list, entry)
+			delete(wanted, uid)
+		}
+	}
+	added := make([]appsv1alpha1.PodProbe, 0, len(wanted))
+	for _, entry := range wanted {
+		added = append(added, entry)
+	}
+	slices.SortFunc(added, func(a, b appsv1alpha1.PodProbe) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	list = append(list, added...)
+	list = list[:min(len(list), most)]
+	if len(list) == 0 && len(stored.Spec.PodProbes) == 0 || equality.Semantic.DeepEqual(list, stored.Spec.PodProbes) {
+		return
+	}
+	// Strings, numbers and API types can always be rendered.
+	body, _ := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": stored.UID, "resourceVersion": stored.ResourceVersion},
+		"spec":     map[string]any{"podProbes": list},
+	})
+	p.Actions = append(p.Actions, planning.Action{
+		Verb: planning.VerbPatch, Step: StepAsk, Kind: Kind(), Object: stored, Reason: "Probes",
+		Change:  planning.RawPatch{Type: types.MergePatchType, Body: body},
+		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Asking the node to probe its pods"},
+	})
+}
+
+// mark writes to a pod what its results say, and takes off what is not wanted any more.
+func (p *Decision) mark(of *site, results *appsv1alpha1.PodProbeStatus, now time.Time) {
+	var said []probing.Result
+	if results != nil {
+		for i := range of.wanted {
+			w := &of.wanted[i]
+			at := slices.IndexFunc(results.ProbeStates, func(r appsv1alpha1.ContainerProbeState) bool { return r.Name == w.key })
+			if at >= 0 {
+				said = append(said, probing.Result{Probe: w.probe, State: &results.ProbeStates[at]})
+			}
+		}
+	}
+	change := probing.Unmark(of.pod, of.leaving, of.staying())
+	change.Merge(probing.Changes(of.pod, said, now))
+	if change.IsZero() {
+		return
+	}
+	action := podset.EditPod(planning.Slot(of.pod.Namespace+"/"+of.pod.Name), of.pod, change, "ProbeResult")
+	action.Step = StepMark
+	action.Failure = planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Writing the results of probes to pod " + of.pod.Namespace + "/" + of.pod.Name}
+	p.Actions = append(p.Actions, action)
+}

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodepodprobe
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+// ofNode names the NodePodProbe of a node.
+func ofNode(_ context.Context, node client.Object) []types.NamespacedName {
+	return []types.NamespacedName{{Name: node.GetName()}}
+}
+
+// ofPod names the NodePodProbe of the pod's node, if there is a PodProbeMarker in its namespace.
+func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []types.NamespacedName {
+	pod, ok := object.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" || r.off {
+		return nil
+	}
+	stored := &unstructured.UnstructuredList{}
+	stored.SetGroupVersionKind(markerKind())
+	err := r.Cache.List(ctx, stored, client.InNamespace(pod.Namespace), client.Limit(1), client.UnsafeDisableDeepCopy)
+	if err != nil || len(stored.Items) == 0 {
+		return nil
+	}
+	return []types.NamespacedName{{Name: pod.Spec.NodeName}}
+}
+
+// nodesOf names the NodePodProbes of the nodes on which there are pods that a PodProbeMarker selects.
+func (r *Reconciler) nodesOf(ctx context.Context, object client.Object) []types.NamespacedName {
+	stored, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	marker := parse(stored)
+	if marker == nil {
+		return nil
+	}
+	var pods corev1.PodList
+	err := r.Cache.List(ctx, &pods, client.InNamespace(marker.Namespace), client.MatchingLabelsSelector{Selector: marker.Selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil
+	}
+	nodes := sets.New[string]()
+	for i := range pods.Items {
+		if node := pods.Items[i].Spec.NodeName; node != "" {
+			nodes.Insert(node)
+		}
+	}
+	names := make([]types.NamespacedName, 0, len(nodes))
+	for _, node := range sets.List(nodes) {
+		names = append(names, types.NamespacedName{Name: node})
+	}
+	return names
+}
+
+// changed says that a pod has changed in what decides about its probes, or in what results may change of it.
+func changed(before, after *corev1.Pod) bool {
+	return !maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+		probing.Active(before) != probing.Active(after) || before.Status.PodIP != after.Status.PodIP ||
+		before.Spec.NodeName != after.Spec.NodeName || !slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, sameCondition)
+}
+
+func sameCondition(a, b corev1.PodCondition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.Message == b.Message
+}

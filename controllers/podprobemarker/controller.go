@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podprobemarker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "podprobemarker-controller"
+
+// again is when to look again after a write lost against somebody else's, which wakes nobody.
+const again = time.Second
+
+// Kind is the kind that is reconciled, in the version that is stored.
+func Kind() schema.GroupVersionKind { return plan.Kind() }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=nodepodprobes,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles PodProbeMarkers.
+type Reconciler struct {
+	*workload.Base
+	// off says why nothing is carried out; empty when it is.
+	off string
+}
+
+// Setup makes the manager run the reconciler of PodProbeMarkers.
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
+	r := &Reconciler{Base: workload.New(Name, Kind(), d)}
+	switch {
+	case !c.Features.Enabled(features.PodProbeMarker):
+		r.off = "the feature gate " + string(features.PodProbeMarker) + " is off"
+	case !c.Enabled(plan.KindNodePodProbe().Kind):
+		r.off = "the kind NodePodProbe is off"
+	}
+	return r.Base.Setup(ctx, mgr, r, workload.Watches{Pods: r.selecting, PodChanged: changed})
+}
+
+// Reconcile takes one PodProbeMarker a step closer to what it asks for.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pass, marker, result, err := workload.Begin[appsv1alpha1.PodProbeMarker](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+
+	spec := plan.Parse(marker)
+	snapshot, wait, err := r.observe(ctx, pass, spec)
+	if errors.Is(err, workload.ErrNotSynced) {
+		return ctrl.Result{RequeueAfter: workload.Busy}, nil
+	}
+	if err != nil {
+		return r.NotObserved(ctx, pass.Stored, err, appsv1alpha1.PodProbeMarkerStalled)
+	}
+	todo := plan.Plan(spec, snapshot)
+	pass.StopClock()
+
+	// The status is written even when some action failed: it is how the user learns about it.
+	outcome := pass.Apply(ctx, marker, todo.Plan)
+	lost := time.Duration(0)
+	if outcome.Done < len(todo.Actions) {
+		lost = again
+	}
+	if marker.DeletionTimestamp != nil && len(todo.Actions) > 0 {
+		return pass.Finish(nil, outcome.RecheckAfter, lost) // it is gone, or about to be
+	}
+	pass.StartClock()
+	status := plan.Status(spec, snapshot, todo, outcome)
+	pass.StopClock()
+	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&marker.Status, &status))
+	if statusErr == nil && statusWait == 0 {
+		r.Announce(marker, "Probe", plan.Announcements(&marker.Status, &status))
+	}
+	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, wait, lost)
+}

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podprobemarker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/nodedaemon"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+const (
+	// lookSoon is how far apart looks at the node daemon are while nodes are silent, lookSeldom while they are not.
+	lookSoon   = time.Minute
+	lookSeldom = 10 * time.Minute
+)
+
+// view is what is remembered of a marker: since when its generation is known, and what the node daemon was found to be.
+type view struct {
+	generation int64
+	since      time.Time
+	looked     time.Time
+	silent     bool
+	daemon     string
+}
+
+func nodePodProbe() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(plan.KindNodePodProbe())
+	return object
+}
+
+// observe reads the pods that a marker chooses, and what their nodes say. It returns when to look at the node daemon again.
+func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (plan.Snapshot, time.Duration, error) {
+	snapshot := plan.Snapshot{Now: r.Clock.Now(), Off: r.off}
+	if spec.Marker == nil || r.off != "" {
+		return snapshot, 0, nil
+	}
+	if err := r.WatchLate(ctx, nodePodProbe(), markersIn, index); err != nil {
+		return snapshot, 0, err
+	}
+	if spec.Marker.Deleting {
+		carried := &unstructured.UnstructuredList{}
+		carried.SetGroupVersionKind(plan.KindNodePodProbe())
+		key := client.ObjectKeyFromObject(spec.Object).String()
+		if err := r.Cache.List(ctx, carried, client.MatchingFields{byMarker: key}, client.UnsafeDisableDeepCopy); err != nil {
+			return snapshot, 0, fmt.Errorf("listing NodePodProbes: %w", err)
+		}
+		snapshot.Carried = len(carried.Items) > 0
+		return snapshot, 0, nil
+	}
+	known := workload.Own(pass.Memory, func() *view { return &view{} })
+	if known.since.IsZero() || known.generation != spec.Object.Generation {
+		known.generation, known.since = spec.Object.Generation, snapshot.Now
+	}
+	snapshot.Since = known.since
+	var err error
+	if snapshot.Nodes, err = r.nodes(ctx, spec); err != nil {
+		return snapshot, 0, err
+	}
+	if snapshot.Others, err = r.others(ctx, spec); err != nil {
+		return snapshot, 0, err
+	}
+	snapshot.Silent = plan.Silent(spec, snapshot)
+	wait := r.look(ctx, known, &snapshot)
+	return snapshot, wait, nil
+}
+
+// nodes are those on which there are pods that a marker chooses, sorted by name.
+func (r *Reconciler) nodes(ctx context.Context, spec *plan.Spec) ([]plan.Node, error) {
+	var pods corev1.PodList
+	selector := client.MatchingLabelsSelector{Selector: spec.Marker.Selector}
+	if err := r.Cache.List(ctx, &pods, client.InNamespace(spec.Marker.Namespace), selector, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	on := map[string][]plan.Pod{}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; spec.Marker.Chooses(pod) {
+			on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], plan.Pod{Object: pod})
+		}
+	}
+	var nodes []plan.Node
+	for name, pods := range on {
+		node := &corev1.Node{}
+		err := r.Cache.Get(ctx, client.ObjectKey{Name: name}, node, client.UnsafeDisableDeepCopy)
+		if apierrors.IsNotFound(err) {
+			continue // its pods will go, too
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading node %s: %w", name, err)
+		}
+		slices.SortFunc(pods, func(a, b plan.Pod) int { return strings.Compare(a.Object.Name, b.Object.Name) })
+		of := plan.Node{Name: name, UID: node.UID, Virtual: node.Labels[appsv1beta1.LabelNodeType] == appsv1beta1.NodeTypeVirtual, Pods: pods}
+		if err := r.readList(ctx, spec, &of); err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, of)
+	}
+	slices.SortFunc(nodes, func(a, b plan.Node) int { return strings.Compare(a.Name, b.Name) })
+	return nodes, nil
+}
+
+// readList reads of the NodePodProbe of a node what is about the marker. Decoding all of it for every node would be the most of a pass.
+func (r *Reconciler) readList(ctx context.Context, spec *plan.Spec, of *plan.Node) error {
+	stored := nodePodProbe()
+	err := r.Cache.Get(ctx, client.ObjectKey{Name: of.Name}, stored, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the NodePodProbe of %s: %w", of.Name, err)
+	}
+	of.Listed = true
+	pods := map[string]*plan.Pod{}
+	for i := range of.Pods {
+		pods[string(of.Pods[i].Object.UID)] = &of.Pods[i]
+	}
+	each := func(entries []any, list string, take func(*plan.Pod, string, map[string]any) error) error {
+		for _, e := range entries {
+			entry, _ := e.(map[string]any)
+			uid, _ := entry["uid"].(string)
+			pod := pods[uid]
+			if pod == nil {
+				continue
+			}
+			items, _ := entry[list].([]any)
+			for _, i := range items {
+				item, _ := i.(map[string]any)
+				key, _ := item["name"].(string)
+				if marker, _, ok := probing.SplitKey(key); !ok || marker != spec.Marker.Name {
+					continue
+				}
+				if err := take(pod, key, item); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	err = each(listOf(stored, "spec", "podProbes"), "probes", func(pod *plan.Pod, key string, _ map[string]any) error {
+		pod.Asked = append(pod.Asked, key)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return each(listOf(stored, "status", "podProbeStatuses"), "probeStates", func(pod *plan.Pod, _ string, item map[string]any) error {
+		result := appsv1alpha1.ContainerProbeState{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item, &result); err != nil {
+			return fmt.Errorf("decoding the status of the NodePodProbe of %s: %w", of.Name, err)
+		}
+		pod.Results = append(pod.Results, result)
+		return nil
+	})
+}
+
+// others are the other markers of the namespace.
+func (r *Reconciler) others(ctx context.Context, spec *plan.Spec) ([]*probing.Marker, error) {
+	stored := &unstructured.UnstructuredList{}
+	stored.SetGroupVersionKind(Kind())
+	if err := r.Cache.List(ctx, stored, client.InNamespace(spec.Marker.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing PodProbeMarkers: %w", err)
+	}
+	var others []*probing.Marker
+	for i := range stored.Items {
+		if stored.Items[i].GetName() == spec.Marker.Name {
+			continue
+		}
+		object := &appsv1alpha1.PodProbeMarker{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Items[i].Object, object) != nil {
+			continue
+		}
+		if parsed, err := probing.Parse(object); err == nil {
+			others = append(others, parsed)
+		}
+	}
+	return others, nil
+}
+
+// look looks at the node daemon where there is a reason to, and says when to look again. What cannot be found out is not said.
+func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) time.Duration {
+	real := slices.IndexFunc(s.Nodes, func(n plan.Node) bool { return !n.Virtual })
+	silent := len(s.Silent) > 0
+	if real < 0 {
+		*known = view{generation: known.generation, since: known.since}
+		return 0
+	}
+	every := lookSeldom
+	if silent || known.daemon != "" {
+		every = lookSoon
+	}
+	due := known.since.Add(lookSoon)
+	if silent && !known.silent {
+		due = s.Now
+	} else if !known.looked.IsZero() {
+		due = known.looked.Add(every)
+	}
+	if due.After(s.Now) {
+		s.Daemon = known.daemon
+		return due.Sub(s.Now)
+	}
+	var err error
+	known.looked, known.silent = s.Now, silent
+	if silent {
+		known.daemon, err = r.silence(ctx, s.Silent[0])
+	} else {
+		known.daemon, err = r.absence(ctx)
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("Looking at the node daemon failed", "err", err.Error())
+	}
+	s.Daemon = known.daemon
+	if silent || s.Daemon != "" {
+		return lookSoon
+	}
+	return lookSeldom
+}
+
+// silence says why a node may say nothing.
+func (r *Reconciler) silence(ctx context.Context, node string) (string, error) {
+	state, err := nodedaemon.OnNode(ctx, r.Live, node, r.WriteTimeout)
+	switch state {
+	case nodedaemon.Absent:
+		return "no pod of the node daemon is on node " + node +
+			". nodeDaemon.mode of the Kruise object may be Disabled, or its pods cannot be scheduled there or are refused.", err
+	case nodedaemon.Starting:
+		return "the node daemon on node " + node + " is not ready. Look at its pods in kruise-daemon-config.", err
+	case nodedaemon.Running:
+		return "the node daemon on node " + node + " is ready and has said nothing of them. A container that was never started has no result; " +
+			"look at the pods, and at the log of the daemon in kruise-daemon-config.", err
+	}
+	return "nobody has answered.", err
+}
+
+// absence says that there is no node daemon at all; empty when there is.
+func (r *Reconciler) absence(ctx context.Context) (string, error) {
+	state, err := nodedaemon.Deployed(ctx, r.Live, r.WriteTimeout)
+	if err != nil || state != nodedaemon.Absent {
+		return "", err
+	}
+	return "There is no node daemon in the cluster, so nothing is probed and results stay as they are. nodeDaemon.mode of the Kruise object may be Disabled.", nil
+}

@@ -1,0 +1,305 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan decides which nodes a PodProbeMarker needs lists on, and says how far its probes are. It is pure: the time is in the snapshot.
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+// The steps of a PodProbeMarker.
+const (
+	// StepHold puts the finalizer on it, before a node is asked for anything.
+	StepHold planning.Step = "Hold"
+	// StepRelease takes the finalizer off, when no node works for it any more.
+	StepRelease planning.Step = "Release"
+	// StepAsk makes the list of a node that has none.
+	StepAsk planning.Step = "AskNode"
+)
+
+const (
+	// patience is how long the first result of a probe may take, beyond what the probe itself takes.
+	patience = time.Minute
+	// marking is when to look again whether results have reached their pods.
+	marking = 2 * time.Second
+	// mostAsked is how many lists one plan makes: more could not be written in its time slice.
+	mostAsked = 500
+)
+
+// Kind is the kind that is planned, in the version that is stored.
+func Kind() schema.GroupVersionKind { return appsv1alpha1.GroupVersion().WithKind("PodProbeMarker") }
+
+// KindNodePodProbe is the kind of the lists.
+func KindNodePodProbe() schema.GroupVersionKind {
+	return appsv1alpha1.GroupVersion().WithKind("NodePodProbe")
+}
+
+// Spec is a PodProbeMarker, parsed.
+type Spec struct {
+	// Object is the marker. Read-only.
+	Object *appsv1alpha1.PodProbeMarker
+	// Marker is what to carry out; nil when Invalid says why that is not possible.
+	Marker  *probing.Marker
+	Invalid error
+}
+
+// Parse reads a PodProbeMarker.
+func Parse(object *appsv1alpha1.PodProbeMarker) *Spec {
+	spec := &Spec{Object: object}
+	spec.Marker, spec.Invalid = probing.Parse(object)
+	return spec
+}
+
+// Snapshot is what a PodProbeMarker is planned on.
+type Snapshot struct {
+	// Now is the time.
+	Now time.Time
+	// Off says why nothing is carried out: a gate, or a kind. Empty: it is.
+	Off string
+	// Nodes are those on which there are pods that the marker chooses, sorted by name.
+	Nodes []Node
+	// Carried says that some NodePodProbe has probes of the marker. It matters only while the marker is being deleted.
+	Carried bool
+	// Others are the other markers of the namespace.
+	Others []*probing.Marker
+	// Since is since when this generation of the marker is known.
+	Since time.Time
+	// Daemon says what is known of the node daemon; empty when all is well with it, or nobody had a reason to look.
+	Daemon string
+	// Silent are what Silent returned when the daemon was looked at.
+	Silent []string
+}
+
+// Node is a node with pods that the marker chooses.
+type Node struct {
+	Name string
+	UID  types.UID
+	// Virtual says that there is no node daemon on it, and cannot be.
+	Virtual bool
+	// Listed says that it has a NodePodProbe.
+	Listed bool
+	// Pods are the chosen pods on it, sorted by name.
+	Pods []Pod
+}
+
+// Pod is a pod that the marker chooses.
+type Pod struct {
+	// Object is the pod. Read-only.
+	Object *corev1.Pod
+	// Asked are the keys of the marker's probes that the list of the node has for it.
+	Asked []string
+	// Results are what the node says of the marker's probes.
+	Results []appsv1alpha1.ContainerProbeState
+}
+
+// result is what the node says of a probe; nil when it says nothing.
+func (p *Pod) result(key string) *appsv1alpha1.ContainerProbeState {
+	if i := slices.IndexFunc(p.Results, func(r appsv1alpha1.ContainerProbeState) bool { return r.Name == key }); i >= 0 {
+		return &p.Results[i]
+	}
+	return nil
+}
+
+// Decision is a plan, and what it found.
+type Decision struct {
+	planning.Plan
+	// matched is how many pods are chosen, waiting how many of their probes have no result yet, unasked those that nodes were not asked for.
+	matched, waiting, unasked int
+	// marking are pods that do not carry their results yet, virtual those on virtual nodes.
+	marking, virtual []string
+	// faults say why probes cannot be carried out at all, errors why they could not be carried out, each for the first pods.
+	faults, errors []string
+}
+
+// Plan says what to do now:
+//
+//  1. a marker that is being deleted is let go when no node works for it any more; taking its probes out of the lists is the matter of these;
+//  2. a new marker gets its finalizer;
+//  3. a node that has no list yet gets one, with the probes of this marker. Lists that there are follow by themselves.
+func Plan(spec *Spec, s Snapshot) Decision {
+	d := Decision{}
+	held := slices.Contains(spec.Object.Finalizers, appsv1alpha1.FinalizerPodProbeMarker)
+	if spec.Object.DeletionTimestamp != nil {
+		if held && (!s.Carried || s.Off != "" || spec.Marker == nil) {
+			d.finalize(spec, StepRelease, slices.DeleteFunc(slices.Clone(spec.Object.Finalizers), func(f string) bool { return f == appsv1alpha1.FinalizerPodProbeMarker }))
+		}
+		return d
+	}
+	if spec.Marker == nil || s.Off != "" {
+		return d
+	}
+	if !held {
+		d.finalize(spec, StepHold, append(slices.Clone(spec.Object.Finalizers), appsv1alpha1.FinalizerPodProbeMarker))
+	}
+	for i := range s.Nodes {
+		node := &s.Nodes[i]
+		d.matched += len(node.Pods)
+		if node.Virtual {
+			for j := range node.Pods {
+				d.virtual = append(d.virtual, node.Pods[j].Object.Name)
+			}
+			continue
+		}
+		probes := d.look(spec, node, s)
+		if held && !node.Listed && len(probes) > 0 && len(d.Actions) < mostAsked {
+			d.Actions = append(d.Actions, ask(node, probes))
+		}
+	}
+	return d
+}
+
+// look notes how far the pods of a node are, and returns what their list has to have of this marker.
+func (d *Decision) look(spec *Spec, node *Node, s Snapshot) []appsv1alpha1.PodProbe {
+	var list []appsv1alpha1.PodProbe
+	for i := range node.Pods {
+		pod := &node.Pods[i]
+		probes, faults := spec.Marker.Wanted(pod.Object)
+		for _, fault := range faults {
+			d.faults = append(d.faults, fmt.Sprintf("pod %s, %s", pod.Object.Name, fault))
+		}
+		if len(probes) > 0 {
+			list = append(list, appsv1alpha1.PodProbe{
+				Name: pod.Object.Name, Namespace: pod.Object.Namespace, UID: string(pod.Object.UID), IP: pod.Object.Status.PodIP, Probes: probes,
+			})
+		}
+		d.results(spec, node, pod, probes, s)
+	}
+	return list
+}
+
+// results notes what is known of the probes of a pod.
+func (d *Decision) results(spec *Spec, node *Node, pod *Pod, probes []appsv1alpha1.ContainerProbe, s Snapshot) {
+	var said []probing.Result
+	for i := range probes {
+		probe := &probes[i]
+		result := pod.result(probe.Name)
+		switch {
+		case !slices.Contains(pod.Asked, probe.Name):
+			d.unasked++
+			continue
+		case result == nil || result.State == "" && result.Error == "":
+			d.waiting++
+			if left := limit(probe) - s.Now.Sub(since(pod.Object, s.Since)); left > 0 {
+				d.Recheck(left)
+			}
+			continue
+		case result.Error != "":
+			_, name, _ := probing.SplitKey(probe.Name)
+			d.errors = append(d.errors, fmt.Sprintf("pod %s, probe %s: %s", pod.Object.Name, name, result.Error))
+		}
+		if of := spec.probe(probe.Name); of != nil {
+			said = append(said, probing.Result{Probe: withoutTaken(of, spec, s.Others), State: result})
+		}
+	}
+	if !probing.Changes(pod.Object, said, s.Now).IsZero() {
+		d.marking = append(d.marking, pod.Object.Name)
+		d.Recheck(marking)
+	}
+}
+
+// probe is the probe of a key.
+func (s *Spec) probe(key string) *appsv1alpha1.PodContainerProbe {
+	_, name, _ := probing.SplitKey(key)
+	if i := slices.IndexFunc(s.Marker.Probes, func(p appsv1alpha1.PodContainerProbe) bool { return p.Name == name }); i >= 0 {
+		return &s.Marker.Probes[i]
+	}
+	return nil
+}
+
+// withoutTaken is the probe without what others may write otherwise: a condition that another marker writes, and labels and annotations that it
+// knows, too.
+func withoutTaken(p *appsv1alpha1.PodContainerProbe, spec *Spec, others []*probing.Marker) *appsv1alpha1.PodContainerProbe {
+	for _, other := range others {
+		for i := range other.Probes {
+			if probing.Share(p, &other.Probes[i]) {
+				return &appsv1alpha1.PodContainerProbe{Name: p.Name}
+			}
+		}
+	}
+	for i := range spec.Marker.Probes {
+		if other := &spec.Marker.Probes[i]; other.Name != p.Name && probing.Share(p, other) {
+			return &appsv1alpha1.PodContainerProbe{Name: p.Name}
+		}
+	}
+	return p
+}
+
+// since is since when a probe of the pod could have had a result.
+func since(pod *corev1.Pod, known time.Time) time.Time {
+	if c := podstate.Condition(pod, corev1.PodInitialized); c != nil && c.LastTransitionTime.After(known) {
+		return c.LastTransitionTime.Time
+	}
+	return known
+}
+
+// limit is how long the first result of a probe may take, a week at most.
+func limit(p *appsv1alpha1.ContainerProbe) time.Duration {
+	const longest = 7 * 24 * time.Hour
+	tries := float64(max(p.Probe.SuccessThreshold, p.Probe.FailureThreshold, 1))
+	seconds := float64(p.Probe.InitialDelaySeconds) + tries*(float64(p.Probe.PeriodSeconds)+float64(p.Probe.TimeoutSeconds))
+	return patience + time.Duration(min(seconds, longest.Seconds()))*time.Second
+}
+
+// Silent are the nodes that should have said something of a probe by now, and have not, sorted.
+func Silent(spec *Spec, s Snapshot) []string {
+	if spec.Marker == nil || spec.Object.DeletionTimestamp != nil || s.Off != "" {
+		return nil
+	}
+	var silent []string
+	for i := range s.Nodes {
+		if node := &s.Nodes[i]; !node.Virtual && slices.ContainsFunc(node.Pods, func(p Pod) bool { return isSilent(spec, &p, s) }) {
+			silent = append(silent, node.Name)
+		}
+	}
+	return silent
+}
+
+func isSilent(spec *Spec, pod *Pod, s Snapshot) bool {
+	probes, _ := spec.Marker.Wanted(pod.Object)
+	return slices.ContainsFunc(probes, func(p appsv1alpha1.ContainerProbe) bool {
+		result := pod.result(p.Name)
+		return slices.Contains(pod.Asked, p.Name) && (result == nil || result.State == "" && result.Error == "") &&
+			s.Now.Sub(since(pod.Object, s.Since)) >= limit(&p)
+	})
+}
+
+// finalize makes these the finalizers of the marker.
+func (d *Decision) finalize(spec *Spec, step planning.Step, finalizers []string) {
+	// Strings can always be rendered.
+	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": spec.Object.UID, "resourceVersion": spec.Object.ResourceVersion, "finalizers": finalizers,
+	}})
+	d.Actions = append(d.Actions, planning.Action{
+		Verb: planning.VerbPatch, Step: step, Kind: Kind(), Object: spec.Object, Reason: string(step),
+		Change: planning.RawPatch{Type: types.MergePatchType, Body: body},
+	})
+}
+
+// ask makes the list of a node. It goes with its node.
+func ask(node *Node, probes []appsv1alpha1.PodProbe) planning.Action {
+	return planning.Action{
+		Verb: planning.VerbCreate, Step: StepAsk, Kind: KindNodePodProbe(), Slot: planning.Slot(node.Name), Reason: "Probes", KeepExisting: true,
+		Object: &appsv1alpha1.NodePodProbe{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:            node.Name,
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
+			},
+			Spec: appsv1alpha1.NodePodProbeSpec{PodProbes: probes},
+		},
+		Failure: planning.Event{Warning: true, Reason: "FailedCreate", Message: "Asking node " + node.Name + " to probe its pods"},
+	}
+}

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a marker with one probe, and two nodes with one pod each: everything is done.
+type world struct {
+	marker *appsv1alpha1.PodProbeMarker
+	s      Snapshot
+}
+
+func newWorld() *world {
+	m := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "game", UID: "uid", Generation: 3, ResourceVersion: "7", Finalizers: []string{"other", appsv1alpha1.FinalizerPodProbeMarker},
+	}}
+	m.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "game"}}
+	m.Spec.Probes = []appsv1alpha1.PodContainerProbe{{
+		Name: "idle", ContainerName: "app", PodConditionType: "game.io/idle",
+		Probe: corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/idle.sh"}}}},
+	}}
+	w := &world{marker: m, s: Snapshot{Now: noon, Since: noon.Add(-time.Hour)}}
+	for i := range 2 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p%d", i), UID: types.UID(fmt.Sprintf("u%d", i))}}
+		pod.Spec.Containers = []corev1.Container{{Name: "app"}}
+		pod.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, {Type: "game.io/idle", Status: corev1.ConditionTrue, Message: "idle"},
+		}
+		w.s.Nodes = append(w.s.Nodes, Node{Name: fmt.Sprintf("n%d", i), UID: "node", Listed: true, Pods: []Pod{{
+			Object: pod, Asked: []string{"game#idle"},
+			Results: []appsv1alpha1.ContainerProbeState{{Name: "game#idle", State: appsv1alpha1.ProbeSucceeded, Message: "idle"}},
+		}}})
+	}
+	return w
+}
+
+func (w *world) pod(i int) *Pod { return &w.s.Nodes[i].Pods[0] }
+
+func (w *world) plan() (Decision, appsv1alpha1.PodProbeMarkerStatus) {
+	spec := Parse(w.marker)
+	w.s.Silent = Silent(spec, w.s)
+	d := Plan(spec, w.s)
+	return d, Status(spec, w.s, d, planning.Outcome{Done: len(d.Actions)})
+}
+
+func steps(d Decision) string {
+	var all []string
+	for _, a := range d.Actions {
+		all = append(all, string(a.Step)+" "+a.Object.GetName())
+	}
+	return strings.Join(all, ", ")
+}
+
+// TestWhyItDoesNotMove is what the conditions say, in each situation, and what is written.
+func TestWhyItDoesNotMove(t *testing.T) {
+	cases := map[string]struct {
+		change                 func(*world)
+		steps, reason, message string
+		reconciling, stalled   bool
+		recheck                time.Duration
+	}{
+		"all is done": {func(*world) {}, "", appsv1alpha1.ReasonProbing, "Every chosen pod", false, false, 0},
+		"new": {func(w *world) {
+			w.marker.Finalizers = nil
+			w.s.Nodes[0].Listed, w.pod(0).Asked, w.pod(0).Results = false, nil, nil
+		},
+			"Hold game", appsv1alpha1.ReasonWaitingForResults, "being asked", true, false, 0},
+		"a node without a list": {func(w *world) { w.s.Nodes[1].Listed, w.pod(1).Asked, w.pod(1).Results = false, nil, nil },
+			"AskNode n1", appsv1alpha1.ReasonWaitingForResults, "being asked", true, false, 0},
+		"no result yet": {func(w *world) { w.pod(0).Results = nil; w.s.Since = noon.Add(-time.Minute) },
+			"", appsv1alpha1.ReasonWaitingForResults, "no result yet", true, false, 33 * time.Second},
+		"no result for too long, and no daemon": {func(w *world) { w.pod(0).Results = nil; w.s.Daemon = "no pod of the node daemon is on node n0." },
+			"", appsv1alpha1.ReasonNodeDaemonSilent, "on 1 nodes (n0): no pod of the node daemon", false, true, 0},
+		"results, and no daemon any more": {func(w *world) { w.s.Daemon = "There is no node daemon in the cluster." },
+			"", appsv1alpha1.ReasonNodeDaemonOff, "no node daemon", false, true, 0},
+		"results that the pod does not tell": {func(w *world) { w.pod(0).Results[0].State = appsv1alpha1.ProbeFailed },
+			"", appsv1alpha1.ReasonMarking, "Results are written", true, false, 2 * time.Second},
+		"a probe that cannot be run": {func(w *world) { w.pod(1).Results[0].Error = "no shell" },
+			"", appsv1alpha1.ReasonProbeNotRun, "pod p1, probe idle: no shell", false, true, 0},
+		"a container that is not there": {func(w *world) { w.pod(1).Object.Spec.Containers[0].Name = "other" },
+			"", appsv1alpha1.ReasonProbeNotPossible, "pod p1, probe idle: the pod has no container app", false, true, 0},
+		"a port that is not there": {func(w *world) {
+			w.marker.Spec.Probes[0].Probe.ProbeHandler = corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("web")}}
+		}, "", appsv1alpha1.ReasonProbeNotPossible, "container app has no port web", false, true, 0},
+		"another marker writes the condition": {func(w *world) {
+			w.s.Others = []*probing.Marker{{Namespace: "ns", Name: "first", Probes: w.marker.Spec.Probes}}
+		}, "", appsv1alpha1.ReasonConditionTaken, "game.io/idle, which PodProbeMarker first writes", false, true, 0},
+		"this one writes the condition of another": {func(w *world) {
+			w.s.Others = []*probing.Marker{{Namespace: "ns", Name: "last", Probes: w.marker.Spec.Probes}}
+		}, "", appsv1alpha1.ReasonProbing, "Every chosen pod", false, false, 0},
+		"a virtual node":     {func(w *world) { w.s.Nodes[0].Virtual, w.s.Nodes[0].Listed = true, false }, "", appsv1alpha1.ReasonVirtualNodes, "1 pods are not probed (p0)", false, true, 0},
+		"no pod":             {func(w *world) { w.s.Nodes = nil }, "", appsv1alpha1.ReasonNoMatchingPod, "No pod of the namespace", false, false, 0},
+		"off":                {func(w *world) { w.s.Off = "the kind NodePodProbe is off" }, "", appsv1alpha1.ReasonProbesOff, "the kind NodePodProbe is off", false, true, 0},
+		"an invalid spec":    {func(w *world) { w.marker.Spec.Selector = nil }, "", appsv1beta1.ReasonInvalidSpec, "spec.selector", false, true, 0},
+		"deleted, in a list": {func(w *world) { w.marker.DeletionTimestamp = &metav1.Time{Time: noon}; w.s.Carried = true }, "", appsv1beta1.ReasonDeleting, "Conditions stay", true, false, 0},
+		"deleted, and in no list any more": {func(w *world) { w.marker.DeletionTimestamp = &metav1.Time{Time: noon} },
+			"Release game", appsv1beta1.ReasonDeleting, "", true, false, 0},
+		"deleted, while nothing is carried out": {func(w *world) {
+			w.marker.DeletionTimestamp = &metav1.Time{Time: noon}
+			w.s.Off, w.s.Carried = "off", true
+		},
+			"Release game", appsv1beta1.ReasonDeleting, "", true, false, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			tc.change(w)
+			d, status := w.plan()
+			if got := steps(d); got != tc.steps {
+				t.Errorf("steps %q, want %q", got, tc.steps)
+			}
+			if d.RecheckAfter != tc.recheck {
+				t.Errorf("again after %s, want %s", d.RecheckAfter, tc.recheck)
+			}
+			for _, c := range status.Conditions {
+				want := map[string]bool{"Reconciling": tc.reconciling, "Stalled": tc.stalled}[c.Type]
+				if (c.Status == metav1.ConditionTrue) != want {
+					t.Errorf("%s is %s: %s", c.Type, c.Status, c.Message)
+				}
+				if c.Type == "Reconciling" && (c.Reason != tc.reason || !strings.Contains(c.Message, tc.message)) {
+					t.Errorf("%s: %s, want %s: ...%s", c.Reason, c.Message, tc.reason, tc.message)
+				}
+			}
+			if status.ObservedGeneration != 3 {
+				t.Errorf("observed generation %d", status.ObservedGeneration)
+			}
+		})
+	}
+}
+
+// The status stays as it is while nothing changes but the time.
+func TestTheStatusRests(t *testing.T) {
+	w := newWorld()
+	_, status := w.plan()
+	w.marker.Status = status
+	w.s.Now = noon.Add(time.Hour)
+	if _, again := w.plan(); fmt.Sprint(again) != fmt.Sprint(status) || again.MatchedPods != 2 {
+		t.Errorf("it becomes %+v, and was %+v", again, status)
+	}
+}
+
+func TestAListIsMadeWhole(t *testing.T) {
+	w := newWorld()
+	w.s.Nodes[0].Listed = false
+	second := *w.pod(0)
+	second.Object = second.Object.DeepCopy()
+	second.Object.Name, second.Object.UID, second.Object.Status.PodIP = "p9", "u9", "10.0.0.9"
+	w.s.Nodes[0].Pods = append(w.s.Nodes[0].Pods, second)
+	d, _ := w.plan()
+	if len(d.Actions) != 1 {
+		t.Fatalf("%d writes for the two pods of a node", len(d.Actions))
+	}
+	list, ok := d.Actions[0].Object.(*appsv1alpha1.NodePodProbe)
+	if !ok || list.Name != "n0" || len(list.OwnerReferences) != 1 || list.OwnerReferences[0].UID != "node" || !d.Actions[0].KeepExisting {
+		t.Fatalf("made is %+v", d.Actions[0].Object)
+	}
+	if p := list.Spec.PodProbes; len(p) != 2 || p[1].UID != "u9" || p[1].IP != "10.0.0.9" || p[1].Probes[0].Name != "game#idle" || p[1].Probes[0].Probe.PeriodSeconds != 10 {
+		t.Errorf("asked is %+v", p)
+	}
+}
+
+func TestAnnouncements(t *testing.T) {
+	w := newWorld()
+	_, well := w.plan()
+	w.pod(0).Results[0].Error = "no shell"
+	_, bad := w.plan()
+	if events := Announcements(&well, &bad); len(events) != 1 || !events[0].Warning || events[0].Reason != appsv1alpha1.ReasonProbeNotRun {
+		t.Errorf("events %+v", events)
+	}
+	if events := slices.Concat(Announcements(&bad, &bad), Announcements(&bad, &well)); len(events) > 0 {
+		t.Errorf("told again: %+v", events)
+	}
+}
+
+// A pod that was initialized a moment ago is given its time, however old the marker is.
+func TestPatience(t *testing.T) {
+	w := newWorld()
+	w.pod(0).Results = nil
+	podstate.Condition(w.pod(0).Object, corev1.PodInitialized).LastTransitionTime = metav1.NewTime(noon.Add(-time.Second))
+	if got := Silent(Parse(w.marker), w.s); len(got) > 0 {
+		t.Errorf("silent: %v", got)
+	}
+	w.s.Now = noon.Add(2 * time.Minute)
+	if got := Silent(Parse(w.marker), w.s); !slices.Equal(got, []string{"n0"}) {
+		t.Errorf("silent after two minutes: %v", got)
+	}
+}

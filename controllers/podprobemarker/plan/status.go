@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+// Status is the whole status after a pass.
+func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1alpha1.PodProbeMarkerStatus {
+	status := *spec.Object.Status.DeepCopy()
+	status.ObservedGeneration = spec.Object.Generation
+	if spec.Object.DeletionTimestamp == nil && spec.Marker != nil && s.Off == "" {
+		status.MatchedPods = int64(d.matched)
+	}
+	list := conditions.NewList(conditions.FromMeta(spec.Object.Status.Conditions), s.Now)
+	list.Set(progressOf(spec, s, d, outcome).Conditions()...)
+	status.Conditions = list.ToMeta(0)
+	return status
+}
+
+// progressOf says what the marker is at, the first that holds:
+//
+//  1. it is being deleted, its spec cannot be parsed, or nothing is carried out at all;
+//  2. the server refuses what has to be written;
+//  3. the node daemon is not there, or says nothing;
+//  4. probes cannot be carried out: no such container or port, or they cannot be run;
+//  5. another marker writes a condition of it;
+//  6. pods are on virtual nodes;
+//  7. no pod is chosen;
+//  8. nodes are still to be asked, results to come, or to be written to pods;
+//  9. every chosen pod is probed.
+func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) podset.Progress {
+	switch {
+	case spec.Object.DeletionTimestamp != nil:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting,
+			Message: "The marker is being deleted: labels and annotations that it gave are taken off pods, and nodes stop probing. Conditions stay."}
+	case spec.Invalid != nil:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+	case s.Off != "":
+		return podset.Progress{Stalled: true, Reason: appsv1alpha1.ReasonProbesOff, Message: "Nothing is probed for this marker: " + s.Off + "."}
+	}
+	if failure, refused := outcome.Failed(StepAsk, StepHold); refused {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "Nodes cannot be asked: " + failure.Message}
+	}
+	if p, stalled := stalledBy(spec, s, d); stalled {
+		return p
+	}
+	switch {
+	case d.matched == 0:
+		return podset.Progress{Reason: appsv1alpha1.ReasonNoMatchingPod,
+			Message: "No pod of the namespace is chosen: one that spec.selector matches, that is initialized, on a node, and not over. Pods that match are probed."}
+	case d.unasked > 0:
+		return podset.Progress{Reconciling: true, Reason: appsv1alpha1.ReasonWaitingForResults,
+			Message: "Nodes are being asked to probe their pods. Events of their NodePodProbes say when that is refused."}
+	case d.waiting > 0:
+		return podset.Progress{Reconciling: true, Reason: appsv1alpha1.ReasonWaitingForResults,
+			Message: "Probes have no result yet: their containers, initialDelaySeconds, or as many tries as the thresholds ask for, are waited for."}
+	case len(d.marking) > 0:
+		return podset.Progress{Reconciling: true, Reason: appsv1alpha1.ReasonMarking,
+			Message: "Results are written to pods. Events of the NodePodProbes of their nodes say when that is refused."}
+	}
+	return podset.Progress{Reason: appsv1alpha1.ReasonProbing, Message: "Every chosen pod is probed and tells the results."}
+}
+
+// stalledBy says what somebody has to look at; false when there is nothing.
+func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
+	stalled := func(reason, message string) (podset.Progress, bool) {
+		return podset.Progress{Stalled: true, Reason: reason, Message: message}, true
+	}
+	taken := probing.Taken(spec.Marker, s.Others)
+	switch {
+	case s.Daemon != "" && len(s.Silent) == 0:
+		return stalled(appsv1alpha1.ReasonNodeDaemonOff, s.Daemon)
+	case len(s.Silent) > 0 && s.Daemon != "":
+		return stalled(appsv1alpha1.ReasonNodeDaemonSilent, fmt.Sprintf("Probes have no result on %d nodes (%s): %s", len(s.Silent), some(s.Silent), s.Daemon))
+	case len(d.faults) > 0:
+		return stalled(appsv1alpha1.ReasonProbeNotPossible, fmt.Sprintf("Some probes cannot be carried out: %s.", some(d.faults)))
+	case len(d.errors) > 0:
+		return stalled(appsv1alpha1.ReasonProbeNotRun, fmt.Sprintf("Some probes could not be carried out, and their states stay as they are: %s.", some(d.errors)))
+	case len(taken) > 0:
+		return stalled(appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", some(taken)))
+	case len(d.virtual) > 0:
+		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("There is no node daemon on virtual nodes, so %d pods are not probed (%s).", len(d.virtual), some(d.virtual)))
+	}
+	return podset.Progress{}, false
+}
+
+// some are the first of some texts.
+func some(texts []string) string {
+	const most = 3
+	text := strings.Join(texts[:min(len(texts), most)], ", ")
+	if len(texts) > most {
+		text += fmt.Sprintf(" and %d more", len(texts)-most)
+	}
+	return text
+}
+
+// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
+func Urgent(before, after *appsv1alpha1.PodProbeMarkerStatus) bool {
+	return before.ObservedGeneration != after.ObservedGeneration
+}
+
+// Announcements are the events about what a status says for the first time.
+func Announcements(before, after *appsv1alpha1.PodProbeMarkerStatus) []planning.Event {
+	was := conditions.FromMeta(before.Conditions)
+	i := slices.IndexFunc(after.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1alpha1.PodProbeMarkerStalled })
+	if i < 0 || after.Conditions[i].Status != metav1.ConditionTrue {
+		return nil
+	}
+	c := after.Conditions[i]
+	if conditions.Contains(was, conditions.New(c.Type, true, c.Reason, c.Message)) {
+		return nil
+	}
+	return []planning.Event{{Warning: true, Reason: c.Reason, Message: c.Message}}
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podprobemarker
+
+import (
+	"context"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+// selecting names the markers of a pod's namespace that select it.
+func (r *Reconciler) selecting(ctx context.Context, pod client.Object) []types.NamespacedName {
+	stored := &unstructured.UnstructuredList{}
+	stored.SetGroupVersionKind(Kind())
+	if err := r.Cache.List(ctx, stored, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var names []types.NamespacedName
+	for i := range stored.Items {
+		if selects(stored.Items[i].Object, labels.Set(pod.GetLabels())) {
+			names = append(names, client.ObjectKeyFromObject(&stored.Items[i]))
+		}
+	}
+	return names
+}
+
+// selects says whether a stored marker selects pods with the labels.
+func selects(stored map[string]any, pod labels.Set) bool {
+	field, _, _ := unstructured.NestedFieldNoCopy(stored, "spec", "selector")
+	raw, _ := field.(map[string]any)
+	written := &metav1.LabelSelector{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(raw, written) != nil {
+		return false // the pass says what is wrong with it
+	}
+	selector, err := podset.Selector(written)
+	return err == nil && selector.Matches(pod)
+}
+
+// changed says that a pod has changed in what decides whether it is probed.
+func changed(before, after *corev1.Pod) bool {
+	return !maps.Equal(before.Labels, after.Labels) || probing.Active(before) != probing.Active(after) ||
+		before.Status.PodIP != after.Status.PodIP || before.Spec.NodeName != after.Spec.NodeName
+}
+
+// markersIn names the markers whose probes a NodePodProbe has.
+func markersIn(_ context.Context, object client.Object) []types.NamespacedName {
+	stored, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	seen := map[types.NamespacedName]bool{}
+	var names []types.NamespacedName
+	for _, entry := range listOf(stored, "spec", "podProbes") {
+		pod, _ := entry.(map[string]any)
+		namespace, _ := pod["namespace"].(string)
+		probes, _ := pod["probes"].([]any)
+		for _, p := range probes {
+			probe, _ := p.(map[string]any)
+			key, _ := probe["name"].(string)
+			marker, _, ok := probing.SplitKey(key)
+			name := types.NamespacedName{Namespace: namespace, Name: marker}
+			if ok && !seen[name] {
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// byMarker finds NodePodProbes by the markers whose probes they have.
+const byMarker = "marker"
+
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	return indexer.IndexField(ctx, nodePodProbe(), byMarker, func(object client.Object) []string {
+		var keys []string
+		for _, name := range markersIn(ctx, object) {
+			keys = append(keys, name.String())
+		}
+		return keys
+	})
+}
+
+func listOf(stored *unstructured.Unstructured, path ...string) []any {
+	value, _, _ := unstructured.NestedFieldNoCopy(stored.Object, path...)
+	list, _ := value.([]any)
+	return list
+}

@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+const (
+	// agent is what requests say that they are from, as those of the kubelet do without its version.
+	agent = "kube-probe"
+	// mostRedirects is how many redirects a request follows.
+	mostRedirects = 10
+	// mostRead is how much of an answer is read, in bytes: what it says does not matter.
+	mostRead = 10 << 10
+)
+
+// carryOut does what a probe asks for.
+func (p *probe) carryOut(ctx context.Context, spec *corev1.Probe, ip, id string) probing.Outcome {
+	limit := time.Duration(max(spec.TimeoutSeconds, 1)) * time.Second
+	switch {
+	case spec.Exec != nil:
+		if err := p.limit.Wait(ctx); err != nil {
+			return probing.Outcome{Error: err.Error()}
+		}
+		return p.command(ctx, spec.Exec.Command, id, limit)
+	case spec.HTTPGet != nil:
+		return get(ctx, spec.HTTPGet, ip, limit)
+	case spec.TCPSocket != nil:
+		return connect(ctx, spec.TCPSocket.Port, ip, limit)
+	}
+	return probing.Outcome{Error: "the probe asks for nothing that is known"}
+}
+
+// command runs a command in the container. One that takes too long has failed.
+func (p *probe) command(ctx context.Context, command []string, id string, limit time.Duration) probing.Outcome {
+	result, err := p.host.Runtime.Exec(ctx, id, command, limit)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return probing.Outcome{Message: fmt.Sprintf("the command has not ended after %s", limit)}
+	case err != nil:
+		return probing.Outcome{Error: plain(err, id, p.container)}
+	case result.ExitCode == 0:
+		return probing.Outcome{Success: true, Message: string(result.Stdout)}
+	}
+	return probing.Outcome{Message: string(result.Stderr)}
+}
+
+// address is where a request or a connection goes.
+func address(port intstr.IntOrString, ip string) (string, error) {
+	if net.ParseIP(ip) == nil {
+		return "", fmt.Errorf("the pod has no address, but %q", ip)
+	}
+	if port.Type != intstr.Int || port.IntVal < 1 || port.IntVal > 65535 {
+		return "", fmt.Errorf("%s is no number of a port", port.String())
+	}
+	return net.JoinHostPort(ip, strconv.Itoa(int(port.IntVal))), nil
+}
+
+// connect opens a connection and closes it.
+func connect(ctx context.Context, port intstr.IntOrString, ip string, limit time.Duration) probing.Outcome {
+	to, err := address(port, ip)
+	if err != nil {
+		return probing.Outcome{Error: err.Error()}
+	}
+	dialer := net.Dialer{Timeout: limit}
+	connection, err := dialer.DialContext(ctx, "tcp", to)
+	if err != nil {
+		return probing.Outcome{Message: stable(err)}
+	}
+	_ = connection.Close() // it was there, which is all that was asked
+	return probing.Outcome{Success: true}
+}
+
+// get sends a request. Certificates are not verified, as with the kubelet. A redirect to another host is not followed: the pod has answered.
+func get(ctx context.Context, action *corev1.HTTPGetAction, ip string, limit time.Duration) probing.Outcome {
+	to, err := address(action.Port, ip)
+	if err != nil {
+		return probing.Outcome{Error: err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	request, err := requestOf(ctx, action, to)
+	if err != nil {
+		return probing.Outcome{Error: err.Error()}
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	elsewhere := ""
+	asking := &http.Client{Transport: transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+		if next.URL.Hostname() != via[0].URL.Hostname() {
+			elsewhere = next.URL.Hostname()
+			return http.ErrUseLastResponse
+		}
+		if len(via) >= mostRedirects {
+			return fmt.Errorf("stopped after %d redirects", mostRedirects)
+		}
+		return nil
+	}}
+	response, err := asking.Do(request)
+	if err != nil {
+		return probing.Outcome{Message: stable(err)}
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, mostRead)) // so that the sender is not cut off
+	switch {
+	case response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest:
+		return probing.Outcome{Message: "HTTP probe failed with status " + response.Status}
+	case elsewhere != "":
+		return probing.Outcome{Success: true, Message: fmt.Sprintf("%s to host %s, which was not followed", response.Status, elsewhere)}
+	}
+	return probing.Outcome{Success: true, Message: response.Status}
+}
+
+func requestOf(ctx context.Context, action *corev1.HTTPGetAction, to string) (*http.Request, error) {
+	target, err := url.Parse(action.Path)
+	if err != nil {
+		target = &url.URL{Path: action.Path}
+	}
+	target.Scheme, target.Host, target.Opaque, target.User = "http", to, "", nil
+	if action.Scheme == corev1.URISchemeHTTPS {
+		target.Scheme = "https"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = http.Header{"User-Agent": {agent}, "Accept": {"*/*"}}
+	own := map[string]bool{}
+	for _, header := range action.HTTPHeaders {
+		name := http.CanonicalHeaderKey(header.Name)
+		if strings.EqualFold(name, "Host") {
+			request.Host = header.Value
+			continue
+		}
+		if !own[name] {
+			own[name] = true
+			request.Header.Del(name)
+		}
+		request.Header.Add(name, header.Value)
+	}
+	return request, nil
+}
+
+// stable is an error without what is another one each time: the port that a connection came from.
+func stable(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		copied := *op
+		copied.Source = nil
+		return copied.Error()
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err.Error()
+	}
+	return err.Error()
+}

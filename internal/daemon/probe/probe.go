@@ -1,0 +1,299 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package probe carries out the probes that the NodePodProbe of the node asks for. What a row of results means is decided in package probing of
+// the engine; here it is tried and written.
+//
+// What it promises:
+//
+//   - Each probe of each container is tried by itself, once in its period. Changed times and thresholds hold from the next try on.
+//   - At most 16 tries are under way at a time, and 20 commands are begun in a second; what is over waits, and its period gets longer.
+//   - The status is written when a state changes, soon after the first change. Messages that change without a state are written once a minute at
+//     most. At rest nothing is written.
+//   - After a restart of the daemon it goes on from the stored states: none is reported anew that has not changed.
+//   - Events tell of states that have changed. Output of commands goes to the status and nowhere else.
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+const (
+	// settling is for how long changes are gathered before the status is written, spacing how far apart writes are beyond a few.
+	settling = 200 * time.Millisecond
+	spacing  = 2 * time.Second
+	// burst is how many writes may be closer together than that.
+	burst = 5
+	// telling is how far apart writes are that change nothing but messages.
+	telling = time.Minute
+	// tries is how many probes are tried at the same time.
+	tries = 16
+	// commands is how many commands are begun in a second.
+	commands = 20
+)
+
+// key names a probe: of a pod, by its UID, and among those of the pod.
+type key struct{ uid, name string }
+
+// prober is the worker of a node.
+type prober struct {
+	host   host.Host
+	client client.Client
+	wake   chan event.GenericEvent
+	slots  chan struct{}
+	limit  flowcontrol.RateLimiter
+	took   *prometheus.HistogramVec
+	begun  time.Time
+	// spread is a random share of 1.
+	spread func() float64
+
+	// writes are when the status was written last, up to burst of them; told when a message was. said is what was written, of id. They are for the
+	// one pass that runs at a time.
+	writes []time.Time
+	told   time.Time
+	said   *appsv1alpha1.NodePodProbeStatus
+	id     types.UID
+
+	mu       sync.Mutex
+	probes   map[key]*probe
+	lifetime context.Context
+}
+
+// Setup adds the prober to the daemon.
+func Setup(h host.Host) error {
+	p := &prober{
+		host: h, client: h.Manager.GetClient(), wake: make(chan event.GenericEvent, 1), slots: make(chan struct{}, tries),
+		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), took: durations(), begun: h.Clock.Now(), spread: rand.Float64,
+		probes: map[key]*probe{},
+	}
+	if err := ctrlmetrics.Registry.Register(p.took); err != nil {
+		known := prometheus.AlreadyRegisteredError{}
+		if !asRegistered(err, &known) {
+			return fmt.Errorf("registering the metrics of probes: %w", err)
+		}
+		if took, ok := known.ExistingCollector.(*prometheus.HistogramVec); ok {
+			p.took = took
+		}
+	}
+	if err := h.Manager.Add(manager.RunnableFunc(p.live)); err != nil {
+		return fmt.Errorf("adding the prober: %w", err)
+	}
+	c, err := controller.New("probe", h.Manager, controller.Options{Reconciler: p, MaxConcurrentReconciles: 1})
+	if err != nil {
+		return fmt.Errorf("adding the prober: %w", err)
+	}
+	if err := c.Watch(source.Kind(h.Manager.GetCache(), client.Object(&appsv1alpha1.NodePodProbe{}), &handler.EnqueueRequestForObject{})); err != nil {
+		return fmt.Errorf("watching the node's probes: %w", err)
+	}
+	if err := c.Watch(source.Channel(p.wake, &handler.EnqueueRequestForObject{})); err != nil {
+		return fmt.Errorf("watching what is probed: %w", err)
+	}
+	return nil
+}
+
+// live lets probes begin, until the daemon ends.
+func (p *prober) live(ctx context.Context) error {
+	p.mu.Lock()
+	p.lifetime = ctx
+	p.mu.Unlock()
+	p.changed()
+	<-ctx.Done()
+	return nil
+}
+
+// changed has the status looked at again.
+func (p *prober) changed() {
+	object := &appsv1alpha1.NodePodProbe{}
+	object.Name = p.host.Node
+	select {
+	case p.wake <- event.GenericEvent{Object: object}:
+	default: // it will be anyway
+	}
+}
+
+// Reconcile begins what should be probed, ends what should not, and writes what has changed.
+func (p *prober) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if req.Name != p.host.Node {
+		return reconcile.Result{}, nil
+	}
+	stored := &appsv1alpha1.NodePodProbe{}
+	err := p.client.Get(ctx, client.ObjectKey{Name: p.host.Node}, stored)
+	if apierrors.IsNotFound(err) || err == nil && stored.DeletionTimestamp != nil {
+		p.sync(&appsv1alpha1.NodePodProbe{}) //nolint:contextcheck // nothing is begun
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the node's probes: %w", err)
+	}
+	if p.id != stored.UID {
+		p.id, p.said = stored.UID, nil
+	}
+	p.sync(stored) //nolint:contextcheck // a probe outlives the pass that begins it
+	status := p.statusOf(stored)
+	before := &stored.Status
+	if p.said != nil {
+		before = p.said // the cache may not show it yet
+	}
+	wait := p.pause(before, &status)
+	if wait < 0 || wait > 0 {
+		return reconcile.Result{RequeueAfter: max(wait, 0)}, nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": stored.UID}, "status": map[string]any{"podProbeStatuses": status.PodProbeStatuses}})
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("rendering the status: %w", err)
+	}
+	err = p.client.Status().Patch(ctx, &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: stored.Name}}, client.RawPatch(types.MergePatchType, body))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return reconcile.Result{RequeueAfter: settling}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("writing the status: %w", err)
+	}
+	now := p.host.Clock.Now()
+	p.writes, p.told, p.said = append(p.writes, now), now, &status
+	ctrl.LoggerFrom(ctx).V(1).Info("Status written", "pods", len(status.PodProbeStatuses))
+	return reconcile.Result{}, nil
+}
+
+// pause is how long the write of a status has to wait; negative when there is nothing to write.
+func (p *prober) pause(before, after *appsv1alpha1.NodePodProbeStatus) time.Duration {
+	if len(before.PodProbeStatuses) == 0 && len(after.PodProbeStatuses) == 0 || equality.Semantic.DeepEqual(before.PodProbeStatuses, after.PodProbeStatuses) {
+		return -1
+	}
+	if slices.Equal(essence(before), essence(after)) {
+		if since := p.host.Clock.Since(p.told); since < telling {
+			return telling - since
+		}
+	}
+	if len(p.writes) < burst {
+		return 0
+	}
+	p.writes = p.writes[len(p.writes)-burst:]
+	return max(burst*spacing-p.host.Clock.Since(p.writes[0]), 0)
+}
+
+// fact is what has to be written soon when it changes.
+type fact struct {
+	uid, name string
+	state     appsv1alpha1.ProbeState
+	trouble   bool
+}
+
+func essence(s *appsv1alpha1.NodePodProbeStatus) []fact {
+	var facts []fact
+	for i := range s.PodProbeStatuses {
+		pod := &s.PodProbeStatuses[i]
+		for j := range pod.ProbeStates {
+			state := &pod.ProbeStates[j]
+			facts = append(facts, fact{pod.UID, state.Name, state.State, state.Error != ""})
+		}
+	}
+	return facts
+}
+
+// sync ends probes that are not wanted any more, begins those that are, and tells the others what has changed.
+func (p *prober) sync(stored *appsv1alpha1.NodePodProbe) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wanted := map[key]bool{}
+	for i := range stored.Spec.PodProbes {
+		pod := &stored.Spec.PodProbes[i]
+		for j := range pod.Probes {
+			spec := &pod.Probes[j]
+			at := key{pod.UID, spec.Name}
+			wanted[at] = true
+			if known := p.probes[at]; known != nil && known.container == spec.ContainerName {
+				known.redefine(&spec.Probe, pod.IP, p.host.Clock.Now())
+				continue
+			} else if known != nil {
+				known.cancel()
+			}
+			if p.lifetime != nil {
+				p.begin(at, pod, spec, stateOf(stored, at))
+			}
+		}
+	}
+	for at, known := range p.probes {
+		if !wanted[at] {
+			known.cancel()
+			delete(p.probes, at)
+		}
+	}
+}
+
+// begin begins a probe, from what was said of it before.
+func (p *prober) begin(at key, pod *appsv1alpha1.PodProbe, spec *appsv1alpha1.ContainerProbe, before *appsv1alpha1.ContainerProbeState) {
+	ctx, cancel := context.WithCancel(p.lifetime)
+	of := &probe{
+		prober: p, cancel: cancel, uid: pod.UID, container: spec.ContainerName, name: spec.Name,
+		pod:     &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID)}},
+		machine: probing.NewMachine(&spec.Probe, before), spec: *spec.Probe.DeepCopy(), ip: pod.IP, redefined: make(chan struct{}, 1),
+	}
+	p.probes[at] = of
+	go of.run(ctx)
+}
+
+func stateOf(stored *appsv1alpha1.NodePodProbe, at key) *appsv1alpha1.ContainerProbeState {
+	for i := range stored.Status.PodProbeStatuses {
+		pod := &stored.Status.PodProbeStatuses[i]
+		for j := range pod.ProbeStates {
+			if pod.UID == at.uid && pod.ProbeStates[j].Name == at.name {
+				return &pod.ProbeStates[j]
+			}
+		}
+	}
+	return nil
+}
+
+// statusOf is what the status should be: what is known of the probes of the list, in its order.
+func (p *prober) statusOf(stored *appsv1alpha1.NodePodProbe) appsv1alpha1.NodePodProbeStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	status := appsv1alpha1.NodePodProbeStatus{PodProbeStatuses: []appsv1alpha1.PodProbeStatus{}}
+	for i := range stored.Spec.PodProbes {
+		pod := &stored.Spec.PodProbes[i]
+		of := appsv1alpha1.PodProbeStatus{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+		for j := range pod.Probes {
+			at := key{pod.UID, pod.Probes[j].Name}
+			if known := p.probes[at]; known != nil {
+				if state := known.state(); state.State != "" || state.Error != "" {
+					state.Name = at.name
+					of.ProbeStates = append(of.ProbeStates, state)
+				}
+			} else if before := stateOf(stored, at); before != nil {
+				of.ProbeStates = append(of.ProbeStates, *before)
+			}
+		}
+		if len(of.ProbeStates) > 0 {
+			status.PodProbeStatuses = append(status.PodProbeStatuses, of)
+		}
+	}
+	return status
+}

@@ -1,0 +1,363 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+)
+
+// daemon is a prober whose passes the test makes, on a node with one pod of two containers.
+type daemon struct {
+	*prober
+	t       *testing.T
+	runtime *critest.Runtime
+	events  *events.FakeRecorder
+	end     context.CancelFunc
+
+	mu     sync.Mutex
+	answer map[string]cri.ExecResult
+	fails  error
+	writes int
+}
+
+func start(t *testing.T, list *appsv1alpha1.NodePodProbe) *daemon {
+	t.Helper()
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{t: t, events: events.NewFakeRecorder(100), answer: map[string]cri.ExecResult{}}
+	d.runtime = &critest.Runtime{Restart: true, OnExec: func(_ context.Context, _ cri.Container, command []string) (cri.ExecResult, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.answer[command[0]], d.fails
+	}}
+	begun := time.Now().Add(-time.Hour)
+	d.runtime.AddPod(cri.Pod{ID: "sandbox", Namespace: "ns", Name: "p", UID: "u"},
+		cri.ContainerStatus{Container: cri.Container{ID: "app-id", Name: "app", Created: begun}, Started: begun},
+		cri.ContainerStatus{Container: cri.Container{ID: "log-id", Name: "log", Created: begun}, Started: begun})
+	c := fake.NewClientBuilder().WithScheme(types).WithObjects(list).WithStatusSubresource(list).WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(
+		ctx context.Context, c client.Client, subresource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+	) error {
+		d.writes++
+		return c.SubResource(subresource).Patch(ctx, object, patch, options...)
+	}}).Build()
+	d.restart(c)
+	return d
+}
+
+// restart begins a daemon that knows nothing, in place of the one before.
+func (d *daemon) restart(c client.Client) {
+	if d.end != nil {
+		d.end()
+	}
+	ctx, end := context.WithCancel(d.t.Context())
+	d.t.Cleanup(end)
+	d.end = end
+	d.prober = &prober{
+		host:   host.Host{Node: "n1", Runtime: d.runtime, Events: d.events, Clock: clock.RealClock{}},
+		client: c, wake: make(chan event.GenericEvent, 1), slots: make(chan struct{}, tries),
+		limit: flowcontrol.NewFakeAlwaysRateLimiter(), took: durations(), spread: func() float64 { return 0 },
+		probes: map[key]*probe{}, lifetime: ctx,
+	}
+}
+
+func list(probes ...appsv1alpha1.ContainerProbe) *appsv1alpha1.NodePodProbe {
+	l := &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "list"}}
+	l.Spec.PodProbes = []appsv1alpha1.PodProbe{{Name: "p", Namespace: "ns", UID: "u", IP: "127.0.0.1", Probes: probes}}
+	return l
+}
+
+func exec(name, container, command string) appsv1alpha1.ContainerProbe {
+	return appsv1alpha1.ContainerProbe{Name: "m#" + name, ContainerName: container, Probe: corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{command}}},
+		PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 1,
+	}}
+}
+
+func (d *daemon) answers(command string, code int32, text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answer[command] = cri.ExecResult{ExitCode: code, Stdout: []byte(text), Stderr: []byte(text)}
+}
+
+func (d *daemon) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fails = err
+}
+
+func (d *daemon) pass() {
+	d.t.Helper()
+	request := reconcile.Request{}
+	request.Name = "n1"
+	if _, err := d.Reconcile(d.t.Context(), request); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *daemon) stored() *appsv1alpha1.NodePodProbe {
+	d.t.Helper()
+	l := &appsv1alpha1.NodePodProbe{}
+	if err := d.client.Get(d.t.Context(), client.ObjectKey{Name: "n1"}, l); err != nil {
+		d.t.Fatal(err)
+	}
+	return l
+}
+
+// says is what the stored status says.
+func (d *daemon) says() string {
+	var parts []string
+	for _, pod := range d.stored().Status.PodProbeStatuses {
+		for _, s := range pod.ProbeStates {
+			parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", s.Name, s.State, s.Message, s.Error)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// until passes until the status says so.
+func (d *daemon) until(want string) {
+	d.t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		d.pass()
+		got := d.says()
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("the status says %q, want %q", got, want)
+		}
+		select {
+		case <-d.wake:
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (d *daemon) change(change func(*appsv1alpha1.NodePodProbe)) {
+	d.t.Helper()
+	l := d.stored()
+	change(l)
+	if err := d.client.Update(d.t.Context(), l); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func TestProbesOfTwoContainers(t *testing.T) {
+	d := start(t, list(exec("idle", "app", "idle"), exec("full", "log", "full")))
+	d.answers("idle", 0, "yes")
+	d.answers("full", 1, "no room")
+	d.until("m#idle Succeeded yes, m#full Failed no room")
+	d.answers("idle", 3, "busy")
+	d.until("m#idle Failed busy, m#full Failed no room")
+	for _, want := range []string{"Succeeded Probe idle of PodProbeMarker m", "Failed Probe"} {
+		if got := <-d.events.Events; !strings.Contains(got, "KruiseProbe") {
+			t.Errorf("event %q, want one like %q", got, want)
+		}
+	}
+}
+
+func TestNothingIsWrittenAtRest(t *testing.T) {
+	d := start(t, list(exec("idle", "app", "idle")))
+	d.answers("idle", 0, "yes")
+	d.until("m#idle Succeeded yes")
+	writes, tried := d.writes, len(d.runtime.Calls())
+	deadline := time.Now().Add(60 * time.Second)
+	for len(d.runtime.Calls()) < tried+3 {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not tried any more")
+		}
+		d.pass()
+		<-time.After(50 * time.Millisecond)
+	}
+	if d.writes != writes {
+		t.Errorf("%d writes while nothing has changed", d.writes-writes)
+	}
+	// Another message is no change of state: it waits for its minute.
+	d.answers("idle", 0, "still")
+	for len(d.runtime.Calls()) < tried+5 {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not tried any more")
+		}
+		d.pass()
+		<-time.After(50 * time.Millisecond)
+	}
+	if d.writes != writes || d.says() != "m#idle Succeeded yes" {
+		t.Errorf("%d writes, and it says %q", d.writes-writes, d.says())
+	}
+	d.told = time.Now().Add(-2 * telling)
+	d.until("m#idle Succeeded still")
+}
+
+func TestGoesOnAfterARestart(t *testing.T) {
+	d := start(t, list(exec("idle", "app", "idle")))
+	d.answers("idle", 0, "yes")
+	d.until("m#idle Succeeded yes")
+	<-d.events.Events
+	before, writes := d.stored().Status, d.writes
+	d.restart(d.client)
+	tried := len(d.runtime.Calls())
+	deadline := time.Now().Add(60 * time.Second)
+	for len(d.runtime.Calls()) < tried+2 {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not tried after the restart")
+		}
+		d.pass()
+		<-time.After(50 * time.Millisecond)
+	}
+	if d.writes != writes || !d.stored().Status.PodProbeStatuses[0].ProbeStates[0].LastTransitionTime.Equal(before.PodProbeStatuses[0].ProbeStates[0].LastTransitionTime) {
+		t.Errorf("%d writes after a restart without news", d.writes-writes)
+	}
+	select {
+	case e := <-d.events.Events:
+		t.Errorf("told again: %s", e)
+	default:
+	}
+}
+
+func TestAReplacedContainerAndARemovedProbe(t *testing.T) {
+	never := exec("idle", "app", "idle")
+	never.Probe.SuccessThreshold = 1000
+	d := start(t, list(exec("idle", "app", "idle"), exec("other", "log", "other")))
+	d.answers("idle", 0, "yes")
+	d.answers("other", 0, "yes")
+	d.until("m#idle Succeeded yes, m#other Succeeded yes")
+	d.change(func(l *appsv1alpha1.NodePodProbe) { l.Spec.PodProbes[0].Probes[0] = never })
+	d.until("m#idle Succeeded yes, m#other Succeeded yes")
+	if err := d.runtime.StopContainer(t.Context(), "app-id", 0); err != nil {
+		t.Fatal(err)
+	}
+	d.until("m#idle Unknown, m#other Succeeded yes")
+	d.change(func(l *appsv1alpha1.NodePodProbe) {
+		l.Spec.PodProbes[0].Probes = l.Spec.PodProbes[0].Probes[1:]
+	})
+	d.until("m#other Succeeded yes")
+	d.change(func(l *appsv1alpha1.NodePodProbe) { l.Spec.PodProbes = nil })
+	d.until("")
+	if len(d.probes) != 0 {
+		t.Errorf("%d probes go on", len(d.probes))
+	}
+}
+
+func TestAnotherPeriodHoldsAtOnce(t *testing.T) {
+	slow := exec("idle", "app", "idle")
+	slow.Probe.PeriodSeconds = 86400
+	d := start(t, list(slow))
+	d.answers("idle", 0, "yes")
+	d.until("m#idle Succeeded yes")
+	d.answers("idle", 1, "busy")
+	d.change(func(l *appsv1alpha1.NodePodProbe) { l.Spec.PodProbes[0].Probes[0].Probe.PeriodSeconds = 1 })
+	d.until("m#idle Failed busy")
+}
+
+func TestWhatCannotBeTriedIsTold(t *testing.T) {
+	p := exec("idle", "app", "idle")
+	p.Probe.FailureThreshold = 2
+	d := start(t, list(p))
+	d.answers("idle", 0, "yes")
+	d.until("m#idle Succeeded yes")
+	d.fail(errors.New("no shell in app-id"))
+	d.until("m#idle Succeeded yes no shell in app")
+	d.fail(nil)
+	d.until("m#idle Succeeded yes")
+	d.runtime.SetDown(true)
+	d.until("m#idle Succeeded yes asking for the container: asking: " + cri.ErrUnavailable.Error())
+	d.runtime.SetDown(false)
+	d.until("m#idle Succeeded yes")
+	d.fail(context.DeadlineExceeded)
+	d.until("m#idle Failed the command has not ended after 1s")
+}
+
+func TestRequestsAndConnections(t *testing.T) {
+	var seen http.Header
+	var host string
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ok", func(_ http.ResponseWriter, r *http.Request) { seen, host = r.Header.Clone(), r.Host })
+	mux.HandleFunc("/broken", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/broken", http.StatusFound) })
+	mux.HandleFunc("/elsewhere", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://other.example/ok", http.StatusFound)
+	})
+	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	server, secure := httptest.NewServer(mux), httptest.NewTLSServer(mux)
+	t.Cleanup(server.Close)
+	t.Cleanup(secure.Close)
+	port := func(address net.Addr) intstr.IntOrString {
+		_, text, err := net.SplitHostPort(address.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return intstr.FromInt(number)
+	}
+	open, closed := port(server.Listener.Addr()), intstr.FromInt(1)
+	for name, tc := range map[string]struct {
+		got  probing.Outcome
+		want string
+	}{
+		"an answer":                    {get(t.Context(), &corev1.HTTPGetAction{Path: "/ok", Port: open}, "127.0.0.1", time.Minute), "true 200 OK"},
+		"an answer over TLS":           {get(t.Context(), &corev1.HTTPGetAction{Path: "/ok?x=1", Port: port(secure.Listener.Addr()), Scheme: "HTTPS"}, "127.0.0.1", time.Minute), "true 200 OK"},
+		"an error":                     {get(t.Context(), &corev1.HTTPGetAction{Path: "/broken", Port: open}, "127.0.0.1", time.Minute), "false HTTP probe failed with status 503"},
+		"a redirect is followed":       {get(t.Context(), &corev1.HTTPGetAction{Path: "/moved", Port: open}, "127.0.0.1", time.Minute), "false HTTP probe failed with status 503"},
+		"one to another host is not":   {get(t.Context(), &corev1.HTTPGetAction{Path: "/elsewhere", Port: open}, "127.0.0.1", time.Minute), "true 302 Found to host other.example"},
+		"nobody listens":               {get(t.Context(), &corev1.HTTPGetAction{Path: "/ok", Port: closed}, "127.0.0.1", time.Minute), "false dial tcp 127.0.0.1:1: connect: connection refused"},
+		"too slow":                     {get(t.Context(), &corev1.HTTPGetAction{Path: "/slow", Port: open}, "127.0.0.1", 100*time.Millisecond), "false context deadline exceeded"},
+		"no address":                   {get(t.Context(), &corev1.HTTPGetAction{Path: "/ok", Port: open}, "", time.Minute), `error the pod has no address, but ""`},
+		"a name that nobody resolves":  {get(t.Context(), &corev1.HTTPGetAction{Path: "/ok", Port: intstr.FromString("web")}, "127.0.0.1", time.Minute), "error web is no number"},
+		"a path that is another host":  {get(t.Context(), &corev1.HTTPGetAction{Path: "http://other.example/ok", Port: open}, "127.0.0.1", time.Minute), "true 200 OK"},
+		"a connection":                 {connect(t.Context(), open, "127.0.0.1", time.Minute), "true"},
+		"no connection":                {connect(t.Context(), closed, "127.0.0.1", time.Minute), "false dial tcp 127.0.0.1:1: connect: connection refused"},
+		"no connection without a port": {connect(t.Context(), intstr.FromInt(0), "127.0.0.1", time.Minute), "error 0 is no number"},
+	} {
+		said := fmt.Sprint(tc.got.Success, " ", tc.got.Message)
+		if tc.got.Error != "" {
+			said = "error " + tc.got.Error
+		}
+		if !strings.HasPrefix(said, tc.want) {
+			t.Errorf("%s: %q, want %q", name, said, tc.want)
+		}
+	}
+	if seen.Get("User-Agent") != "kube-probe" || seen.Get("Accept") != "*/*" {
+		t.Errorf("headers %v", seen)
+	}
+	headers := []corev1.HTTPHeader{{Name: "Host", Value: "game.example"}, {Name: "User-Agent", Value: "mine"}, {Name: "X-A", Value: "1"}, {Name: "x-a", Value: "2"}}
+	get(t.Context(), &corev1.HTTPGetAction{Path: "/ok", Port: open, HTTPHeaders: headers}, "127.0.0.1", time.Minute)
+	if host != "game.example" || seen.Get("User-Agent") != "mine" || len(seen.Values("X-A")) != 2 {
+		t.Errorf("host %s, headers %v", host, seen)
+	}
+}

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+// asking is how long one question to the runtime about a container may take.
+const asking = 10 * time.Second
+
+// probe is one probe of one container.
+type probe struct {
+	*prober
+	cancel               context.CancelFunc
+	uid, container, name string
+	pod                  *corev1.Pod
+	// redefined tells that the period may be another one.
+	redefined chan struct{}
+	// id and started are the container that was seen last, and since when it runs. They are for run alone.
+	id      string
+	started time.Time
+
+	mu      sync.Mutex
+	machine *probing.Machine
+	spec    corev1.Probe
+	ip      string
+}
+
+// state is what there is to say.
+func (p *probe) state() appsv1alpha1.ContainerProbeState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.machine.State()
+}
+
+// redefine makes the probe go on as it is asked for now.
+func (p *probe) redefine(spec *corev1.Probe, ip string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ip = ip
+	if equality.Semantic.DeepEqual(&p.spec, spec) {
+		return
+	}
+	p.machine.Redefine(spec, now)
+	p.spec = *spec.DeepCopy()
+	select {
+	case p.redefined <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+func (p *probe) current() (corev1.Probe, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return *p.spec.DeepCopy(), p.ip
+}
+
+// run tries the probe once in each period. When the daemon has just begun, the first tries of all probes are spread over their periods.
+func (p *probe) run(ctx context.Context) {
+	spec, _ := p.current()
+	period := periodOf(&spec)
+	wait := time.Duration(0)
+	if p.host.Clock.Since(p.begun) < period {
+		wait = time.Duration(p.spread() * float64(period))
+	}
+	last := p.host.Clock.Now().Add(wait - period)
+	for {
+		timer := p.host.Clock.NewTimer(max(period-p.host.Clock.Since(last), 0))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-p.redefined:
+			timer.Stop()
+			spec, _ = p.current()
+			period = periodOf(&spec)
+			continue
+		case <-timer.C():
+		}
+		last = p.host.Clock.Now()
+		select {
+		case p.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		p.try(ctx)
+		<-p.slots
+	}
+}
+
+func periodOf(spec *corev1.Probe) time.Duration {
+	return time.Duration(max(spec.PeriodSeconds, 1)) * time.Second
+}
+
+// try tries the probe, if it is to be tried now, and tells what has changed.
+func (p *probe) try(ctx context.Context) {
+	before := p.state()
+	container, err := p.look(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		p.note(before, func(m *probing.Machine, now time.Time) {
+			m.End(probing.Outcome{Error: "asking for the container: " + err.Error()}, now)
+		})
+		return
+	}
+	due := false
+	p.note(before, func(m *probing.Machine, now time.Time) { due = m.Begin(container, p.container, now) })
+	if !due {
+		return
+	}
+	spec, ip := p.current()
+	before = p.state()
+	begun := p.host.Clock.Now()
+	outcome := p.carryOut(ctx, &spec, ip, container.ID)
+	if ctx.Err() != nil {
+		return
+	}
+	p.took.WithLabelValues(handlerOf(&spec), resultOf(&outcome)).Observe(p.host.Clock.Since(begun).Seconds())
+	p.note(before, func(m *probing.Machine, now time.Time) {
+		if equality.Semantic.DeepEqual(p.spec.ProbeHandler, spec.ProbeHandler) { // else it is the outcome of what was asked for before
+			m.End(outcome, now)
+		}
+	})
+}
+
+// note changes what is known, and tells what is new of it.
+func (p *probe) note(before appsv1alpha1.ContainerProbeState, change func(*probing.Machine, time.Time)) {
+	p.mu.Lock()
+	change(p.machine, p.host.Clock.Now())
+	after := p.machine.State()
+	p.mu.Unlock()
+	if equality.Semantic.DeepEqual(before, after) {
+		return
+	}
+	p.changed()
+	if before.State == after.State {
+		return
+	}
+	marker, name, _ := probing.SplitKey(p.name)
+	switch after.State {
+	case appsv1alpha1.ProbeSucceeded:
+		p.host.Events.Eventf(p.pod, nil, corev1.EventTypeNormal, "KruiseProbeSucceeded", "Probe", "Probe %s of PodProbeMarker %s succeeded", name, marker)
+	case appsv1alpha1.ProbeFailed:
+		p.host.Events.Eventf(p.pod, nil, corev1.EventTypeWarning, "KruiseProbeFailed", "Probe", "Probe %s of PodProbeMarker %s failed", name, marker)
+	case appsv1alpha1.ProbeUnknown:
+	}
+}
+
+// look asks the runtime for the newest container of the name.
+func (p *probe) look(ctx context.Context) (probing.Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	containers, err := p.host.Runtime.ListContainers(ctx, cri.ContainerFilter{PodUID: p.uid})
+	if err != nil {
+		return probing.Container{}, err
+	}
+	found, ok := cri.Newest(containers)[p.container]
+	if !ok {
+		return probing.Container{}, nil
+	}
+	is := probing.Container{Found: true, ID: found.ID, Running: found.State == cri.Running}
+	if is.Running && p.id != found.ID {
+		status, err := p.host.Runtime.ContainerStatus(ctx, found.ID)
+		switch {
+		case errors.Is(err, cri.ErrNotFound):
+			return probing.Container{}, nil
+		case err != nil:
+			return probing.Container{}, err
+		}
+		p.id, p.started = found.ID, status.Started
+	}
+	if is.Started = found.Created; p.id == found.ID {
+		is.Started = p.started
+	}
+	return is, nil
+}
+
+// durations are the metrics of probes.
+func durations() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "kruise_daemon_probe_duration_seconds", Help: "How long tries of probes took, by what was done and by the result: success, failure or error.",
+		Buckets: []float64{0.01, 0.05, 0.1, 0.5, 1, 5, 10},
+	}, []string{"handler", "result"})
+}
+
+func asRegistered(err error, known *prometheus.AlreadyRegisteredError) bool {
+	return errors.As(err, known)
+}
+
+func handlerOf(spec *corev1.Probe) string {
+	switch {
+	case spec.Exec != nil:
+		return "exec"
+	case spec.HTTPGet != nil:
+		return "httpGet"
+	}
+	return "tcpSocket"
+}
+
+func resultOf(o *probing.Outcome) string {
+	switch {
+	case o.Error != "":
+		return "error"
+	case o.Success:
+		return "success"
+	}
+	return "failure"
+}
+
+// plain is an error without the ID of a container, which would make each restart another message.
+func plain(err error, id, name string) string {
+	return strings.ReplaceAll(err.Error(), id, name)
+}

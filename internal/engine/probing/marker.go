@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probing
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// Defaults of a probe, as the kubelet has them.
+const (
+	defaultPeriod  = 10
+	defaultTimeout = 1
+	defaultSuccess = 1
+	defaultFailure = 3
+)
+
+// Marker is a PodProbeMarker that can be carried out.
+type Marker struct {
+	Namespace, Name string
+	// Selector chooses pods of the namespace.
+	Selector labels.Selector
+	// Probes are its probes. Read-only.
+	Probes []appsv1alpha1.PodContainerProbe
+	// Deleting says that it is being deleted: it wants nothing any more.
+	Deleting bool
+}
+
+// Parse reads a PodProbeMarker. The error says what keeps it from being carried out.
+func Parse(m *appsv1alpha1.PodProbeMarker) (*Marker, error) {
+	selector, err := podset.Selector(m.Spec.Selector)
+	if err != nil {
+		return nil, err
+	}
+	return &Marker{
+		Namespace: m.Namespace, Name: m.Name, Selector: selector, Probes: m.Spec.Probes, Deleting: m.DeletionTimestamp != nil,
+	}, nil
+}
+
+// Chooses says whether the marker wants a pod to be probed: it is one that it selects, it is initialized, on a node, and not over.
+func (m *Marker) Chooses(pod *corev1.Pod) bool {
+	return !m.Deleting && pod.Namespace == m.Namespace && Active(pod) && m.Selector.Matches(labels.Set(pod.Labels))
+}
+
+// Active says that a pod can be probed: it is initialized, on a node, and not over.
+func Active(pod *corev1.Pod) bool {
+	initialized := podstate.Condition(pod, corev1.PodInitialized)
+	return pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && !podstate.Finished(pod) &&
+		initialized != nil && initialized.Status == corev1.ConditionTrue
+}
+
+// separator stands between the names of a marker and of its probe. Neither has it in it.
+const separator = "#"
+
+// Key names a probe among those of a pod.
+func Key(marker, probe string) string { return marker + separator + probe }
+
+// SplitKey is the opposite of Key; false for what Key cannot have made.
+func SplitKey(key string) (marker, probe string, ok bool) {
+	marker, probe, ok = strings.Cut(key, separator)
+	return marker, probe, ok && marker != "" && probe != "" && !strings.Contains(probe, separator)
+}
+
+// Default fills in what was left out of a probe, with what the kubelet would take.
+func Default(p *corev1.Probe) {
+	p.PeriodSeconds = cmp.Or(p.PeriodSeconds, defaultPeriod)
+	p.TimeoutSeconds = cmp.Or(p.TimeoutSeconds, defaultTimeout)
+	p.SuccessThreshold = cmp.Or(p.SuccessThreshold, defaultSuccess)
+	p.FailureThreshold = cmp.Or(p.FailureThreshold, defaultFailure)
+	if p.HTTPGet != nil {
+		p.HTTPGet.Scheme = cmp.Or(p.HTTPGet.Scheme, corev1.URISchemeHTTP)
+	}
+}
+
+// Wanted is what a marker wants to be probed of a pod that it chooses, and why it cannot have the rest.
+func (m *Marker) Wanted(pod *corev1.Pod) (probes []appsv1alpha1.ContainerProbe, faults []string) {
+	for i := range m.Probes {
+		of := &m.Probes[i]
+		at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == of.ContainerName })
+		if at < 0 {
+			faults = append(faults, fmt.Sprintf("probe %s: the pod has no container %s", of.Name, of.ContainerName))
+			continue
+		}
+		probe := *of.Probe.DeepCopy()
+		probe.TerminationGracePeriodSeconds = nil
+		Default(&probe)
+		if err := resolve(&probe, &pod.Spec.Containers[at]); err != nil {
+			faults = append(faults, fmt.Sprintf("probe %s: %s", of.Name, err))
+			continue
+		}
+		probes = append(probes, appsv1alpha1.ContainerProbe{Name: Key(m.Name, of.Name), ContainerName: of.ContainerName, Probe: probe})
+	}
+	return probes, faults
+}
+
+// resolve makes the port of a probe a number.
+func resolve(p *corev1.Probe, container *corev1.Container) error {
+	var port *intstr.IntOrString
+	switch {
+	case p.HTTPGet != nil:
+		port = &p.HTTPGet.Port
+	case p.TCPSocket != nil:
+		port = &p.TCPSocket.Port
+	default:
+		return nil
+	}
+	if port.Type == intstr.Int {
+		return nil
+	}
+	at := slices.IndexFunc(container.Ports, func(c corev1.ContainerPort) bool { return c.Name == port.StrVal })
+	if at < 0 {
+		return fmt.Errorf("container %s has no port %s", container.Name, port.StrVal)
+	}
+	*port = intstr.FromInt32(container.Ports[at].ContainerPort)
+	return nil
+}

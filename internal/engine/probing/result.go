@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probing
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// Result is what a node says of one probe of a pod.
+type Result struct {
+	// Probe is the probe, as its marker has it.
+	Probe *appsv1alpha1.PodContainerProbe
+	// State is what the node says.
+	State *appsv1alpha1.ContainerProbeState
+}
+
+// marks collects what labels or annotations have to be.
+type marks map[string]*string
+
+func (m marks) remove(of map[string]string) {
+	for key := range of {
+		m[key] = nil
+	}
+}
+
+func (m marks) set(of map[string]string) {
+	for key, value := range of {
+		m[key] = &value
+	}
+}
+
+// Changes is what has to be written to a pod so that it tells the results, which are in the order in which they were given; nothing when it
+// tells them already:
+//
+//  1. the condition of the probe is True when it succeeded, else False. It is written when its status or its message differs. Of two results
+//     for one condition the first counts;
+//  2. the labels and annotations of the other states are removed, and then those of its state are set; while nothing is known, those of all
+//     states are removed. A later result may remove what an earlier one has set.
+//
+// A result without a state changes nothing. now is for conditions whose time the node left out.
+func Changes(pod *corev1.Pod, results []Result, now time.Time) edit.Edit {
+	labels, annotations := marks{}, marks{}
+	written := edit.Edit{Fresh: true} // tied to the pod, not to its version: the results hold whatever the kubelet writes meanwhile
+	var taken []string
+	for _, r := range results {
+		if r.State.State == "" {
+			continue
+		}
+		if kind := r.Probe.PodConditionType; kind != "" && !slices.Contains(taken, kind) {
+			taken = append(taken, kind)
+			if c := condition(kind, r.State, now); !tells(pod, c) {
+				written.Conditions = append(written.Conditions, c)
+			}
+		}
+		mark(labels, r, func(p *appsv1alpha1.ProbeMarkerPolicy) map[string]string { return p.Labels })
+		mark(annotations, r, func(p *appsv1alpha1.ProbeMarkerPolicy) map[string]string { return p.Annotations })
+	}
+	write(pod.Labels, labels, written.SetLabel, written.RemoveLabel)
+	write(pod.Annotations, annotations, written.SetAnnotation, written.RemoveAnnotation)
+	return written
+}
+
+// mark adds what a result means for labels, or for annotations.
+func mark(to marks, r Result, of func(*appsv1alpha1.ProbeMarkerPolicy) map[string]string) {
+	for i := range r.Probe.MarkerPolicy {
+		if policy := &r.Probe.MarkerPolicy[i]; policy.State != r.State.State {
+			to.remove(of(policy))
+		}
+	}
+	for i := range r.Probe.MarkerPolicy {
+		if policy := &r.Probe.MarkerPolicy[i]; policy.State == r.State.State {
+			to.set(of(policy))
+		}
+	}
+}
+
+// write says which marks differ from what there is.
+func write(has map[string]string, wanted marks, set func(string, string), remove func(string)) {
+	for key, value := range wanted {
+		is, found := has[key]
+		switch {
+		case value == nil && found:
+			remove(key)
+		case value != nil && (!found || is != *value):
+			set(key, *value)
+		}
+	}
+}
+
+// condition is the condition that tells a result.
+func condition(kind string, state *appsv1alpha1.ContainerProbeState, now time.Time) corev1.PodCondition {
+	c := corev1.PodCondition{Type: corev1.PodConditionType(kind), Status: corev1.ConditionFalse, Message: state.Message}
+	if state.State == appsv1alpha1.ProbeSucceeded {
+		c.Status = corev1.ConditionTrue
+	}
+	at := func(t *metav1.Time) metav1.Time {
+		if t == nil {
+			return podstate.Time(now)
+		}
+		return *t
+	}
+	c.LastProbeTime, c.LastTransitionTime = at(state.LastProbeTime), at(state.LastTransitionTime)
+	return c
+}
+
+func tells(pod *corev1.Pod, c corev1.PodCondition) bool {
+	has := podstate.Condition(pod, c.Type)
+	return has != nil && has.Status == c.Status && has.Message == c.Message
+}
+
+// Unmark is what has to be written to a pod so that it carries no label and no annotation of the probes that leave any more, but those that
+// probes which stay know, too. Conditions stay.
+func Unmark(pod *corev1.Pod, leave, stay []*appsv1alpha1.PodContainerProbe) edit.Edit {
+	labels, annotations := marks{}, marks{}
+	for _, p := range leave {
+		for i := range p.MarkerPolicy {
+			labels.remove(p.MarkerPolicy[i].Labels)
+			annotations.remove(p.MarkerPolicy[i].Annotations)
+		}
+	}
+	for _, p := range stay {
+		for i := range p.MarkerPolicy {
+			maps.DeleteFunc(labels, in(p.MarkerPolicy[i].Labels))
+			maps.DeleteFunc(annotations, in(p.MarkerPolicy[i].Annotations))
+		}
+	}
+	written := edit.Edit{Fresh: true}
+	write(pod.Labels, labels, written.SetLabel, written.RemoveLabel)
+	write(pod.Annotations, annotations, written.SetAnnotation, written.RemoveAnnotation)
+	return written
+}
+
+// in says whether a key is one of those.
+func in(keys map[string]string) func(string, *string) bool {
+	return func(key string, _ *string) bool {
+		_, found := keys[key]
+		return found
+	}
+}
+
+// Taken says which conditions of a marker's probes other markers write to the same pods: those of markers whose names come first.
+func Taken(m *Marker, others []*Marker) []string {
+	var taken []string
+	for i := range m.Probes {
+		kind := m.Probes[i].PodConditionType
+		if kind == "" {
+			continue
+		}
+		for _, other := range others {
+			same := slices.ContainsFunc(other.Probes, func(p appsv1alpha1.PodContainerProbe) bool { return p.PodConditionType == kind })
+			if same && !other.Deleting && other.Namespace == m.Namespace && other.Name < m.Name {
+				taken = append(taken, fmt.Sprintf("%s, which PodProbeMarker %s writes", kind, other.Name))
+				break
+			}
+		}
+	}
+	return taken
+}
+
+// Share says that two probes write the same condition, label or annotation.
+func Share(a, b *appsv1alpha1.PodContainerProbe) bool {
+	if a.PodConditionType != "" && a.PodConditionType == b.PodConditionType {
+		return true
+	}
+	for i := range a.MarkerPolicy {
+		for j := range b.MarkerPolicy {
+			if shareKey(a.MarkerPolicy[i].Labels, b.MarkerPolicy[j].Labels) || shareKey(a.MarkerPolicy[i].Annotations, b.MarkerPolicy[j].Annotations) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func shareKey(a, b map[string]string) bool {
+	for key := range a {
+		if _, found := b[key]; found {
+			return true
+		}
+	}
+	return false
+}
