@@ -148,18 +148,8 @@ func testCronCreate(t *testing.T, e *env) {
 					template = jobTemplate
 				}
 				got := e.send(t, http.MethodPost, version, ns, "", cronJob(version, "web", template, tc.edits...), map[string]string{"dryRun": "All"})
-				if (tc.wantFields != nil) != (got.err != nil) {
-					t.Fatalf("refused: %v", got.err)
-				}
-				if diff := cmp.Diff(tc.wantFields, fields(got.err)); diff != "" {
-					t.Errorf("fields (-want +got):\n%s\n%v", diff, got.err)
-				}
-				if got.err != nil && !strings.Contains(got.err.Error(), tc.wantMessage) {
-					t.Errorf("message %q does not contain %q", got.err, tc.wantMessage)
-				}
-				if diff := cmp.Diff(tc.wantWarnings, got.warnings); diff != "" && got.err == nil {
-					t.Errorf("warnings (-want +got):\n%s", diff)
-				}
+				got.check(t, tc.wantFields, tc.wantMessage)
+				got.checkWarnings(t, tc.wantWarnings)
 			})
 		}
 	}
@@ -271,14 +261,6 @@ func testCronPrinting(t *testing.T, e *env) {
 	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", cronJob("v1beta1", "web", jobTemplate), nil); got.err != nil {
 		t.Fatal(got.err)
 	}
-	for _, resource := range []string{"advancedcronjobs.v1beta1.apps.kruise.io", "advancedcronjobs.v1alpha1.apps.kruise.io", "acj"} {
-		out, err := e.cluster.Kubectl(t.Context(), "get", resource, "--namespace="+ns).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		if got, want := strings.Join(strings.Fields(strings.SplitN(string(out), "\n", 2)[0]), " "), "NAME SCHEDULE TYPE LASTSCHEDULETIME AGE"; got != want {
-			t.Errorf("columns of %s: %s, want %s", resource, got, want)
-		}
-	}
+	e.checkColumns(t, ns, "NAME SCHEDULE TYPE LASTSCHEDULETIME AGE", "advancedcronjobs.v1beta1.apps.kruise.io", "advancedcronjobs.v1alpha1.apps.kruise.io", "acj")
 	e.remove(t, ns, "web")
 }

@@ -80,15 +80,7 @@ func testBroadcastCreate(t *testing.T, e *env) {
 		for name, tc := range cases {
 			t.Run(version+"/"+name, func(t *testing.T) {
 				got := e.send(t, http.MethodPost, version, ns, "", broadcast(version, "web", tc.edits...), map[string]string{"dryRun": "All"})
-				if (tc.wantFields != nil) != (got.err != nil) {
-					t.Fatalf("refused: %v", got.err)
-				}
-				if diff := cmp.Diff(tc.wantFields, fields(got.err)); diff != "" {
-					t.Errorf("fields (-want +got):\n%s\n%v", diff, got.err)
-				}
-				if got.err != nil && !strings.Contains(got.err.Error(), tc.wantMessage) {
-					t.Errorf("message %q does not contain %q", got.err, tc.wantMessage)
-				}
+				got.check(t, tc.wantFields, tc.wantMessage)
 				if len(got.warnings) > 0 {
 					t.Errorf("warnings: %v", got.warnings)
 				}
@@ -119,19 +111,14 @@ func testBroadcastUpdate(t *testing.T, e *env) {
 		t.Fatal(got.err)
 	}
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
-		for patch, want := range map[string][]string{
+		e.checkPatches(t, version, ns, "web", map[string][]string{
 			`{spec: {parallelism: 50%}}`:                nil,
 			`{spec: {paused: true}}`:                    nil,
 			`{spec: {failurePolicy: {type: Continue}}}`: nil,
 			`{spec: {template: {spec: {containers: [{name: main, image: "example/web:v2"}]}}}}`: nil,
 			`{spec: {template: {spec: {restartPolicy: Always}}}}`:                               {"spec.template.spec.restartPolicy"},
 			`{spec: {parallelism: -1}}`:                                                         {"spec.parallelism"},
-		} {
-			got := e.send(t, http.MethodPatch, version, ns, "web", patch, map[string]string{"dryRun": "All"})
-			if diff := cmp.Diff(want, fields(got.err)); diff != "" {
-				t.Errorf("%s in %s: fields (-want +got):\n%s\n%v", patch, version, diff, got.err)
-			}
-		}
+		})
 		testReplaced(t, e, version, ns, "web")
 	}
 	e.remove(t, ns, "web")
@@ -142,14 +129,6 @@ func testBroadcastPrinting(t *testing.T, e *env) {
 	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", broadcast("v1beta1", "web"), nil); got.err != nil {
 		t.Fatal(got.err)
 	}
-	for _, resource := range []string{"broadcastjobs.v1beta1.apps.kruise.io", "broadcastjobs.v1alpha1.apps.kruise.io", "bcj"} {
-		out, err := e.cluster.Kubectl(t.Context(), "get", resource, "--namespace="+ns).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		if got, want := strings.Join(strings.Fields(strings.SplitN(string(out), "\n", 2)[0]), " "), "NAME DESIRED ACTIVE SUCCEEDED FAILED AGE"; got != want {
-			t.Errorf("columns of %s: %s, want %s", resource, got, want)
-		}
-	}
+	e.checkColumns(t, ns, "NAME DESIRED ACTIVE SUCCEEDED FAILED AGE", "broadcastjobs.v1beta1.apps.kruise.io", "broadcastjobs.v1alpha1.apps.kruise.io", "bcj")
 	e.remove(t, ns, "web")
 }

@@ -207,9 +207,7 @@ func testCloneSetCreate(t *testing.T, e *env) {
 				body := cloneSet(version, "web", tc.rolling, tc.edits...)
 				got := e.send(t, http.MethodPost, version, ns, "", body, map[string]string{"dryRun": "All"})
 				expectRefusal(t, version, tc.want, got)
-				if diff := cmp.Diff(tc.wantWarnings, got.warnings); diff != "" && got.err == nil {
-					t.Errorf("warnings (-want +got):\n%s", diff)
-				}
+				got.checkWarnings(t, tc.wantWarnings)
 			})
 		}
 	}

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
@@ -65,15 +63,7 @@ func testEphemeralCreate(t *testing.T, e *env) {
 		for name, tc := range cases {
 			t.Run(version+"/"+name, func(t *testing.T) {
 				got := e.send(t, http.MethodPost, version, ns, "", ephemeral(version, "web", tc.edits...), map[string]string{"dryRun": "All"})
-				if (tc.wantFields != nil) != (got.err != nil) {
-					t.Fatalf("refused: %v", got.err)
-				}
-				if diff := cmp.Diff(tc.wantFields, fields(got.err)); diff != "" {
-					t.Errorf("fields (-want +got):\n%s\n%v", diff, got.err)
-				}
-				if got.err != nil && !strings.Contains(got.err.Error(), tc.wantMessage) {
-					t.Errorf("message %q does not contain %q", got.err, tc.wantMessage)
-				}
+				got.check(t, tc.wantFields, tc.wantMessage)
 				if got.err == nil {
 					spec := got.body.Object["spec"].(map[string]any)
 					if spec["parallelism"] != int64(1) {
@@ -91,19 +81,14 @@ func testEphemeralUpdate(t *testing.T, e *env) {
 		t.Fatal(got.err)
 	}
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
-		for patch, want := range map[string][]string{
+		e.checkPatches(t, version, ns, "web", map[string][]string{
 			`{spec: {parallelism: 5}}`:                     nil,
 			`{spec: {paused: true}}`:                       nil,
 			`{spec: {parallelism: -1}}`:                    {"spec.parallelism"},
 			`{spec: {selector: {matchLabels: {app: db}}}}`: {"spec.selector"},
 			`{spec: {template: {ephemeralContainers: [{name: dbg, image: "busybox:1.38"}]}}}`: {"spec.template"},
 			`{metadata: {finalizers: ["apps.kruise.io/ephemeralcontainers-cleanup"]}}`:        nil,
-		} {
-			got := e.send(t, http.MethodPatch, version, ns, "web", patch, map[string]string{"dryRun": "All"})
-			if diff := cmp.Diff(want, fields(got.err)); diff != "" {
-				t.Errorf("%s in %s: fields (-want +got):\n%s\n%v", patch, version, diff, got.err)
-			}
-		}
+		})
 		testReplaced(t, e, version, ns, "web")
 	}
 	e.remove(t, ns, "web")
@@ -114,14 +99,6 @@ func testEphemeralPrinting(t *testing.T, e *env) {
 	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", ephemeral("v1beta1", "web"), nil); got.err != nil {
 		t.Fatal(got.err)
 	}
-	for _, resource := range []string{"ephemeraljobs.v1beta1.apps.kruise.io", "ephemeraljobs.v1alpha1.apps.kruise.io", "ejob"} {
-		out, err := e.cluster.Kubectl(t.Context(), "get", resource, "--namespace="+ns).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		if got, want := strings.Join(strings.Fields(strings.SplitN(string(out), "\n", 2)[0]), " "), "NAME STATUS MATCH SUCCEED FAILED RUNNING WAITING AGE"; got != want {
-			t.Errorf("columns of %s: %s, want %s", resource, got, want)
-		}
-	}
+	e.checkColumns(t, ns, "NAME STATUS MATCH SUCCEED FAILED RUNNING WAITING AGE", "ephemeraljobs.v1beta1.apps.kruise.io", "ephemeraljobs.v1alpha1.apps.kruise.io", "ejob")
 	e.remove(t, ns, "web")
 }

@@ -75,15 +75,7 @@ func testCreatePullJob(t *testing.T, e *env) {
 					body = strings.Replace(body, "  image: example/web:v1\n", "", 1)
 				}
 				got := e.send(t, http.MethodPost, version, ns, "", body, map[string]string{"dryRun": "All"})
-				if (tc.wantFields != nil) != (got.err != nil) {
-					t.Fatalf("refused: %v", got.err)
-				}
-				if diff := cmp.Diff(tc.wantFields, fields(got.err)); diff != "" {
-					t.Errorf("fields (-want +got):\n%s\n%v", diff, got.err)
-				}
-				if got.err != nil && !strings.Contains(got.err.Error(), tc.wantMessage) {
-					t.Errorf("message %q does not contain %q", got.err, tc.wantMessage)
-				}
+				got.check(t, tc.wantFields, tc.wantMessage)
 				if len(got.warnings) > 0 {
 					t.Errorf("warnings: %v", got.warnings)
 				}

@@ -172,9 +172,7 @@ func testCreate(t *testing.T, e *env) {
 				if got.err != nil && !strings.Contains(got.err.Error(), tc.wantMessage) {
 					t.Errorf("message %q does not contain %q", got.err, tc.wantMessage)
 				}
-				if diff := cmp.Diff(tc.wantWarnings, got.warnings); diff != "" && got.err == nil {
-					t.Errorf("warnings (-want +got):\n%s", diff)
-				}
+				got.checkWarnings(t, tc.wantWarnings)
 			})
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -119,6 +120,54 @@ type answer struct {
 	err      error
 	warnings []string
 	body     *unstructured.Unstructured
+}
+
+// check compares the fields that a refusal names, nil for none, and looks for a part of its message.
+func (got answer) check(t *testing.T, wantFields []string, wantMessage string) {
+	t.Helper()
+	if (wantFields != nil) != (got.err != nil) {
+		t.Fatalf("refused: %v", got.err)
+	}
+	if diff := cmp.Diff(wantFields, fields(got.err)); diff != "" {
+		t.Errorf("fields (-want +got):\n%s\n%v", diff, got.err)
+	}
+	if got.err != nil && !strings.Contains(got.err.Error(), wantMessage) {
+		t.Errorf("message %q does not contain %q", got.err, wantMessage)
+	}
+}
+
+// checkWarnings compares the warnings of a request that was not refused.
+func (got answer) checkWarnings(t *testing.T, want []string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got.warnings); diff != "" && got.err == nil {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+// checkPatches compares which fields are refused of patches to an object, which is not changed.
+func (e *env) checkPatches(t *testing.T, version, namespace, name string, patches map[string][]string) {
+	t.Helper()
+	for patch, want := range patches {
+		got := e.send(t, http.MethodPatch, version, namespace, name, patch, map[string]string{"dryRun": "All"})
+		if diff := cmp.Diff(want, fields(got.err)); diff != "" {
+			t.Errorf("%s in %s: fields (-want +got):\n%s\n%v", patch, version, diff, got.err)
+		}
+	}
+}
+
+// checkColumns compares what `kubectl get` prints in its first line, for each name of a resource.
+func (e *env) checkColumns(t *testing.T, namespace, want string, resources ...string) {
+	t.Helper()
+	for _, resource := range resources {
+		out, err := e.cluster.Kubectl(t.Context(), "get", resource, "--namespace="+namespace).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		first, _, _ := strings.Cut(string(out), "\n")
+		if got := strings.Join(strings.Fields(first), " "); got != want {
+			t.Errorf("columns of %s: %s, want %s", resource, got, want)
+		}
+	}
 }
 
 // send makes one request with a body in YAML, as kubectl or a typed client would, and keeps the warnings.

@@ -133,18 +133,8 @@ func testUnitedCreate(t *testing.T, e *env) {
 					template = ofCloneSets
 				}
 				got := e.send(t, http.MethodPost, version, ns, "", unitedDeployment(version, "web", template, tc.edits...), map[string]string{"dryRun": "All"})
-				if (tc.wantFields != nil) != (got.err != nil) {
-					t.Fatalf("refused: %v", got.err)
-				}
-				if diff := cmp.Diff(tc.wantFields, fields(got.err)); diff != "" {
-					t.Errorf("fields (-want +got):\n%s\n%v", diff, got.err)
-				}
-				if got.err != nil && !strings.Contains(got.err.Error(), tc.wantMessage) {
-					t.Errorf("message %q does not contain %q", got.err, tc.wantMessage)
-				}
-				if diff := cmp.Diff(tc.wantWarnings, got.warnings); diff != "" && got.err == nil {
-					t.Errorf("warnings (-want +got):\n%s", diff)
-				}
+				got.check(t, tc.wantFields, tc.wantMessage)
+				got.checkWarnings(t, tc.wantWarnings)
 			})
 		}
 	}
@@ -219,9 +209,7 @@ func testUnitedUpdate(t *testing.T, e *env) {
 				if diff := cmp.Diff(tc.wantFields, fields(got.err)); diff != "" || (got.err != nil) != (tc.wantFields != nil) {
 					t.Errorf("fields (-want +got):\n%s\n%v", diff, got.err)
 				}
-				if diff := cmp.Diff(tc.wantWarnings, got.warnings); diff != "" && got.err == nil {
-					t.Errorf("warnings (-want +got):\n%s", diff)
-				}
+				got.checkWarnings(t, tc.wantWarnings)
 			})
 		}
 	}
@@ -317,14 +305,6 @@ func testUnitedPrinting(t *testing.T, e *env) {
 	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", unitedDeployment("v1beta1", "web", ofCloneSets), nil); got.err != nil {
 		t.Fatal(got.err)
 	}
-	for _, resource := range []string{"uniteddeployments.v1beta1.apps.kruise.io", "uniteddeployments.v1alpha1.apps.kruise.io", "ud"} {
-		out, err := e.cluster.Kubectl(t.Context(), "get", resource, "--namespace="+ns).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		if got, want := strings.Join(strings.Fields(strings.SplitN(string(out), "\n", 2)[0]), " "), "NAME DESIRED CURRENT UPDATED READY AGE"; got != want {
-			t.Errorf("columns of %s: %s, want %s", resource, got, want)
-		}
-	}
+	e.checkColumns(t, ns, "NAME DESIRED CURRENT UPDATED READY AGE", "uniteddeployments.v1beta1.apps.kruise.io", "uniteddeployments.v1alpha1.apps.kruise.io", "ud")
 	e.remove(t, ns, "web")
 }
