@@ -18,17 +18,14 @@ import (
 const (
 	// StepCreateJob creates the ImagePullJob of an image.
 	StepCreateJob planning.Step = "CreateImagePullJob"
-	// StepDeleteJob deletes an ImagePullJob that the list does not ask for any more.
-	StepDeleteJob planning.Step = "DeleteImagePullJob"
-	// StepDeleteList deletes the list itself, after its time to live.
-	StepDeleteList planning.Step = "DeleteList"
+	// StepDeletePullJob deletes an ImagePullJob that the list does not ask for any more.
+	StepDeletePullJob planning.Step = "DeleteImagePullJob"
 )
 
 // Reasons of actions.
 const (
 	reasonNew      = "New"
 	reasonOutdated = "Outdated"
-	reasonTTL      = "TTL"
 )
 
 // mostDeleted is how many ImagePullJobs one plan deletes; the rest is for the next one.
@@ -59,7 +56,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		return d
 	case ended(spec):
 		d.Ended = true
-		d.expire(spec, s)
+		d.Expire(Kind(), spec.List, spec.List.Status.CompletionTime, spec.TTL, s.Now)
 		return d
 	case spec.Invalid != nil || !spec.Managed:
 		return d
@@ -142,25 +139,10 @@ func (d *Decision) deleteOthers(spec *Spec, s Snapshot, kept map[*Child]bool) {
 		}
 		name := c.Object.GetName()
 		d.Actions = append(d.Actions, planning.Action{
-			Verb: planning.VerbDelete, Step: StepDeleteJob, Kind: KindImagePullJob(), Object: c.Object, Slot: planning.Slot(c.Image), Reason: reasonOutdated,
+			Verb: planning.VerbDelete, Step: StepDeletePullJob, Kind: KindImagePullJob(), Object: c.Object, Slot: planning.Slot(c.Image), Reason: reasonOutdated,
 			Propagation: metav1.DeletePropagationBackground,
 			Success:     planning.Event{Reason: "SuccessfulDelete", Message: fmt.Sprintf("Deleted ImagePullJob %s of image %s", name, c.Image)},
 			Failure:     planning.Event{Warning: true, Reason: "FailedDelete", Message: fmt.Sprintf("Deleting ImagePullJob %s of image %s", name, c.Image)},
 		})
 	}
-}
-
-// expire deletes a list whose time to live is over.
-func (d *Decision) expire(spec *Spec, s Snapshot) {
-	if spec.TTL < 0 {
-		return
-	}
-	if left := spec.TTL - s.Now.Sub(spec.List.Status.CompletionTime.Time); left > 0 {
-		d.Recheck(left)
-		return
-	}
-	d.Actions = append(d.Actions, planning.Action{
-		Verb: planning.VerbDelete, Step: StepDeleteList, Kind: Kind(), Object: spec.List, Propagation: metav1.DeletePropagationBackground, Reason: reasonTTL,
-		Failure: planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting the list after ttlSecondsAfterFinished"},
-	})
 }

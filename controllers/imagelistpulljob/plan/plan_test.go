@@ -76,10 +76,10 @@ func (w *world) pass() *appsv1beta1.ImageListPullJobStatus {
 			w.jobs[job.Name] = job.DeepCopy()
 			w.jobs[job.Name].UID = types.UID(job.Name)
 			w.created = append(w.created, job.Spec.Image)
-		case StepDeleteJob:
+		case StepDeletePullJob:
 			w.deleted = append(w.deleted, w.jobs[a.Object.GetName()].Spec.Image)
 			delete(w.jobs, a.Object.GetName())
-		case StepDeleteList:
+		case planning.StepDeleteJob:
 			w.gone = true
 		}
 	}
@@ -482,9 +482,9 @@ func (w *world) only(i int) {
 	case StepCreateJob:
 		job, _ := a.Object.(*appsv1beta1.ImagePullJob)
 		w.jobs[job.Name] = job.DeepCopy()
-	case StepDeleteJob:
+	case StepDeletePullJob:
 		w.jobs[a.Object.GetName()].DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
-	case StepDeleteList:
+	case planning.StepDeleteJob:
 		w.gone = true
 	}
 }

@@ -33,7 +33,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	} else {
 		list.Set(progressOf(spec, d, outcome, &status).Conditions()...)
 	}
-	if failure, failed := outcome.Failed(StepCreateJob, StepDeleteJob, StepDeleteList); failed {
+	if failure, failed := outcome.Failed(StepCreateJob, StepDeletePullJob, planning.StepDeleteJob); failed {
 		message := failure.Message
 		if failure.Slot != "" {
 			message = fmt.Sprintf("image %s: %s", failure.Slot, failure.Message)
