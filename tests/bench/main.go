@@ -36,7 +36,7 @@ type options struct {
 	kinds, scenarios                              []string
 	pods, clones, recreated, sets, large, foreign int
 	subsets, subsetPods                           int
-	nodes, schedules                              int
+	nodes, schedules, requests                    int
 	heartbeats                                    bool
 	runs                                          int
 	idle                                          time.Duration
@@ -58,7 +58,7 @@ func main() {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return bench(cmd.Context(), o) },
 	}
-	cmd.Flags().StringSliceVar(&o.kinds, "kinds", []string{statefulSet.kind, cloneSet.kind, unitedDeployment.kind}, "which kinds are measured; DaemonSet, BroadcastJob and AdvancedCronJob only when they are named")
+	cmd.Flags().StringSliceVar(&o.kinds, "kinds", []string{statefulSet.kind, cloneSet.kind, unitedDeployment.kind}, "which kinds are measured; DaemonSet, BroadcastJob, AdvancedCronJob, ImagePullJob, ContainerRecreateRequest and NodeDaemon only when they are named")
 	cmd.Flags().StringSliceVar(&o.scenarios, "scenarios", scenarioNames, "which scenarios of these kinds are measured")
 	cmd.Flags().IntVar(&o.pods, "pods", 1000, "how many pods the StatefulSet has")
 	cmd.Flags().IntVar(&o.clones, "clones", 2000, "how many pods the CloneSet has, and many small CloneSets together")
@@ -66,9 +66,10 @@ func main() {
 	cmd.Flags().IntVar(&o.sets, "sets", 200, "how many small CloneSets there are")
 	cmd.Flags().IntVar(&o.subsets, "subsets", 50, "how many subsets the UnitedDeployment has")
 	cmd.Flags().IntVar(&o.subsetPods, "subset-pods", 20, "how many pods each of its subsets has")
-	cmd.Flags().IntVar(&o.nodes, "nodes", 500, "how many nodes a DaemonSet and a BroadcastJob have")
+	cmd.Flags().IntVar(&o.nodes, "nodes", 500, "how many nodes a DaemonSet, a BroadcastJob and an ImagePullJob have")
 	cmd.Flags().BoolVar(&o.heartbeats, "heartbeats", true, "whether nodes renew their leases; without, nobody looks whether they are alive, which 5000 nodes on a small machine need")
 	cmd.Flags().IntVar(&o.schedules, "schedules", 1000, "how many AdvancedCronJobs are due in the same minute")
+	cmd.Flags().IntVar(&o.requests, "requests", 200, "how many ContainerRecreateRequests are made at once")
 	cmd.Flags().IntVar(&o.large, "large", 5000, "to how many pods the CloneSet grows before restart and rest are measured")
 	cmd.Flags().IntVar(&o.foreign, "foreign", 5000, "how many pods of others there are while the memory beside them is measured")
 	cmd.Flags().IntVar(&o.runs, "runs", 3, "how often start and update are measured; medians are reported")

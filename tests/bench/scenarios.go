@@ -75,7 +75,8 @@ const (
 )
 
 // scenarioNames are the scenarios in the order in which they are measured.
-var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario, subsetsScenario, nodesScenario, nodeMemoryScenario, schedulesScenario}
+var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario, subsetsScenario, nodesScenario, nodeMemoryScenario, schedulesScenario,
+	pullsScenario, restartsScenario, restScenario}
 
 // all measures the scenarios that were asked for of every kind that was asked for.
 func (b *run) all(ctx context.Context) ([]figure, error) {
@@ -97,6 +98,9 @@ func (b *run) all(ctx context.Context) ([]figure, error) {
 		{daemonSet, nodeMemoryScenario, b.nodeMemory},
 		{broadcastJob, nodesScenario, b.broadcasts},
 		{advancedCronJob, schedulesScenario, b.dueAtOnce},
+		{imagePullJob, pullsScenario, b.pulls},
+		{recreateKind, restartsScenario, b.recreations},
+		{nodeDaemon, restScenario, b.atRestOnNode},
 	} {
 		if !slices.Contains(b.options.kinds, of.kind) || !slices.Contains(b.options.scenarios, of.scenario) {
 			continue

@@ -291,6 +291,9 @@ func (o *Operator) account() {
 // Signal sends a signal to the process alone.
 func (o *Operator) Signal(s syscall.Signal) error { return syscall.Kill(o.process.PID(), s) }
 
+// UsageOf reads what a process has used.
+func UsageOf(pid int) (Usage, error) { return processUsage(pid) }
+
 func processUsage(pid int) (Usage, error) {
 	if runtime.GOOS != "linux" {
 		return Usage{}, nil

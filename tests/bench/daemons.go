@@ -1,0 +1,583 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+)
+
+// The scenarios of kinds for which the node daemon does the work.
+const (
+	pullsScenario    = "pulls"
+	restartsScenario = "restarts"
+	restScenario     = "daemon at rest"
+	// pullTakes is how long each simulated pull takes, for the operator and for the bare client.
+	pullTakes = 200 * time.Millisecond
+	// pullParallelism is how many nodes pull at a time.
+	pullParallelism = 50
+	// restarting is how many simulated nodes have a daemon of their own while containers are restarted.
+	restarting = 10
+)
+
+var (
+	imagePullJob = workload{kind: "ImagePullJob"}
+	recreateKind = workload{kind: "ContainerRecreateRequest"}
+	nodeDaemon   = workload{kind: "NodeDaemon"}
+)
+
+// pullers stand for the daemons of all nodes: each pull takes pullTakes, and costs one write of a status.
+type pullers struct {
+	client client.WithWatch
+	mu     sync.Mutex
+	// done are the nodes whose status says that an image is there, by image.
+	done map[string]map[string]bool
+	// changed is closed when that changes.
+	changed chan struct{}
+}
+
+func (b *run) pullers(ctx context.Context) (*pullers, error) {
+	c, err := client.NewWithWatch(b.cluster.Config(), client.Options{Scheme: b.client.Scheme()})
+	if err != nil {
+		return nil, err
+	}
+	p := &pullers{client: c, done: map[string]map[string]bool{}, changed: make(chan struct{})}
+	watch, err := c.Watch(ctx, &v1beta1.NodeImageList{})
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		defer watch.Stop()
+		for event := range watch.ResultChan() {
+			if list, is := event.Object.(*v1beta1.NodeImage); is {
+				go p.pull(ctx, list.DeepCopy())
+			}
+		}
+	}()
+	return p, nil
+}
+
+// pull carries out what a NodeImage asks for, and writes its status when that is not said there yet.
+func (p *pullers) pull(ctx context.Context, object *v1beta1.NodeImage) {
+	statuses := map[string]v1beta1.ImageStatus{}
+	missing := false
+	for name, spec := range object.Spec.Images {
+		for _, tag := range spec.Tags {
+			image := name + ":" + tag.Tag
+			at := slices.IndexFunc(object.Status.ImageStatuses[name].Tags, func(s v1beta1.ImageTagStatus) bool { return s.Tag == tag.Tag && s.Version == tag.Version })
+			if at >= 0 {
+				p.note(image, object.Name)
+			} else {
+				missing = true
+			}
+			now := metav1.Now()
+			statuses[name] = v1beta1.ImageStatus{Tags: append(statuses[name].Tags, v1beta1.ImageTagStatus{
+				Tag: tag.Tag, Version: tag.Version, Phase: v1beta1.ImagePhaseSucceeded, Progress: 100, StartTime: &now, CompletionTime: &now,
+			})}
+		}
+	}
+	if !missing {
+		return
+	}
+	select {
+	case <-time.After(pullTakes):
+	case <-ctx.Done():
+		return
+	}
+	n := int32(len(statuses))
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": object.ResourceVersion},
+		"status":   v1beta1.NodeImageStatus{Desired: n, Succeeded: n, ImageStatuses: statuses},
+	})
+	if err != nil {
+		return
+	}
+	err = p.client.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, body))
+	if err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // another event follows a conflict
+		fmt.Fprintln(os.Stderr, "bench: the daemon of", object.Name+":", err)
+	}
+}
+
+func (p *pullers) note(image, node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done[image][node] {
+		return
+	}
+	if p.done[image] == nil {
+		p.done[image] = map[string]bool{}
+	}
+	p.done[image][node] = true
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// await waits until nodes have an image.
+func (p *pullers) await(ctx context.Context, image string, nodes ...string) error {
+	for {
+		p.mu.Lock()
+		there := !slices.ContainsFunc(nodes, func(node string) bool { return !p.done[image][node] })
+		changed := p.changed
+		p.mu.Unlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// pulls has an ImagePullJob pull an image on all nodes, some at a time. The bare client asks each node by a patch of its NodeImage and waits for its
+// status, as many nodes at a time.
+func (b *run) pulls(ctx context.Context) (figures []figure, err error) {
+	err = b.onNodes(ctx, func(nodes []string) error {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+		defer cancel()
+		p, err := b.pullers(ctx)
+		if err != nil {
+			return err
+		}
+		if err := b.nodeImages(ctx, nodes); err != nil {
+			return err
+		}
+		b.progress(imagePullJob.kind, pullsScenario, 0, "the bare client")
+		raw, err := b.rawPulls(ctx, p, nodes)
+		if err != nil {
+			return fmt.Errorf("the bare client: %w", err)
+		}
+		b.progress(imagePullJob.kind, pullsScenario, 0, "the operator")
+		namespace, err := b.namespace(ctx, "pulls")
+		if err != nil {
+			return err
+		}
+		job := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pull"}}
+		body := fmt.Sprintf(`{"spec":{"image":"registry.example/web:v2","parallelism":%d,"selector":{"matchLabels":{%q:"true"}},"completionPolicy":{"type":"Always"}}}`,
+			pullParallelism, nodeLabel)
+		if err := json.Unmarshal([]byte(body), job); err != nil {
+			return err
+		}
+		f, err := b.measure(ctx, fmt.Sprintf("pull on all nodes, parallelism %d", pullParallelism), len(nodes), func() (took, error) {
+			began := time.Now()
+			if err := b.client.Create(ctx, job); err != nil {
+				return took{}, err
+			}
+			if err := p.await(ctx, "registry.example/web:v2", nodes...); err != nil {
+				return took{}, fmt.Errorf("waiting for the nodes: %w", err)
+			}
+			all := time.Since(began)
+			return took{all: all}, b.poll(ctx, func() (bool, error) {
+				err := b.client.Get(ctx, client.ObjectKeyFromObject(job), job)
+				return job.Status.CompletionTime != nil && int(job.Status.Succeeded) == len(nodes), err
+			})
+		})
+		if err != nil {
+			return err
+		}
+		f.Note = fmt.Sprintf("%s of the manager's CPU; each pull takes %s, so %.1f s are the least", time.Duration(f.CPUMillisPod*float64(len(nodes))*1e6).Round(time.Millisecond),
+			pullTakes, (pullTakes * time.Duration((len(nodes)+pullParallelism-1)/pullParallelism)).Seconds())
+		figures = []figure{beside(f, raw)}
+		return b.client.Delete(ctx, job)
+	})
+	return figures, err
+}
+
+// nodeImages waits until every node has its NodeImage.
+func (b *run) nodeImages(ctx context.Context, nodes []string) error {
+	return b.poll(ctx, func() (bool, error) {
+		list := &v1beta1.NodeImageList{}
+		if err := b.client.List(ctx, list); err != nil {
+			return false, err
+		}
+		have := map[string]bool{}
+		for i := range list.Items {
+			have[list.Items[i].Name] = true
+		}
+		for _, node := range nodes {
+			if have[node] {
+				continue
+			}
+			object := &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: node}}
+			if err := client.IgnoreAlreadyExists(b.client.Create(ctx, object)); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+}
+
+func (b *run) rawPulls(ctx context.Context, p *pullers, nodes []string) (time.Duration, error) {
+	const repository, tag = "registry.example/raw", "v1"
+	queue := make(chan string, len(nodes))
+	for _, node := range nodes {
+		queue <- node
+	}
+	close(queue)
+	patch := func(ctx context.Context, node string, images any) error {
+		body, err := json.Marshal(map[string]any{"spec": map[string]any{"images": map[string]any{repository: images}}})
+		if err != nil {
+			return err
+		}
+		return b.client.Patch(ctx, &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: node}}, client.RawPatch(types.MergePatchType, body))
+	}
+	began := time.Now()
+	var workers sync.WaitGroup
+	failed := make([]error, pullParallelism)
+	for i := range pullParallelism {
+		workers.Go(func() {
+			for node := range queue {
+				err := patch(ctx, node, map[string]any{"tags": []any{map[string]any{"tag": tag, "createdAt": metav1.Now()}}})
+				if err == nil {
+					err = p.await(ctx, repository+":"+tag, node)
+				}
+				if err != nil {
+					failed[i] = err
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	all := time.Since(began)
+	if err := errors.Join(failed...); err != nil {
+		return 0, err
+	}
+	return all, parallel(ctx, nodes, func(ctx context.Context, node string) error { return client.IgnoreNotFound(patch(ctx, node, nil)) })
+}
+
+// poll asks until something holds.
+func (b *run) poll(ctx context.Context, holds func() (bool, error)) error {
+	for {
+		done, err := holds()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// simRuntime is the runtime of a simulated node: it knows what the daemon's own cache says that pods run.
+type simRuntime struct {
+	critest.Runtime
+	pods  client.Reader
+	nodes *simnode.Nodes
+}
+
+// ListContainers implements cri.Runtime.
+func (s *simRuntime) ListContainers(ctx context.Context, filter cri.ContainerFilter) ([]cri.Container, error) {
+	pods := &corev1.PodList{}
+	if err := s.pods.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	var all []cri.Container
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		for _, status := range pod.Status.ContainerStatuses {
+			_, id, started := strings.Cut(status.ContainerID, "://")
+			if !started || filter.PodUID != "" && filter.PodUID != string(pod.UID) || filter.ID != "" && filter.ID != id {
+				continue
+			}
+			c := cri.Container{ID: id, Name: status.Name, State: cri.Exited, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: string(pod.UID)}
+			if status.State.Running != nil {
+				c.State, c.Created = cri.Running, status.State.Running.StartedAt.Time
+			}
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// ContainerStatus implements cri.Runtime.
+func (s *simRuntime) ContainerStatus(ctx context.Context, id string) (cri.ContainerStatus, error) {
+	all, err := s.ListContainers(ctx, cri.ContainerFilter{ID: id})
+	if err != nil {
+		return cri.ContainerStatus{}, err
+	}
+	if len(all) == 0 {
+		return cri.ContainerStatus{}, cri.ErrNotFound
+	}
+	return cri.ContainerStatus{Container: all[0], Started: all[0].Created}, nil
+}
+
+// StopContainer implements cri.Runtime.
+func (s *simRuntime) StopContainer(ctx context.Context, id string, _ time.Duration) error {
+	of, err := s.ContainerStatus(ctx, id)
+	if err != nil {
+		return err
+	}
+	if of.State == cri.Running {
+		if err := s.nodes.KillContainer(of.PodNamespace, of.PodName, of.Name, 143); err != nil {
+			return err
+		}
+	}
+	for {
+		is, err := s.ContainerStatus(ctx, id)
+		if errors.Is(err, cri.ErrNotFound) || err == nil && is.State != cri.Running {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// recreations asks for a restart of one container of many pods at once. The bare client kills the containers itself and waits until they run again.
+func (b *run) recreations(ctx context.Context) (figures []figure, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	names := make([]string, b.options.requests)
+	nodes := b.nodes.Names()
+	nodes = nodes[:min(restarting, len(nodes))]
+	pods, err := b.bare(ctx, "restarts")
+	if err != nil {
+		return nil, err
+	}
+	template := podTemplate("bench", imageBefore)
+	template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: "other", Image: imageBefore})
+	placed := map[string]string{}
+	for i := range names {
+		names[i] = fmt.Sprintf("raw-%d", i)
+		placed[names[i]] = nodes[i%len(nodes)]
+	}
+	err = parallel(ctx, names, func(ctx context.Context, name string) error {
+		if err := pods.createOn(ctx, placed[name], name, template); err != nil {
+			return err
+		}
+		return pods.patchConditions(ctx, name, corev1.ConditionTrue, "", "InPlaceUpdateReady", "KruisePodReady")
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pods.awaitReady(ctx, len(names), imageBefore); err != nil {
+		return nil, err
+	}
+	stop, err := b.runDaemons(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	b.progress(recreateKind.kind, restartsScenario, 0, "the bare client")
+	began := time.Now()
+	for _, name := range names {
+		if err := b.nodes.KillContainer(pods.namespace, name, "main", 143); err != nil {
+			return nil, err
+		}
+	}
+	if err := pods.awaitRestarts(ctx, names, 1); err != nil {
+		return nil, err
+	}
+	raw := time.Since(began)
+	b.progress(recreateKind.kind, restartsScenario, 0, "the operator")
+	f, err := b.measure(ctx, fmt.Sprintf("%d requests at once", len(names)), len(names), func() (took, error) {
+		began := time.Now()
+		err := parallel(ctx, names, func(ctx context.Context, name string) error {
+			return b.client.Create(ctx, &v1beta1.ContainerRecreateRequest{
+				ObjectMeta: metav1.ObjectMeta{Namespace: pods.namespace, Name: name},
+				Spec: v1beta1.ContainerRecreateRequestSpec{
+					PodName: name, Containers: []v1beta1.ContainerRecreateRequestContainer{{Name: "main"}}, ActiveDeadlineSeconds: ptr.To[int64](300),
+				},
+			})
+		})
+		if err == nil {
+			err = b.allRecreated(ctx, pods.namespace, len(names))
+		}
+		return took{all: time.Since(began)}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.Note = "raw: the containers are killed and run again, without requests; both until the last runs"
+	return []figure{beside(f, raw)}, pods.clear(ctx)
+}
+
+// allRecreated waits until all requests have succeeded.
+func (b *run) allRecreated(ctx context.Context, namespace string, n int) error {
+	return b.poll(ctx, func() (bool, error) {
+		list := &v1beta1.ContainerRecreateRequestList{}
+		if err := b.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return false, err
+		}
+		done := 0
+		for i := range list.Items {
+			switch r := &list.Items[i]; {
+			case r.Status.Phase != v1beta1.RecreateCompleted:
+			case len(r.Status.ContainerRecreateStates) == 1 && r.Status.ContainerRecreateStates[0].IsKilled:
+				done++
+			default:
+				return false, fmt.Errorf("request %s has failed: %+v", r.Name, r.Status)
+			}
+		}
+		return done == n, nil
+	})
+}
+
+// awaitRestarts waits until the container main of each pod has been restarted so often and runs.
+func (r *raw) awaitRestarts(ctx context.Context, names []string, times int32) error {
+	return r.await(ctx, func(int, map[string]int) bool {
+		for _, name := range names {
+			pod := r.pods[name]
+			if pod == nil {
+				return false
+			}
+			at := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == "main" })
+			if at < 0 || pod.Status.ContainerStatuses[at].RestartCount < times || pod.Status.ContainerStatuses[at].State.Running == nil {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// runDaemons runs the daemons of some nodes in this process until they are stopped.
+func (b *run) runDaemons(ctx context.Context, nodes []string) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for _, node := range nodes {
+		runtime := &simRuntime{nodes: b.nodes}
+		mgr, err := daemon.New(b.cluster.Config(), daemon.Options{Node: node, Namespace: "default", Address: "0", MaxPulls: 1}, runtime)
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		runtime.pods = mgr.GetClient()
+		running.Go(func() {
+			if err := mgr.Start(ctx); err != nil {
+				fmt.Fprintln(os.Stderr, "bench: the daemon of", node+":", err)
+			}
+		})
+	}
+	return func() { cancel(); running.Wait() }, nil
+}
+
+// atRestOnNode runs the daemon as a process of its own on a node with some pods, over a runtime without anything, and says what it uses at rest.
+func (b *run) atRestOnNode(ctx context.Context) (figures []figure, err error) {
+	for _, pods := range []int{10, 250} {
+		f, err := b.oneDaemon(ctx, pods)
+		if err != nil {
+			return figures, err
+		}
+		figures = append(figures, f)
+	}
+	return figures, nil
+}
+
+func (b *run) oneDaemon(ctx context.Context, pods int) (f figure, err error) {
+	node := fmt.Sprintf("daemon-%d", pods)
+	b.progress(nodeDaemon.kind, restScenario, 0, fmt.Sprintf("%d pods on the node", pods))
+	if err := b.nodes.Add(ctx, node, nil); err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, b.nodes.Remove(context.WithoutCancel(ctx), node)) }()
+	r, err := b.bare(ctx, node)
+	if err != nil {
+		return f, err
+	}
+	names := make([]string, pods)
+	for i := range names {
+		names[i] = fmt.Sprintf("pod-%d", i)
+	}
+	err = parallel(ctx, names, func(ctx context.Context, name string) error {
+		if err := r.createOn(ctx, node, name, podTemplate("bench", imageBefore)); err != nil {
+			return err
+		}
+		return r.patchConditions(ctx, name, corev1.ConditionTrue, "", "InPlaceUpdateReady", "KruisePodReady")
+	})
+	if err != nil {
+		return f, err
+	}
+	if _, err := r.awaitReady(ctx, pods, imageBefore); err != nil {
+		return f, err
+	}
+	before, after, err := b.daemonProcess(ctx, node)
+	if err != nil {
+		return f, err
+	}
+	cpu := float64((after.CPU - before.CPU).Microseconds()) / float64(b.options.idle.Microseconds()) * 1000
+	f = figure{Scenario: restScenario, Pods: pods, Runs: 1, Seconds: b.options.idle.Seconds(), PeakRSSMiB: float64(after.PeakRSS) / (1 << 20), Note: fmt.Sprintf(
+		"RSS %.1f MiB, CPU %.1f m of a core over %s; wanted: at most 30 MiB with 10 pods, 50 with 250, 2 m", float64(after.RSS)/(1<<20), cpu, b.options.idle)}
+	return f, r.clear(ctx)
+}
+
+// daemonProcess runs the daemon of a node, and says what it had used when it was at rest, and after it has been so for a while.
+func (b *run) daemonProcess(ctx context.Context, node string) (before, after operator.Usage, err error) {
+	folder, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return before, after, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	socket := filepath.Join(folder, "cri.sock")
+	stop, err := (&critest.Runtime{}).Serve(ctx, socket)
+	if err != nil {
+		return before, after, err
+	}
+	defer stop()
+	log, err := os.Create(filepath.Join(folder, "log"))
+	if err != nil {
+		return before, after, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	cmd := exec.CommandContext(ctx, b.operator.Program(), "daemon", "--node="+node, "--addr=0", "--runtime-socket="+socket)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.cluster.AdminKubeconfig(), "GOMEMLIMIT=134217728") // the limit of its DaemonSet
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return before, after, err
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}()
+	pause := func(d time.Duration) error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if err := pause(10 * time.Second); err != nil { // it reads its objects
+		return before, after, err
+	}
+	if before, err = operator.UsageOf(cmd.Process.Pid); err != nil {
+		text, _ := os.ReadFile(log.Name())
+		return before, after, fmt.Errorf("the daemon has ended: %w\n%s", err, text)
+	}
+	if err := pause(b.options.idle); err != nil {
+		return before, after, err
+	}
+	after, err = operator.UsageOf(cmd.Process.Pid)
+	return before, after, err
+}
