@@ -194,7 +194,7 @@ func TestFindings(t *testing.T) {
 		"gates that mean nothing here say so": {
 			cluster: Cluster{Managers: manages("KruisePodReadinessGate=true")},
 			options: options,
-			want:    []string{"note|deployment kruise-system/kruise-controller-manager|feature gate KruisePodReadinessGate: the operator has no webhook for pods"},
+			want:    []string{"note|deployment kruise-system/kruise-controller-manager|feature gate KruisePodReadinessGate: the operator gives it to no pods of others"},
 		},
 		"a Kubernetes that is too old blocks": {
 			cluster: Cluster{Version: "v1.33.9+k3s1"}, options: options,

@@ -113,7 +113,7 @@ const (
 	internal     = "it tunes the way OpenKruise works inside, which this operator does not share"
 	noDaemon     = "the operator has no node daemon yet, so it has no effect"
 	noKind       = "the operator does not have that kind yet, so it has no effect"
-	noPodWebhook = "the operator has no webhook for pods, so it has no effect; the pods of its own workloads have the readiness gate anyway"
+	noPodWebhook = "the operator gives it to no pods of others, so it has no effect; the pods of its own workloads have the readiness gate anyway"
 )
 
 // Known lists all gates, sorted by name.
