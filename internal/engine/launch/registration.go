@@ -5,6 +5,7 @@ package launch
 
 import (
 	_ "embed" // policy.yaml
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -30,8 +31,10 @@ const (
 	// Path is where the API server calls the operator.
 	Path = "/order-containers"
 	// ProofLabel is on pods of dry runs, with the value ProofPolicy or ProofWebhook: the other way leaves them alone.
-	ProofLabel   = "operator.kruise.io/launch-priority-proof"
-	ProofPolicy  = "policy"
+	ProofLabel = "operator.kruise.io/launch-priority-proof"
+	// ProofPolicy has the policy alone look at the pod.
+	ProofPolicy = "policy"
+	// ProofWebhook has the webhook alone look at it.
 	ProofWebhook = "webhook"
 	// LengthOfSuffix is how many random characters end a name that the API server would generate.
 	LengthOfSuffix = 5
@@ -61,7 +64,7 @@ func Policies(operatorNamespace string) (changes, refuses []*unstructured.Unstru
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(policyText), 4096)
 	for {
 		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); err == io.EOF {
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
 			return changes, refuses, nil
 		} else if err != nil {
 			return nil, nil, fmt.Errorf("decoding the policies of launch priorities: %w", err)
