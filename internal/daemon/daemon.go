@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -176,6 +177,7 @@ type readiness struct {
 // started is called when the cache holds the node's objects.
 func (r *readiness) started(ctx context.Context) error {
 	r.synced.Store(true)
+	debug.FreeOSMemory() // lists were decoded whole, and it is at rest from now on
 	<-ctx.Done()
 	return nil
 }

@@ -528,7 +528,8 @@ func (b *run) oneDaemon(ctx context.Context, pods int) (f figure, err error) {
 	}
 	cpu := float64((after.CPU - before.CPU).Microseconds()) / float64(b.options.idle.Microseconds()) * 1000
 	f = figure{Scenario: restScenario, Pods: pods, Runs: 1, Seconds: b.options.idle.Seconds(), PeakRSSMiB: float64(after.PeakRSS) / (1 << 20), Note: fmt.Sprintf(
-		"RSS %.1f MiB, CPU %.1f m of a core over %s; wanted: at most 30 MiB with 10 pods, 50 with 250, 2 m", float64(after.RSS)/(1<<20), cpu, b.options.idle)}
+		"RSS %.1f MiB, %.1f of it anonymous, CPU %.1f m of a core over %s; wanted: at most 30 MiB with 10 pods, 50 with 250, 2 m",
+		float64(after.RSS)/(1<<20), float64(after.Anonymous)/(1<<20), cpu, b.options.idle)}
 	return f, r.clear(ctx)
 }
 

@@ -270,6 +270,8 @@ type Usage struct {
 	PeakRSS int64
 	// RSS is the present one, in bytes. Linux only.
 	RSS int64
+	// Anonymous is the part of it that no file backs, which is what the kernel cannot take back: the heap, not the program. Linux only.
+	Anonymous int64
 }
 
 // Usage reads what the process has used.
@@ -321,7 +323,7 @@ func processUsage(pid int) (Usage, error) {
 		return u, err
 	}
 	for line := range strings.Lines(string(status)) {
-		for prefix, into := range map[string]*int64{"VmHWM:": &u.PeakRSS, "VmRSS:": &u.RSS} {
+		for prefix, into := range map[string]*int64{"VmHWM:": &u.PeakRSS, "VmRSS:": &u.RSS, "RssAnon:": &u.Anonymous} {
 			if value, found := strings.CutPrefix(line, prefix); found {
 				kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
 				if err != nil {
