@@ -119,6 +119,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if gates.Enabled(features.PreDownloadImageForInPlaceUpdate) || gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
 		all.pullJobs = predownload.NewWatch(mgr.GetCache())
 	}
+	if deps.Config.NodeDaemon {
+		all.daemonNeeds = workload.NewDaemonNeeds(deps.Clock)
+		deps.Operator.DaemonNeeds = all.daemonNeeds
+	}
 	table := kinds.Switchable()
 	configured := make([]operatorconfig.Kind, len(table))
 	var missing []schema.GroupVersionKind
@@ -272,6 +276,8 @@ type shared struct {
 	pool *writer.Pool
 	// pullJobs is where they see their ImagePullJobs; nil when no images are pulled ahead.
 	pullJobs *predownload.Watch
+	// daemonNeeds are what waits for the node daemon; nil where the operator deploys none.
+	daemonNeeds *workload.DaemonNeeds
 }
 
 // synced returns what says whether the objects of a kind, as its reconciler watches them, have been read.
@@ -313,6 +319,7 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers 
 		Pool:             all.pool,
 		PullJobs:         all.pullJobs,
 		PullsImages:      deps.Config.Enabled("ImagePullJob"),
+		DaemonNeeds:      all.daemonNeeds,
 		LaunchOrder:      deps.Config.Features.Enabled(features.PodWebhook),
 		Accepted:         deps.Accepted,
 		Denied:           deps.Denied,

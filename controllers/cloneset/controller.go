@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
 	pruneErr := r.prune(ctx, spec, seen.snapshot.Pods)
-	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr, pruneErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, overWait)
+	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr, pruneErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, overWait, pass.NeedNodeDaemon(seen.snapshot.Pods))
 }
 
 // remembered returns what is remembered of a set.

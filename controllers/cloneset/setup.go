@@ -27,7 +27,7 @@ func optionsOf(c *config.Config) plan.Options {
 		PreparingUpdateAsUpdate: gates.Enabled(features.PreparingUpdateAsUpdate),
 		ExcludePreparingDelete:  c.CloneSetExcludePreparingDelete,
 		PreDownloadImages:       gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
-		InPlace:                 workload.InPlace(gates),
+		InPlace:                 workload.InPlace(c),
 	}
 	options.InPlace.ShortHash = gates.Enabled(features.CloneSetShortHash)
 	options.InPlace.ClaimTemplates = gates.Enabled(features.RecreatePodWhenChangeVCTInCloneSet)

@@ -95,5 +95,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, seen.snapshot.Update.Name)
 		trimErr = errors.Join(trimErr, r.trimSame(ctx, set, seen))
 	}
-	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait)
+	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(seen.snapshot.Pods))
 }

@@ -25,6 +25,6 @@ func optionsOf(c *config.Config) plan.Options {
 		AssignNodes:          !c.AssignPodsByScheduler,
 		PruneIneligibleNodes: c.Features.Enabled(features.DaemonSetPruneIneligibleNodes),
 		PreDownloadImages:    c.Features.Enabled(features.PreDownloadImageForDaemonSetUpdate),
-		InPlace:              workload.InPlace(c.Features),
+		InPlace:              workload.InPlace(c),
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 )
@@ -82,6 +83,8 @@ type Dependencies struct {
 	NodeDaemon *NodeDaemon
 	// DaemonKinds are the kinds whose objects need the node daemon, those alone that are enabled and served.
 	DaemonKinds []schema.GroupVersionKind
+	// DaemonNeeds are workloads whose pods wait for the node daemon; nil where the operator deploys none.
+	DaemonNeeds *workload.DaemonNeeds
 	// Protection is what refuses to delete protected objects; nil: it is left as it is.
 	Protection *Protection
 	// Work says what an upgrade should not cut off. It may be nil.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
@@ -60,6 +61,14 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 	added := handler.Funcs{CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}})
 	}}
+	if r.DaemonNeeds != nil {
+		again := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}})
+		}}
+		if err := c.Watch(source.Channel(r.DaemonNeeds.Added(), again)); err != nil {
+			return fmt.Errorf("watching for workloads that need the node daemon: %w", err)
+		}
+	}
 	for _, kind := range r.DaemonKinds {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
@@ -70,8 +79,11 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 	return nil
 }
 
-// daemonNeeded says whether there is an object that needs the node daemon: one that is not over.
+// daemonNeeded says whether there is an object that needs the node daemon, one that is not over, or a workload whose pods wait for it.
 func (r *Reconciler) daemonNeeded(ctx context.Context) (bool, error) {
+	if r.DaemonNeeds.Any() {
+		return true, nil
+	}
 	for _, kind := range r.DaemonKinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)

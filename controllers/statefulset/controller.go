@@ -94,5 +94,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Announce(set, "Update", plan.Announcements(spec, status))
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
-	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait)
+	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(seen.snapshot.Pods))
 }

@@ -16,17 +16,18 @@ import (
 
 // Setup makes the manager run the reconciler of StatefulSets.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	return New(d, optionsOf(c.Features)).SetupWithManager(ctx, mgr)
+	return New(d, optionsOf(c)).SetupWithManager(ctx, mgr)
 }
 
 // optionsOf are the gates as far as they concern StatefulSets.
-func optionsOf(gates features.Set) plan.Options {
+func optionsOf(c *config.Config) plan.Options {
+	gates := c.Features
 	return plan.Options{
 		StartOrdinal:      gates.Enabled(features.StatefulSetStartOrdinal),
 		AutoDeletePVC:     gates.Enabled(features.StatefulSetAutoDeletePVC),
 		AutoResizePVC:     gates.Enabled(features.StatefulSetAutoResizePVC),
 		PodIndexLabel:     gates.Enabled(features.PodIndexLabel),
 		PreDownloadImages: gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
-		InPlace:           workload.InPlace(gates),
+		InPlace:           workload.InPlace(c),
 	}
 }

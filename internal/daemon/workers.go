@@ -10,6 +10,7 @@ import (
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/environment"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/imagepuller"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/probe"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/recreate"
@@ -18,6 +19,7 @@ import (
 // workers are the features of the daemon, one line each.
 func workers() []Worker {
 	return []Worker{
+		environment.Add,
 		recreate.Add,
 		imagepuller.Setup,
 		probe.Setup,

@@ -171,11 +171,14 @@ func TestFindings(t *testing.T) {
 		},
 		"workloads whose labels cannot change in place any more, and those whose containers start in order, are named": {
 			cluster: Cluster{Uses: append(uses(useEnvironment, "clonesets"), uses(useContainerLaunch, "statefulsets")...)},
-			options: options,
+			options: Options{Served: options.Served, FeatureGates: "InPlaceUpdateEnvFromMetadata=false"},
 			want: []string{
 				"warning|clonesets.apps.kruise.io|1 (shop/web) has a policy to update in place",
 				"note|statefulsets.apps.kruise.io|1 (shop/web) has an order in which containers start. This operator keeps it for pods of its own workloads",
 			},
+		},
+		"labels that change in place as before are not mentioned": {
+			cluster: Cluster{Uses: uses(useEnvironment, "clonesets")}, options: options,
 		},
 		"with all pods ordered, an order is not mentioned": {
 			cluster: Cluster{Uses: uses(useContainerLaunch, "statefulsets")},

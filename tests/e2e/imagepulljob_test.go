@@ -391,3 +391,50 @@ func TestADaemonWritesOnlyWhatBelongsToItsNode(t *testing.T) {
 		}
 	}
 }
+
+// The daemon reports what containers run with in one annotation of the pods of its node, and can write nothing else of them.
+func TestADaemonWritesOneAnnotationOfPods(t *testing.T) {
+	n := env.Namespace(t)
+	installDaemon(t)
+	nodes := ownNodes(t, n, 2)
+	c, err := client.New(daemonConfig(t, nodes[0]), client.Options{Scheme: env.Client.Scheme(), Mapper: env.Client.RESTMapper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := map[string]*corev1.Pod{}
+	for _, node := range nodes {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: node, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}}
+		pod.Spec = corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "example/web:v1"}}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
+		if err := n.Client.Create(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		pods[node] = pod
+	}
+	patch := func(node, body string) error {
+		return c.Status().Patch(t.Context(), pods[node].DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(body)))
+	}
+	const report = `{"metadata":{"annotations":{"apps.kruise.io/runtime-containers-meta":"{}"}}}`
+	n.EventuallyWithin(time.Minute, "a label cannot be written", func(context.Context) error { // a policy takes a moment to be known
+		if err := patch(nodes[0], `{"metadata":{"labels":{"a":"other"}}}`); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "runtime-containers-meta") {
+			return fmt.Errorf("the answer is %s", fmt.Sprint(err))
+		}
+		return nil
+	})
+	if err := patch(nodes[0], report); err != nil {
+		t.Errorf("the report: %v", err)
+	}
+	if err := patch(nodes[0], `{"metadata":{"annotations":{"apps.kruise.io/runtime-containers-meta":"{\"containers\":[]}"}}}`); err != nil {
+		t.Errorf("another report: %v", err)
+	}
+	for what, err := range map[string]error{
+		"a pod of another node":       patch(nodes[1], report),
+		"another annotation":          patch(nodes[0], `{"metadata":{"annotations":{"x":"y"}}}`),
+		"an annotation that is taken": patch(nodes[0], `{"metadata":{"annotations":{"c":null}}}`),
+		"a condition":                 patch(nodes[0], `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
+		"its spec":                    c.Patch(t.Context(), pods[nodes[0]].DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(report))),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -140,7 +140,7 @@ func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.Containe
 	case todo.Kill == nil:
 		return ctrl.Result{RequeueAfter: todo.RecheckAfter}, nil
 	}
-	err = r.stop(ctx, request, pod, todo.Kill)
+	err = Stop(ctx, r.Host, pod, todo.Kill, request, "for ContainerRecreateRequest "+request.Name)
 	switch {
 	case err == nil, errors.Is(err, cri.ErrNotFound):
 		return ctrl.Result{RequeueAfter: after}, nil

@@ -17,10 +17,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
@@ -29,20 +31,21 @@ const leastGrace = 2 * time.Second
 
 var errHook = errors.New("the hook failed")
 
-// stop runs the hook of a container, and stops it in what is left of its grace period. A hook that fails is told and changes nothing.
-func (r *reconciler) stop(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, kill *restart.Kill) error {
+// Stop runs the hook of a container, and stops it in what is left of its grace period. A hook that fails is told and changes nothing. Events are
+// about the pod, and related to what it is stopped for, if that is an object; why says so in words.
+func Stop(ctx context.Context, r host.Host, pod *corev1.Pod, kill *restart.Kill, related runtime.Object, why string) error {
 	name := kill.Container.Name
-	r.Events.Eventf(pod, request, corev1.EventTypeNormal, "Killing", "Recreate", "Stopping container %s for ContainerRecreateRequest %s", name, request.Name)
+	r.Events.Eventf(pod, related, corev1.EventTypeNormal, "Killing", "Recreate", "Stopping container %s %s", name, why)
 	_, id, _ := strings.Cut(kill.ID, "://")
 	grace := kill.Grace
 	if kill.Container.PreStop != nil && grace > 0 {
 		begun := r.Clock.Now()
-		if err := r.hook(ctx, pod, &kill.Container, id, grace); err != nil {
+		if err := hook(ctx, r, pod, &kill.Container, id, grace); err != nil {
 			if errors.Is(err, cri.ErrUnavailable) || ctx.Err() != nil {
 				return err
 			}
 			message := strings.ReplaceAll(err.Error(), id, name)
-			r.Events.Eventf(pod, request, corev1.EventTypeWarning, "FailedPreStopHook", "Recreate", "Hook of container %s: %s",
+			r.Events.Eventf(pod, related, corev1.EventTypeWarning, "FailedPreStopHook", "Recreate", "Hook of container %s: %s",
 				name, message[:min(len(message), maxMessage)])
 		}
 		grace -= r.Clock.Since(begun)
@@ -57,7 +60,9 @@ func (r *reconciler) stop(ctx context.Context, request *appsv1beta1.ContainerRec
 const maxMessage = 512
 
 // hook runs the hook of a container, for as long as limit lets it.
-func (r *reconciler) hook(ctx context.Context, pod *corev1.Pod, c *appsv1beta1.ContainerRecreateRequestContainer, id string, limit time.Duration) error {
+func hook(
+	ctx context.Context, r host.Host, pod *corev1.Pod, c *appsv1beta1.ContainerRecreateRequestContainer, id string, limit time.Duration,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	switch {

@@ -25,6 +25,9 @@ type Difference struct {
 	Reason string
 	// MetadataOnly says that no container is concerned: nothing but metadata differs, or nothing at all.
 	MetadataOnly bool
+	// ForMetadata says that containers have to restart because they read changed metadata through their environment. The node daemon does so
+	// for pods with the readiness gate alone: it sees there that an update is under way.
+	ForMetadata bool
 	// Images are the new images of the containers whose image differs.
 	Images map[string]string
 	// Resources are the new resources of the containers whose resources differ.
@@ -84,7 +87,7 @@ func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 			return refuse(notRestarted(fmt.Sprintf("spec.template.spec.containers[%d]", i), container))
 		}
 	}
-	d.MetadataOnly = len(d.Images)+len(d.Resources)+len(reads) == 0
+	d.MetadataOnly, d.ForMetadata = len(d.Images)+len(d.Resources)+len(reads) == 0, len(reads) > 0
 	return d
 }
 

@@ -205,15 +205,17 @@ func plainHash(container *corev1.Container) uint64 {
 	return hash(map[string]string{"name": container.Name, "image": container.Image})
 }
 
+// hashedVariable is a variable as it is hashed.
+type hashedVariable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
 // environmentHash is the hash that the node daemon reports of the variables a container takes from labels and annotations.
 func environmentHash(pod *corev1.Pod, container *corev1.Container) uint64 {
-	type variable struct {
-		Name  string `json:"name"`
-		Value string `json:"value"`
-	}
-	var variables []variable
+	var variables []hashedVariable
 	for _, v := range metadataVariables(container) {
-		variables = append(variables, variable{Name: v.name, Value: v.value(pod)})
+		variables = append(variables, hashedVariable{Name: v.name, Value: v.value(pod)})
 	}
 	return hash(variables)
 }

@@ -56,6 +56,10 @@ func (p *Pass) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 		return MethodReplace, ""
 	}
 	difference := p.difference(pod.Revision, r)
+	if difference.InPlace && difference.ForMetadata && !podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady) {
+		difference = inplace.Difference{Reason: "a container reads changed metadata through its environment, and the node daemon restarts containers " +
+			"only in pods with the readiness gate " + string(shared.GateInPlaceUpdateReady)}
+	}
 	switch {
 	case difference.InPlace:
 		return MethodInPlace, ""

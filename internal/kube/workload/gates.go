@@ -5,14 +5,15 @@ package workload
 
 import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
-// InPlace says what the gates let change in place in pods of any kind.
-func InPlace(gates features.Set) inplace.Options {
+// InPlace says what the configuration lets change in place in pods of any kind. Without a node daemon nobody restarts containers that read
+// changed metadata through their environment.
+func InPlace(c *config.Config) inplace.Options {
 	return inplace.Options{
-		Resources: gates.Enabled(features.InPlaceWorkloadVerticalScaling),
-		// EnvFromMetadata needs a node daemon that restarts containers; there is none.
-		EnvFromMetadata: false,
+		Resources:       c.Features.Enabled(features.InPlaceWorkloadVerticalScaling),
+		EnvFromMetadata: c.Features.Enabled(features.InPlaceUpdateEnvFromMetadata) && c.NodeDaemon,
 	}
 }

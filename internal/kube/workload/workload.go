@@ -67,6 +67,8 @@ type Dependencies struct {
 	PullJobs *predownload.Watch
 	// PullsImages says that ImagePullJobs are carried out.
 	PullsImages bool
+	// DaemonNeeds are the workloads that wait for the node daemon, of all kinds; nil where there is none.
+	DaemonNeeds *DaemonNeeds
 	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
 	Accepted *templatecheck.Accepted
 	// LaunchOrder says that the containers of pods start in the order that the pods ask for.

@@ -66,6 +66,9 @@ type Config struct {
 	// LeaderElect lets only the holder of a lease in Namespace reconcile.
 	LeaderElect bool
 	Namespace   string
+	// NodeDaemon says that the operator deploys the node daemon where something needs it: it runs in a cluster, and the Kruise object does not
+	// forbid it.
+	NodeDaemon bool
 	// Deployment is the operator's own, in Namespace; empty outside of a cluster.
 	Deployment    string
 	LeaseDuration time.Duration

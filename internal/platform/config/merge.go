@@ -66,6 +66,8 @@ func Merge(flags Config, given sets.Set[string], spec *operatorv1alpha1.KruiseSp
 	if spec != nil {
 		m.overlay(spec)
 	}
+	m.Config.NodeDaemon = m.Config.Deployment != "" &&
+		(spec == nil || spec.NodeDaemon == nil || spec.NodeDaemon.Mode != operatorv1alpha1.NodeDaemonDisabled)
 	notes, err := m.Config.Complete()
 	m.Notes = notes
 	slices.Sort(m.Faults)
@@ -201,7 +203,7 @@ func (c *Config) Hash() string {
 	// Marshaling maps and slices of strings and numbers cannot fail, and maps are written in order.
 	text, _ := json.Marshal(map[string]any{
 		"kinds": slices.Sorted(maps.Keys(workers)), "gates": c.Features.String(), "workers": workers, "metrics": c.MetricsAddress,
-		"admission": c.AdmissionMode,
+		"admission": c.AdmissionMode, "nodeDaemon": c.NodeDaemon,
 	})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])

@@ -206,3 +206,32 @@ func TestSchemaKnowsKindsAndGates(t *testing.T) {
 		t.Errorf("the rule for names of gates, at FeatureGateName in api/operator/v1alpha1, should be\n// +kubebuilder:validation:XValidation:rule=%q,message=%q", wantRule, wantMessage)
 	}
 }
+
+// What pods may be changed in place depends on whether the operator deploys the node daemon, so a change of that restarts it.
+func TestNodeDaemon(t *testing.T) {
+	for name, tc := range map[string]struct {
+		deployment string
+		spec       *operatorv1alpha1.KruiseSpec
+		want       bool
+	}{
+		"without an object":     {"manager", nil, true},
+		"outside of a cluster":  {"", nil, false},
+		"with other settings":   {"manager", &operatorv1alpha1.KruiseSpec{NodeDaemon: &operatorv1alpha1.NodeDaemonSettings{}}, true},
+		"where it is forbidden": {"manager", &operatorv1alpha1.KruiseSpec{NodeDaemon: &operatorv1alpha1.NodeDaemonSettings{Mode: operatorv1alpha1.NodeDaemonDisabled}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c Config
+			c.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+			c.Deployment = tc.deployment
+			m, err := Merge(c, nil, tc.spec)
+			if err != nil || m.Config.NodeDaemon != tc.want {
+				t.Fatalf("deployed: %v, %v; want %v", m.Config.NodeDaemon, err, tc.want)
+			}
+			other := m.Config
+			other.NodeDaemon = !tc.want
+			if m.Config.Hash() == other.Hash() {
+				t.Error("a change would not restart the operator")
+			}
+		})
+	}
+}

@@ -129,7 +129,7 @@ func Known() []Info {
 			Effect: "containers of all pods start by launch priority, where the pods ask for it; with it off, those of the operator's own workloads alone",
 		},
 		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits"},
-		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers really run", Missing: noDaemon, Needs: []Gate{KruiseDaemon}},
+		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers really run", Needs: []Gate{KruiseDaemon}},
 		{Name: DefaultHostNetworkHostPortsInPodTemplates, Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
 		{
 			Name: DeletionProtectionForCRDCascading, Effect: "the delete-protection label Cascading is honored on CRDs that have objects; with it off, it refuses to delete any",
@@ -150,7 +150,7 @@ func Known() []Info {
 		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates", Missing: noKind},
 		{
 			Name: InPlaceUpdateEnvFromMetadata, Default: true, Needs: []Gate{KruiseDaemon, DaemonWatchingPod, PodWebhook},
-			Effect: "containers restart in place when labels or annotations change that their environment refers to", Missing: noDaemon,
+			Effect: "containers restart in place when labels or annotations change that their environment refers to",
 		},
 		{Name: InPlaceWorkloadVerticalScaling, Effect: "changed CPU and memory are applied to pods in place"},
 		{Name: KeepWorkloadPausedOnRolloutDeletion, Elsewhere: true, Effect: "deleting a Rollout leaves its workload paused", Missing: noKind},

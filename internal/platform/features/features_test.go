@@ -83,7 +83,7 @@ func TestParse(t *testing.T) {
 		"gates that OpenKruise 1.9 knows": {
 			text: "EnhancedLivenessProbe=true,EnableExternalCerts=true", on: []Gate{EnhancedLivenessProbe}, off: []Gate{EnableExternalCerts}, notes: 2,
 		},
-		"gates without an effect say so": {text: "KruisePodReadinessGate=true,InPlaceUpdateEnvFromMetadata=true", on: []Gate{KruisePodReadinessGate}, notes: 2},
+		"gates without an effect say so": {text: "KruisePodReadinessGate=true,InPlaceUpdateEnvFromMetadata=true", on: []Gate{KruisePodReadinessGate, InPlaceUpdateEnvFromMetadata}, notes: 1},
 		"an unknown name":                {text: "Nonsense=true", wantErr: "WorkloadSpread"},
 		"no value":                       {text: "PodWebhook", wantErr: "neither true nor false"},
 		"both values":                    {text: "PodWebhook=true,PodWebhook=false", wantErr: "both values"},

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package environment restarts containers that read labels or annotations of their pod through their environment, when an update in place has
+// changed these, and reports what each container runs with. The operator takes such an update for done when the report says so.
+//
+// What it promises:
+//
+//   - A container is stopped only while its pod is out of service for such an update, and only when it is known to run with other values: the
+//     runtime says what it was created with, so images without any program to ask work, too.
+//   - It is stopped at most three times for the same values. What then still differs is told, and left.
+//   - Nothing is written about other pods, and nothing at rest: a report is written when a container was made.
+//   - It remembers nothing that it needs. A daemon that was away asks the runtime, and finds a container that was restarted meanwhile.
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/recreate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+)
+
+const (
+	// workers is how many pods of the node have containers restarted at the same time.
+	workers = 10
+	// hears is how long the kubelet gets to hear of the new values before a container is stopped: one that it makes earlier has the old ones.
+	hears = 2 * time.Second
+	// again is when to look again while an update is under way.
+	again = 2 * time.Second
+	// mostStops is how often a container is stopped for the same values.
+	mostStops = 3
+	// leastGrace is the grace period of a container whose pod names none.
+	leastGrace = 2 * time.Second
+	// kubeletHash is the annotation of a container with the hash of its spec.
+	kubeletHash = "io.kubernetes.container.hash"
+)
+
+// Add adds the feature to the daemon.
+func Add(h host.Host) error {
+	r := newReconciler(h, h.Manager.GetClient())
+	c, err := controller.New("environment", h.Manager, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](500*time.Millisecond, 50*time.Second),
+	})
+	if err != nil {
+		return fmt.Errorf("creating the controller of environments: %w", err)
+	}
+	concerned := predicate.NewPredicateFuncs(func(object client.Object) bool {
+		pod, ok := object.(*corev1.Pod)
+		return ok && inplace.RestartsForMetadata(pod)
+	})
+	if err := c.Watch(source.Kind[client.Object](h.Manager.GetCache(), &corev1.Pod{}, &handler.EnqueueRequestForObject{}, concerned)); err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	return nil
+}
+
+type reconciler struct {
+	host.Host
+	// client reads the pods of the node and writes.
+	client client.Client
+
+	mu sync.Mutex
+	// known is what is remembered of pods whose update is under way.
+	known map[types.NamespacedName]*memory
+}
+
+// memory is what is remembered of a pod while its update is under way. Losing it costs time, and another stop at most.
+type memory struct {
+	uid types.UID
+	// since is when each container was first seen to differ from these values, stops how often it was stopped for them.
+	since map[string]time.Time
+	stops map[string]int
+}
+
+func newReconciler(h host.Host, c client.Client) *reconciler {
+	return &reconciler{Host: h, client: c, known: map[types.NamespacedName]*memory{}}
+}
+
+// Reconcile stops the first container of a pod that runs with other values, or reports.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pod := &corev1.Pod{}
+	err := r.client.Get(ctx, req.NamespacedName, pod)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("reading the pod: %w", err)
+	}
+	if err != nil || !inplace.RestartsForMetadata(pod) || !ours(pod) {
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	memory := r.remembered(pod)
+	runtime, err := r.Runtime.Status(ctx)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("asking the container runtime: %w", err)
+	}
+	containers, err := r.Runtime.ListContainers(ctx, cri.ContainerFilter{PodUID: string(pod.UID)})
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing containers: %w", err)
+	}
+	newest := cri.Newest(containers)
+	var report []inplace.Reported
+	for i := range pod.Spec.Containers {
+		container := &pod.Spec.Containers[i]
+		instance, found := newest[container.Name]
+		if !found {
+			continue
+		}
+		seen, err := r.look(ctx, pod, container, &instance)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if wait, stopped, err := r.stop(ctx, pod, container, &instance, seen, memory, runtime.Name); err != nil || stopped || wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, err
+		}
+		report = append(report, inplace.Reported{
+			Name: container.Name, ContainerID: runtime.Name + "://" + instance.ID, RestartCount: instance.Attempt,
+			Hashes: inplace.ReportedHashes{Plain: plainHash(&instance), Environment: seen.hash},
+		})
+	}
+	return ctrl.Result{RequeueAfter: again}, r.report(ctx, pod, report)
+}
+
+// ours says that a workload of ours, or of OpenKruise, runs the pod.
+func ours(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && strings.HasPrefix(owner.APIVersion, appsv1beta1.GroupVersion().Group+"/")
+}
+
+func (r *reconciler) remembered(pod *corev1.Pod) *memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name := client.ObjectKeyFromObject(pod)
+	if known := r.known[name]; known == nil || known.uid != pod.UID {
+		r.known[name] = &memory{uid: pod.UID, since: map[string]time.Time{}, stops: map[string]int{}}
+	}
+	return r.known[name]
+}
+
+func (r *reconciler) forget(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.known, name)
+}
+
+// seen is what was found out about the variables of a container: the hash of those that it runs with, 0 where that is not known or it has none;
+// and that they are others than they should be, which is wanted.
+type seen struct {
+	hash, wanted uint64
+	differs      bool
+}
+
+// look asks the runtime what a container runs with.
+func (r *reconciler) look(ctx context.Context, pod *corev1.Pod, container *corev1.Container, instance *cri.Container) (seen, error) {
+	wanted, reads := inplace.EnvironmentOf(pod, container)
+	if !reads {
+		return seen{}, nil
+	}
+	status, err := r.Runtime.ContainerStatus(ctx, instance.ID)
+	if errors.Is(err, cri.ErrNotFound) {
+		return seen{}, nil
+	}
+	if err != nil {
+		return seen{}, fmt.Errorf("asking for container %s: %w", container.Name, err)
+	}
+	is, known := inplace.EnvironmentIn(container, status.Environment)
+	if !known {
+		return seen{wanted: wanted}, nil
+	}
+	return seen{hash: is, wanted: wanted, differs: is != wanted && status.State == cri.Running}, nil
+}
+
+// stop stops a container that runs with other values, once the kubelet has had the time to hear of these. It says how long to wait for that.
+func (r *reconciler) stop(
+	ctx context.Context, pod *corev1.Pod, container *corev1.Container, instance *cri.Container, seen seen, m *memory, runtime string,
+) (wait time.Duration, stopped bool, err error) {
+	if !seen.differs {
+		return 0, false, nil
+	}
+	key := container.Name + "/" + strconv.FormatUint(seen.wanted, 16)
+	now := r.Clock.Now()
+	if _, known := m.since[key]; !known {
+		m.since[key] = now
+	}
+	if left := hears - now.Sub(m.since[key]); left > 0 {
+		return left, false, nil
+	}
+	if m.stops[key] >= mostStops {
+		if m.stops[key] == mostStops {
+			m.stops[key]++ // told once
+			r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "EnvironmentDiffers", "Restart",
+				"Container %s was restarted %d times and still does not have the values of the pod's labels and annotations", container.Name, mostStops)
+		}
+		return 0, false, nil
+	}
+	m.stops[key]++
+	err = recreate.Stop(ctx, r.Host, pod, &restart.Kill{
+		Container: appsv1beta1.ContainerRecreateRequestContainer{Name: container.Name, PreStop: hookOf(container), Ports: container.Ports},
+		ID:        runtime + "://" + instance.ID, Grace: graceOf(pod),
+	}, nil, "because labels or annotations have changed that its environment refers to")
+	if err != nil && !errors.Is(err, cri.ErrNotFound) {
+		return 0, false, fmt.Errorf("stopping container %s: %w", container.Name, err)
+	}
+	return again, true, nil
+}
+
+// graceOf is how long the hook of a container and it itself have together.
+func graceOf(pod *corev1.Pod) time.Duration {
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+		return max(time.Duration(*grace)*time.Second, leastGrace)
+	}
+	return leastGrace
+}
+
+func hookOf(container *corev1.Container) *appsv1beta1.ProbeHandler {
+	if container.Lifecycle == nil || container.Lifecycle.PreStop == nil {
+		return nil
+	}
+	hook := container.Lifecycle.PreStop
+	return &appsv1beta1.ProbeHandler{Exec: hook.Exec, HTTPGet: hook.HTTPGet, TCPSocket: hook.TCPSocket, Sleep: hook.Sleep}
+}
+
+// plainHash is the hash of its spec with which the kubelet made a container; 0 when it does not say.
+func plainHash(instance *cri.Container) uint64 {
+	hash, err := strconv.ParseUint(instance.Annotations[kubeletHash], 16, 64)
+	if err != nil {
+		return 0
+	}
+	return hash
+}
+
+// report writes what the containers run with, when that is not what the pod says already.
+func (r *reconciler) report(ctx context.Context, pod *corev1.Pod, containers []inplace.Reported) error {
+	value := inplace.Report(pod, containers)
+	if value == "" {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "annotations": map[string]string{shared.AnnotationRuntimeContainersMeta: value},
+	}})
+	if err != nil {
+		return fmt.Errorf("rendering the report: %w", err)
+	}
+	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	if err := r.client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, body)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}

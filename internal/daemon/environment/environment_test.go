@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+)
+
+// bench is a daemon with a pod in memory: app reads the label release through its environment, log reads nothing.
+type bench struct {
+	*reconciler
+	t       *testing.T
+	runtime *critest.Runtime
+	clock   *clocktesting.FakeClock
+	events  *events.FakeRecorder
+	writes  int
+	// made is the value that a container gets which is made now; empty: that of the label.
+	made string
+}
+
+func newBench(t *testing.T, change ...func(*corev1.Pod)) *bench {
+	t.Helper()
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "web-0", UID: "uid", Labels: map[string]string{"release": "r2"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "set", Controller: ptr.To(true)}},
+		Annotations: map[string]string{
+			shared.AnnotationInPlaceState: `{"revision":"web-2","updateTimestamp":"2026-07-01T11:59:00Z","lastContainerStatuses":null,"updateEnvFromMetadata":true}`,
+		},
+	}}
+	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5)
+	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: shared.GateInPlaceUpdateReady}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: shared.GateInPlaceUpdateReady, Status: corev1.ConditionFalse}}
+	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1", Env: []corev1.EnvVar{{
+		Name: "RELEASE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['release']"}},
+	}}}, {Name: "log", Image: "log:1"}}
+	for _, name := range []string{"app", "log"} {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, ContainerID: "containerd://" + name + "-0", Ready: true})
+	}
+	for _, c := range change {
+		c(pod)
+	}
+	b := &bench{t: t, clock: clocktesting.NewFakeClock(now), events: events.NewFakeRecorder(100)}
+	b.runtime = &critest.Runtime{OnStop: func(_ context.Context, c cri.Container, _ time.Duration) error {
+		value := b.made
+		if value == "" {
+			value = b.pod().Labels["release"]
+		}
+		b.make(c.Name, c.Attempt+1, "RELEASE="+value)
+		return nil
+	}}
+	b.make("app", 0, "PATH=/bin", "RELEASE=r1")
+	b.make("log", 0, "PATH=/bin")
+	stored := fake.NewClientBuilder().WithScheme(types).WithObjects(pod).WithStatusSubresource(&corev1.Pod{}).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, of string, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+			b.writes++
+			return c.Patch(ctx, object, patch) // a server takes annotations by the status, too
+		},
+	}).Build()
+	b.reconciler = newReconciler(host.Host{Node: "node", Runtime: b.runtime, Events: b.events, Clock: b.clock}, stored)
+	return b
+}
+
+// make makes a container as the kubelet does.
+func (b *bench) make(name string, attempt uint32, environment ...string) {
+	b.runtime.AddPod(cri.Pod{ID: "sandbox", Namespace: "ns", Name: "web-0", UID: "uid"}, cri.ContainerStatus{
+		Container: cri.Container{
+			ID: fmt.Sprintf("%s-%d", name, attempt), Name: name, Attempt: attempt, State: cri.Running, Created: b.clock.Now().Add(time.Duration(attempt) * time.Millisecond),
+			Annotations: map[string]string{kubeletHash: "ff"},
+		},
+		Environment: environment,
+	})
+}
+
+func (b *bench) pod() *corev1.Pod {
+	pod := &corev1.Pod{}
+	if err := b.client.Get(context.Background(), client.ObjectKey{Namespace: "ns", Name: "web-0"}, pod); err != nil {
+		b.t.Fatal(err)
+	}
+	return pod
+}
+
+// passes reconciles the pod so often, two seconds apart.
+func (b *bench) passes(times int) {
+	b.t.Helper()
+	for range times {
+		if _, err := b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web-0"}}); err != nil {
+			b.t.Fatal(err)
+		}
+		b.clock.Step(hears)
+	}
+}
+
+// calls are what was asked of the runtime about containers.
+func (b *bench) calls() string {
+	var all []string
+	for _, call := range b.runtime.Calls() {
+		all = append(all, call.Verb+" "+call.On)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Nothing is run inside of the container, so it works without a shell; the report proves the update to the operator.
+func TestAContainerThatReadsChangedMetadataIsRestarted(t *testing.T) {
+	b := newBench(t)
+	b.passes(1)
+	if got := b.calls(); got != "" {
+		t.Errorf("before the kubelet can have heard: %s", got)
+	}
+	b.passes(4)
+	if got := b.calls(); got != "Stop app-0" {
+		t.Errorf("asked of the runtime: %q, want one stop", got)
+	}
+	if b.writes != 1 {
+		t.Errorf("%d writes, want one report", b.writes)
+	}
+	pod := b.pod()
+	for i, id := range []string{"containerd://app-1", "containerd://log-0"} {
+		pod.Status.ContainerStatuses[i].ContainerID = id
+	}
+	if s := inplace.Check(pod, inplace.Options{EnvFromMetadata: true}, b.clock.Now()); s.Progress != inplace.Done {
+		t.Errorf("with the report %s the update is %+v", pod.Annotations[shared.AnnotationRuntimeContainersMeta], s)
+	}
+	if want := `"containerID":"containerd://app-1","restartCount":1,"hashes":{"plainHash":255,`; !strings.Contains(pod.Annotations[shared.AnnotationRuntimeContainersMeta], want) {
+		t.Errorf("the report is %s, want %s in it", pod.Annotations[shared.AnnotationRuntimeContainersMeta], want)
+	}
+}
+
+func TestWhatIsLeftAlone(t *testing.T) {
+	for what, tc := range map[string]struct{ pod func(*corev1.Pod) }{
+		"a pod in service":                   {pod: func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionTrue }},
+		"a pod without the gate's condition": {pod: func(p *corev1.Pod) { p.Status.Conditions = nil }},
+		"an update of images": {pod: func(p *corev1.Pod) {
+			p.Annotations[shared.AnnotationInPlaceState] = `{"revision":"web-2","updateTimestamp":"2026-07-01T11:59:00Z","updateImages":true}`
+		}},
+		"a pod in its grace period":   {pod: func(p *corev1.Pod) { p.Annotations[shared.AnnotationInPlaceGrace] = `{"revision":"web-2"}` }},
+		"a pod of another controller": {pod: func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps/v1" }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := newBench(t, tc.pod)
+			b.passes(4)
+			if b.calls() != "" || b.writes > 0 {
+				t.Errorf("asked of the runtime: %q, %d writes", b.calls(), b.writes)
+			}
+		})
+	}
+}
+
+// What a runtime does not tell is no reason to stop anything.
+func TestAnEnvironmentThatIsNotKnown(t *testing.T) {
+	b := newBench(t)
+	b.make("app", 1)
+	b.passes(4)
+	if got := b.calls(); got != "" {
+		t.Errorf("asked of the runtime: %q", got)
+	}
+}
+
+func TestAContainerThatNeverGetsTheValues(t *testing.T) {
+	b := newBench(t)
+	b.made = "other"
+	b.passes(20)
+	if got := strings.Count(b.calls(), "Stop"); got != mostStops {
+		t.Errorf("stopped %d times, want %d", got, mostStops)
+	}
+	told := 0
+	for len(b.events.Events) > 0 {
+		if strings.Contains(<-b.events.Events, "EnvironmentDiffers") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+}
+
+// A daemon that was killed after a stop finds the new container, and does not stop it again.
+func TestADaemonThatWasKilledDoesNotRepeatAStop(t *testing.T) {
+	b := newBench(t)
+	b.passes(2)
+	b.reconciler = newReconciler(b.Host, b.client)
+	b.passes(4)
+	if got := b.calls(); got != "Stop app-0" {
+		t.Errorf("asked of the runtime: %q, want one stop", got)
+	}
+}
+
+func TestARuntimeThatDoesNotAnswerIsWaitedFor(t *testing.T) {
+	b := newBench(t)
+	b.runtime.SetDown(true)
+	if _, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web-0"}}); err == nil {
+		t.Error("no error, so nobody would come back")
+	}
+	b.runtime.SetDown(false)
+	b.passes(5)
+	if got := b.calls(); got != "Stop app-0" || b.writes != 1 {
+		t.Errorf("asked of the runtime: %q, %d writes", got, b.writes)
+	}
+}

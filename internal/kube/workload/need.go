@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+const (
+	// needLasts is for how long a need counts that nobody repeats: its workload may be gone.
+	needLasts = 5 * time.Minute
+	// needRepeats is how often a workload that needs the node daemon says so.
+	needRepeats = time.Minute
+)
+
+// DaemonNeeds are the workloads whose pods wait for the node daemon. The controllers of all kinds share one. A nil one takes none.
+type DaemonNeeds struct {
+	clock clock.PassiveClock
+	added chan event.GenericEvent
+
+	mu     sync.Mutex
+	needed map[types.UID]time.Time
+}
+
+// NewDaemonNeeds returns needs of which there are none.
+func NewDaemonNeeds(c clock.PassiveClock) *DaemonNeeds {
+	return &DaemonNeeds{clock: c, added: make(chan event.GenericEvent, 1), needed: map[types.UID]time.Time{}}
+}
+
+// Added gets an event when a workload needs the daemon that did not before.
+func (n *DaemonNeeds) Added() <-chan event.GenericEvent { return n.added }
+
+// Any says whether a workload needs the daemon.
+func (n *DaemonNeeds) Any() bool {
+	if n == nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for uid, at := range n.needed {
+		if n.clock.Since(at) >= needLasts {
+			delete(n.needed, uid)
+		}
+	}
+	return len(n.needed) > 0
+}
+
+// note remembers whether a workload needs the daemon.
+func (n *DaemonNeeds) note(workload types.UID, needs bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, known := n.needed[workload]
+	switch {
+	case needs:
+		n.needed[workload] = n.clock.Now()
+	case known:
+		delete(n.needed, workload)
+	}
+	if needs && !known {
+		select {
+		case n.added <- event.GenericEvent{}:
+		default: // one is on its way
+		}
+	}
+}
+
+// NeedNodeDaemon has the node daemon deployed while pods wait for it, and says when to come back.
+func (p *Pass) NeedNodeDaemon(pods []podset.Pod) time.Duration {
+	if p.DaemonNeeds == nil {
+		return 0
+	}
+	needs := false
+	for i := range pods {
+		needs = needs || pods[i].Update.Reason == inplace.ReasonNodeDaemon && !pods[i].Terminating
+	}
+	p.DaemonNeeds.note(p.Stored.GetUID(), needs)
+	if needs {
+		return needRepeats
+	}
+	return 0
+}

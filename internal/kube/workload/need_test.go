@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+func TestWorkloadsNeedTheNodeDaemonWhilePodsWaitForIt(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	needs := NewDaemonNeeds(clock)
+	pass := func(uid string) *Pass {
+		stored := &unstructured.Unstructured{Object: map[string]any{}}
+		stored.SetUID(types.UID(uid))
+		return &Pass{Base: &Base{Dependencies: Dependencies{DaemonNeeds: needs}}, Stored: stored}
+	}
+	waiting := []podset.Pod{{Object: &corev1.Pod{}}, {Object: &corev1.Pod{}, Update: inplace.Status{Progress: inplace.Running, Reason: inplace.ReasonNodeDaemon}}}
+	if needs.Any() {
+		t.Error("needed from the beginning")
+	}
+	if wait := pass("first").NeedNodeDaemon(waiting); wait != needRepeats || !needs.Any() || len(needs.Added()) != 1 {
+		t.Errorf("looked at again after %s, needed %v, %d events", wait, needs.Any(), len(needs.Added()))
+	}
+	pass("second").NeedNodeDaemon(waiting)
+	if wait := pass("first").NeedNodeDaemon(waiting[:1]); wait != 0 || !needs.Any() {
+		t.Errorf("one of two is over: looked at again after %s, needed %v", wait, needs.Any())
+	}
+	// The other workload is gone and says nothing any more.
+	clock.SetTime(clock.Now().Add(needLasts))
+	if needs.Any() {
+		t.Error("needed by a workload that is gone")
+	}
+	if wait := (&Pass{Base: &Base{}, Stored: &unstructured.Unstructured{}}).NeedNodeDaemon(waiting); wait != 0 {
+		t.Errorf("where no daemon is deployed: looked at again after %s", wait)
+	}
+}
