@@ -76,7 +76,7 @@ const (
 
 // scenarioNames are the scenarios in the order in which they are measured.
 var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario, subsetsScenario, nodesScenario, nodeMemoryScenario, schedulesScenario,
-	pullsScenario, restartsScenario, restScenario}
+	pullsScenario, restartsScenario, restScenario, sidecarUpgradeScenario, sidecarMemoryScenario, sidecarCreationScenario}
 
 // all measures the scenarios that were asked for of every kind that was asked for.
 func (b *run) all(ctx context.Context) ([]figure, error) {
@@ -101,6 +101,9 @@ func (b *run) all(ctx context.Context) ([]figure, error) {
 		{imagePullJob, pullsScenario, b.pulls},
 		{recreateKind, restartsScenario, b.recreations},
 		{nodeDaemon, restScenario, b.atRestOnNode},
+		{sidecarSet, sidecarUpgradeScenario, b.sidecarUpgrade},
+		{sidecarSet, sidecarMemoryScenario, b.sidecarMemory},
+		{sidecarSet, sidecarCreationScenario, b.podCreation},
 	} {
 		if !slices.Contains(b.options.kinds, of.kind) || !slices.Contains(b.options.scenarios, of.scenario) {
 			continue

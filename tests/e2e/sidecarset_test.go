@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,7 +19,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -296,9 +301,11 @@ func TestSidecarSetAndCloneSetUpdateTheSamePods(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
 	s := newSidecars(t, n, agentLimits("0", "2"))
-	clones := scenario.StartClonesIn(t, n, 4, limits.Rules{}, scenario.CloneLimits("2", "0"), scenario.ClonePolicy(shared.InPlaceOnly), scenario.CloneTemplate(s.injected))
+	// Neither can know of what the other one took out of service a moment ago.
+	clones := scenario.StartClonesIn(t, n, 4, limits.Rules{Foreign: true}, scenario.CloneLimits("2", "0"), scenario.ClonePolicy(shared.InPlaceOnly), scenario.CloneTemplate(s.injected))
 	before := identitiesWhenDone(clones)
 	s.awaits(4, 4, v1beta1.ReasonComplete)
+	verify := s.judgesSidecars(2)
 	s.update(agentImage(agentV2))
 	clones.Update(scenario.CloneImage(scenario.V2))
 	clones.Done()
@@ -306,6 +313,109 @@ func TestSidecarSetAndCloneSetUpdateTheSamePods(t *testing.T) {
 	clones.Await("all have the image and none is new", scenario.Number(4, "updated", scenario.WithImage(scenario.V2)), scenario.Number(0, "new", newComers(before)))
 	if got := s.images("agent"); got[agentV2] != 4 {
 		t.Errorf("the sidecars have %v", got)
+	}
+	if edited := verify(); edited != 4 {
+		t.Errorf("%d sidecars were changed", edited)
+	}
+}
+
+// judgesSidecars watches every change of the pods from now on. The function that it returns fails the test if, at any change, a ready pod got
+// another sidecar while as many as maxUnavailable were out of service for one, and returns how many sidecars were changed.
+func (s *sidecars) judgesSidecars(maxUnavailable int) func() int {
+	s.t.Helper()
+	list := &corev1.PodList{}
+	if err := s.Client.List(s.t.Context(), list, client.InNamespace(s.Name)); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	stream, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return s.Client.Watch(ctx, &corev1.PodList{}, &client.ListOptions{Namespace: s.Name, Raw: &options})
+		},
+	})
+	if err != nil {
+		cancel()
+		s.t.Fatal(err)
+	}
+	judge := sidecarJudge{pods: map[types.UID]*corev1.Pod{}, taken: map[types.UID]bool{}, most: maxUnavailable}
+	for i := range list.Items {
+		judge.pods[list.Items[i].UID] = &list.Items[i]
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for event := range stream.ResultChan() {
+			if pod, is := event.Object.(*corev1.Pod); is {
+				judge.see(pod)
+			} else if ctx.Err() == nil {
+				judge.faults = append(judge.faults, fmt.Sprintf("the watch ended: %v", event.Object))
+			}
+		}
+	}()
+	return func() int {
+		s.t.Helper()
+		// Of what has happened up to now the watch tells before it tells of this change.
+		const end = "e2e.example.com/end"
+		last := s.Pods("app=" + scenario.Name)[0]
+		if err := s.Client.Patch(s.t.Context(), &last, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+end+`":"yes"}}}`))); err != nil {
+			s.t.Fatal(err)
+		}
+		s.Eventually("the watch has told of everything", func(context.Context) error {
+			if !judge.saw(last.UID, end) {
+				return fmt.Errorf("it has not told of the annotation of %s", last.Name)
+			}
+			return nil
+		})
+		cancel()
+		stream.Stop()
+		<-done
+		for _, fault := range judge.faults {
+			s.t.Error(fault)
+		}
+		return judge.edited
+	}
+}
+
+// sidecarJudge judges the changes of sidecars of a set.
+type sidecarJudge struct {
+	mutex  sync.Mutex
+	pods   map[types.UID]*corev1.Pod
+	taken  map[types.UID]bool
+	most   int
+	edited int
+	faults []string
+}
+
+func (j *sidecarJudge) saw(pod types.UID, annotation string) bool {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	return j.pods[pod] != nil && j.pods[pod].Annotations[annotation] != ""
+}
+
+func (j *sidecarJudge) see(pod *corev1.Pod) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	before := j.pods[pod.UID]
+	j.pods[pod.UID] = pod
+	is := func(c corev1.Container) bool { return c.Name == "agent" }
+	image := pod.Spec.Containers[slices.IndexFunc(pod.Spec.Containers, is)].Image
+	edited := before != nil && before.Spec.Containers[slices.IndexFunc(before.Spec.Containers, is)].Image != image
+	runs := slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == "agent" && c.Ready && strings.HasSuffix(c.Image, image)
+	})
+	switch {
+	case edited:
+		j.edited++
+		// A pod that does not serve anyway is free.
+		if environment.IsReady(before) {
+			j.taken[pod.UID] = true
+			if len(j.taken) > j.most {
+				j.faults = append(j.faults, fmt.Sprintf("pod %s gets another sidecar, and then %d are out of service for one; maxUnavailable is %d", pod.Name, len(j.taken), j.most))
+			}
+		}
+	case pod.DeletionTimestamp != nil || runs && pod.Status.ObservedGeneration >= pod.Generation:
+		// The sidecar serves again. Whether the pod is ready is the matter of its workload, too.
+		delete(j.taken, pod.UID)
 	}
 }
 

@@ -15,11 +15,13 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 )
 
@@ -176,4 +178,58 @@ func TestByPolicy(t *testing.T) {
 			t.Errorf("the policy outlives the installation: %v", err)
 		}
 	})
+}
+
+// becoming reconciles with an injection until pods come out like this.
+func (w *world) becoming(t *testing.T, i *sidecarset.Injection, namespace, want string) {
+	t.Helper()
+	w.eventually(t, "pods become "+want, func(ctx context.Context) error {
+		if _, err := i.Reconcile(ctx, "log", sidecarset.Latest{}); err != nil {
+			return err
+		}
+		pod, err := w.pod(t, namespace, namedShop)
+		if err != nil {
+			return err
+		}
+		if got := containers(pod); got != want {
+			return fmt.Errorf("they are %s", got)
+		}
+		return nil
+	})
+}
+
+// A policy, or the binding of a set, that somebody changes or deletes by hand is as it should be again after a new process, or the next
+// comparison, which is minutes later at most.
+func TestWhatIsChangedByHandIsPutRight(t *testing.T) {
+	w := shared
+	w.needsPolicies(t)
+	namespace := w.namespace(t, nil)
+	w.apply(t, byPolicy)
+	const injected = "agent mesh-1 mesh-2 web"
+	w.inForce(t, w.injection(true), "log", sidecarset.PathPolicy)
+	for name, change := range map[string]func() error{
+		"the policy does nothing": func() error {
+			policy := &admissionv1.MutatingAdmissionPolicy{}
+			if err := w.client.Get(t.Context(), client.ObjectKey{Name: sidecar.PolicyName}, policy); err != nil {
+				return err
+			}
+			policy.Spec.Mutations = []admissionv1.Mutation{{
+				PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: "[]"},
+			}}
+			return w.client.Update(t.Context(), policy)
+		},
+		"the binding is deleted": func() error {
+			return w.client.Delete(t.Context(), &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: sidecar.EntryName("log")}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.creating(t, namespace, injected)
+			if err := change(); err != nil {
+				t.Fatal(err)
+			}
+			w.creating(t, namespace, "web") // the change acts
+			w.becoming(t, w.injection(true), namespace, injected)
+		})
+	}
+	w.inForce(t, w.injection(true), "log", sidecarset.PathPolicy)
 }

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// creation is how fast pods are created.
+type creation struct {
+	// p50 and p99 are of one create after the other, without keeping the pods, perSecond of many at once that are kept.
+	p50, p99  time.Duration
+	perSecond float64
+	seconds   float64
+}
+
+func (c creation) String() string {
+	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, %.0f pods/s", c.p50.Seconds()*1000, c.p99.Seconds()*1000, c.perSecond)
+}
+
+// podCreation measures how fast pods are created: without this operator, with it but without SidecarSets, and with 1 and 20 that select them,
+// by the policy and by the webhook, with the operator up and killed.
+func (b *run) podCreation(ctx context.Context) (figures []figure, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	var order []string
+	measured := map[string][]creation{}
+	for i := range b.options.runs {
+		note := func(name string, c creation, err error) error {
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if len(measured[name]) == 0 {
+				order = append(order, name)
+			}
+			measured[name] = append(measured[name], c)
+			return nil
+		}
+		if err := b.creations(ctx, i, note); err != nil {
+			return nil, err
+		}
+	}
+	base := middle(measured[withoutOperator])
+	for _, name := range order {
+		m := middle(measured[name])
+		low, high := spread(measured[name])
+		f := figure{Scenario: name, Pods: b.options.creations, Runs: len(measured[name]), Seconds: m.seconds, RawSeconds: base.seconds, Ratio: m.seconds / base.seconds}
+		f.Note = fmt.Sprintf("%s; p50 is %.2f times that without the operator; p50 of the runs %.2f to %.2f ms",
+			m, m.p50.Seconds()/base.p50.Seconds(), low.Seconds()*1000, high.Seconds()*1000)
+		figures = append(figures, f)
+	}
+	return figures, nil
+}
+
+// withoutOperator is the name of what all others are compared with.
+const withoutOperator = "pods without this operator"
+
+// creations measures everything once.
+func (b *run) creations(ctx context.Context, i int, note func(string, creation, error) error) error {
+	b.progress(sidecarSet.kind, sidecarCreationScenario, i, "without the operator")
+	if err := errors.Join(b.operator.Stop(), b.operator.Uninstall(ctx)); err != nil {
+		return err
+	}
+	c, err := b.create(ctx, fmt.Sprintf("creation-%d-none", i))
+	if err := note(withoutOperator, c, err); err != nil {
+		return err
+	}
+	if err := b.operator.Install(ctx); err != nil {
+		return err
+	}
+	for _, way := range []string{"Policy", "Webhook"} {
+		b.progress(sidecarSet.kind, sidecarCreationScenario, i, way)
+		b.operator.SetArgs(b.options.args...)
+		if way == "Webhook" {
+			b.operator.SetArgs(append(slices.Clone(b.options.args), "--admission-mode=Webhook")...)
+		}
+		if err := b.operator.Run(ctx); err != nil {
+			return err
+		}
+		for _, sets := range []int{0, 1, 20} {
+			if err := b.creationsBeside(ctx, i, way, sets, note); err != nil {
+				return err
+			}
+		}
+		if err := b.operator.Stop(); err != nil {
+			return err
+		}
+	}
+	b.operator.SetArgs(b.options.args...)
+	return b.operator.Run(ctx)
+}
+
+// creationsBeside measures with so many sets, the operator up, and then killed. The webhook's pods are refused then; pods that no set selects
+// stand for the others.
+func (b *run) creationsBeside(ctx context.Context, i int, way string, sets int, note func(string, creation, error) error) error {
+	namespace := fmt.Sprintf("creation-%d-%s-%d", i, map[string]string{"Policy": "policy", "Webhook": "webhook"}[way], sets)
+	var all []client.Object
+	for at := range sets {
+		set := sidecarSetOf(fmt.Sprintf("%s-%02d", namespace, at), "bench-"+namespace, false, 1)
+		set.Spec.Containers[0].Name = fmt.Sprintf("agent-%02d", at)
+		all = append(all, set)
+	}
+	ns, err := b.namespace(ctx, namespace) // the proof needs it
+	if err != nil {
+		return err
+	}
+	for _, set := range all {
+		if err := b.client.Create(ctx, set); err != nil {
+			return err
+		}
+	}
+	for _, set := range all {
+		if err := b.awaitInForce(ctx, set.GetName(), way); err != nil {
+			return err
+		}
+	}
+	name := fmt.Sprintf("pods with %d sets, %s, operator up", sets, way)
+	c, err := b.createIn(ctx, ns, "bench", sets)
+	if err := note(name, c, err); err != nil {
+		return err
+	}
+	if err := b.operator.Kill(); err != nil {
+		return err
+	}
+	name, app, injected := fmt.Sprintf("pods with %d sets, %s, operator killed", sets, way), "bench", sets
+	if way == "Webhook" && sets > 0 {
+		name, app, injected = fmt.Sprintf("pods of others beside %d sets, %s, operator killed", sets, way), "other", 0
+	}
+	c, err = b.createIn(ctx, ns, app, injected)
+	if err := note(name, c, err); err != nil {
+		return err
+	}
+	if err := b.operator.Run(ctx); err != nil {
+		return err
+	}
+	for _, set := range all {
+		if err := b.client.Delete(ctx, set); err != nil {
+			return err
+		}
+	}
+	if err := b.awaitPlain(ctx, ns); err != nil {
+		return err
+	}
+	return b.core.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{})
+}
+
+// create measures in a namespace of its own.
+func (b *run) create(ctx context.Context, name string) (creation, error) {
+	namespace, err := b.namespace(ctx, name)
+	if err != nil {
+		return creation{}, err
+	}
+	c, err := b.createIn(ctx, namespace, "bench", 0)
+	if err != nil {
+		return c, err
+	}
+	return c, b.core.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
+}
+
+// createIn creates pods that have so many sidecars afterwards: one after the other without keeping them, then many at once.
+func (b *run) createIn(ctx context.Context, namespace, app string, sidecars int) (creation, error) {
+	r, err := newRaw(ctx, b.cluster.Config(), namespace)
+	if err != nil {
+		return creation{}, err
+	}
+	pod := func(name string) *corev1.Pod {
+		template := plainTemplate()
+		template.Labels = map[string]string{"app": app}
+		template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/never"}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: template.Labels}, Spec: template.Spec}
+	}
+	check := func(made *corev1.Pod, err error) error {
+		if err == nil && len(made.Spec.Containers) != 1+sidecars {
+			err = fmt.Errorf("it has %d containers, not %d", len(made.Spec.Containers), 1+sidecars)
+		}
+		return err
+	}
+	const warm = 20 // connections and caches of the server
+	var each []time.Duration
+	for at := range warm + b.options.creations {
+		began := time.Now()
+		made, err := r.client.CoreV1().Pods(namespace).Create(ctx, pod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err := check(made, err); err != nil {
+			return creation{}, err
+		}
+		if at >= warm {
+			each = append(each, time.Since(began))
+		}
+	}
+	slices.Sort(each)
+	names := make([]string, b.options.creations)
+	for at := range names {
+		names[at] = fmt.Sprintf("pod-%d", at)
+	}
+	began := time.Now()
+	err = parallel(ctx, names, func(ctx context.Context, name string) error {
+		return check(r.client.CoreV1().Pods(namespace).Create(ctx, pod(name), metav1.CreateOptions{}))
+	})
+	seconds := time.Since(began).Seconds()
+	c := creation{p50: each[len(each)/2], p99: each[len(each)*99/100], perSecond: float64(len(names)) / seconds, seconds: seconds}
+	if err != nil {
+		return c, err
+	}
+	return c, r.clear(ctx)
+}
+
+// awaitPlain returns when pods are created without sidecars again.
+func (b *run) awaitPlain(ctx context.Context, namespace string) error {
+	template := plainTemplate()
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "plain", Labels: template.Labels}, Spec: template.Spec}
+		err := b.client.Create(ctx, pod, client.DryRunAll)
+		sets := &v1beta1.SidecarSetList{}
+		if err := b.client.List(ctx, sets); err != nil {
+			return false, err
+		}
+		return err == nil && len(pod.Spec.Containers) == 1 && len(sets.Items) == 0, nil
+	})
+}
+
+// middle is the run in the middle, by p50.
+func middle(all []creation) creation {
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b creation) int { return int(a.p50 - b.p50) })
+	return sorted[len(sorted)/2]
+}
+
+// spread is the least and the greatest p50.
+func spread(all []creation) (low, high time.Duration) {
+	for at, c := range all {
+		if at == 0 || c.p50 < low {
+			low = c.p50
+		}
+		high = max(high, c.p50)
+	}
+	return low, high
+}

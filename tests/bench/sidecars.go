@@ -1,0 +1,355 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// The scenarios of a SidecarSet.
+const (
+	sidecarUpgradeScenario  = "sidecar upgrade"
+	sidecarMemoryScenario   = "sidecar memory"
+	sidecarCreationScenario = "pod creation"
+)
+
+// The images of sidecars. A pair that is upgraded hot runs the idle one in the container that does not work.
+const (
+	agentBefore = "example/agent:v1"
+	agentAfter  = "example/agent:v2"
+	agentLatest = "example/agent:v3"
+	agentIdle   = "example/idle:v1"
+)
+
+// sidecarSet is the kind whose sidecars come before the containers of a pod, so that bare clients count pods by the image of the first one.
+var sidecarSet = workload{
+	kind: "SidecarSet",
+	settled: func(object client.Object) (bool, string) {
+		set, ok := object.(*v1beta1.SidecarSet)
+		if !ok {
+			return false, ""
+		}
+		s := set.Status
+		c := meta.FindStatusCondition(s.Conditions, string(v1beta1.SidecarSetReconciling))
+		return c != nil && c.Reason == v1beta1.ReasonComplete && s.ObservedGeneration == set.Generation && s.ReadyPods == s.MatchedPods && s.UpdatedPods == s.MatchedPods,
+			fmt.Sprintf("%+v", s)
+	},
+}
+
+// sidecarSetOf selects the pods of one namespace.
+func sidecarSetOf(name, namespace string, hot bool, unavailable int) *v1beta1.SidecarSet {
+	container := v1beta1.SidecarContainer{Container: corev1.Container{Name: "agent", Image: agentBefore}}
+	if hot {
+		container.UpgradeStrategy = v1beta1.SidecarUpgradeStrategy{UpgradeType: v1beta1.HotUpgrade, HotUpgradeEmptyImage: agentIdle}
+	}
+	return &v1beta1.SidecarSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1beta1.SidecarSetSpec{
+			Selector:          &metav1.LabelSelector{MatchLabels: map[string]string{"app": "bench"}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			Containers:        []v1beta1.SidecarContainer{container},
+			UpdateStrategy:    v1beta1.SidecarSetUpdateStrategy{MaxUnavailable: ptr.To(intstr.FromString(fmt.Sprintf("%d%%", unavailable)))},
+		},
+	}
+}
+
+// plainTemplate is a pod of somebody who knows nothing of this operator.
+func plainTemplate() corev1.PodTemplateSpec {
+	template := podTemplate("bench", imageBefore)
+	template.Spec.ReadinessGates = nil
+	return template
+}
+
+// createPlain creates n pods, each with one write, and returns when the first container of all has the image and all are ready.
+func (r *raw) createPlain(ctx context.Context, n int, template corev1.PodTemplateSpec, first string) error {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("plain-%d", i)
+	}
+	err := parallel(ctx, names, func(ctx context.Context, name string) error {
+		pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+		pod.Name, pod.Namespace = name, r.namespace
+		_, err := r.client.CoreV1().Pods(r.namespace).Create(ctx, pod, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("creating pods: %w", err)
+	}
+	_, err = r.awaitReady(ctx, n, first)
+	return err
+}
+
+// awaitInForce returns when the pods of a set are injected by a way, proven.
+func (b *run) awaitInForce(ctx context.Context, name, way string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	set := &v1beta1.SidecarSet{}
+	for {
+		if err := b.client.Get(ctx, types.NamespacedName{Name: name}, set); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(set.Status.Conditions, string(v1beta1.SidecarSetInjectionPath))
+		if c != nil && c.Status == metav1.ConditionTrue && c.Reason == way && set.Status.ObservedGeneration == set.Generation {
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("SidecarSet %s is not injected by %s: %+v", name, way, c)
+		}
+	}
+}
+
+// injected makes a SidecarSet and pods that have its sidecar, in a namespace of their own.
+func (b *run) injected(ctx context.Context, name string, hot bool, pods int) (*subject, error) {
+	namespace, err := b.namespace(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	watch, err := newRaw(ctx, b.cluster.Config(), namespace)
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{workload: sidecarSet, object: sidecarSetOf(name, namespace, hot, b.options.unavailable), pods: pods, watch: watch}
+	if err := b.client.Create(ctx, s.object); err != nil {
+		return nil, err
+	}
+	if err := b.awaitInForce(ctx, name, "Policy"); err != nil {
+		return nil, err
+	}
+	if err := watch.createPlain(ctx, pods, plainTemplate(), agentBefore); err != nil {
+		return nil, err
+	}
+	return s, b.settled(ctx, s)
+}
+
+// sidecarUpgrade gives the sidecar of many pods another image, cold and hot, twice each: the first time pods get the condition
+// SidecarSetUpgradable. A bare client does the same to as many equal pods. Then the operator is started anew and watched at rest.
+func (b *run) sidecarUpgrade(ctx context.Context) ([]figure, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	var figures []figure
+	for _, hot := range []bool{false, true} {
+		kind := map[bool]string{false: "cold", true: "hot"}[hot]
+		var first, next []figure
+		for i := range b.options.runs {
+			b.progress(sidecarSet.kind, kind+" upgrade", i, "the bare client")
+			raw, err := b.rawSidecars(ctx, fmt.Sprintf("sidecars-raw-%s-%d", kind, i), hot)
+			if err != nil {
+				return figures, fmt.Errorf("the bare client: %w", err)
+			}
+			b.progress(sidecarSet.kind, kind+" upgrade", i, "the operator")
+			s, err := b.injected(ctx, fmt.Sprintf("sidecars-%s-%d", kind, i), hot, b.options.sidecarPods)
+			if err != nil {
+				return figures, err
+			}
+			for _, step := range []struct {
+				name, image, done string
+				into              *[]figure
+			}{
+				{kind + ", with the first SidecarSetUpgradable", agentAfter, map[bool]string{false: agentAfter, true: agentIdle}[hot], &first},
+				{kind, agentLatest, agentLatest, &next},
+			} {
+				f, err := b.upgradeSidecars(ctx, s, step.name, step.image, step.done)
+				if err != nil {
+					return figures, fmt.Errorf("%s: %w", step.name, err)
+				}
+				*step.into = append(*step.into, beside(f, raw))
+			}
+			if !hot && i == b.options.runs-1 {
+				idle, err := b.idle(ctx, s)
+				if err != nil {
+					return figures, err
+				}
+				figures = append(figures, idle)
+			}
+			if err := b.remove(ctx, s); err != nil {
+				return figures, err
+			}
+		}
+		figures = append(figures, median(first), median(next))
+	}
+	return figures, nil
+}
+
+// upgradeSidecars changes the image of a set and waits until the first container of all pods has the one that it has in the end, and the status
+// says so.
+func (b *run) upgradeSidecars(ctx context.Context, s *subject, name, image, done string) (figure, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	var flow progress
+	f, err := b.measure(ctx, name, s.pods, func() (took, error) {
+		began := time.Now()
+		patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/containers/0/image","value":%q}]`, image)
+		if err := b.client.Patch(ctx, s.object, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+			return took{}, err
+		}
+		var err error
+		if flow, err = s.watch.followUpgrade(ctx, s.pods, done); err != nil {
+			return took{}, err
+		}
+		// Of a pair the second container may have to become idle yet, which the status counts.
+		if err = b.settled(ctx, s); err != nil {
+			return took{}, err
+		}
+		all := time.Since(began)
+		return took{all: all}, nil
+	}, s)
+	if err != nil {
+		return f, err
+	}
+	statuses := 0
+	for request, n := range f.Requests {
+		if strings.Contains(request, " sidecarsets/status ") {
+			statuses += n
+		}
+	}
+	f.Note = fmt.Sprintf("%d writes of the status in %.1f s; longest time without progress %.2f s; at most %d of %d allowed pods in flight at a time",
+		statuses, f.Seconds, flow.stall.Seconds(), flow.flying, max(s.pods*b.options.unavailable/100, 1))
+	return f, nil
+}
+
+// progress is how an upgrade went.
+type progress struct {
+	// stall is the longest time in which no pod got on, flying the most pods at once whose node had not done what was written, as far as they
+	// were seen.
+	stall  time.Duration
+	flying int
+}
+
+// followUpgrade returns when n pods are ready whose first container has the image.
+func (r *raw) followUpgrade(ctx context.Context, n int, image string) (progress, error) {
+	var p progress
+	last, at := -1, time.Now()
+	err := r.await(ctx, func(pods int, ready map[string]int) bool {
+		flying := 0
+		for _, pod := range r.pods {
+			if pod.Status.ObservedGeneration < pod.Generation || !isReady(pod) {
+				flying++
+			}
+		}
+		// Pods that begin are progress, too.
+		if now := ready[image]*(n+1) + flying; now != last {
+			last, at = now, time.Now()
+		}
+		p.stall = max(p.stall, time.Since(at))
+		p.flying = max(p.flying, flying)
+		return pods == n && ready[image] == n
+	})
+	return p, err
+}
+
+// rawSidecars gives the sidecar of as many pods another image by a client that decides nothing: one write for each, or two where a second
+// container takes over first.
+func (b *run) rawSidecars(ctx context.Context, name string, hot bool) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	r, err := b.bare(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	template, n := plainTemplate(), b.options.sidecarPods
+	sidecars := []corev1.Container{{Name: "agent", Image: agentBefore}}
+	if hot {
+		sidecars = []corev1.Container{{Name: "agent-1", Image: agentBefore}, {Name: "agent-2", Image: agentIdle}}
+	}
+	template.Spec.Containers = append(sidecars, template.Spec.Containers...)
+	if err := r.createPlain(ctx, n, template, agentBefore); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	err = r.each(ctx, max(n*b.options.unavailable/100, 1), func(ctx context.Context, pod string, write func(func() error) error) error {
+		if !hot {
+			return r.setImage(ctx, pod, "agent", agentAfter, write)
+		}
+		if err := r.setImage(ctx, pod, "agent-2", agentAfter, write); err != nil {
+			return err
+		}
+		return r.setImage(ctx, pod, "agent-1", agentIdle, write)
+	})
+	if err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	return took, r.clear(ctx)
+}
+
+// setImage changes the image of a container of a pod and waits until the node has restarted it and the pod is ready.
+func (r *raw) setImage(ctx context.Context, pod, container, image string, write func(func() error) error) error {
+	status := func(p *corev1.Pod) corev1.ContainerStatus {
+		for _, c := range p.Status.ContainerStatuses {
+			if c.Name == container {
+				return c
+			}
+		}
+		return corev1.ContainerStatus{}
+	}
+	r.mu.Lock()
+	old := status(r.pods[pod]).ContainerID
+	r.mu.Unlock()
+	err := write(func() error {
+		patch := fmt.Appendf(nil, `{"spec":{"containers":[{"name":%q,"image":%q}]}}`, container, image)
+		_, err := r.client.CoreV1().Pods(r.namespace).Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.awaitPod(ctx, pod, func(p *corev1.Pod) bool {
+		now := status(p)
+		return p.Status.ObservedGeneration >= p.Generation && now.ContainerID != old && now.State.Running != nil && isReady(p)
+	})
+}
+
+// sidecarMemory measures the resident memory of a new process beside pods of others and pods with a sidecar.
+func (b *run) sidecarMemory(ctx context.Context) ([]figure, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
+	defer cancel()
+	without, err := b.atRest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.progress(sidecarSet.kind, sidecarMemoryScenario, 0, "the operator")
+	s, err := b.injected(ctx, "sidecars-memory", false, b.options.sidecarPods)
+	if err != nil {
+		return nil, err
+	}
+	foreign, err := b.namespace(ctx, "sidecars-foreign")
+	if err != nil {
+		return nil, err
+	}
+	if err := b.createForeign(ctx, foreign, b.options.foreign); err != nil {
+		return nil, err
+	}
+	with, err := b.atRest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f, err := b.requests(figure{Scenario: sidecarMemoryScenario, Pods: s.pods + b.options.foreign, Seconds: b.options.idle.Seconds()})
+	if err != nil {
+		return nil, err
+	}
+	f.PeakRSSMiB = float64(with) / (1 << 20)
+	f.Note = fmt.Sprintf("RSS of a new process after %s beside %d pods of others and %d with a sidecar, not the peak; without any pods it is %.1f MiB",
+		b.options.idle, b.options.foreign, s.pods, float64(without)/(1<<20))
+	if err := b.core.CoreV1().Namespaces().Delete(ctx, foreign, metav1.DeleteOptions{}); err != nil {
+		return nil, err
+	}
+	return []figure{f}, b.remove(ctx, s)
+}
