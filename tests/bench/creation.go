@@ -32,8 +32,8 @@ func (c creation) String() string {
 	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, %.0f pods/s", c.p50.Seconds()*1000, c.p99.Seconds()*1000, c.perSecond)
 }
 
-// podCreation measures how fast pods are created: without this operator, with it but without SidecarSets, and with 1 and 20 that select them,
-// by the policy and by the webhook, with the operator up and killed.
+// podCreation measures how fast pods are created: without this operator, with it but without SidecarSets, with 1 that selects them, with 20 of
+// which 1 does, and with 20 that all do; by the policy and by the webhook, with the operator up and killed.
 func (b *run) podCreation(ctx context.Context) (figures []figure, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
@@ -91,8 +91,8 @@ func (b *run) creations(ctx context.Context, i int, note func(string, creation, 
 		if err := b.operator.Run(ctx); err != nil {
 			return err
 		}
-		for _, sets := range []int{0, 1, 20} {
-			if err := b.creationsBeside(ctx, i, way, sets, note); err != nil {
+		for _, beside := range []struct{ sets, selecting int }{{0, 0}, {1, 1}, {20, 1}, {20, 20}} {
+			if err := b.creationsBeside(ctx, i, way, beside.sets, beside.selecting, note); err != nil {
 				return err
 			}
 		}
@@ -104,14 +104,18 @@ func (b *run) creations(ctx context.Context, i int, note func(string, creation, 
 	return b.operator.Run(ctx)
 }
 
-// creationsBeside measures with so many sets, the operator up, and then killed. The webhook's pods are refused then; pods that no set selects
+// creationsBeside measures with so many sets, of which so many select the pods, the operator up, and then killed. The webhook's pods are refused then; pods that no set selects
 // stand for the others.
-func (b *run) creationsBeside(ctx context.Context, i int, way string, sets int, note func(string, creation, error) error) error {
-	namespace := fmt.Sprintf("creation-%d-%s-%d", i, map[string]string{"Policy": "policy", "Webhook": "webhook"}[way], sets)
+func (b *run) creationsBeside(ctx context.Context, i int, way string, sets, selecting int, note func(string, creation, error) error) error {
+	namespace := fmt.Sprintf("creation-%d-%s-%d-%d", i, map[string]string{"Policy": "policy", "Webhook": "webhook"}[way], sets, selecting)
+	which := fmt.Sprintf("%d sets, %d of them selecting", sets, selecting)
 	var all []client.Object
 	for at := range sets {
 		set := sidecarSetOf(fmt.Sprintf("%s-%02d", namespace, at), "bench-"+namespace, false, 1)
 		set.Spec.Containers[0].Name = fmt.Sprintf("agent-%02d", at)
+		if at >= selecting {
+			set.Spec.Selector.MatchLabels["app"] = fmt.Sprintf("another-%02d", at)
+		}
 		all = append(all, set)
 	}
 	ns, err := b.namespace(ctx, namespace) // the proof needs it
@@ -128,17 +132,17 @@ func (b *run) creationsBeside(ctx context.Context, i int, way string, sets int, 
 			return err
 		}
 	}
-	name := fmt.Sprintf("pods with %d sets, %s, operator up", sets, way)
-	c, err := b.createIn(ctx, ns, "bench", sets)
+	name := fmt.Sprintf("%s, %s, operator up", which, way)
+	c, err := b.createIn(ctx, ns, "bench", selecting)
 	if err := note(name, c, err); err != nil {
 		return err
 	}
 	if err := b.operator.Kill(); err != nil {
 		return err
 	}
-	name, app, injected := fmt.Sprintf("pods with %d sets, %s, operator killed", sets, way), "bench", sets
+	name, app, injected := fmt.Sprintf("%s, %s, operator killed", which, way), "bench", selecting
 	if way == "Webhook" && sets > 0 {
-		name, app, injected = fmt.Sprintf("pods of others beside %d sets, %s, operator killed", sets, way), "other", 0
+		name, app, injected = fmt.Sprintf("pods of others beside %s, %s, operator killed", which, way), "other", 0
 	}
 	c, err = b.createIn(ctx, ns, app, injected)
 	if err := note(name, c, err); err != nil {

@@ -172,6 +172,9 @@ func report(w io.Writer, figures []figure) {
 	}
 	_, _ = fmt.Fprintln(w, t.Render())
 	for _, f := range figures {
+		if len(f.Requests) == 0 {
+			continue
+		}
 		_, _ = fmt.Fprintf(w, "%s, %s, requests of the operator in the median run:\n", f.Kind, f.Scenario)
 		var lines []string
 		for name, n := range f.Requests {

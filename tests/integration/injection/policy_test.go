@@ -214,7 +214,7 @@ func TestWhatIsChangedByHandIsPutRight(t *testing.T) {
 				return err
 			}
 			policy.Spec.Mutations = []admissionv1.Mutation{{
-				PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: "[]"},
+				PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: `[JSONPatch{op: "test", path: "/kind", value: "Pod"}]`},
 			}}
 			return w.client.Update(t.Context(), policy)
 		},
