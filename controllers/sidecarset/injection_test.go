@@ -46,7 +46,12 @@ type rig struct {
 	writes int
 	// injects are the ways that work.
 	injects map[string]bool
+	// without: the server does not serve policies any more.
+	without bool
 }
+
+// errNotServed is what a server answers about a kind that it does not have.
+var errNotServed = apierrors.NewGenericServerResponse(404, "patch", admissionv1.Resource("mutatingadmissionpolicies"), "", "the server could not find the requested resource", 0, true)
 
 func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
 	t.Helper()
@@ -92,6 +97,9 @@ func (r *rig) functions() interceptor.Funcs {
 	return interceptor.Funcs{
 		// The names of pods by phase, which the fake server cannot select.
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, is := list.(*admissionv1.MutatingAdmissionPolicyBindingList); is && r.without {
+				return errNotServed
+			}
 			asked := (&client.ListOptions{}).ApplyOptions(options)
 			named, is := list.(*metav1.PartialObjectMetadataList)
 			if !is || asked.FieldSelector == nil {
@@ -121,8 +129,17 @@ func (r *rig) functions() interceptor.Funcs {
 			r.writes++
 			return c.Update(ctx, object, options...)
 		},
+		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			if kind, is := object.(interface{ GetKind() string }); is && r.without && strings.HasPrefix(kind.GetKind(), "MutatingAdmissionPolicy") {
+				return errNotServed
+			}
+			return c.Apply(ctx, object, options...)
+		},
 		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
 			r.writes++
+			if _, is := object.(*admissionv1.MutatingAdmissionPolicyBinding); is && r.without {
+				return errNotServed
+			}
 			return c.Delete(ctx, object, options...)
 		},
 	}

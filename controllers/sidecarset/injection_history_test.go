@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+)
+
+// A policy that was in force, and is not any more, gives way to the webhook: an API server was replaced by one that does not serve policies, or
+// serves them without effect. When it is back, the policy injects again.
+func TestAPolicyThatIsNotServedAnyMoreGivesWay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		without bool
+		why     string
+	}{
+		"not served":            {true, "the policy could not be written"},
+		"served without effect": {false, "the policy has no effect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, true, installation())
+			r.injects["policy"], r.injects["webhook"] = true, true
+			r.set(plain)
+			if state := r.pass("log", time.Minute); state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
+				t.Fatalf("%+v", state)
+			}
+			r.without, r.injects["policy"] = tc.without, false
+			state := r.pass("log", 11*time.Minute)
+			if state.Path != PathWebhook || state.Condition.Status != metav1.ConditionTrue || !strings.Contains(state.Condition.Message, tc.why) {
+				t.Errorf("%+v", state)
+			}
+			if got := r.entry(); got != "log Fail" {
+				t.Errorf("entry: %q", got)
+			}
+			r.without, r.injects["policy"] = false, true
+			if state = r.pass("log", 30*time.Minute); state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
+				t.Errorf("when it is back: %+v", state)
+			}
+			if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding log" {
+				t.Errorf("when it is back: %s", got)
+			}
+		})
+	}
+}
+
+// entry is the entry of the webhook, for all pods.
+func (r *rig) entry() string {
+	r.t.Helper()
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	if err := r.client.Get(r.t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil || len(configuration.Webhooks) != 1 {
+		r.t.Errorf("%d entries: %v", len(configuration.Webhooks), err)
+		return ""
+	}
+	entry := configuration.Webhooks[0]
+	return strings.TrimSuffix(strings.TrimPrefix(entry.Name, "sidecarset-"), ".operator.kruise.io") + " " + string(*entry.FailurePolicy)
+}
+
+// A revision that an earlier manager left in its namespace is injected, also where this operator is installed in another one. One that belongs
+// to no set, or to another one of that name, is not.
+func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
+	set := strings.Replace(plain, "containers:", "injectionStrategy: {revision: {customVersion: '1'}}, containers:", 1)
+	for name, tc := range map[string]struct {
+		namespace, owner string
+		found            bool
+	}{
+		"its own, in the operator's namespace":        {"kruise-system", "uid-of-log", true},
+		"its own, in the namespace of OpenKruise":     {"elsewhere", "uid-of-log", true},
+		"of a set that is gone, in another namespace": {"elsewhere", "uid-of-another", false},
+		"nobody's, in another namespace":              {"elsewhere", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			revision := &appsv1.ControllerRevision{Revision: 1}
+			revision.Namespace, revision.Name = tc.namespace, "log-1"
+			revision.Labels = map[string]string{nameLabel: "log", versionLabel: "1"}
+			revision.Data.Raw = []byte(`{"spec":{"$patch":"replace","containers":[{"name":"agent","image":"pinned"}],"volumes":null,"initContainers":null,"imagePullSecrets":null,"patchPodMetadata":null}}`)
+			if tc.owner != "" {
+				revision.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "SidecarSet", Name: "log", UID: types.UID(tc.owner), Controller: ptr.To(true)}}
+			}
+			r := newRig(t, true, installation(), revision)
+			r.injects["policy"] = true
+			r.set(set)
+			state := r.pass("log", time.Minute)
+			if !tc.found {
+				if state.Condition.Reason != "RevisionNotFound" {
+					t.Errorf("%+v", state)
+				}
+				return
+			}
+			if state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
+				t.Errorf("%+v", state)
+			}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "shop", sidecar.ProofLabel: sidecar.ProofPolicy}}}
+			pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "m"}}
+			r.answer(t.Context(), pod)
+			if len(pod.Spec.Containers) != 2 || pod.Spec.Containers[0].Image != "pinned" {
+				t.Errorf("injected: %+v", pod.Spec.Containers)
+			}
+		})
+	}
+}
