@@ -68,19 +68,38 @@ func (b *run) pullers(ctx context.Context) (*pullers, error) {
 		return nil, err
 	}
 	p := &pullers{client: c, done: map[string]map[string]bool{}, changed: make(chan struct{})}
-	watch, err := c.Watch(ctx, &v1beta1.NodeImageList{})
-	if err != nil {
-		return nil, err
-	}
 	go func() {
-		defer watch.Stop()
-		for event := range watch.ResultChan() {
-			if list, is := event.Object.(*v1beta1.NodeImage); is {
-				go p.pull(ctx, list.DeepCopy())
+		for ctx.Err() == nil {
+			if err := p.follow(ctx); err != nil && ctx.Err() == nil {
+				fmt.Fprintln(os.Stderr, "bench: the daemons look again:", err)
 			}
 		}
 	}()
 	return p, nil
+}
+
+// follow serves what is there, and what changes until the watch ends.
+func (p *pullers) follow(ctx context.Context) error {
+	list := &v1beta1.NodeImageList{}
+	if err := p.client.List(ctx, list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		go p.pull(ctx, &list.Items[i])
+	}
+	watch, err := p.client.Watch(ctx, &v1beta1.NodeImageList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	for event := range watch.ResultChan() {
+		object, is := event.Object.(*v1beta1.NodeImage)
+		if !is {
+			return fmt.Errorf("the watch says %+v", event.Object)
+		}
+		go p.pull(ctx, object)
+	}
+	return nil
 }
 
 // pull carries out what a NodeImage asks for, and writes its status when that is not said there yet.
@@ -119,7 +138,13 @@ func (p *pullers) pull(ctx context.Context, object *v1beta1.NodeImage) {
 		return
 	}
 	err = p.client.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, body))
-	if err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // another event follows a conflict
+	switch {
+	case err == nil, ctx.Err() != nil, apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err):
+		if err := p.client.Get(ctx, client.ObjectKeyFromObject(object), object); err == nil {
+			p.pull(ctx, object)
+		}
+	default:
 		fmt.Fprintln(os.Stderr, "bench: the daemon of", object.Name+":", err)
 	}
 }
@@ -413,9 +438,13 @@ func (b *run) recreations(ctx context.Context) (figures []figure, err error) {
 			})
 		})
 		if err == nil {
-			err = b.allRecreated(ctx, pods.namespace, len(names))
+			err = b.allRecreated(ctx, pods.namespace, len(names), false)
 		}
-		return took{all: time.Since(began)}, err
+		all := time.Since(began)
+		if err == nil {
+			err = b.allRecreated(ctx, pods.namespace, len(names), true) // so that the last writes are in the figure
+		}
+		return took{all: all}, err
 	})
 	if err != nil {
 		return nil, err
@@ -424,8 +453,8 @@ func (b *run) recreations(ctx context.Context) (figures []figure, err error) {
 	return []figure{beside(f, raw)}, pods.clear(ctx)
 }
 
-// allRecreated waits until all requests have succeeded.
-func (b *run) allRecreated(ctx context.Context, namespace string, n int) error {
+// allRecreated waits until all requests have succeeded and, for tidy, the operator has nothing left to do for them.
+func (b *run) allRecreated(ctx context.Context, namespace string, n int, tidy bool) error {
 	return b.poll(ctx, func() (bool, error) {
 		list := &v1beta1.ContainerRecreateRequestList{}
 		if err := b.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -434,7 +463,7 @@ func (b *run) allRecreated(ctx context.Context, namespace string, n int) error {
 		done := 0
 		for i := range list.Items {
 			switch r := &list.Items[i]; {
-			case r.Status.Phase != v1beta1.RecreateCompleted:
+			case r.Status.Phase != v1beta1.RecreateCompleted, tidy && r.Labels[v1beta1.LabelRequestActive] != "":
 			case len(r.Status.ContainerRecreateStates) == 1 && r.Status.ContainerRecreateStates[0].IsKilled:
 				done++
 			default:
