@@ -71,6 +71,10 @@ func (r *Reconciler) keepSecrets(ctx context.Context, pass *workload.Pass, spec 
 	}
 	if now := r.Clock.Now(); known.at.IsZero() || now.Sub(known.at) >= followSecrets {
 		made, err := r.copyAll(ctx, spec)
+		if (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) && r.noNamespace(ctx) {
+			s.NoNamespace = true
+			return 0, nil
+		}
 		if err != nil {
 			return 0, err
 		}

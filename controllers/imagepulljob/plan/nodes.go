@@ -28,6 +28,8 @@ type Snapshot struct {
 	// read by the operator.
 	Secrets             []appsv1beta1.ImagePullSecret
 	Missing, Unreadable []string
+	// NoNamespace says that the daemon's namespace is not there, so that nothing could be copied.
+	NoNamespace bool
 	// Released says that no copy is held for the job any more.
 	Released bool
 }

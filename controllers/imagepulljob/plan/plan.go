@@ -25,6 +25,8 @@ const (
 const (
 	// answering is how long nodes may be silent before the user is told.
 	answering = time.Minute
+	// namespaceRecheck is when to look for the node daemon's namespace again.
+	namespaceRecheck = 2 * time.Second
 	// mostAsked is how many nodes one plan asks: more could not be written in its time slice.
 	mostAsked = 500
 )
@@ -66,7 +68,8 @@ func Wants(spec *Spec) bool {
 //  1. a job that is being deleted, or has ended, is let go when its copies of secrets are released; that its tags go is NodeImage's matter;
 //  2. a job that has ended is deleted when its time to live is over;
 //  3. the job ends when every node has answered, and when its deadline is over;
-//  4. nodes that were not asked yet are asked, as parallelism allows: those that are ready first, in the order of their names.
+//  4. no node is asked while there is no place for copies of its pull secrets;
+//  5. nodes that were not asked yet are asked, as parallelism allows: those that are ready first, in the order of their names.
 //
 // Nodes that were asked before parallelism was lowered go on.
 func Plan(spec *Spec, s Snapshot) Decision {
@@ -104,6 +107,10 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		if spec.TTL >= 0 {
 			d.Recheck(max(spec.TTL, time.Second))
 		}
+		return d
+	}
+	if s.NoNamespace {
+		d.Recheck(namespaceRecheck) // it comes with the node daemon, and its creation wakes nobody
 		return d
 	}
 	d.ask(spec, s)

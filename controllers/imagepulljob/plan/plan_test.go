@@ -386,3 +386,32 @@ func TestHowLongTagsAreKept(t *testing.T) {
 		t.Errorf("deadline of a round: %d", got)
 	}
 }
+
+// Pull secrets have no place to go before the node daemon's namespace is there. No node is asked without them, and the job says what it waits for.
+func TestWithoutTheNamespaceOfTheDaemon(t *testing.T) {
+	w := newWorld(t, 1)
+	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.PullSecrets = []string{"registry"} })
+	look := func() (Decision, appsv1beta1.ImagePullJobStatus) {
+		spec := Parse(w.jobs["a"])
+		s := Snapshot{Now: w.now, NoNamespace: true, Nodes: []Node{{Name: "n1", UID: "n1", Ready: true}}}
+		d := Plan(spec, s)
+		status := Status(spec, s, d, planning.Outcome{})
+		w.jobs["a"].Status = status
+		return d, status
+	}
+	for _, tc := range []struct {
+		after time.Duration
+		want  string
+	}{{0, "Reconciling"}, {answering - time.Second, "Reconciling"}, {time.Second, "Stalled"}} {
+		w.now = w.now.Add(tc.after)
+		d, status := look()
+		if len(d.Actions) > 0 || d.RecheckAfter != namespaceRecheck {
+			t.Errorf("actions %+v, looked at again after %s", d.Actions, d.RecheckAfter)
+		}
+		if !slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
+			return c.Type == tc.want && c.Status == metav1.ConditionTrue && c.Reason == appsv1beta1.ReasonNoDaemonNamespace && strings.Contains(c.Message, "kruise-daemon-config")
+		}) {
+			t.Errorf("conditions %+v, want %s", status.Conditions, tc.want)
+		}
+	}
+}

@@ -93,11 +93,12 @@ func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 //  1. it is being deleted, or its spec cannot be parsed;
 //  2. it has ended: well, with nodes that failed, or without any node;
 //  3. no node is chosen, and it waits for some;
-//  4. the server refuses to let nodes be asked;
-//  5. nodes were asked and none of the daemons there answers;
-//  6. parallelism is 0, and nodes wait;
-//  7. nodes pull, or wait for their turn; a pull secret that is missing comes first;
-//  8. every node has answered, and it waits for further nodes.
+//  4. pull secrets cannot be copied, since the node daemon's namespace is not there;
+//  5. the server refuses to let nodes be asked;
+//  6. nodes were asked and none of the daemons there answers;
+//  7. parallelism is 0, and nodes wait;
+//  8. nodes pull, or wait for their turn; a pull secret that is missing comes first;
+//  9. every node has answered, and it waits for further nodes.
 func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, status *appsv1beta1.ImagePullJobStatus) podset.Progress {
 	switch {
 	case spec.Deleting:
@@ -112,6 +113,14 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 		return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: fmt.Sprintf("%d nodes have the image.%s", status.Succeeded, unknown(s))}
 	case status.Desired == 0:
 		return podset.Progress{Reason: appsv1beta1.ReasonNoMatchingNode, Message: "Nodes that match get the image. " + noNode(spec, s)}
+	}
+	if s.NoNamespace && d.count[idle] > 0 {
+		late := status.StartTime != nil && s.Now.Sub(status.StartTime.Time) >= answering
+		return podset.Progress{
+			Reconciling: !late, Stalled: late, Reason: appsv1beta1.ReasonNoDaemonNamespace,
+			Message: "No node is asked: the pull secrets cannot be copied, because there is no namespace kruise-daemon-config. The operator makes it with " +
+				"the node daemon, but neither outside of a cluster nor while spec.nodeDaemon.mode of the Kruise object is Disabled.",
+		}
 	}
 	if failure, ok := outcome.Failed(StepAsk); ok {
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "Nodes cannot be asked: " + failure.Message}
