@@ -176,13 +176,13 @@ func (d *Decision) look(spec *Spec, node *Node, s Snapshot) []appsv1alpha1.PodPr
 				Name: pod.Object.Name, Namespace: pod.Object.Namespace, UID: string(pod.Object.UID), IP: pod.Object.Status.PodIP, Probes: probes,
 			})
 		}
-		d.results(spec, node, pod, probes, s)
+		d.results(spec, pod, probes, s)
 	}
 	return list
 }
 
 // results notes what is known of the probes of a pod.
-func (d *Decision) results(spec *Spec, node *Node, pod *Pod, probes []appsv1alpha1.ContainerProbe, s Snapshot) {
+func (d *Decision) results(spec *Spec, pod *Pod, probes []appsv1alpha1.ContainerProbe, s Snapshot) {
 	var said []probing.Result
 	for i := range probes {
 		probe := &probes[i]

@@ -271,3 +271,47 @@ func TestFurtherPodsAreKeptWhole(t *testing.T) {
 		}
 	}
 }
+
+// What probes need of pods of others is kept, with whatever else is: both kinds that read such pods may be on.
+func TestPodsForProbes(t *testing.T) {
+	full := controlledAs("web-0", "apps/v1", "ReplicaSet")
+	full.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"
+	full.Spec = corev1.PodSpec{
+		NodeName: "n1", ServiceAccountName: "x",
+		Containers: []corev1.Container{{
+			Name: "app", Image: "example/app:v1", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80, Protocol: corev1.ProtocolTCP}, {ContainerPort: 81}},
+		}},
+		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}},
+	}
+	full.Status.PodIP, full.Status.HostIP = "10.0.0.1", "192.0.2.1"
+	full.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue, Message: "m"}}
+	probes := kinds.Kind{Name: "PodProbeMarker", Group: group, Needs: kinds.Needs{ProbedPods: true}}
+	debug := kinds.Kind{Name: "EphemeralJob", Group: group, Needs: kinds.Needs{EphemeralContainers: true}}
+	for name, enabled := range map[string][]kinds.Kind{"alone": {probes}, "beside another need": {debug, probes}} {
+		t.Run(name, func(t *testing.T) {
+			want := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion, Labels: full.Labels,
+					OwnerReferences: full.OwnerReferences, Annotations: map[string]string{"note": "x"},
+				},
+				Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
+					Name: "app", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80}},
+				}}},
+				Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", Conditions: full.Status.Conditions},
+			}
+			if len(enabled) > 1 {
+				want.CreationTimestamp, want.Spec.EphemeralContainers = full.CreationTimestamp, full.Spec.EphemeralContainers
+			}
+			kept := any(full.DeepCopy())
+			for range 2 { // An informer may transform an object again.
+				var err error
+				if kept, err = transform(t, ContentsFor(enabled...), podKind())(kept); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(want, kept); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -23,11 +23,11 @@ import (
 type State string
 
 const (
-	// Absent: there is no pod of it on the node, or it is not deployed at all.
+	// Absent says that there is no pod of it on the node, or it is not deployed at all.
 	Absent State = "Absent"
-	// Starting: its pod on the node is not ready.
+	// Starting says that its pod on the node is not ready.
 	Starting State = "Starting"
-	// Running: its pod on the node, or its DaemonSet, is there.
+	// Running says that its pod on the node, or its DaemonSet, is there.
 	Running State = "Running"
 )
 

@@ -33,7 +33,7 @@ func marker(t *testing.T, spec, probe string) *appsv1alpha1.PodProbeMarker {
 	t.Helper()
 	m := admissiontest.Parse[appsv1alpha1.PodProbeMarker](t, admissiontest.Merge(t, valid, spec))
 	if probe != "" && len(m.Spec.Probes) > 0 {
-		first := fmt.Sprintf(`{"name":"idle","containerName":"game","podConditionType":"game.example/idle","probe":{"exec":{"command":["/idle.sh"]}}}`)
+		first := `{"name":"idle","containerName":"game","podConditionType":"game.example/idle","probe":{"exec":{"command":["/idle.sh"]}}}`
 		m.Spec.Probes[0] = admissiontest.Parse[appsv1alpha1.PodContainerProbe](t, admissiontest.Merge(t, first, probe))
 	}
 	return &m
