@@ -31,7 +31,6 @@ func TestRolloutUnderFaults(t *testing.T) {
 		name   string
 		faults faultproxy.Faults
 	}{
-		{"no faults", faultproxy.Faults{}},
 		{"slow watches", faultproxy.Faults{WatchDelay: time.Second}},
 		{"watches that end", faultproxy.Faults{WatchLife: time.Second}},
 		{"everything at once", faultproxy.Faults{
