@@ -18,40 +18,44 @@ import (
 )
 
 // settings come from the environment: CHAOS_FULL=true tries everything, CHAOS_TIME says for how long a sample is tried, CHAOS_SEED in which
-// order (1 when unset), CHAOS_KINDS is a list of kinds, and CHAOS_REPLAY names one run as a failure prints it.
+// order (1 when unset), CHAOS_KINDS is a list of kinds, CHAOS_SLOTS is how many runs go on at a time, CHAOS_RECORD a file that keeps what
+// passed, and CHAOS_REPLAY names one run as a failure prints it.
 type settings struct {
 	full   bool
 	limit  time.Duration
 	seed   uint64
 	kinds  []string
 	replay string
+	record string
+	slots  int
 	quiet  time.Duration
 }
 
 func fromEnvironment(t *testing.T) settings {
 	t.Helper()
-	s := settings{limit: 100 * time.Second, seed: 1, replay: os.Getenv("CHAOS_REPLAY"), quiet: 12 * time.Second}
-	var err error
-	if text := os.Getenv("CHAOS_FULL"); text != "" {
-		if s.full, err = strconv.ParseBool(text); err != nil {
-			t.Fatalf("CHAOS_FULL: %v", err)
+	s := settings{limit: 60 * time.Second, seed: 1, replay: os.Getenv("CHAOS_REPLAY"), record: os.Getenv("CHAOS_RECORD"), slots: 8, quiet: 30 * time.Second}
+	for name, parse := range map[string]func(string) error{
+		"CHAOS_FULL":  func(text string) (err error) { s.full, err = strconv.ParseBool(text); return err },
+		"CHAOS_TIME":  func(text string) (err error) { s.limit, err = time.ParseDuration(text); return err },
+		"CHAOS_SEED":  func(text string) (err error) { s.seed, err = strconv.ParseUint(text, 10, 64); return err },
+		"CHAOS_SLOTS": func(text string) (err error) { s.slots, err = strconv.Atoi(text); return err },
+	} {
+		if text := os.Getenv(name); text != "" {
+			if err := parse(text); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
 		}
 	}
-	if text := os.Getenv("CHAOS_TIME"); text != "" {
-		if s.limit, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("CHAOS_TIME: %v", err)
-		}
-	}
-	if text := os.Getenv("CHAOS_SEED"); text != "" {
-		if s.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("CHAOS_SEED: %v", err)
-		}
+	if s.slots < 1 {
+		t.Fatalf("CHAOS_SLOTS is %d, want 1 or more", s.slots)
 	}
 	if text := os.Getenv("CHAOS_KINDS"); text != "" {
 		s.kinds = strings.Split(text, ",")
-	}
-	if s.full {
-		s.quiet = 30 * time.Second
+		for _, kind := range s.kinds {
+			if !slices.ContainsFunc(all(), func(of chaos.Scenario) bool { return of.Kind == kind }) {
+				t.Fatalf("CHAOS_KINDS: there are no scenarios of %q", kind)
+			}
+		}
 	}
 	if s.replay != "" {
 		s.quiet = time.Second
@@ -59,88 +63,135 @@ func fromEnvironment(t *testing.T) settings {
 	return s
 }
 
+// batch are scenarios that are tried side by side, each with a namespace and an operator of its own.
+type batch struct {
+	settings
+	coverage *chaos.Coverage
+	// slots are taken by runs; what only waits needs none.
+	slots chan struct{}
+	// undisturbed is done when all scenarios have been run once. The time of a sample begins then.
+	undisturbed sync.WaitGroup
+	began       func() time.Time
+}
+
 // TestChaos runs each scenario undisturbed and then perturbed, and comes to the same end each time.
 func TestChaos(t *testing.T) {
 	set := fromEnvironment(t)
 	t.Logf("CHAOS_SEED=%d", set.seed)
-	coverage := chaos.NewCoverage()
-	wanted := func(kind string) bool {
-		return (len(set.kinds) == 0 || slices.Contains(set.kinds, kind)) && (set.replay == "" || strings.HasPrefix(set.replay, kind+"/"))
+	coverage, err := chaos.NewCoverage(set.record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := func(of []chaos.Scenario) []chaos.Scenario {
+		return slices.DeleteFunc(of, func(s chaos.Scenario) bool {
+			return len(set.kinds) > 0 && !slices.Contains(set.kinds, s.Kind) || set.replay != "" && !strings.HasPrefix(set.replay, s.Kind+"/"+s.Name+"/")
+		})
 	}
 	t.Run("side by side", func(t *testing.T) {
-		for _, lane := range lanes() {
-			if kind := lane[0].Kind; wanted(kind) {
-				t.Run(kind, func(t *testing.T) {
-					t.Parallel()
-					runLane(t, set, coverage, strings.ToLower(kind), lane)
-				})
-			}
+		b := newBatch(set, coverage)
+		for _, s := range wanted(beside()) {
+			b.undisturbed.Add(1)
+			t.Run(s.Kind+"/"+s.Name, func(t *testing.T) {
+				t.Parallel()
+				b.run(t, s)
+			})
 		}
 	})
 	// What a SidecarSet registers is there for the whole cluster, and an operator without this kind would take it back.
+	alone := wanted(sidecarSets())
 	set.limit /= 4
-	if alone := sidecarSets(); wanted(alone[0].Kind) {
-		t.Run(alone[0].Kind, func(t *testing.T) { runLane(t, set, coverage, strings.ToLower(alone[0].Kind), alone) })
+	if !set.full {
+		set.quiet = min(set.quiet, 12*time.Second) // one after the other
+	}
+	for _, s := range alone {
+		b := newBatch(set, coverage)
+		b.limit /= time.Duration(len(alone))
+		b.undisturbed.Add(1)
+		t.Run(s.Kind+"/"+s.Name, func(t *testing.T) { b.run(t, s) })
 	}
 	t.Logf("measured: what was tried, and what there is to try:\n%s", coverage)
 }
 
-// runLane runs the scenarios of one kind, one run after the other.
-func runLane(t *testing.T, set settings, coverage *chaos.Coverage, name string, scenarios []chaos.Scenario) {
-	t.Helper()
-	kinds := scenarios[0].Kinds
-	if len(kinds) == 0 {
-		kinds = []string{scenarios[0].Kind}
+func newBatch(set settings, coverage *chaos.Coverage) *batch {
+	return &batch{settings: set, coverage: coverage, slots: make(chan struct{}, set.slots), began: sync.OnceValue(time.Now)}
+}
+
+// run runs a scenario undisturbed, and then perturbed until the time of a sample is over.
+func (b *batch) run(t *testing.T, s chaos.Scenario) {
+	done := sync.OnceFunc(b.undisturbed.Done)
+	defer done()
+	lane := chaos.NewLane(t, env, strings.ToLower(s.Kind+"-"+s.Name), s)
+	base := b.base(t, lane, s)
+	done()
+	if base == nil {
+		return
 	}
-	lane := chaos.NewLane(t, env, name, scenarios[0].Everywhere, kinds...)
-	bases := map[string]*chaos.Result{}
-	var runs []run
-	for _, s := range scenarios {
-		if set.replay != "" && !strings.HasPrefix(set.replay, s.Kind+"/"+s.Name+"/") {
-			continue
+	all := chaos.All(base)
+	t.Logf("%d writes, created %v, watches %s: %d perturbations", base.Writes, base.Created, strings.Join(base.Resources, " "), len(all))
+	left, err := b.coverage.There(s, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan, found := strings.CutPrefix(b.replay, s.Kind+"/"+s.Name+"/"); found {
+		replay, err := chaos.Parse(plan)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !t.Run(s.Name+"/none", func(t *testing.T) { bases[s.Name] = lane.Base(t, s, set.quiet) }) {
-			lane.Renew(t)
-			continue
+		left = []chaos.Perturbation{replay}
+	}
+	chaos.Shuffle(left, b.seed)
+	if !b.full && b.replay == "" {
+		b.undisturbed.Wait()
+	}
+	end := b.began().Add(b.limit)
+	for _, plan := range left {
+		b.slots <- struct{}{}
+		if !b.full && b.replay == "" && time.Now().After(end) {
+			<-b.slots
+			return
 		}
-		base := bases[s.Name]
-		t.Logf("%s: %d writes, created %v, watches %s", s.Name, base.Writes, base.Created, strings.Join(base.Resources, " "))
-		all := chaos.All(base)
-		coverage.There(s, all)
-		for _, plan := range all {
-			runs = append(runs, run{s, plan})
-		}
-		if plan, found := strings.CutPrefix(set.replay, s.Kind+"/"+s.Name+"/"); found {
-			replay, err := chaos.Parse(plan)
-			if err != nil {
-				t.Fatal(err)
+		outcome := chaos.Failed
+		passed := t.Run(plan.String(), func(t *testing.T) {
+			if lane.Run(t, s, plan, base).Fired {
+				outcome = chaos.Passed
+			} else {
+				outcome = chaos.Unfired
 			}
-			runs = []run{{s, replay}}
-		}
-	}
-	chaos.Shuffle(runs, set.seed)
-	end := time.Now().Add(set.limit)
-	for _, r := range runs {
-		if !set.full && set.replay == "" && time.Now().After(end) {
-			break
-		}
-		var result *chaos.Result
-		passed := t.Run(r.s.Name+"/"+r.plan.String(), func(t *testing.T) { result = lane.Run(t, r.s, r.plan, bases[r.s.Name]) })
+		})
 		if !passed {
+			outcome = chaos.Failed
 			lane.Renew(t)
 		}
-		coverage.Tried(r.s, r.plan, passed, result != nil && result.Fired)
+		<-b.slots
+		if err := b.coverage.Tried(s, plan, outcome); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-type run struct {
-	s    chaos.Scenario
-	plan chaos.Perturbation
+// base runs a scenario undisturbed; nil when that failed. At rest it gives its slot to another one.
+func (b *batch) base(t *testing.T, lane *chaos.Lane, s chaos.Scenario) (base *chaos.Result) {
+	t.Helper()
+	b.slots <- struct{}{}
+	free := sync.OnceFunc(func() { <-b.slots })
+	t.Run("none", func(t *testing.T) {
+		defer free()
+		result := lane.Base(t, s, b.quiet, free)
+		if !t.Failed() {
+			base = result
+		}
+	})
+	return base
 }
 
 var once sync.Once // of the storage class, which all lanes share
 
-// lanes are the scenarios of each kind.
-func lanes() [][]chaos.Scenario {
-	return [][]chaos.Scenario{statefulSets(), cloneSets(), daemonSets(), broadcastJobs(), cronJobs(), unitedDeployments()}
+// beside are the scenarios that may run side by side.
+func beside() []chaos.Scenario {
+	return slices.Concat(
+		statefulSets(), cloneSets(), daemonSets(), broadcastJobs(), cronJobs(), unitedDeployments(), ephemeralJobs(), recreateRequests(), imagePullJobs(),
+	)
 }
+
+// all are the scenarios of all kinds.
+func all() []chaos.Scenario { return append(beside(), sidecarSets()...) }

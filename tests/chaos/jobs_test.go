@@ -100,7 +100,7 @@ func servesOnce(w *chaos.World) {
 		} else {
 			active[pod.UID] = true
 		}
-		if before, found := nodes[node]; found && before != pod.UID && w.Plan.Kind != chaos.Missed {
+		if before, found := nodes[node]; found && before != pod.UID && !w.Plan.Disturbs() {
 			return fmt.Errorf("node %s is served twice, by %s and %s", node, before, pod.UID)
 		}
 		nodes[node] = pod.UID
@@ -186,7 +186,7 @@ func startsOnce(w *chaos.World) {
 	runs := map[string]types.UID{}
 	chaos.Follow(w, &batchv1.JobList{}, func(object client.Object, _ bool) error {
 		at := object.GetAnnotations()["apps.kruise.io/scheduled-at"]
-		if before, found := runs[at]; found && before != object.GetUID() && w.Plan.Kind != chaos.Missed {
+		if before, found := runs[at]; found && before != object.GetUID() && !w.Plan.Disturbs() {
 			return fmt.Errorf("the run of %s was started twice: %s", at, strings.Join([]string{string(before), string(object.GetUID())}, " and "))
 		}
 		runs[at] = object.GetUID()

@@ -9,6 +9,7 @@ package chaos_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -25,6 +26,11 @@ import (
 var env *environment.Environment // TestMain has no other way to hand something to the tests
 
 func TestMain(m *testing.M) {
+	// All scenarios are there at the same time; how many runs go on is for CHAOS_SLOTS.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "1000"); err != nil {
+		panic(err)
+	}
 	environment.Main(m, environment.Options{Nodes: &simnode.Options{Nodes: 3, Provisioner: true}, NoOperator: true}, func(e *environment.Environment) {
 		env = e
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -33,6 +39,7 @@ func TestMain(m *testing.M) {
 		proxy, err := faultproxy.Start(e.Cluster, 1)
 		if err == nil {
 			proxy.Confine("nowhere")
+			proxy.ConfineNodes("chaos=nowhere") // and no nodes: else it would keep NodeImages for those of all lanes
 			e.Operator, err = operator.Start(ctx, e.Cluster, operator.Options{Name: "admission", Kubeconfig: proxy.Kubeconfig()})
 		}
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -120,11 +121,13 @@ func nodes(w *chaos.World, add bool, names ...string) {
 		if err := env.Nodes.Add(w.T.Context(), name, nil); err != nil {
 			w.T.Fatal(err)
 		}
-		w.T.Cleanup(func() {
+		remove := sync.OnceFunc(func() {
 			if err := env.Nodes.Remove(context.WithoutCancel(w.T.Context()), name); err != nil {
 				w.T.Log(err)
 			}
 		})
+		w.Tidy = append(w.Tidy, remove)
+		w.T.Cleanup(remove) // if the run does not come that far
 	}
 }
 

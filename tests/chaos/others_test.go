@@ -113,7 +113,7 @@ func daemonsWithin(w *chaos.World, most, beside int) {
 		switch after := serves(node); {
 		case after:
 			delete(taken, node)
-		case before && w.Plan.Kind != chaos.Missed:
+		case before && !w.Plan.Disturbs():
 			taken[node] = true
 		}
 		if len(taken) > most {
@@ -204,7 +204,7 @@ func oneWorkloadEach(w *chaos.World) {
 		case deleted:
 		case found && before != object.GetUID():
 			return fmt.Errorf("subset %s has a second workload, %s", subset, object.GetName())
-		case !found && replaced[subset] > 0 && w.Plan.Kind != chaos.Missed:
+		case !found && replaced[subset] > 0 && !w.Plan.Disturbs():
 			return fmt.Errorf("the workload of subset %s was replaced by %s", subset, object.GetName())
 		default:
 			workloads[subset] = object.GetUID()

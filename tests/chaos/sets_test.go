@@ -57,7 +57,7 @@ func statefulSets() []chaos.Scenario {
 		}}
 	}
 	observe := func(w *chaos.World) {
-		watcher := limits.Watch(w.T, w.Client, w.Name, scenario.Name, limits.Rules{Foreign: w.Plan.Kind == chaos.Missed})
+		watcher := limits.Watch(w.T, w.Client, w.Name, scenario.Name, limits.Rules{Foreign: w.Plan.Disturbs()})
 		w.Foreign = watcher.Foreign
 	}
 	all := []chaos.Scenario{
@@ -217,7 +217,7 @@ func cloneSets() []chaos.Scenario {
 		return func(set *v1beta1.CloneSet) { set.Spec.UpdateStrategy.RollingUpdate.Paused = is }
 	}
 	observe := func(w *chaos.World) {
-		watcher := limits.WatchCloneSetFlow(w.T, w.Client, w.Name, scenario.Name, limits.Rules{Foreign: w.Plan.Kind == chaos.Missed})
+		watcher := limits.WatchCloneSetFlow(w.T, w.Client, w.Name, scenario.Name, limits.Rules{Foreign: w.Plan.Disturbs()})
 		w.Foreign = watcher.Foreign
 	}
 	pausedNow := func(ctx context.Context, w *chaos.World) error {

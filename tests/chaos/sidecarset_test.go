@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -84,7 +85,26 @@ func sidecarSets() []chaos.Scenario {
 	pause := func(is bool) func(*v1beta1.SidecarSet) {
 		return func(set *v1beta1.SidecarSet) { set.Spec.UpdateStrategy.Paused = is }
 	}
+	// Pods that come while the set is changed have the sidecar of before or of after.
+	grow := change(agents(4, agentV2, v1beta1.ReasonComplete), image(agentV2))
+	also := chaos.Step{Settled: grow.Settled, Do: func(w *chaos.World) {
+		w.T.Helper()
+		grow.Do(w)
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Name, Name: scenario.Name}}
+		if err := w.Client.Patch(w.T.Context(), deployment, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":4}}`))); err != nil {
+			w.T.Fatal(err)
+		}
+	}}
+	clones := apply(injectedSet, both(agents(3, agentV1, v1beta1.ReasonComplete), clonesMoved), "IMAGE", scenario.V1)
+	twoOwners := change(both(agents(3, agentV2, v1beta1.ReasonComplete), clonesMoved), image(agentV2))
+	together := chaos.Step{Settled: twoOwners.Settled, Do: func(w *chaos.World) {
+		w.T.Helper()
+		twoOwners.Do(w)
+		w.Apply(strings.ReplaceAll(injectedSet, "IMAGE", scenario.V2))
+	}}
 	all := []chaos.Scenario{
+		{Name: "pods-come-while-it-is-changed", Steps: []chaos.Step{create, deploy, also}},
+		{Name: "updated-beside-a-cloneset", Steps: []chaos.Step{create, clones, together}},
 		{Name: "inject-and-upgrade", Steps: []chaos.Step{create, deploy, change(agents(3, agentV2, v1beta1.ReasonComplete), image(agentV2))}},
 		{Name: "paused", Steps: []chaos.Step{
 			create, deploy,
@@ -94,9 +114,42 @@ func sidecarSets() []chaos.Scenario {
 	}
 	for i := range all {
 		all[i].Kind, all[i].RandomNames, all[i].Everywhere, all[i].Observe = "SidecarSet", true, true, agentsWithin
+		all[i].Kinds = []string{"SidecarSet"}
+		all[i].Made = []string{"deployments.apps"}
+		if all[i].Name == "updated-beside-a-cloneset" {
+			all[i].Kinds, all[i].Made = []string{"SidecarSet", "CloneSet"}, []string{"clonesets.apps.kruise.io"}
+		}
 		all[i].Trailing = 11 * time.Second // revisions that nothing registers any more go after ten
 	}
 	return all
+}
+
+// injectedSet is a CloneSet whose pods get the sidecar. Both owners update containers of the same pods in place.
+const injectedSet = `
+apiVersion: apps.kruise.io/v1beta1
+kind: CloneSet
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  updateStrategy: {rollingUpdate: {podUpdatePolicy: InPlaceOnly, maxUnavailable: 1}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{name: main, image: "IMAGE"}]
+`
+
+// clonesMoved says that all pods of the CloneSet have its newest revision.
+func clonesMoved(ctx context.Context, w *chaos.World) error {
+	set := &v1beta1.CloneSet{}
+	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Name, Name: "web"}, set); err != nil {
+		return err
+	}
+	if s := set.Status; s.ObservedGeneration != set.Generation || s.UpdatedAvailableReplicas != 3 || s.CurrentRevision != s.UpdateRevision {
+		return fmt.Errorf("the status is %+v", s)
+	}
+	return nil
 }
 
 // injecting says that the API server injects by policy, proven.

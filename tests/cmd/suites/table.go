@@ -52,7 +52,7 @@ func allSuites() []suite {
 		{
 			name: "chaos", about: "what the operator sees and writes is perturbed: a sample, on a real control plane with simulated nodes",
 			packages: []string{"tests/chaos"},
-			args:     append(serial[:len(serial):len(serial)], "-v", "-parallel=8"), timeout: 15 * time.Minute, budget: 6 * time.Minute,
+			args:     append(serial[:len(serial):len(serial)], "-v"), timeout: 15 * time.Minute, budget: 6 * time.Minute,
 			programs: controlPlane(),
 		},
 		{

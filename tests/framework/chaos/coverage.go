@@ -6,79 +6,164 @@
 package chaos
 
 import (
+	"bufio"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 )
 
-// Coverage counts what was tried, by kind. It may be used from several goroutines.
+// Outcome is how a run ended.
+type Outcome string
+
+// The outcomes of runs.
+const (
+	Passed Outcome = "passed"
+	Failed Outcome = "failed"
+	// Unfired is a run that passed without its perturbation, since there were fewer writes than undisturbed.
+	Unfired Outcome = "unfired"
+)
+
+// entry is a line of the file: what there is to try with a scenario, or how a run ended.
+type entry struct {
+	Kind     string       `json:"kind"`
+	Scenario string       `json:"scenario"`
+	There    map[Kind]int `json:"there,omitempty"`
+	Run      string       `json:"run,omitempty"`
+	Outcome  Outcome      `json:"outcome,omitempty"`
+}
+
+// Coverage counts what was tried, by kind. It may be used from several goroutines. With a file it goes on where the last process was stopped:
+// what passed is not tried again.
 type Coverage struct {
 	mutex sync.Mutex
-	kinds map[string]*counts
+	file  *os.File
+	// there counts by scenario what there is to try, runs are the last outcomes by name.
+	there map[string]map[Kind]int
+	runs  map[string]Outcome
 }
 
-type counts struct {
-	scenarios int
-	there     map[Kind]int
-	tried     map[Kind]int
-	failed    int
-	unfired   int
-}
-
-// NewCoverage has counted nothing.
-func NewCoverage() *Coverage { return &Coverage{kinds: map[string]*counts{}} }
-
-func (c *Coverage) of(s Scenario) *counts {
-	if c.kinds[s.Kind] == nil {
-		c.kinds[s.Kind] = &counts{there: map[Kind]int{}, tried: map[Kind]int{}}
+// NewCoverage has counted nothing but what the file says; none when path is empty.
+func NewCoverage(path string) (*Coverage, error) {
+	c := &Coverage{there: map[string]map[Kind]int{}, runs: map[string]Outcome{}}
+	if path == "" {
+		return c, nil
 	}
-	return c.kinds[s.Kind]
+	before, err := os.Open(path)
+	if err == nil {
+		err = errors.Join(c.read(bufio.NewScanner(before)), before.Close())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	c.file, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	return c, err
 }
 
-// There counts a scenario and what there is to try with it.
-func (c *Coverage) There(s Scenario, all []Perturbation) {
+func (c *Coverage) read(lines *bufio.Scanner) error {
+	for lines.Scan() {
+		var e entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			continue // the process was killed while it wrote
+		}
+		c.take(e)
+	}
+	return lines.Err()
+}
+
+func (c *Coverage) take(e entry) {
+	if e.Run != "" {
+		c.runs[e.Run] = e.Outcome
+	} else {
+		c.there[e.Kind+"/"+e.Scenario] = e.There
+	}
+}
+
+func (c *Coverage) add(e entry) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	of := c.of(s)
-	of.scenarios++
+	c.take(e)
+	if c.file == nil {
+		return nil
+	}
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = c.file.Write(append(line, '\n'))
+	}
+	return err
+}
+
+// nameOf is what CHAOS_REPLAY takes.
+func nameOf(s Scenario, p Perturbation) string { return s.Kind + "/" + s.Name + "/" + p.String() }
+
+// There counts a scenario and what there is to try with it, and returns what has not passed yet.
+func (c *Coverage) There(s Scenario, all []Perturbation) ([]Perturbation, error) {
+	there := map[Kind]int{}
+	var left []Perturbation
 	for _, p := range all {
-		of.there[p.Kind]++
+		there[p.Kind]++
+		c.mutex.Lock()
+		outcome := c.runs[nameOf(s, p)]
+		c.mutex.Unlock()
+		if outcome != Passed && outcome != Unfired {
+			left = append(left, p)
+		}
 	}
+	return left, c.add(entry{Kind: s.Kind, Scenario: s.Name, There: there})
 }
 
-// Tried counts a run. One whose perturbation did not happen, since there were fewer writes than before, counts apart.
-func (c *Coverage) Tried(s Scenario, p Perturbation, passed, fired bool) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	of := c.of(s)
-	switch {
-	case !passed:
-		of.failed++
-	case !fired:
-		of.unfired++
-	default:
-		of.tried[p.Kind]++
-	}
+// Tried counts a run.
+func (c *Coverage) Tried(s Scenario, p Perturbation, outcome Outcome) error {
+	return c.add(entry{Kind: s.Kind, Scenario: s.Name, Run: nameOf(s, p), Outcome: outcome})
 }
 
 // String is a table in Markdown.
 func (c *Coverage) String() string {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	lines := []string{
-		"| Kind | scenarios | crash points | stale views | missed events | failing writes | failed | did not happen |",
-		"|---|---|---|---|---|---|---|---|",
-	}
-	for _, kind := range slices.Sorted(maps.Keys(c.kinds)) {
-		of := c.kinds[kind]
-		cells := []string{kind, fmt.Sprint(of.scenarios)}
-		for _, k := range []Kind{Crash, Stale, Missed, Fault} {
-			cells = append(cells, fmt.Sprintf("%d of %d", of.tried[k], of.there[k]))
+	scenarios, there, tried := map[string]int{}, map[string]map[Kind]int{}, map[string]map[string]int{}
+	for name, counts := range c.there {
+		kind, _, _ := strings.Cut(name, "/")
+		scenarios[kind]++
+		if there[kind] == nil {
+			there[kind], tried[kind] = map[Kind]int{}, map[string]int{}
 		}
-		cells = append(cells, fmt.Sprint(of.failed), fmt.Sprint(of.unfired))
+		for of, count := range counts {
+			there[kind][of] += count
+		}
+	}
+	for run, outcome := range c.runs {
+		parts := strings.Split(run, "/")
+		if tried[parts[0]] == nil || c.there[parts[0]+"/"+parts[1]] == nil {
+			continue // a scenario that is no more
+		}
+		if outcome == Passed {
+			of, _, _ := strings.Cut(parts[2], "@")
+			tried[parts[0]][of]++
+		} else {
+			tried[parts[0]][string(outcome)]++
+		}
+	}
+	lines := []string{
+		"| Kind | scenarios | crash points | stale views | changes of leader | missed events | failing writes | compactions | stolen pods | failed | did not happen |",
+		"|---|---|---|---|---|---|---|---|---|---|---|",
+	}
+	for _, kind := range slices.Sorted(maps.Keys(scenarios)) {
+		cells := []string{kind, fmt.Sprint(scenarios[kind])}
+		for _, k := range Kinds() {
+			cells = append(cells, fmt.Sprintf("%d of %d", tried[kind][string(k)], there[kind][k]))
+		}
+		cells = append(cells, fmt.Sprint(tried[kind][string(Failed)]), fmt.Sprint(tried[kind][string(Unfired)]))
 		lines = append(lines, "| "+strings.Join(cells, " | ")+" |")
 	}
 	return strings.Join(lines, "\n")

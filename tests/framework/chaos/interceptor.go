@@ -13,11 +13,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -66,6 +68,14 @@ type interceptor struct {
 	// missing says that the planned resource is cut off until release is closed.
 	missing bool
 	release chan struct{}
+	// lagging says that the standby's watch of the planned resource is held until release is closed.
+	lagging bool
+	// held is open while the planned resource is cut off before it is compacted; compacted is the version before which nothing is known then.
+	held      chan struct{}
+	compacted uint64
+	// guarded is the path of a pod that another one owns. Writes to it are kept in trespasses.
+	guarded    string
+	trespasses []string
 	// watches are the ends of all watches, by resource.
 	watches map[string]map[int]context.CancelFunc
 	next    int
@@ -78,7 +88,7 @@ func (i *interceptor) arm(namespace string, plan Perturbation, everywhere bool) 
 	i.namespace, i.plan, i.everywhere, i.began = namespace, plan, everywhere, time.Now()
 	i.writes, i.created, i.seen, i.trace, i.target = 0, map[string]int{}, map[string]bool{}, nil, ""
 	i.fired, i.release = make(chan struct{}), make(chan struct{})
-	i.old, i.missing, i.dead = "", false, false
+	i.old, i.missing, i.dead, i.lagging, i.held, i.compacted, i.guarded, i.trespasses = "", false, false, false, nil, 0, "", nil
 	if i.watches == nil {
 		i.watches = map[string]map[int]context.CancelFunc{}
 	}
@@ -110,8 +120,30 @@ func (i *interceptor) revive() {
 func (i *interceptor) let() {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	i.missing, i.old = false, ""
+	i.missing, i.old, i.lagging, i.compacted = false, "", false, 0
 	close(i.release)
+}
+
+// compact lets the planned resource through again, and nothing before the version.
+func (i *interceptor) compact(version uint64) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	i.compacted = version
+	close(i.held)
+	i.held = nil
+}
+
+// guard watches over a path until the returned function is called, which returns the writes to it.
+func (i *interceptor) guard(path string) (end func() []string) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	i.guarded = path
+	return func() []string {
+		i.mutex.Lock()
+		defer i.mutex.Unlock()
+		i.guarded = ""
+		return i.trespasses
+	}
 }
 
 // Intercept is called for each request.
@@ -140,7 +172,7 @@ func (i *interceptor) counts(t faultproxy.Target) bool {
 	if strings.HasPrefix(t.Resource, "events") {
 		return false
 	}
-	return i.everywhere || t.Namespace == i.namespace && i.namespace != ""
+	return i.everywhere || t.Namespace == i.namespace && i.namespace != "" || t.Resource == nodeImages && i.namespace != ""
 }
 
 // write counts a write and lets it meet the perturbation.
@@ -154,15 +186,16 @@ func (i *interceptor) write(w http.ResponseWriter, r *http.Request, next http.Ha
 	}
 	i.writes++
 	entry.N = i.writes
-	creates := r.Method == http.MethodPost && t.Name == "" && t.Namespace == i.namespace
+	creates := r.Method == http.MethodPost && t.Name == "" && (t.Namespace == i.namespace || t.Resource == nodeImages)
 	if creates {
 		i.created[t.Resource]++
 	}
 	plan, fired := i.plan, i.hasFired()
 	due := !fired && entry.N == plan.At
-	if plan.Kind == Missed {
+	if plan.Kind == Missed || plan.Kind == Stolen {
 		due = !fired && creates && t.Resource == plan.Resource && i.created[t.Resource] == plan.At
 	}
+	i.lagging = i.lagging || plan.Kind == Failover && !fired && entry.N >= plan.At-lag
 	remember := plan.Kind == Stale && !fired && i.old == "" && entry.N >= plan.At-lag
 	i.mutex.Unlock()
 
@@ -181,6 +214,7 @@ func (i *interceptor) write(w http.ResponseWriter, r *http.Request, next http.Ha
 	defer func() {
 		entry.Code = answer.code
 		i.record(entry)
+		i.trespass(r, answer.code)
 	}()
 	next.ServeHTTP(answer, r)
 	return true
@@ -194,7 +228,7 @@ func (i *interceptor) perturb(w http.ResponseWriter, r *http.Request, next http.
 		return answer
 	}
 	switch i.plan.Kind {
-	case Crash, Stale:
+	case Crash, Stale, Failover:
 		answer := commit()
 		entry.Code, entry.Note = answer.Code, "committed, and the operator killed"
 		i.record(entry)
@@ -204,13 +238,19 @@ func (i *interceptor) perturb(w http.ResponseWriter, r *http.Request, next http.
 		i.mutex.Unlock()
 		close(i.fired)
 		panic(http.ErrAbortHandler)
-	case Missed:
+	case Missed, Compacted, Stolen:
 		i.mutex.Lock()
-		i.missing = true
-		i.cut(i.plan.Resource)
+		switch i.plan.Kind {
+		case Missed:
+			i.missing = true
+			i.cut(i.plan.Resource)
+		case Compacted:
+			i.held = make(chan struct{})
+			i.cut(i.plan.Resource)
+		}
 		i.mutex.Unlock()
 		answer := commit()
-		entry.Code, entry.Note = answer.Code, "carried out, with the watch cut"
+		entry.Code, entry.Note = answer.Code, "carried out, and "+string(i.plan.Kind)
 		i.record(entry)
 		i.mutex.Lock()
 		i.target = nameIn(answer.Body.Bytes())
@@ -234,6 +274,15 @@ func (i *interceptor) perturb(w http.ResponseWriter, r *http.Request, next http.
 			panic(http.ErrAbortHandler)
 		}
 		faultproxy.Refuse(w, f.code, f.message)
+	}
+}
+
+// trespass notes a write that was carried out on what is guarded.
+func (i *interceptor) trespass(r *http.Request, code int) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	if i.guarded != "" && code < 300 && (r.URL.Path == i.guarded || strings.HasPrefix(r.URL.Path, i.guarded+"/")) {
+		i.trespasses = append(i.trespasses, r.Method+" "+r.URL.Path)
 	}
 }
 
@@ -270,6 +319,14 @@ func (i *interceptor) record(entry Write) {
 	i.trace = append(i.trace, entry)
 }
 
+// note puts something else than a write into the trace.
+func (i *interceptor) note(what string) {
+	i.mutex.Lock()
+	began := i.began
+	i.mutex.Unlock()
+	i.record(Write{After: time.Since(began), What: "-- " + what})
+}
+
 // read passes a list or a watch on, or holds it.
 func (i *interceptor) read(w http.ResponseWriter, r *http.Request, next http.Handler, t faultproxy.Target) bool {
 	query := r.URL.Query()
@@ -279,7 +336,7 @@ func (i *interceptor) read(w http.ResponseWriter, r *http.Request, next http.Han
 	defer cancel()
 	i.mutex.Lock()
 	planned := t.Resource == i.plan.Resource
-	missing, release, old := i.missing, i.release, i.old
+	missing, release, old, held := i.missing, i.release, i.old, i.held
 	stale := old != "" && i.plan.Kind == Stale && i.hasFired()
 	if watch {
 		i.seen[t.Resource] = true
@@ -297,6 +354,16 @@ func (i *interceptor) read(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	i.mutex.Unlock()
 
+	if planned && held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if planned && i.gone(w, r, watch, initial) {
+		return true
+	}
 	switch {
 	case planned && missing:
 		select {
@@ -326,6 +393,39 @@ func (i *interceptor) read(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	next.ServeHTTP(w, r.WithContext(ctx))
 	return true
+}
+
+// gone answers what a server does not know any more whose etcd was compacted, and makes lists come in pages.
+func (i *interceptor) gone(w http.ResponseWriter, r *http.Request, watch, initial bool) bool {
+	i.mutex.Lock()
+	compacted := i.compacted
+	i.mutex.Unlock()
+	query := r.URL.Query()
+	switch {
+	case compacted == 0:
+		return false
+	case watch && initial: // lists in pages are for what comes instead
+		faultproxy.Refuse(w, http.StatusUnprocessableEntity, "initial events are not sent now")
+		return true
+	case watch:
+		if from, err := strconv.ParseUint(query.Get("resourceVersion"), 10, 64); err != nil || from >= compacted {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		event := map[string]any{"type": "ERROR", "object": metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "too old resource version",
+		}}
+		_ = json.NewEncoder(w).Encode(event)
+		return true
+	case query.Get("continue") != "":
+		faultproxy.Refuse(w, http.StatusGone, "The provided continue parameter is too old to display a consistent list result")
+		return true
+	case query.Get("limit") != "" && query.Get("resourceVersion") != "0":
+		query.Set("limit", "1")
+		r.URL.RawQuery = query.Encode()
+	}
+	return false
 }
 
 // recorded remembers the code of an answer.

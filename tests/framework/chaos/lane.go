@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -33,6 +34,8 @@ import (
 const (
 	// staleFor is how long a view stays old after a crash.
 	staleFor = 1500 * time.Millisecond
+	// missedFor is how long a watch is cut off before what it knew is compacted, and compactedFor how long afterwards lists come in pages of one.
+	missedFor, compactedFor = 500 * time.Millisecond, 3 * time.Second
 	// settleTimeout is for one step, restarts of the operator included.
 	settleTimeout = time.Minute
 	// shown is how many writes a failure prints.
@@ -53,6 +56,10 @@ type Scenario struct {
 	Steps []Step
 	// Everywhere says that writes outside of the namespace are part of it, too. Nothing else may run beside.
 	Everywhere bool
+	// OwnNodes says that the operator sees those nodes alone that have the label chaos with the name of the lane, and the NodeImages of them.
+	OwnNodes bool
+	// Made are the resources in the namespace that the steps make besides the objects of Kind, such as pods.
+	Made []string
 	// Trailing is how long after the last change the operator still cleans up. It counts as at rest only then.
 	Trailing time.Duration
 	// Leftovers are resources that may be there after the object was deleted, such as claims.
@@ -72,6 +79,8 @@ type World struct {
 	T    *testing.T
 	Lane *Lane
 	Plan Perturbation
+	// Tidy is called when what the scenario made is gone, before the run ends.
+	Tidy []func()
 	// clearing says that the scenario is over, and what it made is being deleted.
 	clearing atomic.Bool
 	// Foreign is called with the UIDs of pods that are deleted by others than the operator. Observe may set it.
@@ -102,13 +111,18 @@ type Lane struct {
 	operator    *operator.Operator
 	running     bool
 	everywhere  bool
+	// ownNodes says that only nodes with the label chaos=Name are seen.
+	ownNodes bool
 }
 
-// NewLane makes one. The operator starts with the first run and ends with the test.
-// With everywhere it sees the whole cluster.
-func NewLane(t *testing.T, e *environment.Environment, name string, everywhere bool, kinds ...string) *Lane {
+// NewLane makes one for scenarios like this one. The operator starts with the first run and ends with the test.
+func NewLane(t *testing.T, e *environment.Environment, name string, s Scenario) *Lane {
 	t.Helper()
-	l := &Lane{Environment: e, Kinds: kinds, Name: name, everywhere: everywhere}
+	kinds := s.Kinds
+	if len(kinds) == 0 {
+		kinds = []string{s.Kind}
+	}
+	l := &Lane{Environment: e, Kinds: kinds, Name: name, everywhere: s.Everywhere, ownNodes: s.OwnNodes}
 	l.interceptor = &interceptor{version: l.version}
 	l.interceptor.arm("", Perturbation{Kind: None}, false)
 	var err error
@@ -116,8 +130,7 @@ func NewLane(t *testing.T, e *environment.Environment, name string, everywhere b
 		t.Fatal(err)
 	}
 	l.operator, err = operator.New(t.Context(), e.Cluster, operator.Options{
-		Name: "operator-" + name, Kubeconfig: l.proxy.Kubeconfig(), NoWebhooks: true,
-		Args: []string{"--kinds=" + strings.Join(kinds, ","), "--resync-period=10s", "--metrics-bind-address=0"},
+		Name: "operator-" + name, Kubeconfig: l.proxy.Kubeconfig(), NoWebhooks: true, Args: l.args(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +142,19 @@ func NewLane(t *testing.T, e *environment.Environment, name string, everywhere b
 		}
 	})
 	return l
+}
+
+// args are those of each operator of the lane.
+func (l *Lane) args() []string {
+	return []string{"--kinds=" + strings.Join(l.Kinds, ","), "--resync-period=10s", "--metrics-bind-address=0"}
+}
+
+// confine lets the operators behind a proxy see what belongs to the lane.
+func (l *Lane) confine(p *faultproxy.Proxy) {
+	p.Confine(l.namespace.Name)
+	if l.ownNodes {
+		p.ConfineNodes("chaos=" + l.Name)
+	}
 }
 
 // Renew gives the lane a new namespace and, with the next run, a new operator: what a failed run left behind is out of the way.
@@ -144,7 +170,7 @@ func (l *Lane) Renew(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else {
-		l.proxy.Confine(l.namespace.Name)
+		l.confine(l.proxy)
 	}
 	l.proxy.Intercept(l.interceptor)
 }
@@ -157,19 +183,25 @@ func (l *Lane) version(ctx context.Context) (string, error) {
 	return pods.ResourceVersion, err
 }
 
-// Base runs a scenario undisturbed. When it is at rest, nothing may be written for a while.
-func (l *Lane) Base(t *testing.T, s Scenario, quiet time.Duration) *Result {
+// Base runs a scenario undisturbed. When it is at rest, waits is called, and then nothing may be written for a while.
+func (l *Lane) Base(t *testing.T, s Scenario, quiet time.Duration, waits func()) *Result {
 	t.Helper()
-	return l.run(t, s, Perturbation{Kind: None}, nil, quiet)
+	return l.run(t, s, Perturbation{Kind: None}, nil, func(w *World) {
+		waits()
+		if quiet > s.Trailing { // a replay does not look at this
+			l.idle(w, s.Trailing)
+		}
+		l.quiet(w, quiet)
+	})
 }
 
 // Run runs a scenario with a perturbation. The end has to be that of the undisturbed run.
 func (l *Lane) Run(t *testing.T, s Scenario, plan Perturbation, want *Result) *Result {
 	t.Helper()
-	return l.run(t, s, plan, want, 0)
+	return l.run(t, s, plan, want, nil)
 }
 
-func (l *Lane) run(t *testing.T, s Scenario, plan Perturbation, want *Result, quiet time.Duration) *Result {
+func (l *Lane) run(t *testing.T, s Scenario, plan Perturbation, want *Result, rested func(*World)) *Result {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -177,18 +209,21 @@ func (l *Lane) run(t *testing.T, s Scenario, plan Perturbation, want *Result, qu
 		}
 	})
 	l.interceptor.arm(l.namespace.Name, plan, s.Everywhere)
-	if !l.running {
+	var replicas *pair
+	if plan.Kind == Failover {
+		replicas = l.startPair(t)
+	} else if !l.running {
 		if err := l.operator.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		l.running = true
 	}
 	w := &World{Namespace: l.namespace.For(t), T: t, Lane: l, Plan: plan, Foreign: func(...types.UID) {}}
-	if s.Observe != nil {
+	if s.Observe != nil && plan.Kind != Stolen { // a pod of somebody else counts for no limit
 		s.Observe(w)
 	}
 	done, over := make(chan error, 1), make(chan struct{})
-	go func() { done <- l.perturb(t.Context(), w, over) }()
+	go func() { done <- l.perturb(t.Context(), w, replicas, over) }()
 	for i, step := range s.Steps {
 		step.Do(w)
 		w.EventuallyWithin(settleTimeout, fmt.Sprintf("step %d has settled", i+1), func(ctx context.Context) error { return step.Settled(ctx, w) })
@@ -200,14 +235,12 @@ func (l *Lane) run(t *testing.T, s Scenario, plan Perturbation, want *Result, qu
 		if result.Lenient, err = stateOf(t.Context(), w, s, true); err != nil {
 			t.Fatal(err)
 		}
-		if quiet > s.Trailing { // a replay does not look at this
-			l.idle(w, s.Trailing)
-		}
-		l.quiet(w, quiet)
+		rested(w)
 	} else {
 		l.same(w, s, plan, want)
 	}
 	l.clear(w, s)
+	l.tidy(w)
 	close(over)
 	if err := <-done; err != nil {
 		t.Errorf("perturbing: %v", err)
@@ -240,7 +273,7 @@ func ignored() []string {
 }
 
 // perturb waits until the perturbation has begun and does what remains to be done.
-func (l *Lane) perturb(ctx context.Context, w *World, over <-chan struct{}) error {
+func (l *Lane) perturb(ctx context.Context, w *World, replicas *pair, over <-chan struct{}) error {
 	select {
 	case <-l.interceptor.fired:
 	case <-over:
@@ -261,15 +294,56 @@ func (l *Lane) perturb(ctx context.Context, w *World, over <-chan struct{}) erro
 			<-time.After(staleFor)
 			l.interceptor.let()
 		}
+	case Failover:
+		return l.failOver(ctx, replicas, over)
 	case Missed:
 		defer l.interceptor.let()
-		return l.deleteUnseen(ctx, w)
+		return l.deleteCreated(ctx, w)
+	case Compacted:
+		return l.compact(ctx)
+	case Stolen:
+		return l.steal(ctx, w)
 	}
 	return nil
 }
 
-// deleteUnseen deletes what was created while the watch is cut, and returns when it is gone.
-func (l *Lane) deleteUnseen(ctx context.Context, w *World) error {
+// compact has the watch of the resource miss what happens for a moment, and then forgets all that is older.
+func (l *Lane) compact(ctx context.Context) error {
+	<-time.After(missedFor)
+	version, err := l.version(ctx)
+	if err != nil {
+		return err
+	}
+	number, err := strconv.ParseUint(version, 10, 64)
+	l.interceptor.compact(number)
+	<-time.After(compactedFor)
+	l.interceptor.let()
+	return err
+}
+
+// steal gives the pod that was created another owner. After a moment for what was on its way, the operator must not write to it any more.
+// Then it goes, so that the run can come to its end.
+func (l *Lane) steal(ctx context.Context, w *World) error {
+	thief := &corev1.ConfigMap{} // each namespace has this one
+	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: l.namespace.Name, Name: "kube-root-ca.crt"}, thief); err != nil {
+		return err
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace.Name, Name: l.interceptor.target}}
+	patch := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":%q,"uid":%q,"controller":true}]}}`, thief.Name, thief.UID)
+	if err := w.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	<-time.After(missedFor)
+	trespasses := l.interceptor.guard("/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name)
+	<-time.After(staleFor)
+	if writes := trespasses(); len(writes) > 0 {
+		return fmt.Errorf("the operator wrote to a pod that another one owns: %v", writes)
+	}
+	return l.deleteCreated(ctx, w)
+}
+
+// deleteCreated deletes what was created, and returns when it is gone.
+func (l *Lane) deleteCreated(ctx context.Context, w *World) error {
 	name := l.interceptor.target
 	if name == "" {
 		return errors.New("the name of what was created is not known")
@@ -281,6 +355,9 @@ func (l *Lane) deleteUnseen(ctx context.Context, w *World) error {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
 	key := client.ObjectKey{Namespace: l.namespace.Name, Name: name}
+	if w.Plan.Resource == nodeImages {
+		key.Namespace = ""
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := w.Client.Get(ctx, key, object); err != nil {
@@ -335,7 +412,7 @@ func (l *Lane) rest(w *World, s Scenario) string {
 // same waits until the state is as in the undisturbed run.
 func (l *Lane) same(w *World, s Scenario, plan Perturbation, base *Result) {
 	w.T.Helper()
-	want, lenient := base.Final, plan.Kind == Missed
+	want, lenient := base.Final, plan.Disturbs()
 	if lenient {
 		want = base.Lenient
 	}
@@ -355,7 +432,7 @@ func (l *Lane) clear(w *World, s Scenario) {
 	for _, resource := range resources() {
 		kind, _ := kindOf(resource)
 		if kind.Group != "apps.kruise.io" || kind.Kind != s.Kind {
-			if kind.Kind != "Deployment" || s.Kind != "SidecarSet" { // whose pods are those of a Deployment
+			if !slices.Contains(s.Made, resource) {
 				continue
 			}
 		}
@@ -368,6 +445,9 @@ func (l *Lane) clear(w *World, s Scenario) {
 	}
 	w.EventuallyWithin(settleTimeout, "everything is gone", func(ctx context.Context) error {
 		for _, resource := range resources() {
+			if resource == nodeImages { // they go with their nodes
+				continue
+			}
 			all, err := list(ctx, w, resource)
 			if err != nil {
 				return err
@@ -393,6 +473,21 @@ func (l *Lane) clear(w *World, s Scenario) {
 			}
 		}
 		return nil
+	})
+}
+
+// tidy does what is left to do, and waits until what the operator made for nodes of the lane is gone with them.
+func (l *Lane) tidy(w *World) {
+	w.T.Helper()
+	for _, do := range w.Tidy {
+		do()
+	}
+	w.EventuallyWithin(settleTimeout, "the NodeImages are gone", func(ctx context.Context) error {
+		left, err := list(ctx, w, nodeImages)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("there is %s", left[0].GetName())
+		}
+		return err
 	})
 }
 

@@ -34,14 +34,26 @@ const (
 	Missed Kind = "missed"
 	// Fault lets a write fail, or its answer.
 	Fault Kind = "fault"
+	// Failover commits a write, drops the answer and kills the leader. Another replica takes over after a lease of two seconds: its cache is
+	// warm, and lags behind by a few writes in one resource.
+	Failover Kind = "failover"
+	// Compacted cuts the watch of a resource as if etcd had been compacted meanwhile: going on from an old version is answered with 410, and
+	// so is the second page of the list that follows.
+	Compacted Kind = "compacted"
+	// Stolen gives a pod that was just created another owner, and deletes it a moment later. The operator must not touch it.
+	Stolen Kind = "stolen"
 )
+
+// Kinds are all kinds of perturbations but None.
+func Kinds() []Kind { return []Kind{Crash, Stale, Failover, Missed, Fault, Compacted, Stolen} }
 
 // Perturbation is one thing that is done in a run.
 type Perturbation struct {
 	Kind Kind
-	// At is the write that it happens at, counted from 1 from the start of the run. For Missed it is the creation among those of Resource.
+	// At is the write that it happens at, counted from 1 from the start of the run. For Missed and Stolen it is the creation among those of
+	// Resource.
 	At int
-	// Resource is such as pods or controllerrevisions.apps; for Stale and Missed.
+	// Resource is such as pods or controllerrevisions.apps; not for Crash and Fault.
 	Resource string
 	// Fault is one of Faults.
 	Fault string
@@ -107,7 +119,7 @@ func Parse(text string) (Perturbation, error) {
 		if detail != "" {
 			return p, fmt.Errorf("%q: a crash has no detail", text)
 		}
-	case Stale, Missed:
+	case Stale, Missed, Failover, Compacted, Stolen:
 		if p.Resource = detail; detail == "" {
 			return p, fmt.Errorf("%q: no resource is named", text)
 		}
@@ -116,13 +128,17 @@ func Parse(text string) (Perturbation, error) {
 			return p, fmt.Errorf("%q: know the faults %s", text, strings.Join(Faults(), ", "))
 		}
 	default:
-		return p, fmt.Errorf("%q: know crash, stale, missed and fault", text)
+		return p, fmt.Errorf("%q: know %v", text, Kinds())
 	}
 	return p, nil
 }
 
+// Disturbs says that somebody else changes pods in the run, too, so that limits on the operator alone cannot be told from outside.
+func (p Perturbation) Disturbs() bool { return p.Kind == Missed || p.Kind == Stolen }
+
 // All are the perturbations of a scenario whose undisturbed run is known: a crash after each write, each resource stale after every third
-// write, each creation missed, and two faults at each write, so that all faults meet all phases.
+// write, each creation missed, each pod stolen, and two faults at each write, so that all faults meet all phases. The leader changes at every
+// third write, with another resource each time; every resource is compacted at every sixth.
 func All(r *Result) []Perturbation {
 	var all []Perturbation
 	names := Faults()
@@ -132,7 +148,16 @@ func All(r *Result) []Perturbation {
 			all = append(all, Perturbation{Kind: Fault, At: at, Fault: names[(2*at+i)%len(names)]})
 		}
 	}
+	for at := 1; at <= r.Writes && len(r.Resources) > 0; at += 3 {
+		all = append(all, Perturbation{Kind: Failover, At: at, Resource: r.Resources[at/3%len(r.Resources)]})
+	}
+	for at := 1; at <= r.Created["pods"]; at++ {
+		all = append(all, Perturbation{Kind: Stolen, At: at, Resource: "pods"})
+	}
 	for i, resource := range r.Resources {
+		for at := 1 + i%6; at <= r.Writes; at += 6 {
+			all = append(all, Perturbation{Kind: Compacted, At: at, Resource: resource})
+		}
 		for at := 1 + i%3; at <= r.Writes; at += 3 {
 			all = append(all, Perturbation{Kind: Stale, At: at, Resource: resource})
 		}

@@ -20,27 +20,33 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
 )
 
+// nodeImages are in no namespace, and are there as long as their nodes.
+const nodeImages = "nodeimages.apps.kruise.io"
+
 // kindsOf are the resources whose objects make up the state of a scenario.
 func kindsOf() map[string]schema.GroupVersionKind {
 	ours := func(kind string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind}
 	}
 	return map[string]schema.GroupVersionKind{
-		"pods":                             {Version: "v1", Kind: "Pod"},
-		"persistentvolumeclaims":           {Version: "v1", Kind: "PersistentVolumeClaim"},
-		"controllerrevisions.apps":         {Group: "apps", Version: "v1", Kind: "ControllerRevision"},
-		"deployments.apps":                 {Group: "apps", Version: "v1", Kind: "Deployment"},
-		"statefulsets.apps":                {Group: "apps", Version: "v1", Kind: "StatefulSet"},
-		"jobs.batch":                       {Group: "batch", Version: "v1", Kind: "Job"},
-		"advancedcronjobs.apps.kruise.io":  ours("AdvancedCronJob"),
-		"broadcastjobs.apps.kruise.io":     ours("BroadcastJob"),
-		"clonesets.apps.kruise.io":         ours("CloneSet"),
-		"daemonsets.apps.kruise.io":        ours("DaemonSet"),
-		"imagelistpulljobs.apps.kruise.io": ours("ImageListPullJob"),
-		"imagepulljobs.apps.kruise.io":     ours("ImagePullJob"),
-		"sidecarsets.apps.kruise.io":       ours("SidecarSet"),
-		"statefulsets.apps.kruise.io":      ours("StatefulSet"),
-		"uniteddeployments.apps.kruise.io": ours("UnitedDeployment"),
+		"pods":                                     {Version: "v1", Kind: "Pod"},
+		"persistentvolumeclaims":                   {Version: "v1", Kind: "PersistentVolumeClaim"},
+		"controllerrevisions.apps":                 {Group: "apps", Version: "v1", Kind: "ControllerRevision"},
+		"deployments.apps":                         {Group: "apps", Version: "v1", Kind: "Deployment"},
+		"statefulsets.apps":                        {Group: "apps", Version: "v1", Kind: "StatefulSet"},
+		"jobs.batch":                               {Group: "batch", Version: "v1", Kind: "Job"},
+		"advancedcronjobs.apps.kruise.io":          ours("AdvancedCronJob"),
+		"broadcastjobs.apps.kruise.io":             ours("BroadcastJob"),
+		"clonesets.apps.kruise.io":                 ours("CloneSet"),
+		"daemonsets.apps.kruise.io":                ours("DaemonSet"),
+		"ephemeraljobs.apps.kruise.io":             ours("EphemeralJob"),
+		nodeImages:                                 ours("NodeImage"),
+		"containerrecreaterequests.apps.kruise.io": ours("ContainerRecreateRequest"),
+		"imagelistpulljobs.apps.kruise.io":         ours("ImageListPullJob"),
+		"imagepulljobs.apps.kruise.io":             ours("ImagePullJob"),
+		"sidecarsets.apps.kruise.io":               ours("SidecarSet"),
+		"statefulsets.apps.kruise.io":              ours("StatefulSet"),
+		"uniteddeployments.apps.kruise.io":         ours("UnitedDeployment"),
 	}
 }
 
@@ -62,6 +68,9 @@ func resources() []string {
 func within(w *World, resource string) []any {
 	if resource == "sidecarsets.apps.kruise.io" { // they are in no namespace
 		return []any{client.MatchingLabels{faultproxy.LaneLabel: w.Name}}
+	}
+	if resource == nodeImages { // nor are these, which have the labels of their nodes
+		return []any{client.MatchingLabels{"chaos": w.Lane.Name}}
 	}
 	return []any{client.InNamespace(w.Name)}
 }
@@ -135,6 +144,7 @@ func changing() []change {
 		{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 		{regexp.MustCompile(`applied-hash":"[0-9a-f]+"`), `applied-hash":"HASH"`}, // of the owner's UID, too
 		{regexp.MustCompile(`tick-\d+`), "RUN"},
+		{regexp.MustCompile(`"ttlSecondsAfterFinished":\d{4,}`), `"ttlSecondsAfterFinished":"SPREAD"`}, // of a tag, by the UID of its job
 		{regexp.MustCompile(`containerd://[0-9a-f]+`), "CONTAINER"},
 		{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
 	}
@@ -169,6 +179,7 @@ func essence(resource string, object map[string]any, lenient bool) map[string]an
 		e["phase"] = get("status", "phase")
 		e["conditions"] = conditions(get("status", "conditions"))
 		e["images"], e["gates"] = each(get("spec", "containers"), "image"), get("spec", "readinessGates")
+		e["ephemeral"] = each(get("spec", "ephemeralContainers"), "name")
 		e["restarts"] = each(get("status", "containerStatuses"), "restartCount")
 		if lenient {
 			withoutHistory(e)

@@ -6,9 +6,17 @@
 package faultproxy
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // LaneLabel is what an object without a namespace carries, with the namespace as its value, to be seen through a proxy that is confined
@@ -36,6 +44,55 @@ func (p *Proxy) Confine(namespace string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.namespace = namespace
+}
+
+// ConfineNodes shows the nodes alone that a label selects, and the NodeImages of them.
+func (p *Proxy) ConfineNodes(selector string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.nodes = selector
+}
+
+// Lease gives the lease of the operator another name, and lets it be had with the administrator's rights, so that operators of several lanes
+// lead side by side.
+func (p *Proxy) Lease(name string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.lease = name
+}
+
+// ownLease is what the operator calls its lease.
+const ownLease = "kruise-operator-manager"
+
+// rename makes a request for the operator's lease one for another lease.
+func rename(r *http.Request, name string) error {
+	t, ok := TargetOf(r)
+	if !ok || t.Resource != "leases.coordination.k8s.io" || t.Name != "" && t.Name != ownLease && t.Name != name {
+		return nil // or that of OpenKruise, which is looked at, too
+	}
+	r.Header.Del("Authorization")
+	if t.Name != "" {
+		r.URL.Path, r.URL.RawPath = strings.TrimSuffix(r.URL.Path, t.Name)+name, ""
+	}
+	if r.Method != http.MethodPost && r.Method != http.MethodPut {
+		return nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	lease := &coordinationv1.Lease{}
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, lease); err != nil {
+		return err
+	}
+	lease.Name, lease.TypeMeta = name, metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
+	if body, err = json.Marshal(lease); err != nil {
+		return err
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	return nil
 }
 
 // Target is what a request is about.
@@ -79,14 +136,16 @@ func confined() []string {
 }
 
 // confine changes a request that looks at all namespaces.
-func confine(r *http.Request, namespace string) {
+func confine(r *http.Request, namespace, nodes string) {
 	t, ok := TargetOf(r)
 	if !ok || r.Method != http.MethodGet || t.Namespace != "" || t.Name != "" {
 		return
 	}
-	if t.Resource == "sidecarsets.apps.kruise.io" {
+	if selector := map[string]string{
+		"sidecarsets.apps.kruise.io": LaneLabel + "=" + namespace, "nodes": nodes, "nodeimages.apps.kruise.io": nodes,
+	}[t.Resource]; selector != "" {
 		query := r.URL.Query()
-		query.Set("labelSelector", LaneLabel+"="+namespace)
+		query.Set("labelSelector", selector)
 		r.URL.RawQuery = query.Encode()
 		return
 	}

@@ -6,8 +6,10 @@
 package faultproxy
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -50,9 +52,33 @@ func TestConfine(t *testing.T) {
 			}
 		}
 		r := httptest.NewRequest(method, path, nil)
-		confine(r, "a")
+		confine(r, "a", "")
 		if got := r.URL.RequestURI(); got != want {
 			t.Errorf("%s: got %s, want %s", asked, got, want)
 		}
+	}
+}
+
+// The lease of OpenKruise, which the operator looks at before it acts, must not be taken for its own.
+func TestTheOperatorsLeaseAloneIsRenamed(t *testing.T) {
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/kruise-system/leases"
+	for asked, want := range map[string]string{
+		leases + "/kruise-operator-manager": leases + "/lane", leases + "/lane": leases + "/lane", leases + "/kruise-manager": leases + "/kruise-manager",
+		"/api/v1/namespaces/a/pods/kruise-operator-manager": "/api/v1/namespaces/a/pods/kruise-operator-manager",
+	} {
+		r := httptest.NewRequest(http.MethodGet, asked, nil)
+		r.Header.Set("Authorization", "Bearer token")
+		if err := rename(r, "lane"); err != nil || r.URL.Path != want || (r.Header.Get("Authorization") == "") != (want == leases+"/lane") {
+			t.Errorf("%s: got %s with %v, want %s: %v", asked, r.URL.Path, r.Header, want, err)
+		}
+	}
+	body := `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"kruise-operator-manager","namespace":"kruise-system"},"spec":{"holderIdentity":"a"}}`
+	r := httptest.NewRequest(http.MethodPost, leases, strings.NewReader(body))
+	if err := rename(r, "lane"); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := io.ReadAll(r.Body)
+	if err != nil || !strings.Contains(string(sent), `"name":"lane"`) || !strings.Contains(string(sent), `"holderIdentity":"a"`) || int64(len(sent)) != r.ContentLength {
+		t.Errorf("sent is %s, %d bytes, %v", sent, r.ContentLength, err)
 	}
 }

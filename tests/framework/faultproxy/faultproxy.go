@@ -70,8 +70,10 @@ type Proxy struct {
 	endWatches context.CancelFunc
 	random     *rand.Rand
 	counts     Counts
-	// namespace is the only one that is seen, interceptor whom requests meet first; see confine.go.
-	namespace   string
+	// namespace is the only one that is seen, nodes selects those that are, lease is the name of the operator's, and interceptor is whom requests
+	// meet first; see confine.go.
+	namespace, nodes, lease string
+
 	interceptor Interceptor
 }
 
@@ -208,15 +210,21 @@ func IsWrite(r *http.Request) bool {
 
 // ServeHTTP passes a request on, or not.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mutex.Lock()
+	namespace, nodes, lease, interceptor := p.namespace, p.nodes, p.lease, p.interceptor
+	p.mutex.Unlock()
+	if namespace != "" {
+		confine(r, namespace, nodes)
+	}
+	if lease != "" {
+		if err := rename(r, lease); err != nil {
+			Refuse(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+	}
 	next := p.asAdmin
 	if r.Header.Get("Authorization") != "" {
 		next = p.asSent
-	}
-	p.mutex.Lock()
-	namespace, interceptor := p.namespace, p.interceptor
-	p.mutex.Unlock()
-	if namespace != "" {
-		confine(r, namespace)
 	}
 	if interceptor != nil && interceptor.Intercept(w, r, next) {
 		return
