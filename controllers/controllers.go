@@ -36,6 +36,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment"
+	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
@@ -136,6 +137,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 			return fmt.Errorf("setting up %s: the list of reconcilers lacks it", kind.Name)
 		}
 		configured[i] = operatorconfig.Kind{Name: kind.Name, Controller: reconciler.name, Enabled: deps.Config.Enabled(kind.Name)}
+		if objects, waits := deps.Config.Unconfirmed[kind.Name]; waits {
+			configured[i].Unconfirmed = confirmation.Message(kind.Name, objects)
+			deps.Log.Info("Kind waits to be confirmed", "kind", kind.Name, "message", configured[i].Unconfirmed)
+		}
 		if !configured[i].Enabled {
 			deps.Log.Info("Kind is off", "kind", kind.Name)
 			if err := cleanUp(mgr, deps, all, kind.Name, reconciler.name); err != nil {

@@ -27,6 +27,8 @@ type Kind struct {
 	Controller string
 	// Enabled says whether the running configuration names it.
 	Enabled bool
+	// Unconfirmed says what waits for the administrator, and how to confirm it; empty when nothing does. The kind is then not enabled.
+	Unconfirmed string
 	// Served says whether the API server served it when the operator started.
 	Served bool
 	// Synced says whether its objects have been read. It may be nil when the kind is not enabled or not served.

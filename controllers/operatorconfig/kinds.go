@@ -40,6 +40,8 @@ func (r *Reconciler) kindsRecheck() time.Duration {
 func ready(k Kind, denied []string) operatorv1alpha1.KindStatus {
 	status := operatorv1alpha1.KindStatus{Kind: k.Name, State: operatorv1alpha1.Enabled, Ready: "False"}
 	switch {
+	case k.Unconfirmed != "":
+		status.State, status.Reason, status.Message = operatorv1alpha1.Disabled, operatorv1alpha1.KindUnconfirmed, k.Unconfirmed
 	case !k.Enabled:
 		status.State, status.Reason = operatorv1alpha1.Disabled, operatorv1alpha1.KindDisabled
 		status.Message = "its objects and their pods stay as they are"

@@ -155,6 +155,11 @@ func TestStatus(t *testing.T) {
 		"others decide about fields": {leader(func(f *Facts) {
 			f.Ignored, f.IgnoredReason = []string{"spec.manager: x"}, operatorv1alpha1.ReasonManagedByOLM
 		}), []string{"FieldsIgnored True ManagedByOLM spec.manager: x"}},
+		"a kind waits to be confirmed": {leader(func(f *Facts) {
+			f.Kinds = []operatorv1alpha1.KindStatus{ready(Kind{Name: "SidecarSet", Unconfirmed: "2 objects are older"}, nil)}
+		}), []string{
+			"ConfirmationRequired True ObjectsFromBefore SidecarSet: 2 objects are older", "Stalled True ObjectsFromBefore ", "Available True AsExpected ",
+		}},
 		"a migration is under way": {leader(func(f *Facts) {
 			f.Upgrade = UpgradeDuring(Work{Reason: operatorv1alpha1.ReasonMigrating, Message: "moving", Since: at(-60)}, at(0))
 		}), []string{"Upgradeable False Migrating moving"}},

@@ -87,10 +87,18 @@ func Status(old operatorv1alpha1.KruiseStatus, f Facts) operatorv1alpha1.KruiseS
 	default:
 		set(operatorv1alpha1.KruiseDegraded, false, operatorv1alpha1.ReasonAsExpected, "the whole spec is in force")
 	}
-	stalled := !moving && len(f.Faults) > 0
-	if stalled {
-		set(operatorv1alpha1.KruiseStalled, true, operatorv1alpha1.ReasonInvalidConfiguration, "see the condition Degraded")
+	unconfirmed := unconfirmed(f.Kinds)
+	if len(unconfirmed) > 0 {
+		set(operatorv1alpha1.KruiseConfirmationRequired, true, operatorv1alpha1.ReasonObjectsFromBefore, strings.Join(unconfirmed, "; "))
 	} else {
+		meta.RemoveStatusCondition(&status.Conditions, operatorv1alpha1.KruiseConfirmationRequired)
+	}
+	switch {
+	case !moving && len(f.Faults) > 0:
+		set(operatorv1alpha1.KruiseStalled, true, operatorv1alpha1.ReasonInvalidConfiguration, "see the condition Degraded")
+	case !moving && len(unconfirmed) > 0:
+		set(operatorv1alpha1.KruiseStalled, true, operatorv1alpha1.ReasonObjectsFromBefore, "see the condition ConfirmationRequired")
+	default:
 		set(operatorv1alpha1.KruiseStalled, false, operatorv1alpha1.ReasonAsExpected, "")
 	}
 	if len(f.Ignored) > 0 {
@@ -125,6 +133,16 @@ func availability(kinds []operatorv1alpha1.KindStatus) (available bool, reason, 
 		return true, operatorv1alpha1.ReasonAsExpected, "no kind is enabled"
 	}
 	return true, operatorv1alpha1.ReasonAsExpected, "managed: " + strings.Join(ready, ", ")
+}
+
+// unconfirmed says of each kind that waits for the administrator why it does.
+func unconfirmed(kinds []operatorv1alpha1.KindStatus) (messages []string) {
+	for _, kind := range kinds {
+		if kind.Reason == operatorv1alpha1.KindUnconfirmed {
+			messages = append(messages, kind.Kind+": "+kind.Message)
+		}
+	}
+	return messages
 }
 
 // movement says whether a replica has yet to take over a change.

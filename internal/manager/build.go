@@ -25,6 +25,7 @@ import (
 	bundled "github.com/kruise-operator/kruise-operator/config"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
+	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
@@ -40,9 +41,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 )
-
-// lease is the name of the lease that the leader holds.
-const lease = "kruise-operator-manager"
 
 // build returns a manager with everything in it. ctx is the life of the process, running that of the manager.
 func (p *process) build(ctx, running context.Context, c *config.Config, operator operatorconfig.Dependencies) (ctrl.Manager, error) {
@@ -147,7 +145,7 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 		PprofBindAddress:              c.ProfilingAddress,
 		HealthProbeBindAddress:        c.ProbeAddress,
 		LeaderElection:                c.LeaderElect,
-		LeaderElectionID:              lease,
+		LeaderElectionID:              confirmation.LeaseName,
 		LeaderElectionNamespace:       c.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &c.LeaseDuration,
@@ -236,6 +234,12 @@ func (p *process) completeOperator(
 	}
 	operator.Work = func() operatorconfig.Work { return underWay(guard, moving) }
 	operator.WorkChanged = merged(ctx, guard.Changes(), moving.Changes())
+	if c.LeaderElect {
+		recorder := &confirmation.Recorder{Client: direct, Mapper: mgr.GetRESTMapper(), Lease: leaseOf(c), Waiting: c.Unconfirmed, Changed: operator.Restart}
+		if err := mgr.Add(recorder); err != nil {
+			return fmt.Errorf("adding what records the kinds that are served: %w", err)
+		}
+	}
 	if operator.Watch {
 		operator.Versions = append(operator.Versions, p.kubernetes(mgr)...)
 	}

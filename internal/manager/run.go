@@ -27,6 +27,7 @@ import (
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
+	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
@@ -153,13 +154,17 @@ func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *
 	if err != nil {
 		return operatorconfig.Dependencies{}, nil, err
 	}
-	merged, err := config.Merge(p.flags, p.given, config.SpecOf(object))
+	flags := p.flags
+	if flags.Unconfirmed, err = p.unconfirmed(ctx); err != nil {
+		return operatorconfig.Dependencies{}, nil, err
+	}
+	merged, err := config.Merge(flags, p.given, config.SpecOf(object))
 	if err != nil {
 		return operatorconfig.Dependencies{}, nil, err
 	}
 	c := &merged.Config
 	d := operatorconfig.Dependencies{
-		Watch: served, Flags: p.flags, Given: p.given, Running: c.Hash(), Self: self(c), Alone: !c.LeaderElect, Levels: p.levels,
+		Watch: served, Flags: flags, Given: p.given, Running: c.Hash(), Self: self(c), Alone: !c.LeaderElect, Levels: p.levels,
 		Versions: []operatorv1alpha1.ComponentVersion{{Name: "operator", Version: version.String()}},
 	}
 	if fault := listenable(ctx, c.MetricsAddress); fault != nil && merged.Sources["metrics.bindAddress"] == config.FromObject {
@@ -174,6 +179,21 @@ func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *
 		p.log.Info("Left out of the configuration", "fault", fault)
 	}
 	return d, c, nil
+}
+
+// unconfirmed are the kinds whose objects would come alive with this version. Only a lease tells what the version before served.
+func (p *process) unconfirmed(ctx context.Context) (confirmation.Waiting, error) {
+	if !p.flags.LeaderElect {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.flags.WriteTimeout)
+	defer cancel()
+	return confirmation.Begin(ctx, p.direct, p.direct.RESTMapper(), leaseOf(&p.flags))
+}
+
+// leaseOf is the Lease of the leader.
+func leaseOf(c *config.Config) client.ObjectKey {
+	return client.ObjectKey{Namespace: c.Namespace, Name: confirmation.LeaseName}
 }
 
 // self is the name of this replica: that of its pod, or else of its machine with the port that makes it different from others there.

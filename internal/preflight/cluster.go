@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
@@ -47,6 +48,8 @@ type Cluster struct {
 	Objects  []Objects
 	Managers []Manager
 	Daemons  []types.NamespacedName
+	// Unconfirmed are kinds that wait for the administrator after an upgrade to this version, with how many objects each has.
+	Unconfirmed confirmation.Waiting
 	// Version is that of Kubernetes, as the API server says it; empty when it was not asked.
 	Version string
 	// Uses are what stored objects have whose effect a takeover may change.
@@ -120,6 +123,8 @@ type Reading struct {
 	// Client asks the API server directly.
 	Client client.Client
 	Clock  clock.WithTicker
+	// Lease is that of this operator's leader, where an earlier version of it may have left a record.
+	Lease types.NamespacedName
 	// Version asks for the version of Kubernetes. It may be nil.
 	Version func() (string, error)
 	// Progress is told what is waited for. It may be nil.
@@ -139,6 +144,7 @@ func (r Reading) Read(ctx context.Context) (Cluster, error) {
 		{"custom resource definitions", r.readCRDs},
 		{"objects", r.readObjects},
 		{"pods", r.readPods},
+		{"what an earlier version of this operator served", r.readUnconfirmed},
 	} {
 		if err := step.do(ctx, &c); err != nil {
 			return Cluster{}, fmt.Errorf("reading %s: %w", step.what, err)
@@ -163,6 +169,11 @@ func (r Reading) Read(ctx context.Context) (Cluster, error) {
 		}
 	}
 	return c, nil
+}
+
+func (r Reading) readUnconfirmed(ctx context.Context, c *Cluster) (err error) {
+	c.Unconfirmed, err = confirmation.Look(ctx, r.Client, r.Client.RESTMapper(), r.Lease)
+	return err
 }
 
 func (r Reading) readVersion(_ context.Context, c *Cluster) (err error) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
@@ -26,6 +27,7 @@ type request struct {
 	output          string
 	removeWebhooks  bool
 	clearConversion bool
+	namespace       string
 	options         Options
 }
 
@@ -58,6 +60,7 @@ func Command(connect func() (*rest.Config, client.Client, error)) *cobra.Command
 	flags.BoolVar(&r.clearConversion, "clear-conversion", false,
 		"Replace the conversion by None in CRDs of OpenKruise's that need none with this operator. Refused while it runs.")
 	flags.StringSliceVar(&r.options.Served, "kinds", config.KnownKinds(), "Kinds that the operator will manage, as given to run.")
+	flags.StringVar(&r.namespace, "namespace", "kruise-system", "Namespace of the operator, as given to run.")
 	flags.BoolVar(&r.options.AcceptUnserved, "accept-unserved-kinds", false, "Objects of other kinds warn and do not block.")
 	flags.StringVar(&r.options.FeatureGates, "feature-gates", "", "Feature gates of the operator, as they will be given to run. What stored objects say is compared with them.")
 	return cmd
@@ -66,7 +69,8 @@ func Command(connect func() (*rest.Config, client.Client, error)) *cobra.Command
 func (r request) run(cmd *cobra.Command, server *rest.Config, c client.Client) error {
 	ctx := cmd.Context()
 	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
-	reading := Reading{Client: c, Clock: clock.RealClock{}, Progress: say, Version: func() (string, error) {
+	lease := client.ObjectKey{Namespace: r.namespace, Name: confirmation.LeaseName}
+	reading := Reading{Client: c, Clock: clock.RealClock{}, Progress: say, Lease: lease, Version: func() (string, error) {
 		asking, err := discovery.NewDiscoveryClientForConfig(server)
 		if err != nil {
 			return "", err
@@ -121,7 +125,7 @@ func write(out io.Writer, format string, all []Finding) error {
 		return encoder.Encode(report{Ready: Blocked(all) == 0, Findings: append([]Finding{}, all...)})
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(out, "Nothing of OpenKruise is in this cluster.")
+		fmt.Fprintln(out, "Nothing of OpenKruise is in this cluster, and nothing waits to be confirmed.")
 		return nil
 	}
 	t := table.NewWriter()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
@@ -53,7 +54,7 @@ func Findings(c Cluster, w Options) []Finding {
 	var all []Finding
 	for _, find := range []func(Cluster, Options) []Finding{
 		findVersion, findPods, findObjects, findUses, findSettings, findStoredVersions, // while OpenKruise still runs
-		findManagers, findWebhooks, findConversions, findDaemons,
+		findManagers, findWebhooks, findConversions, findDaemons, findUnconfirmed,
 	} {
 		all = append(all, find(c, w)...)
 	}
@@ -313,6 +314,22 @@ func findDaemons(c Cluster, _ Options) []Finding {
 		all = append(all, Finding{
 			Severity: Note, Subject: "daemonset " + d.String(), Finding: "goes on restarting containers and reporting about them; this operator does not need it",
 			Next: fmt.Sprintf("when no pod waits for it any more: kubectl -n %s delete daemonset/%s", d.Namespace, d.Name),
+		})
+	}
+	return all
+}
+
+// findUnconfirmed is about an upgrade of this operator, not about OpenKruise.
+func findUnconfirmed(c Cluster, w Options) []Finding {
+	var all []Finding
+	for _, kind := range slices.Sorted(maps.Keys(c.Unconfirmed)) {
+		if !slices.Contains(w.Served, kind) {
+			continue
+		}
+		all = append(all, Finding{
+			Severity: Warning, Subject: kind, Finding: confirmation.Message(kind, c.Unconfirmed[kind]),
+			Next: "look at these objects, and delete those that nobody wants any more; then kubectl patch kruise cluster --type=merge -p " +
+				fmt.Sprintf(`'{"spec":{"confirmedKinds":[%q]}}'`, kind) + ", with the kinds that the list has already",
 		})
 	}
 	return all

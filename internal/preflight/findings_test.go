@@ -52,6 +52,11 @@ func TestFindings(t *testing.T) {
 			options: options,
 			want:    []string{"blocker|lease kruise-system/kruise-manager|scale deployment/kruise-controller-manager --replicas=0"},
 		},
+		"a kind that the version before did not serve waits": {
+			cluster: Cluster{Unconfirmed: map[string]int64{"StatefulSet": 2, "SidecarSet": 1}},
+			options: options,
+			want:    []string{"warning|StatefulSet|2 objects are older than this version"},
+		},
 		"a manager that would act again blocks": {
 			cluster: Cluster{Leases: []LeaseState{lapsed}, Managers: []Manager{{NamespacedName: name(managerName), Replicas: 2, RevisionNamespace: takeover.Namespace}}},
 			options: options,

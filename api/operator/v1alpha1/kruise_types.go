@@ -77,6 +77,15 @@ type KruiseSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Kinds"
 	Kinds []Kind `json:"kinds,omitempty"`
 
+	// confirmedKinds are kinds that the operator serves although they have objects from before the version that serves them. Without this, such
+	// a kind waits after an upgrade, as the condition ConfirmationRequired says: its schedules start no jobs, and nothing is injected, rolled
+	// out or deleted. A kind that kinds names is confirmed by that. Once the operator serves a kind, its name is not needed here any more.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Confirmed kinds"
+	ConfirmedKinds []Kind `json:"confirmedKinds,omitempty"`
+
 	// featureGates switch behavior on or off for the whole operator. A gate that is not listed is as the flag --feature-gates says, and
 	// what that does not name has its default. Switching a gate off leaves the fields that need it stored, and ignored.
 	// +optional
@@ -280,6 +289,9 @@ const (
 	KruiseStalled = "Stalled"
 	// KruiseUpgradeable is False while the operator should not be replaced by another version.
 	KruiseUpgradeable = "Upgradeable"
+	// KruiseConfirmationRequired is present and True while kinds wait for spec.confirmedKinds, since they have objects that the version before
+	// did not serve.
+	KruiseConfirmationRequired = "ConfirmationRequired"
 	// KruiseFieldsIgnored is present and True while the spec asks for something that the operator must leave to others.
 	KruiseFieldsIgnored = "FieldsIgnored"
 )
@@ -304,6 +316,8 @@ const (
 	ReasonMigrating = "Migrating"
 	// ReasonTakingOver: workloads are being taken over from OpenKruise.
 	ReasonTakingOver = "TakingOver"
+	// ReasonObjectsFromBefore: there are objects of kinds that the version before did not serve.
+	ReasonObjectsFromBefore = "ObjectsFromBefore"
 	// ReasonTookTooLong: what held an upgrade up goes on, but holds it up no longer.
 	ReasonTookTooLong = "TookTooLong"
 )
@@ -314,6 +328,8 @@ const (
 	KindReady = "Ready"
 	// KindDisabled: spec.kinds leaves the kind out.
 	KindDisabled = "Disabled"
+	// KindUnconfirmed: the kind has objects that the version before did not serve, and spec.confirmedKinds does not list it.
+	KindUnconfirmed = "Unconfirmed"
 	// KindNotServed: the API server did not serve the kind when the operator started; its CRD is missing.
 	KindNotServed = "NotServed"
 	// KindStarting: the objects of the kind are being read.
@@ -330,7 +346,7 @@ type KruiseStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions say whether the operator runs as the spec says: Available, Progressing, Degraded, Reconciling, Stalled, Upgradeable, and
-	// FieldsIgnored when there is something to say.
+	// ConfirmationRequired and FieldsIgnored when there is something to say.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -387,7 +403,7 @@ type KindStatus struct {
 	// +kubebuilder:validation:Enum="True";"False";Unknown
 	Ready metav1.ConditionStatus `json:"ready"`
 
-	// reason is Ready, Disabled, NotServed or Starting.
+	// reason is Ready, Disabled, Unconfirmed, NotServed, RightsMissing or Starting.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

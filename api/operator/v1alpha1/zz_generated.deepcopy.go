@@ -180,6 +180,11 @@ func (in *KruiseSpec) DeepCopyInto(out *KruiseSpec) {
 		*out = make([]Kind, len(*in))
 		copy(*out, *in)
 	}
+	if in.ConfirmedKinds != nil {
+		in, out := &in.ConfirmedKinds, &out.ConfirmedKinds
+		*out = make([]Kind, len(*in))
+		copy(*out, *in)
+	}
 	if in.FeatureGates != nil {
 		in, out := &in.FeatureGates, &out.FeatureGates
 		*out = make([]FeatureGate, len(*in))

@@ -25,6 +25,9 @@ import (
 type Config struct {
 	// Kinds are the kinds whose objects are reconciled. A kind that is not named has no watch, no cache and no reconciler.
 	Kinds []string
+	// Unconfirmed are kinds whose objects wait for the administrator, with how many there are, or -1 where that is not known. After Merge
+	// they are those that nobody has confirmed, and none of them is among Kinds.
+	Unconfirmed map[string]int64
 	// FeatureGates is the text of --feature-gates; Features is what it says.
 	FeatureGates string
 	Features     features.Set

@@ -68,6 +68,7 @@ func Merge(flags Config, given sets.Set[string], spec *operatorv1alpha1.KruiseSp
 	}
 	m.Config.NodeDaemon = m.Config.Deployment != "" &&
 		(spec == nil || spec.NodeDaemon == nil || spec.NodeDaemon.Mode != operatorv1alpha1.NodeDaemonDisabled)
+	m.leaveUnconfirmedOut(spec)
 	notes, err := m.Config.Complete()
 	m.Notes = notes
 	slices.Sort(m.Faults)
@@ -127,6 +128,23 @@ func (m *Merged) overlay(spec *operatorv1alpha1.KruiseSpec) {
 			m.fault("spec.admission.mode: unknown mode %q: know %s", mode, strings.Join(admissionModes(), ", "))
 		}
 	}
+}
+
+// leaveUnconfirmedOut leaves kinds that wait for the administrator out of the default list. Who names kinds means them.
+func (m *Merged) leaveUnconfirmedOut(spec *operatorv1alpha1.KruiseSpec) {
+	left := map[string]int64{}
+	if m.Sources["kinds"] == FromDefault {
+		maps.Copy(left, m.Config.Unconfirmed)
+	}
+	if spec != nil {
+		for _, kind := range spec.ConfirmedKinds {
+			if m.knows("spec.confirmedKinds", kind) {
+				delete(left, string(kind))
+			}
+		}
+	}
+	m.Config.Unconfirmed = left
+	m.Config.Kinds = slices.DeleteFunc(slices.Clone(m.Config.Kinds), func(kind string) bool { _, waits := left[kind]; return waits })
 }
 
 // gates puts the object's gates over those of the flag, one by one.

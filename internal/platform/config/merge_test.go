@@ -231,6 +231,53 @@ func TestNodeDaemon(t *testing.T) {
 			other.NodeDaemon = !tc.want
 			if m.Config.Hash() == other.Hash() {
 				t.Error("a change would not restart the operator")
+
+			}
+		})
+	}
+}
+
+// A kind that waits for the administrator is left out of the default list, and no other.
+func TestUnconfirmedKinds(t *testing.T) {
+	type Spec = operatorv1alpha1.KruiseSpec
+	for name, test := range map[string]struct {
+		args  []string
+		spec  *Spec
+		waits bool
+	}{
+		"by default":                     {waits: true},
+		"an object that says nothing":    {spec: &Spec{}, waits: true},
+		"another kind is confirmed":      {spec: &Spec{ConfirmedKinds: []operatorv1alpha1.Kind{"AdvancedCronJob"}}, waits: true},
+		"it is confirmed":                {spec: &Spec{ConfirmedKinds: []operatorv1alpha1.Kind{"SidecarSet"}}},
+		"the object names it":            {spec: &Spec{Kinds: []operatorv1alpha1.Kind{"SidecarSet", "CloneSet"}}},
+		"the command line names it":      {args: []string{"--kinds=SidecarSet"}},
+		"the object confirms the flag's": {args: []string{"--kinds=SidecarSet"}, spec: &Spec{ConfirmedKinds: []operatorv1alpha1.Kind{"SidecarSet"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			c := Config{}
+			c.AddFlags(flags)
+			if err := flags.Parse(test.args); err != nil {
+				t.Fatal(err)
+			}
+			c.Unconfirmed = map[string]int64{"SidecarSet": 2}
+			merged, err := Merge(c, Given(flags), test.spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, waits := merged.Config.Unconfirmed["SidecarSet"]; waits != test.waits || merged.Config.Enabled("SidecarSet") == test.waits {
+				t.Errorf("waits: %v, enabled: %v", waits, merged.Config.Enabled("SidecarSet"))
+			}
+			if !test.waits {
+				return
+			}
+			for _, kind := range KnownKinds() {
+				if kind != "SidecarSet" && !merged.Config.Enabled(kind) {
+					t.Errorf("%s is off, too", kind)
+				}
+			}
+			if before := c; before.Hash() == merged.Config.Hash() {
+				t.Error("a kind that waits makes no difference to the configuration")
 			}
 		})
 	}

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package confirmation finds the kinds whose objects would come alive with an upgrade: schedules would start jobs, sidecars would be injected,
+// rollouts would go on, because the version before did not serve the kind. Such a kind waits until the administrator confirms it.
+//
+// Which kinds were served is kept on the leader's Lease, which outlives every version of the operator. See docs/adr/0030-confirmation.md.
+package confirmation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/takeover"
+)
+
+// LeaseName is the name of the leader's Lease, in the operator's namespace.
+const LeaseName = "kruise-operator-manager"
+
+// Annotation is on the leader's Lease and lists, separated by commas, the kinds that the operator could serve when it led last, whether they
+// were enabled or not. Kinds that waited are left out.
+const Annotation = "operator.kruise.io/served-kinds"
+
+// Unknown stands for a number of objects that could not be counted.
+const Unknown = int64(-1)
+
+// recountEvery is how often the objects of kinds that wait are counted again.
+const recountEvery = time.Minute
+
+// servedBefore are the kinds of the versions that keep no record.
+func servedBefore() []string { return []string{"CloneSet", "StatefulSet"} }
+
+// Waiting are kinds that wait for the administrator, with how many objects each has, or Unknown.
+type Waiting map[string]int64
+
+// Message says what waits and how it is confirmed.
+func Message(kind string, objects int64) string {
+	what := "its objects are"
+	switch {
+	case objects == 1:
+		what = "1 object is"
+	case objects > 1:
+		what = fmt.Sprintf("%d objects are", objects)
+	}
+	return what + " older than this version of the operator, and the version before did not serve the kind: " +
+		"nothing is done with them until spec.confirmedKinds of the Kruise named cluster lists " + kind
+}
+
+// Look finds the kinds that wait, and changes nothing. lease is the Lease of the leader: without one there was no operator before, and nothing
+// waits. Nor does anything while OpenKruise serves the kinds, or may.
+func Look(ctx context.Context, c client.Reader, mapper meta.RESTMapper, lease client.ObjectKey) (Waiting, error) {
+	held, err := takeover.ReadLease(ctx, c, lease)
+	if err != nil {
+		return nil, fmt.Errorf("reading the Lease %s: %w", lease, err)
+	}
+	if held == nil {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	return look(ctx, c, mapper, held)
+}
+
+// Begin is Look, and makes the record of an installation that has none yet.
+func Begin(ctx context.Context, c client.Client, mapper meta.RESTMapper, lease client.ObjectKey) (Waiting, error) {
+	held, err := takeover.ReadLease(ctx, c, lease)
+	if err == nil && held == nil {
+		// Before the election: an operator that is killed before its record is written would take itself for an older version.
+		fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Namespace: lease.Namespace, Name: lease.Name, Annotations: map[string]string{Annotation: record(nil)},
+		}}
+		if err = c.Create(ctx, fresh); err == nil {
+			return nil, nil //nolint:nilnil // none is an answer
+		}
+		if apierrors.IsAlreadyExists(err) { // by another replica
+			return Look(ctx, c, mapper, lease)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the Lease %s: %w", lease, err)
+	}
+	return look(ctx, c, mapper, held)
+}
+
+func look(ctx context.Context, c client.Reader, mapper meta.RESTMapper, held *coordinationv1.Lease) (Waiting, error) {
+	served, recorded := held.Annotations[Annotation]
+	before := strings.Split(served, ",")
+	if !recorded {
+		before = servedBefore()
+	}
+	unserved := kinds.Where(func(k kinds.Kind) bool { return k.Controller == kinds.Optional && !slices.Contains(before, k.Name) })
+	if len(unserved) == 0 {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	other, err := takeover.ReadLease(ctx, c, takeover.Lease())
+	if err != nil {
+		return nil, fmt.Errorf("reading the Lease %s: %w", takeover.Lease(), err)
+	}
+	if other != nil {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	waiting := Waiting{}
+	for _, kind := range unserved {
+		if n := count(ctx, c, mapper, kind); n != 0 {
+			waiting[kind.Name] = n
+		}
+	}
+	return waiting, nil
+}
+
+// count is how many objects of a kind there are. Where it cannot be said, as while nobody converts between its versions, it is Unknown.
+func count(ctx context.Context, c client.Reader, mapper meta.RESTMapper, kind kinds.Kind) int64 {
+	answer := int64(0)
+	for _, version := range slices.Backward(kind.Versions) { // the one to be stored is the newest
+		if _, err := mapper.RESTMapping(kind.GroupKind(), version); meta.IsNoMatchError(err) {
+			continue
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: kind.Group, Version: version, Kind: kind.Name + "List"})
+		err := c.List(ctx, list, client.Limit(1))
+		switch {
+		case err == nil && list.RemainingItemCount != nil:
+			return int64(len(list.Items)) + *list.RemainingItemCount
+		case err == nil:
+			return int64(len(list.Items))
+		case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+			return 0 // it is not served
+		}
+		answer = Unknown
+	}
+	return answer
+}
+
+// record is what Annotation says when these kinds wait.
+func record(waiting Waiting) string {
+	names := slices.DeleteFunc(kinds.Names(kinds.Switchable()), func(name string) bool { _, waits := waiting[name]; return waits })
+	slices.Sort(names)
+	return strings.Join(names, ",")
+}
+
+// Recorder keeps the record while this replica leads, and looks from time to time whether what waits still does.
+type Recorder struct {
+	// Client asks the API server directly.
+	Client client.Client
+	// Mapper knows which kinds are served.
+	Mapper meta.RESTMapper
+	// Lease is that of the leader.
+	Lease client.ObjectKey
+	// Waiting are the kinds that wait, and none that are confirmed.
+	Waiting Waiting
+	// Changed is called once when something else waits than before.
+	Changed func()
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (r *Recorder) NeedLeaderElection() bool { return true }
+
+// Start writes the record, and counts again while something waits.
+func (r *Recorder) Start(ctx context.Context) error {
+	for {
+		written := r.write(ctx) == nil // The elector writes to the same object: the next try is soon enough.
+		if written && len(r.Waiting) == 0 {
+			return nil
+		}
+		pause := recountEvery
+		if !written {
+			pause = time.Second
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		if !written {
+			continue
+		}
+		now, err := Look(ctx, r.Client, r.Mapper, r.Lease)
+		if err != nil {
+			continue
+		}
+		maps.DeleteFunc(now, func(kind string, _ int64) bool { _, waited := r.Waiting[kind]; return !waited }) // confirmed
+		if !maps.Equal(now, r.Waiting) {
+			r.Changed()
+			return nil
+		}
+	}
+}
+
+func (r *Recorder) write(ctx context.Context) error {
+	held, err := takeover.ReadLease(ctx, r.Client, r.Lease)
+	if err != nil || held == nil {
+		return err
+	}
+	want := record(r.Waiting)
+	if have, found := held.Annotations[Annotation]; found && have == want {
+		return nil
+	}
+	if held.Annotations == nil {
+		held.Annotations = map[string]string{}
+	}
+	held.Annotations[Annotation] = want
+	if err := r.Client.Update(ctx, held); err != nil {
+		return fmt.Errorf("recording which kinds are served: %w", err)
+	}
+	return nil
+}
