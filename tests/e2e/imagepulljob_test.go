@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
@@ -353,6 +354,11 @@ func TestADaemonWritesOnlyWhatBelongsToItsNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), list) })
+		probes := &v1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: node}}
+		if err := n.Client.Create(t.Context(), probes); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), probes) })
 	}
 	as := func(node string) client.Client {
 		t.Helper()
@@ -377,12 +383,24 @@ func TestADaemonWritesOnlyWhatBelongsToItsNode(t *testing.T) {
 	if err := status(own, nodes[0]); err != nil {
 		t.Errorf("its own: %v", err)
 	}
+	results := func(node string) error {
+		probes := &v1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: node}}
+		return own.Status().Patch(t.Context(), probes, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"podProbeStatuses":[]}}`)))
+	}
+	if err := results(nodes[0]); err != nil {
+		t.Errorf("its own results of probes: %v", err)
+	}
+	if err := results(nodes[1]); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "does not belong to its node") {
+		t.Errorf("results of another node's probes: %v", err)
+	}
 	if err := status(unbound, nodes[0]); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "not bound to a node") {
 		t.Errorf("with a token without a node: %v", err)
 	}
 	for what, err := range map[string]error{
 		"the spec of its own list": own.Patch(t.Context(), &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: nodes[0]}},
 			client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"images":{}}}`))),
+		"what its own node probes": own.Patch(t.Context(), &v1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: nodes[0]}},
+			client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"podProbes":[]}}`))),
 		"a Secret of users": own.Get(t.Context(), client.ObjectKey{Namespace: n.Name, Name: "any"}, &corev1.Secret{}),
 		"a list of Secrets": own.List(t.Context(), &corev1.SecretList{}, client.InNamespace(operands.DaemonNamespace)),
 	} {

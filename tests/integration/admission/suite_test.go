@@ -86,7 +86,7 @@ func start(t *testing.T) *env {
 	}
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){e.serving.TLS}})
 	webhook.Register(server, webhook.Deps{
-		Client: e.client, Gates: features.Set{}.With(features.StatefulSetAutoDeletePVC, true).With(features.KruiseDaemon, true),
+		Client: e.client, Gates: features.Set{}.With(features.StatefulSetAutoDeletePVC, true).With(features.KruiseDaemon, true).With(features.PodProbeMarker, true),
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
