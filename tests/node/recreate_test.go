@@ -197,7 +197,7 @@ func TestTheDaemonDiesDuringARestart(t *testing.T) {
 					return next.RoundTrip(r)
 				}
 				err = m.does("write", func() error {
-					response, err = next.RoundTrip(r)
+					response, err = next.RoundTrip(r) //nolint:bodyclose // whoever asked closes it
 					return err
 				})
 				return response, err

@@ -70,11 +70,11 @@ type ProbeMarkerPolicy struct {
 type ProbeState string
 
 const (
-	// ProbeSucceeded: as many probes in a row have succeeded as successThreshold asks for.
+	// ProbeSucceeded says that as many probes in a row have succeeded as successThreshold asks for.
 	ProbeSucceeded ProbeState = "Succeeded"
-	// ProbeFailed: as many probes in a row have failed as failureThreshold asks for, or the container does not run.
+	// ProbeFailed says that as many probes in a row have failed as failureThreshold asks for, or the container does not run.
 	ProbeFailed ProbeState = "Failed"
-	// ProbeUnknown: the container is another one, or the probe has changed, and there is no result yet.
+	// ProbeUnknown says that the container is another one, or the probe has changed, and there is no result yet.
 	ProbeUnknown ProbeState = "Unknown"
 )
 

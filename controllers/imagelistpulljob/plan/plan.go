@@ -63,7 +63,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	}
 	kept := d.match(spec, s)
 	d.create(spec, s)
-	d.deleteOthers(spec, s, kept)
+	d.deleteOthers(s, kept)
 	d.Ended = !spec.Never && !slices.ContainsFunc(d.children, func(c *Child) bool { return c == nil || !c.done(spec) })
 	if d.Ended && spec.TTL >= 0 {
 		d.Recheck(max(spec.TTL, time.Second))
@@ -127,7 +127,7 @@ func (d *Decision) create(spec *Spec, s Snapshot) {
 }
 
 // deleteOthers deletes the jobs that are not kept.
-func (d *Decision) deleteOthers(spec *Spec, s Snapshot, kept map[*Child]bool) {
+func (d *Decision) deleteOthers(s Snapshot, kept map[*Child]bool) {
 	deleted := 0
 	for i := range s.Children {
 		c := &s.Children[i]

@@ -7,6 +7,7 @@ package injection_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -181,7 +182,7 @@ func (w *world) ordersPods(t *testing.T, namespace string) {
 	shapeless := strings.NewReplacer("KRUISE_CONTAINER_PRIORITY", "KRUISE_CONTAINER_BARRIER", "VALUE", "p_1").Replace(asking)
 	w.eventually(t, "a barrier without a ConfigMap is refused", func(context.Context) error {
 		if _, err := w.pod(t, namespace, shapeless); err == nil || !strings.Contains(err.Error(), "refers to a key p_<n> of a ConfigMap") {
-			return fmt.Errorf("the answer is %v", err)
+			return errors.New("the answer is " + fmt.Sprint(err))
 		}
 		return nil
 	})
