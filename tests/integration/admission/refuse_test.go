@@ -30,6 +30,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("CloneSet", func(t *testing.T) { testCloneSet(t, e.about("clonesets")) })
 	t.Run("ImageListPullJob", func(t *testing.T) { testImageListPullJob(t, e.about("imagelistpulljobs")) })
 	t.Run("ImagePullJob", func(t *testing.T) { testImagePullJob(t, e.about("imagepulljobs")) })
+	t.Run("PodProbeMarker", func(t *testing.T) { testPodProbeMarker(t, e.about("podprobemarkers")) })
 	t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeployment(t, e.about("uniteddeployments")) })
 	t.Run("without webhooks", func(t *testing.T) { testSchemaAlone(t, e) })
 	t.Run("another authority", func(t *testing.T) { testAuthority(t, e) })
