@@ -145,6 +145,7 @@ func changing() []change {
 		{regexp.MustCompile(`applied-hash":"[0-9a-f]+"`), `applied-hash":"HASH"`}, // of the owner's UID, too
 		{regexp.MustCompile(`tick-\d+`), "RUN"},
 		{regexp.MustCompile(`"ttlSecondsAfterFinished":\d{4,}`), `"ttlSecondsAfterFinished":"SPREAD"`}, // of a tag, by the UID of its job
+		{regexp.MustCompile(`\\"generation\\":\d+`), `\"generation\":N`},                               // in an annotation: of two owners, either may update the pod first
 		{regexp.MustCompile(`containerd://[0-9a-f]+`), "CONTAINER"},
 		{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
 	}
