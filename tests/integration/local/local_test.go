@@ -349,8 +349,9 @@ func TestStandbyActsAsSoonAsTheLeaderStops(t *testing.T) {
 	took := time.Since(stopped)
 	t.Logf("measured: the leader stopped within %s, the standby had made 3 pods %s later",
 		stopped.Sub(stopping).Round(time.Millisecond), took.Round(time.Millisecond))
-	if took > 2*time.Second {
-		t.Errorf("the standby acted %s after the leader had stopped, want at most 2s", took)
+	// The lease would lapse after 15 s; the rest is what a loaded machine takes.
+	if took > 5*time.Second {
+		t.Errorf("the standby acted %s after the leader had stopped, want at most 5s", took)
 	}
 	if now, err := held(t.Context()); err != nil || now == first || now == "" {
 		t.Errorf("the lease is held by %q, was held by %q: %v", now, first, err)
