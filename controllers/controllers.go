@@ -102,7 +102,7 @@ func cleanUps() map[string]func(ctrl.Manager, workload.Dependencies, *config.Con
 
 // CacheContents is what the enabled kinds need the cache to keep.
 func CacheContents(c *config.Config) kubecache.Contents {
-	contents := kubecache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) })...)
+	contents := kubecache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) && !rests(k, c) })...)
 	if c.Features.Enabled(features.SidecarTerminator) {
 		contents = contents.Keeping(sidecarterminator.Concerns)
 	}
@@ -111,6 +111,9 @@ func CacheContents(c *config.Config) kubecache.Contents {
 	}
 	return contents
 }
+
+// rests says that a kind has no objects yet and is set up by a restart once it has: what it needs of every pod would be kept for nothing.
+func rests(kind kinds.Kind, c *config.Config) bool { return kind.Needs.ProbedPods && !c.ProbesPods }
 
 // Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: for a CRD that is
 // installed later the operator restarts.
@@ -158,6 +161,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		if err != nil {
 			return fmt.Errorf("asking whether %s is served: %w", kind.Name, err)
 		}
+		if kind.NodeDaemon {
+			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, stored)
+		}
+		configured[i].Served, configured[i].Synced = true, synced(ctx, mgr.GetCache(), stored)
+		if rests(kind, deps.Config) {
+			deps.Operator.Resting = append(deps.Operator.Resting, stored)
+			continue
+		}
 		if !indexed {
 			if err := CacheContents(deps.Config).Index(ctx, mgr.GetFieldIndexer()); err != nil {
 				return err
@@ -170,10 +181,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		}
 		if err := reconciler.setup(ctx, mgr, given, deps.Config); err != nil {
 			return fmt.Errorf("setting up %s: %w", kind.Name, err)
-		}
-		configured[i].Served, configured[i].Synced = true, synced(ctx, mgr.GetCache(), stored)
-		if kind.NodeDaemon {
-			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, stored)
 		}
 	}
 	if err := setupLaunchPriority(mgr, deps, all); err != nil {

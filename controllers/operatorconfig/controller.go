@@ -95,6 +95,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := c.Watch(source.Func(r.wake)); err != nil {
 		return fmt.Errorf("watching for the lease: %w", err)
 	}
+	if err := r.watchResting(c); err != nil {
+		return err
+	}
 	if err := r.watchNeeds(c); err != nil {
 		return err
 	}
@@ -299,6 +302,12 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 			return View{}, fmt.Errorf("looking for CRDs that were missing: %w", err)
 		}
 	}
+	if appeared == "" {
+		var err error
+		if appeared, err = r.awake(ctx); err != nil {
+			return View{}, err
+		}
+	}
 	if wanted != r.wanted || generation != r.generation || appeared != r.appeared {
 		r.wanted, r.generation, r.appeared, r.since = wanted, generation, appeared, now
 	}
@@ -331,7 +340,7 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 // restart ends the manager, unless the API server itself says that the cache was behind.
 func (r *Reconciler) restart(ctx context.Context, view View, exists bool) (again time.Duration, err error) {
 	if view.Appeared != "" {
-		ctrl.LoggerFrom(ctx).Info("Restarting to take up a kind whose CRD was missing", "kind", view.Appeared, "leader", view.Leads)
+		ctrl.LoggerFrom(ctx).Info("Restarting to take up a kind", "kind", view.Appeared, "leader", view.Leads)
 		r.restarting = true
 		r.Restart()
 		return 0, nil

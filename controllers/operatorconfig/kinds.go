@@ -4,10 +4,21 @@
 package operatorconfig
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 )
 
 // lookForRights is when to look again whether the operator may read what it needs.
@@ -34,6 +45,40 @@ func (r *Reconciler) kindsRecheck() time.Duration {
 		}
 	}
 	return recheck
+}
+
+// watchResting wakes the reconciler when a kind without objects gets its first one.
+func (r *Reconciler) watchResting(c controller.Controller) error {
+	for _, kind := range r.Resting {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		if err := c.Watch(cache.Source(r.Cache, object, onCreation())); err != nil {
+			return fmt.Errorf("watching for the first %s: %w", kind.Kind, err)
+		}
+	}
+	return nil
+}
+
+// awake is a kind that had no objects when the manager was built and has one now; empty while there is none.
+func (r *Reconciler) awake(ctx context.Context) (kind string, err error) {
+	for _, kind := range r.Resting {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := r.Cache.List(ctx, list, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+			return "", fmt.Errorf("looking for the first %s: %w", kind.Kind, err)
+		}
+		if len(list.Items) > 0 {
+			return kind.Kind, nil
+		}
+	}
+	return "", nil
+}
+
+// onCreation has the reconciler run when an object is there.
+func onCreation() handler.EventHandler {
+	return handler.Funcs{CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}})
+	}}
 }
 
 // ready says what there is to say about a kind. What may not be read may be of any use, so it concerns every kind that is managed.

@@ -58,9 +58,7 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 		return nil
 	}
 	r.NodeDaemon.Needed = r.daemonNeeded
-	added := handler.Funcs{CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-		q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}})
-	}}
+	added := onCreation()
 	if r.DaemonNeeds != nil {
 		again := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}})

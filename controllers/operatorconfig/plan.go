@@ -34,7 +34,7 @@ type View struct {
 	// Running and Wanted are the hashes of configurations; Generation is that of the spec that is wanted.
 	Running, Wanted string
 	Generation      int64
-	// Appeared is a kind whose CRD was missing when the manager was built and is served now. A restart takes it up.
+	// Appeared is a kind that a restart takes up: its CRD was missing when the manager was built and is served now, or it has its first object.
 	Appeared string
 	// Replicas are what replicas have reported, this one possibly among them.
 	Replicas []operatorv1alpha1.ReplicaStatus

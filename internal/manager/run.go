@@ -18,6 +18,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -28,6 +31,7 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
@@ -158,6 +162,7 @@ func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *
 	if flags.Unconfirmed, err = p.unconfirmed(ctx); err != nil {
 		return operatorconfig.Dependencies{}, nil, err
 	}
+	flags.ProbesPods = p.probesPods(ctx)
 	merged, err := config.Merge(flags, p.given, config.SpecOf(object))
 	if err != nil {
 		return operatorconfig.Dependencies{}, nil, err
@@ -189,6 +194,24 @@ func (p *process) unconfirmed(ctx context.Context) (confirmation.Waiting, error)
 	ctx, cancel := context.WithTimeout(ctx, p.flags.WriteTimeout)
 	defer cancel()
 	return confirmation.Begin(ctx, p.direct, p.direct.RESTMapper(), leaseOf(&p.flags))
+}
+
+// probesPods says whether there is anything to be probed, now; also when that cannot be said.
+func (p *process) probesPods(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, p.flags.WriteTimeout)
+	defer cancel()
+	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Needs.ProbedPods }) {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupKind().WithVersion(kind.Storage).GroupVersion().WithKind(kind.Name + "List"))
+		err := p.direct.List(ctx, list, client.Limit(1))
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil || len(list.Items) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // leaseOf is the Lease of the leader.

@@ -341,6 +341,16 @@ func TestImageListPullJob(t *testing.T) {
 	if after["registry.example/web:v2"] != before["registry.example/web:v2"] || len(after) != 2 || after["registry.example/api:v1"] == "" {
 		t.Errorf("jobs by image %v, before %v", after, before)
 	}
+
+	n.Apply("apiVersion: apps.kruise.io/v1beta1\nkind: ImageListPullJob\nmetadata: {name: once}\nspec:\n  images: [registry.example/web:v3]\n" +
+		"  selector: {matchLabels: {e2e: " + n.Name + "}}\n  completionPolicy: {type: Always, ttlSecondsAfterFinished: 1}\n")
+	n.EventuallyWithin(2*time.Minute, "a list whose time to live is over is gone", func(ctx context.Context) error {
+		err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: "once"}, list)
+		if err == nil {
+			return fmt.Errorf("the status is %+v", list.Status)
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // What a stolen token of one node's daemon can write: what belongs to that node, and nothing else.

@@ -28,6 +28,8 @@ type Config struct {
 	// Unconfirmed are kinds whose objects wait for the administrator, with how many there are, or -1 where that is not known. After Merge
 	// they are those that nobody has confirmed, and none of them is among Kinds.
 	Unconfirmed map[string]int64
+	// ProbesPods says that something is to be probed: a PodProbeMarker or the list of a node exists. Until then nothing is kept of pods for it.
+	ProbesPods bool
 	// FeatureGates is the text of --feature-gates; Features is what it says.
 	FeatureGates string
 	Features     features.Set
