@@ -6,7 +6,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,7 +119,7 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome, status *appsv1
 	case len(d.blocked) > 0:
 		return podset.Progress{
 			Reconciling: true, Reason: appsv1beta1.ReasonPulling,
-			Message: fmt.Sprintf("Images wait until earlier ImagePullJobs of theirs are gone (%s).", some(d.blocked)),
+			Message: fmt.Sprintf("Images wait until earlier ImagePullJobs of theirs are gone (%s).", podset.List(d.blocked)),
 		}
 	case status.Completed < status.Desired:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPulling, Message: "Nodes pull, or wait for their turn. The ImagePullJobs of the list say more."}
@@ -147,17 +146,7 @@ func failedMessage(status *appsv1beta1.ImageListPullJobStatus) string {
 	for _, failed := range status.FailedImageStatuses {
 		images = append(images, failed.Name)
 	}
-	return fmt.Sprintf("%d of %d images are not on every node (%s); status.failedImageStatuses says where to look.", len(images), status.Desired, some(images))
-}
-
-// some are the first of some names.
-func some(names []string) string {
-	const most = 3
-	text := strings.Join(names[:min(len(names), most)], ", ")
-	if len(names) > most {
-		text += fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return text
+	return fmt.Sprintf("%d of %d images are not on every node (%s); status.failedImageStatuses says where to look.", len(images), status.Desired, podset.List(images))
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.

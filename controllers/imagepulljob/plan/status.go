@@ -6,7 +6,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,7 +131,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 		return podset.Progress{
 			Stalled: true, Reason: appsv1beta1.ReasonNodeDaemonSilent,
 			Message: fmt.Sprintf("%d nodes have not answered for a minute (%s). Look at the pods in kruise-daemon-config; a node that stays silent fails after ten minutes.",
-				len(d.silent), some(d.silent)),
+				len(d.silent), podset.List(d.silent)),
 		}
 	case waiting > 0 && spec.Parallelism == 0 && d.count[active] == 0:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoParallelism, Message: fmt.Sprintf("%d nodes wait, and spec.parallelism is 0.", waiting)}
@@ -145,12 +144,12 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 		return podset.Progress{
 			Stalled: true, Reason: appsv1beta1.ReasonRightsMissing,
 			Message: fmt.Sprintf("The operator may not read Secrets of spec.pullSecrets (%s): the image is pulled without them. "+
-				"Bind the ClusterRole kruise-operator-read-pull-secrets to its service account in this namespace.", some(s.Unreadable)),
+				"Bind the ClusterRole kruise-operator-read-pull-secrets to its service account in this namespace.", podset.List(s.Unreadable)),
 		}
 	case waiting+d.count[active] > 0 && len(s.Missing) > 0:
 		return podset.Progress{
 			Stalled: true, Reason: appsv1beta1.ReasonSecretMissing,
-			Message: fmt.Sprintf("Secrets of spec.pullSecrets do not exist (%s): the image is pulled without them.", some(s.Missing)),
+			Message: fmt.Sprintf("Secrets of spec.pullSecrets do not exist (%s): the image is pulled without them.", podset.List(s.Missing)),
 		}
 	case waiting+d.count[active] > 0:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPulling, Message: "Nodes pull, or wait for their turn." + unknown(s)}
@@ -162,7 +161,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 
 // failedMessage names nodes that failed, and what one of them says.
 func failedMessage(status *appsv1beta1.ImagePullJobStatus, d Decision) string {
-	message := fmt.Sprintf("%d of %d nodes do not have the image (%s).", status.Failed, status.Desired, some(status.FailedNodes))
+	message := fmt.Sprintf("%d of %d nodes do not have the image (%s).", status.Failed, status.Desired, podset.List(status.FailedNodes))
 	for i := range d.sites {
 		if at := &d.sites[i]; at.stage == failed && at.message != "" {
 			return message + fmt.Sprintf(" Node %s: %s", at.Name, at.message)
@@ -188,17 +187,7 @@ func unknown(s Snapshot) string {
 	if len(s.Unknown) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" There are no nodes of these names: %s.", some(s.Unknown))
-}
-
-// some are the first of some names.
-func some(names []string) string {
-	const most = 3
-	text := strings.Join(names[:min(len(names), most)], ", ")
-	if len(names) > most {
-		text += fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return text
+	return fmt.Sprintf(" There are no nodes of these names: %s.", podset.List(s.Unknown))
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.

@@ -6,7 +6,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -85,27 +84,17 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 	case s.Daemon != "" && len(s.Silent) == 0:
 		return stalled(appsv1alpha1.ReasonNodeDaemonOff, s.Daemon)
 	case len(s.Silent) > 0 && s.Daemon != "":
-		return stalled(appsv1alpha1.ReasonNodeDaemonSilent, fmt.Sprintf("Probes have no result on %d nodes (%s): %s", len(s.Silent), some(s.Silent), s.Daemon))
+		return stalled(appsv1alpha1.ReasonNodeDaemonSilent, fmt.Sprintf("Probes have no result on %d nodes (%s): %s", len(s.Silent), podset.List(s.Silent), s.Daemon))
 	case len(d.faults) > 0:
-		return stalled(appsv1alpha1.ReasonProbeNotPossible, fmt.Sprintf("Some probes cannot be carried out: %s.", some(d.faults)))
+		return stalled(appsv1alpha1.ReasonProbeNotPossible, fmt.Sprintf("Some probes cannot be carried out: %s.", podset.List(d.faults)))
 	case len(d.errors) > 0:
-		return stalled(appsv1alpha1.ReasonProbeNotRun, fmt.Sprintf("Some probes could not be carried out, and their states stay as they are: %s.", some(d.errors)))
+		return stalled(appsv1alpha1.ReasonProbeNotRun, fmt.Sprintf("Some probes could not be carried out, and their states stay as they are: %s.", podset.List(d.errors)))
 	case len(taken) > 0:
-		return stalled(appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", some(taken)))
+		return stalled(appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", podset.List(taken)))
 	case len(d.virtual) > 0:
-		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("There is no node daemon on virtual nodes, so %d pods are not probed (%s).", len(d.virtual), some(d.virtual)))
+		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("There is no node daemon on virtual nodes, so %d pods are not probed (%s).", len(d.virtual), podset.List(d.virtual)))
 	}
 	return podset.Progress{}, false
-}
-
-// some are the first of some texts.
-func some(texts []string) string {
-	const most = 3
-	text := strings.Join(texts[:min(len(texts), most)], ", ")
-	if len(texts) > most {
-		text += fmt.Sprintf(" and %d more", len(texts)-most)
-	}
-	return text
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
