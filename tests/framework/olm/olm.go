@@ -279,14 +279,19 @@ func (o *OLM) Approve(ctx context.Context, namespace, subscription, csv string) 
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/touched":%q}}}`, touched.Format(time.RFC3339))
 		return o.Client.Patch(ctx, sub, client.RawPatch(types.MergePatchType, patch))
 	}
-	return Until(ctx, 90*time.Second, "the InstallPlan for "+csv+" is carried out", func(ctx context.Context) error {
+	// On a busy machine OLM takes more than a minute for the fifty objects of a plan.
+	return Until(ctx, 3*time.Minute, "the InstallPlan for "+csv+" is carried out", func(ctx context.Context) error {
+		var phases []string
 		for _, plan := range approved {
 			if err := o.Client.Get(ctx, client.ObjectKeyFromObject(plan), plan); client.IgnoreNotFound(err) != nil {
 				return err
 			}
-			if phase, _, _ := unstructured.NestedString(plan.Object, "status", "phase"); phase == "Complete" {
+			phase, _, _ := unstructured.NestedString(plan.Object, "status", "phase")
+			if phase == "Complete" {
 				return nil
 			}
+			conditions, _, _ := unstructured.NestedSlice(plan.Object, "status", "conditions")
+			phases = append(phases, fmt.Sprintf("%s, which is approved, is in phase %q: %v", plan.GetName(), phase, conditions))
 		}
 		sub := Object("Subscription", namespace, subscription)
 		if err := o.Client.Get(ctx, client.ObjectKeyFromObject(sub), sub); err != nil {
@@ -302,7 +307,7 @@ func (o *OLM) Approve(ctx context.Context, namespace, subscription, csv string) 
 		}
 		names, _, err := unstructured.NestedStringSlice(plan.Object, "spec", "clusterServiceVersionNames")
 		if err != nil || !slices.Contains(names, csv) {
-			return errors.Join(fmt.Errorf("the InstallPlan installs %v", names), err, touch(ctx, sub))
+			return errors.Join(fmt.Errorf("the InstallPlan installs %v; approved: %v", names, phases), err, touch(ctx, sub))
 		}
 		phase, _, err := unstructured.NestedString(plan.Object, "status", "phase")
 		if err != nil {
