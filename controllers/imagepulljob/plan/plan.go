@@ -151,6 +151,10 @@ func (d *Decision) ask(spec *Spec, s Snapshot) {
 				continue
 			}
 			d.Actions = append(d.Actions, spec.asking(at.Node, s))
+			if at.Image == nil {
+				// Another job may have made the NodeImage just before, for its own image alone. No event of that object is about this job.
+				d.Recheck(afterCreation)
+			}
 			at.stage = active
 			d.count[idle]--
 			d.count[active]++
@@ -158,6 +162,9 @@ func (d *Decision) ask(spec *Spec, s Snapshot) {
 		}
 	}
 }
+
+// afterCreation is when to look whether a NodeImage that was made has the image.
+const afterCreation = time.Second
 
 // asking is the write by which a node is asked.
 func (s *Spec) asking(n *Node, snapshot Snapshot) planning.Action {

@@ -196,6 +196,27 @@ func TestExample1Parallelism(t *testing.T) {
 	}
 }
 
+// Two jobs ask the same node for the first time at once: the NodeImage is that of one of them, and no event of it is about the other. That one looks again
+// by itself. It used to pull nothing for ever.
+func TestTheNodeImageIsThatOfAnotherJob(t *testing.T) {
+	w := newWorld(t, 1)
+	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
+	w.pass("a")
+	if w.last.RecheckAfter <= 0 || w.last.RecheckAfter > time.Second {
+		t.Errorf("looked at again after %s, want at most 1s", w.last.RecheckAfter)
+	}
+	w.images["n1"].Spec.Images = map[string]appsv1beta1.ImageSpec{"redis": {Tags: []appsv1beta1.ImageTagSpec{{Tag: "7", Version: 1}}}}
+	w.at(1)
+	w.pass("a")
+	if images := w.images["n1"].Spec.Images; len(images["nginx"].Tags) != 1 || len(images["redis"].Tags) != 1 {
+		t.Errorf("the node is asked for %+v", images)
+	}
+	w.pass("a")
+	if w.last.RecheckAfter == time.Second {
+		t.Error("it is looked at every second although nothing is missing")
+	}
+}
+
 func TestExample2PartialFailure(t *testing.T) {
 	w := newWorld(t, 3)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.Parallelism = ptr.To(intstr.FromString("3")) })
@@ -223,6 +244,7 @@ func TestExample3Deadline(t *testing.T) {
 	w.pass("a")
 	w.at(20)
 	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1")
+	w.pass("a") // the next node is asked for the first time
 	w.pass("a")
 	if got := w.last.RecheckAfter; got != 10*time.Second {
 		t.Errorf("looked at again after %s, want at the deadline", got)
