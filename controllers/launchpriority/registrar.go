@@ -28,6 +28,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
+	"github.com/kruise-operator/kruise-operator/internal/kube/registration"
 )
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies,verbs=get;create;patch;delete,resourceNames=kruise-operator-launch-priority
@@ -130,8 +131,7 @@ func (r *Registrar) served() bool {
 func (r *Registrar) apply(ctx context.Context, owner metav1.OwnerReference, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		object.SetOwnerReferences([]metav1.OwnerReference{owner})
-		err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
-		if err != nil {
+		if err := registration.Keep(ctx, r.Live, r.Client, object); err != nil {
 			return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
@@ -206,14 +206,30 @@ func (r *Registrar) writeWebhook(ctx context.Context, owner metav1.OwnerReferenc
 	return nil
 }
 
-// prove has the API server make a pod in a dry run, which only the policy looks at. A policy can be served without effect, so nothing else tells.
+// prove has the API server order one pod and refuse another one, in dry runs that only the policies look at. A policy can be served without effect,
+// so nothing else tells. Both halves count: each begins to act at a time of its own, and the webhook that is narrowed after this refuses pods, too.
 func (r *Registrar) prove(ctx context.Context) bool {
 	pod := examplePod()
 	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
-		ctrl.LoggerFrom(ctx).Info("Cannot prove that the policy of launch priorities is in force; the webhook stays", "reason", strings.TrimSpace(err.Error()))
-		return false
+		return unproven(ctx, err.Error())
 	}
-	return len(launch.Containers(pod)) == len(pod.Spec.Containers)
+	if len(launch.Containers(pod)) != len(pod.Spec.Containers) {
+		return unproven(ctx, "the containers of a pod were not ordered")
+	}
+	refused := examplePod()
+	refused.Annotations = nil
+	refused.Spec.Containers[1].Env = []corev1.EnvVar{{Name: shared.EnvContainerPriority, Value: "none"}}
+	err := r.Client.Create(ctx, refused, client.DryRunAll)
+	if err == nil {
+		return unproven(ctx, "a pod with a priority that is no number was not refused")
+	}
+	return strings.Contains(err.Error(), launch.BadPriority) || unproven(ctx, err.Error())
+}
+
+// unproven is that the policies are not known to be in force.
+func unproven(ctx context.Context, reason string) bool {
+	ctrl.LoggerFrom(ctx).Info("Cannot prove that the policy of launch priorities is in force; the webhook stays", "reason", strings.TrimSpace(reason))
+	return false
 }
 
 // examplePod is one that strict namespaces admit, too. It is for dry runs only.

@@ -20,10 +20,11 @@ const (
 	Highest = 1<<31 - 1
 	// Released is the value of every key of a barrier.
 	Released = "true"
+	// BadPriority is in what a pod is refused with whose priority cannot be read, by whichever way.
+	BadPriority = shared.EnvContainerPriority + " must be a decimal integer from -2147483647 to 2147483647, written as a literal value"
 
 	barrierSuffix = "-barrier"
 	keyPrefix     = "p_"
-	allowed       = "must be a decimal integer from -2147483647 to 2147483647, written as a literal value"
 )
 
 // BarrierName is the name of the barrier of a pod.
@@ -69,7 +70,7 @@ func Priorities(annotations map[string]string, containers []corev1.Container, pa
 		n, err := strconv.ParseInt(asked.Value, 10, 64)
 		if err != nil || n < -Highest || n > Highest || asked.ValueFrom != nil {
 			at := slices.IndexFunc(containers[i].Env, func(e corev1.EnvVar) bool { return e.Name == shared.EnvContainerPriority })
-			return nil, field.Invalid(path.Index(i).Child("env").Index(at).Child("value"), asked.Value, shared.EnvContainerPriority+" "+allowed)
+			return nil, field.Invalid(path.Index(i).Child("env").Index(at).Child("value"), asked.Value, BadPriority)
 		}
 		priorities[i] = int(n)
 	}
