@@ -71,7 +71,7 @@ type InjectionOptions struct {
 	// Client writes. Live reads past the cache.
 	Client client.Client
 	Live   client.Reader
-	// Sets are all SidecarSets as they are stored, from the cache.
+	// Sets are all SidecarSets as they are stored, from the cache. Read-only.
 	Sets func(context.Context) ([]unstructured.Unstructured, error)
 	// Pods are read from the cache; nil: pods without sidecars are not looked for.
 	Pods client.Reader
@@ -102,6 +102,7 @@ type Injection struct {
 	bindings map[string]string
 	proofs   map[string]*proofs
 	latest   map[string]Latest
+	compiled compiled
 	policy   policyState
 	// searched says that revisions of another process were looked for.
 	searched bool

@@ -14,16 +14,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/kube/registration"
 )
 
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies,verbs=create;patch,resourceNames=kruise-operator-sidecars
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies,verbs=get;create;patch,resourceNames=kruise-operator-sidecars
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicybindings,verbs=create;delete;list;patch
 
 // afterFault is when the policy is tried again after the server has refused it.
@@ -89,7 +87,7 @@ func (i *Injection) load(ctx context.Context) error {
 		if entry := registered[sidecar.EntryName(name)]; entry != "" {
 			i.entries[name] = entry
 		}
-		if bindings[sidecar.EntryName(name)] {
+		if bindings[sidecar.EntryName(name)] != nil {
 			i.bindings[name] = "of another process"
 		}
 	}
@@ -97,30 +95,37 @@ func (i *Injection) load(ctx context.Context) error {
 	return nil
 }
 
-// readBindings are the names of the bindings of the policy.
-func (i *Injection) readBindings(ctx context.Context) (map[string]bool, error) {
-	names := map[string]bool{}
+// readBindings are the bindings of the policy, by name.
+func (i *Injection) readBindings(ctx context.Context) (map[string]*admissionv1.MutatingAdmissionPolicyBinding, error) {
+	there := map[string]*admissionv1.MutatingAdmissionPolicyBinding{}
 	if !i.policyServed() {
-		return names, nil
+		return there, nil
 	}
 	list := &admissionv1.MutatingAdmissionPolicyBindingList{}
-	if err := i.options.Live.List(ctx, list); err != nil {
+	err := i.options.Live.List(ctx, list)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return there, nil // The API server was replaced by one that does not serve them.
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading the bindings of the policy: %w", err)
 	}
 	for at := range list.Items {
-		if list.Items[at].Spec.PolicyName == sidecar.PolicyName {
-			names[list.Items[at].Name] = true
+		if binding := &list.Items[at]; binding.Spec.PolicyName == sidecar.PolicyName {
+			there[binding.Name] = binding
 		}
 	}
-	return names, nil
+	return there, nil
 }
 
 // registerPolicy makes the policy have one binding for every set that wants one. What it cannot do, the webhook does meanwhile.
 func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
-	err := i.writeBindings(ctx, seen, owner)
+	there, err := i.readBindings(ctx)
+	if err == nil {
+		err = i.writeBindings(ctx, seen, owner, there)
+	}
 	if err == nil {
 		i.policy = policyState{}
-		return i.removeBindings(ctx, seen)
+		return i.removeBindings(ctx, seen, there)
 	}
 	if ctx.Err() != nil {
 		return err
@@ -130,20 +135,22 @@ func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, ow
 	return nil
 }
 
-func (i *Injection) writeBindings(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
+func (i *Injection) writeBindings(
+	ctx context.Context, seen *injectionState, owner metav1.OwnerReference, there map[string]*admissionv1.MutatingAdmissionPolicyBinding,
+) error {
 	written := !i.verified.IsZero() && len(i.bindings) > 0
 	for _, one := range seen.sets {
 		if !one.wantBinding || !i.verified.IsZero() && i.bindings[one.name] == one.binding() {
 			continue
 		}
 		if !written {
-			if err := i.writePolicy(ctx, owner); err != nil {
+			if err := i.writePolicy(ctx, owner, there); err != nil {
 				return err
 			}
 			written = true
 		}
 		binding := sidecar.Binding(sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.revision}, i.options.Namespace, one.owner)
-		if err := i.apply(ctx, binding); err != nil {
+		if err := i.writeBinding(ctx, binding, there); err != nil {
 			return one.errorf(err)
 		}
 		i.bindings[one.name] = one.binding()
@@ -151,9 +158,19 @@ func (i *Injection) writeBindings(ctx context.Context, seen *injectionState, own
 	return nil
 }
 
+// writeBinding writes a binding, unless it is there as it should be.
+func (i *Injection) writeBinding(
+	ctx context.Context, binding *admissionv1.MutatingAdmissionPolicyBinding, there map[string]*admissionv1.MutatingAdmissionPolicyBinding,
+) error {
+	if have := there[binding.Name]; have != nil {
+		return registration.KeepBeside(ctx, i.options.Client, binding, have)
+	}
+	return registration.KeepBeside(ctx, i.options.Client, binding, nil) // A nil pointer would not be nil there.
+}
+
 // writePolicy writes the policy and its anchor, which both stay: an API server that has seen the last binding go would not notice the
 // revisions of the next one.
-func (i *Injection) writePolicy(ctx context.Context, owner metav1.OwnerReference) error {
+func (i *Injection) writePolicy(ctx context.Context, owner metav1.OwnerReference, there map[string]*admissionv1.MutatingAdmissionPolicyBinding) error {
 	anchor := &injected{name: sidecar.AnchorName, revision: sidecar.AnchorName, data: []byte("{}")}
 	if err := i.writeRevision(ctx, anchor, owner); err != nil {
 		return err
@@ -163,31 +180,21 @@ func (i *Injection) writePolicy(ctx context.Context, owner metav1.OwnerReference
 		return err
 	}
 	policy.OwnerReferences = []metav1.OwnerReference{owner}
-	if err := i.apply(ctx, policy); err != nil {
+	if err := registration.Keep(ctx, i.options.Live, i.options.Client, policy); err != nil {
 		return fmt.Errorf("writing the policy that injects: %w", err)
 	}
-	if err := i.apply(ctx, sidecar.Anchor(i.options.Namespace, owner)); err != nil {
+	if err := i.writeBinding(ctx, sidecar.Anchor(i.options.Namespace, owner), there); err != nil {
 		return fmt.Errorf("writing the anchor of the policy that injects: %w", err)
 	}
 	return nil
 }
 
 // removeBindings deletes bindings that no set wants any more.
-func (i *Injection) removeBindings(ctx context.Context, seen *injectionState) error {
+func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, there map[string]*admissionv1.MutatingAdmissionPolicyBinding) error {
 	wanted := map[string]bool{sidecar.AnchorName: true}
 	for _, one := range seen.sets {
 		if one.wantBinding {
 			wanted[sidecar.EntryName(one.name)] = true
-		}
-	}
-	there := map[string]bool{}
-	for name := range i.bindings {
-		there[sidecar.EntryName(name)] = true
-	}
-	if i.verified.IsZero() {
-		var err error
-		if there, err = i.readBindings(ctx); err != nil {
-			return err
 		}
 	}
 	for name := range there {
@@ -205,15 +212,4 @@ func (i *Injection) removeBindings(ctx context.Context, seen *injectionState) er
 		}
 	}
 	return nil
-}
-
-// apply writes an object as it should be, whoever changed it.
-func (i *Injection) apply(ctx context.Context, object runtime.Object) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return err
-	}
-	applied := &unstructured.Unstructured{Object: content}
-	unstructured.RemoveNestedField(applied.Object, "metadata", "creationTimestamp")
-	return i.options.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -36,7 +37,7 @@ func injectionOf(d workload.Dependencies, c *config.Config) *Injection {
 		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(Kind())
-			err := d.Cache.List(ctx, list)
+			err := d.Cache.List(ctx, list, client.UnsafeDisableDeepCopy)
 			return list.Items, err
 		},
 	})

@@ -87,24 +87,101 @@ func (w injectionState) same(other injectionState) bool {
 	})
 }
 
-// observe reads all sets and compiles them.
+// pinnedFor is how long a historic revision that a set asks for is taken to be what it was, or not to be there.
+const pinnedFor = 10 * time.Second
+
+// compiled is what sets inject, until one of them changes.
+type compiled struct {
+	// of are the versions of the sets, and of the revisions of their specs.
+	of string
+	at time.Time
+	// pins says that a set asks for a historic revision, which may change without the set.
+	pins bool
+	sets map[string]*injected
+}
+
+// observe reads all sets, and compiles them if one has changed: passes come with every change of a pod.
 func (i *Injection) observe(ctx context.Context) (injectionState, error) {
 	list, err := i.options.Sets(ctx)
 	if err != nil {
 		return injectionState{}, fmt.Errorf("reading the SidecarSets: %w", err)
 	}
-	seen := injectionState{sets: map[string]*injected{}, ownerless: i.registered.ownerless}
-	var all []*sidecar.Set
+	seen := injectionState{ownerless: i.registered.ownerless}
+	if err := i.recall(ctx, list); err != nil {
+		return injectionState{}, err
+	}
+	of, now := i.versions(list), i.options.Clock.Now()
+	if of != i.compiled.of || i.compiled.pins && now.Sub(i.compiled.at) >= pinnedFor {
+		made := compiled{of: of, at: now}
+		made.sets, made.pins, err = i.compile(ctx, list)
+		if err != nil {
+			return injectionState{}, err
+		}
+		i.compiled = made
+	}
+	seen.sets = i.compiled.sets
+	return seen, nil
+}
+
+// versions say which sets there are, and all that may change what they inject.
+func (i *Injection) versions(list []unstructured.Unstructured) string {
+	all := make([]string, len(list))
 	for at := range list {
 		object := &list[at]
-		if object.GetDeletionTimestamp() != nil {
+		latest := i.latest[object.GetName()]
+		all[at] = fmt.Sprint(object.GetName(), object.GetUID(), object.GetResourceVersion(), latest.Generation, latest.Revision, latest.Made.UnixNano(), latest.Hash, latest.HashWithoutImage)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+// recall finds, once in the life of the process, when the revisions of sets were made whose own passes are yet to come. What a set injects says so:
+// without, the first pass over another set would register it anew.
+func (i *Injection) recall(ctx context.Context, list []unstructured.Unstructured) error {
+	for at := range list {
+		object := &list[at]
+		observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+		name, _, _ := unstructured.NestedString(object.Object, "status", "latestRevision")
+		if _, known := i.latest[object.GetName()]; known || name == "" || observed != object.GetGeneration() {
 			continue
 		}
+		history := &metav1.PartialObjectMetadataList{}
+		history.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+		// Those of another namespace are the set's as well: an earlier manager may have been installed there.
+		if err := i.options.Live.List(ctx, history, client.MatchingLabels{nameLabel: object.GetName()}); err != nil {
+			return fmt.Errorf("reading the history of SidecarSet %s: %w", object.GetName(), err)
+		}
+		i.latest[object.GetName()] = Latest{} // Nobody knows, unless it is found.
+		for at := range history.Items {
+			revision := &history.Items[at]
+			owner := metav1.GetControllerOfNoCopy(revision)
+			if revision.Name != name || owner == nil || owner.UID != object.GetUID() {
+				continue
+			}
+			annotations := object.GetAnnotations()
+			i.latest[object.GetName()] = Latest{
+				Generation: observed, Revision: name, Made: revision.CreationTimestamp.Time,
+				Hash: annotations[sidecar.HashAnnotation], HashWithoutImage: annotations[sidecar.HashWithoutImageAnnotation],
+			}
+		}
+	}
+	return nil
+}
+
+// compile compiles all sets, and says whether one asks for a historic revision.
+func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructured) (map[string]*injected, bool, error) {
+	sets, pins := map[string]*injected{}, false
+	var all []*sidecar.Set
+	for at := range list {
+		if list[at].GetDeletionTimestamp() != nil {
+			continue
+		}
+		object := list[at].DeepCopy()
 		one := &injected{
 			name: object.GetName(), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
 			owner: metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID()},
 		}
-		seen.sets[one.name] = one
+		sets[one.name] = one
 		if one.set, one.fault = sidecar.ParseSet(object.Object); one.fault != nil {
 			one.set = &sidecar.Set{Name: one.name, Paused: true}
 			continue
@@ -114,13 +191,14 @@ func (i *Injection) observe(ctx context.Context) (injectionState, error) {
 			continue
 		}
 		if one.set.Revision != nil && !one.set.Paused {
+			pins = true
 			if err := i.pin(ctx, one.set, one.owner.UID); err != nil {
-				return injectionState{}, one.errorf(err)
+				return nil, false, one.errorf(err)
 			}
 		}
 		all = append(all, one.set)
 	}
-	for _, one := range seen.sets {
+	for _, one := range sets {
 		if one.fault != nil || one.set.Paused {
 			continue
 		}
@@ -128,7 +206,7 @@ func (i *Injection) observe(ctx context.Context) (injectionState, error) {
 			one.revision, one.data, one.fault = one.compiled.Encode()
 		}
 	}
-	return seen, nil
+	return sets, pins, nil
 }
 
 // complete fills in what the stored object does not say: the hashes, which depend on defaults, and the revision of its spec, which its status

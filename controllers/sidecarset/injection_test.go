@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,8 @@ type rig struct {
 	clock  *clocktesting.FakePassiveClock
 	sets   []unstructured.Unstructured
 	writes int
+	// changes counts how often the sets were replaced.
+	changes int
 	// injects are the ways that work.
 	injects map[string]bool
 	// without: the server does not serve policies any more.
@@ -133,6 +136,7 @@ func (r *rig) functions() interceptor.Funcs {
 			if kind, is := object.(interface{ GetKind() string }); is && r.without && strings.HasPrefix(kind.GetKind(), "MutatingAdmissionPolicy") {
 				return errNotServed
 			}
+			r.writes++
 			return c.Apply(ctx, object, options...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
@@ -188,14 +192,21 @@ func fromObject(object map[string]any, into *corev1.Pod) error {
 // set replaces the SidecarSets of the cluster.
 func (r *rig) set(texts ...string) {
 	r.sets = nil
+	r.changes++
 	for _, text := range texts {
 		object := unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+		content := map[string]any{}
+		if err := yaml.Unmarshal([]byte(text), &content); err != nil {
+			r.t.Fatal(err)
+		}
+		var err error
+		if object.Object, err = objectOf(content); err != nil { // whole numbers, as a server sends them
 			r.t.Fatal(err)
 		}
 		object.SetAPIVersion("apps.kruise.io/v1beta1")
 		object.SetKind("SidecarSet")
 		object.SetUID(types.UID("uid-of-" + object.GetName()))
+		object.SetResourceVersion(strconv.Itoa(r.changes))
 		r.sets = append(r.sets, object)
 	}
 }
@@ -341,6 +352,84 @@ func TestWaysOfInjection(t *testing.T) {
 				t.Errorf("%d revisions are left, not %d", got, anchors)
 			}
 		})
+	}
+}
+
+// A process that finds registered what should be writes nothing, neither at its start nor when it looks again: the policy and its bindings,
+// entries and revisions are read.
+func TestARestartWritesNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set          string
+		preferPolicy bool
+	}{
+		"by policy":  {plain, true},
+		"by webhook": {plain, false},
+		"by both":    {strings.Replace(plain, "containers:", "patchPodMetadata: [{annotations: {a: '{}'}, patchPolicy: MergePatchJson}], containers:", 1), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, tc.preferPolicy, installation())
+			r.injects["policy"], r.injects["webhook"] = true, true
+			r.set(tc.set)
+			before := r.pass("log", time.Hour)
+			if before.Condition.Status != metav1.ConditionTrue || r.writes == 0 {
+				t.Fatalf("%+v, %d writes", before, r.writes)
+			}
+			r.writes = 0
+			r.Injection = NewInjection(r.options)
+			first, err := r.Reconcile(t.Context(), "log", Latest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first.Path != before.Path || first.Condition != before.Condition {
+				t.Errorf("the status changes: %+v, it was %+v", first.Condition, before.Condition)
+			}
+			if r.pass("log", time.Hour); r.writes > 0 {
+				t.Errorf("%d writes after a restart", r.writes)
+			}
+		})
+	}
+}
+
+// What a set injects depends on those that may meet it on a pod, and names when their revisions were made. The first pass of a new process is over one
+// of them, and does not register the others anew.
+func TestARestartWithSeveralSetsWritesNothing(t *testing.T) {
+	var objects []client.Object
+	var texts []string
+	latest := map[string]Latest{}
+	for n, name := range []string{"log", "mesh", "trace"} {
+		made := metav1.NewTime(time.Unix(int64(2e8+n), 0))
+		revision := &appsv1.ControllerRevision{Revision: 2}
+		revision.Namespace, revision.Name, revision.CreationTimestamp = "kruise-system", name+"-2", made
+		revision.Labels = map[string]string{nameLabel: name}
+		revision.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "SidecarSet", Name: name, UID: types.UID("uid-of-" + name), Controller: ptr.To(true)}}
+		objects = append(objects, revision)
+		latest[name] = Latest{Generation: 2, Revision: name + "-2", Made: made.Time, Hash: "h-" + name, HashWithoutImage: "w-" + name}
+		texts = append(texts, fmt.Sprintf(`{metadata: {name: %s, generation: 2, creationTimestamp: "2000-01-01T00:00:00Z", annotations: {%s: h-%s, %s: w-%s}},
+spec: {selector: {matchLabels: {app: shop}}, containers: [{name: %s, image: a}]}, status: {observedGeneration: 2, latestRevision: %s-2}}`,
+			name, sidecar.HashAnnotation, name, sidecar.HashWithoutImageAnnotation, name, name, name))
+	}
+	r := newRig(t, true, append(objects, installation())...)
+	r.injects["policy"] = true
+	r.set(texts...)
+	for range 2 { // the second time each knows the others
+		for name, known := range latest {
+			if _, err := r.Reconcile(t.Context(), name, known); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := strings.Count(r.registered(), "binding"); got != 4 {
+		t.Fatalf("registered: %s", r.registered())
+	}
+	r.writes = 0
+	r.Injection = NewInjection(r.options)
+	for name, known := range latest {
+		if _, err := r.Reconcile(t.Context(), name, known); err != nil {
+			t.Fatal(err)
+		}
+		if r.writes > 0 {
+			t.Fatalf("%d writes by the pass over %s", r.writes, name)
+		}
 	}
 }
 

@@ -143,7 +143,7 @@ func upgradable(pod *corev1.Pod, set string, is bool, now time.Time) (corev1.Pod
 // saysNotUpgradable says that the condition of the pod says that the set cannot update it.
 func saysNotUpgradable(pod *corev1.Pod, set string) bool {
 	condition := podstate.Condition(pod, shared.SidecarSetUpgradable)
-	if condition == nil || !strings.Contains(condition.Message, set) {
+	if condition == nil || !strings.Contains(condition.Message, "false") || !strings.Contains(condition.Message, set) {
 		return false
 	}
 	is := map[string]bool{}

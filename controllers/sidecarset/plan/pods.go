@@ -55,11 +55,12 @@ func Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now 
 		return nil
 	}
 	pods := make([]Pod, 0, len(objects))
+	known := hashes{set: spec.Set.Name, of: map[string]string{}}
 	for _, object := range objects {
 		if object.DeletionTimestamp != nil || podstate.Finished(object) || !spec.Selector.Matches(labels.Set(object.Labels)) || !inNamespace(object.Namespace) {
 			continue
 		}
-		if pod, ok := observe(spec, object, now); ok {
+		if pod, ok := observe(spec, object, known, now); ok {
 			pods = append(pods, pod)
 		}
 	}
@@ -70,22 +71,21 @@ func Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now 
 }
 
 // observe derives the facts about one pod; false when it does not have all sidecars.
-func observe(spec *Spec, object *corev1.Pod, now time.Time) (Pod, bool) {
+func observe(spec *Spec, object *corev1.Pod, known hashes, now time.Time) (Pod, bool) {
 	pairs, complete := pairsOf(spec, object)
 	if !complete {
 		return Pod{}, false
 	}
-	name := spec.Set.Name
 	record := spec.record()
 	pod := Pod{
 		Pod: podset.Pod{
 			Object:   object,
 			Slot:     planning.Slot(object.Namespace + "/" + object.Name),
-			Revision: hashOf(object, shared.AnnotationSidecarSetHash, name),
+			Revision: known.in(object, shared.AnnotationSidecarSetHash),
 			Update:   record.Check(object, now),
 			Ready:    podstate.RunningAndReady(object),
 		},
-		Upgradable: hashOf(object, shared.AnnotationSidecarSetHashWithoutImage, name) == spec.Hashes.WithoutImage,
+		Upgradable: known.in(object, shared.AnnotationSidecarSetHashWithoutImage) == spec.Hashes.WithoutImage,
 		Selected:   spec.UpdateSelector == nil || spec.UpdateSelector.Matches(labels.Set(object.Labels)),
 		pairs:      pairs,
 	}
@@ -154,15 +154,30 @@ func entryOf(pod *corev1.Pod, key, set string) shared.SidecarSetUpgrade {
 	return entry
 }
 
-// hashOf is the hash in what the annotation says of one set. It is asked of every pod in every pass, and reads no more than that.
-func hashOf(pod *corev1.Pod, key, set string) string {
+// hashes are those that annotations of pods say that a set has, by the text of the annotation. Most pods have the same text: it is decoded once in
+// a pass.
+type hashes struct {
+	set string
+	of  map[string]string
+}
+
+// in is the hash in what the annotation of a pod says of the set. It is asked of every pod in every pass, and reads no more than that.
+func (h hashes) in(pod *corev1.Pod, key string) string {
+	text := pod.Annotations[key]
+	hash, known := h.of[text]
+	if known {
+		return hash
+	}
 	var all map[string]struct {
 		Hash string `json:"hash"`
 	}
-	if json.Unmarshal([]byte(pod.Annotations[key]), &all) != nil {
-		return entryOf(pod, key, set).SidecarSetHash
+	if json.Unmarshal([]byte(text), &all) != nil {
+		hash = entryOf(pod, key, h.set).SidecarSetHash
+	} else {
+		hash = all[h.set].Hash
 	}
-	return all[set].Hash
+	h.of[text] = hash
+	return hash
 }
 
 // RevisionOf is the name of the revision that a pod says it has; empty when it names none.

@@ -19,7 +19,7 @@ import (
 
 // Request is what requests are counted by.
 type Request struct {
-	// Verb is create, patch, update, delete, get, list, watch ...
+	// Verb is create, patch, update, delete, get, list, watch ... Behind it stands "(dry run)" where nothing was to be kept.
 	Verb string
 	// Resource is the resource, with its subresource behind a slash.
 	Resource string
@@ -94,6 +94,9 @@ func Count(events []auditv1.Event) Counts {
 	counts := Counts{}
 	for i := range events {
 		r := Request{Verb: events[i].Verb}
+		if strings.Contains(events[i].RequestURI, "dryRun=All") {
+			r.Verb += " (dry run)"
+		}
 		if ref := events[i].ObjectRef; ref != nil {
 			r.Resource = ref.Resource
 			if ref.Subresource != "" {

@@ -15,6 +15,8 @@ const (
 	patchPod = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"patch",` +
 		`"requestURI":"/api/v1/namespaces/default/pods/web/status","user":{"username":"alice"},"responseStatus":{"code":409},` +
 		`"objectRef":{"resource":"pods","namespace":"default","name":"web","apiVersion":"v1","subresource":"status"}}`
+	tryPod = `{"stage":"ResponseComplete","verb":"create","requestURI":"/api/v1/namespaces/default/pods?dryRun=All",` +
+		`"user":{"username":"alice"},"objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"code":201}}`
 	listPods = `{"stage":"ResponseComplete","verb":"list","requestURI":"/api/v1/pods?limit=500",` +
 		`"user":{"username":"alice"},"objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"code":200}}`
 	listBegun = `{"stage":"RequestReceived","verb":"list","user":{"username":"alice"},"objectRef":{"resource":"pods"}}`
@@ -36,6 +38,8 @@ func TestLogCountsWhatIsNewForOneUser(t *testing.T) {
 	// The rest of the event that was only begun.
 	appendTo(t, path, patchPod[40:]+"\n"+listPods+"\n")
 	assertNext(t, log, Counts{patched: 1, listed: 1})
+	appendTo(t, path, tryPod+"\n")
+	assertNext(t, log, Counts{{Verb: "create (dry run)", Resource: "pods", Code: 201}: 1})
 	assertNext(t, log, Counts{})
 }
 
@@ -43,6 +47,7 @@ func TestCountsTellWritesAndConflicts(t *testing.T) {
 	counts := Counts{
 		{Verb: "list", Resource: "pods", Code: 200}:           100,
 		{Verb: "create", Resource: "pods", Code: 201}:         5,
+		{Verb: "create (dry run)", Resource: "pods", Code: 1}: 5,
 		{Verb: "patch", Resource: "pods/status", Code: 409}:   2,
 		{Verb: "patch", Resource: "pods", Code: 422}:          1,
 		{Verb: "create", Resource: "pods", Code: 422}:         1,
