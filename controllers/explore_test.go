@@ -4,7 +4,6 @@
 package controllers_test
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -145,12 +144,12 @@ func (t *together) ofCloneSet(w *podsettest.State[wanted]) (planning.Plan, int8)
 	return plan, w.Set.current
 }
 
-// ofSidecarSet is what one of the SidecarSets wants.
-func (t *together) ofSidecarSet(i int, w *podsettest.State[wanted]) (planning.Plan, sidecarset.Snapshot) {
+// sidecarsOf is what one of the SidecarSets sees, and its spec.
+func (t *together) sidecarsOf(i int, w *podsettest.State[wanted]) (*sidecarset.Spec, sidecarset.Snapshot) {
 	spec := t.sidecars[i][[]int8{w.Set.logs, w.Set.mesh}[i]]
 	s := sidecarset.Snapshot{Now: podsettest.Now()}
 	s.Update.Name = spec.Set.Name + "-2"
-	for _, pod := range slices.SortedFunc(slices.Values(w.Pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, pod := range w.Pods { // sorted by name
 		key := fact{spec, pod}
 		known, found := t.seen.Load(key)
 		if !found {
@@ -160,14 +159,13 @@ func (t *together) ofSidecarSet(i int, w *podsettest.State[wanted]) (planning.Pl
 		facts, _ := known.([]sidecarset.Pod) // what was stored
 		s.Pods = append(s.Pods, facts...)
 	}
-	return sidecarset.Plan(spec, s), s
+	return spec, s
 }
 
 // step is one pass of all three. The server takes one write to a version of a pod: what another one wants of it comes later.
 func (t *together) step(w *podsettest.State[wanted]) (planning.Plan, wanted) {
 	clones, current := t.ofCloneSet(w)
-	logs, _ := t.ofSidecarSet(0, w)
-	mesh, _ := t.ofSidecarSet(1, w)
+	logs, mesh := sidecarset.Plan(t.sidecarsOf(0, w)), sidecarset.Plan(t.sidecarsOf(1, w))
 	order := []planning.Plan{logs, mesh, clones}
 	if t.workloadFirst {
 		order = []planning.Plan{clones, mesh, logs}
@@ -197,7 +195,7 @@ func edits(actions []planning.Action, pod, container string) bool {
 func (t *together) sidecarLimits() podsettest.Invariant[wanted] {
 	return podsettest.Invariant[wanted]{Name: "each SidecarSet keeps its limit", Check: func(e podsettest.Event[wanted]) error {
 		for i := range t.sidecars {
-			_, seen := t.ofSidecarSet(i, e.Before)
+			_, seen := t.sidecarsOf(i, e.Before)
 			taken, unavailable := 0, 0
 			for _, pod := range seen.Pods {
 				switch {
