@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,7 +17,6 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
@@ -50,17 +48,15 @@ type Reconciler struct {
 	follow func(context.Context, *unstructured.Unstructured) error
 }
 
-// memory is what is remembered of a UnitedDeployment.
-type memory struct {
-	// tried are the generations of workloads at which an apply made no difference.
-	tried map[types.UID]int64
-}
+// gather is how long the statuses of workloads are collected before they are looked at. A rollout of hundreds of workloads changes them many
+// times a second, and each pass looks at all.
+const gather = 250 * time.Millisecond
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies, disabled map[schema.GroupKind]bool) *Reconciler {
 	r := &Reconciler{Base: workload.New(Name, united.Kind(), d), Disabled: disabled}
 	r.follow = func(ctx context.Context, object *unstructured.Unstructured) error {
-		return r.WatchLate(ctx, object, r.Controller, func(ctx context.Context, indexer client.FieldIndexer) error {
+		return r.WatchLateGathering(ctx, object, r.Controller, gather, func(ctx context.Context, indexer client.FieldIndexer) error {
 			return cache.IndexByController(ctx, indexer, object)
 		})
 	}
@@ -84,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer pass.End()
 
-	memory := remembered(pass.Memory)
+	memory := workload.Own(pass.Memory, plan.NewMemory)
 	spec := united.Parse(set)
 	seen, err := r.observe(ctx, spec, memory)
 	if err != nil {
@@ -95,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo.Plan)
-	memory.note(seen.snapshot.Children, todo.Plan, outcome)
+	memory.Note(set.Generation, seen.snapshot.Children, todo, outcome)
 
 	pass.StartClock()
 	status := plan.Status(spec, seen.snapshot, todo, outcome)
@@ -112,35 +108,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		applied = appliedRecheck
 	}
 	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, applied)
-}
-
-// remembered returns the memory of a UnitedDeployment.
-func remembered(m *workload.Memory) *memory {
-	return workload.Own(m, func() *memory { return &memory{tried: map[types.UID]int64{}} })
-}
-
-// note remembers which workloads were applied in which generation. When such a workload still differs in that generation, the server has its
-// own way to write a value, and applying it again would change nothing.
-func (m *memory) note(children []plan.Child, todo planning.Plan, outcome planning.Outcome) {
-	present := map[types.UID]int64{}
-	for i := range children {
-		present[children[i].Object.GetUID()] = children[i].Object.GetGeneration()
-	}
-	for uid := range m.tried {
-		if _, found := present[uid]; !found {
-			delete(m.tried, uid)
-		}
-	}
-	failed := map[planning.Slot]bool{}
-	for _, failure := range outcome.Failures {
-		failed[failure.Slot] = true
-	}
-	for i := range todo.Actions {
-		a := &todo.Actions[i]
-		if a.Step == plan.StepUpdateSubset && outcome.Left == 0 && !failed[a.Slot] {
-			m.tried[a.Object.GetUID()] = present[a.Object.GetUID()]
-		}
-	}
 }
 
 // trim deletes revisions beyond the limit that nothing needs.

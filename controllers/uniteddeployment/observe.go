@@ -35,7 +35,7 @@ type observation struct {
 
 // observe reads the workloads and revisions of a UnitedDeployment, and the pods that the plan needs. It makes sure that the template has a
 // revision, unless the object is being deleted or cannot be parsed: then it changes nothing.
-func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered *memory) (observation, error) {
+func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered *plan.Memory) (observation, error) {
 	seen := observation{collisionCount: spec.Set.Status.CollisionCount}
 	s := &seen.snapshot
 	s.Now, s.Disabled, s.Unserved = r.Clock.Now(), r.Disabled, map[schema.GroupKind]bool{}
@@ -49,7 +49,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered 
 	}
 	for i := range s.Children {
 		c := &s.Children[i]
-		c.Tried = remembered.tried[c.Object.GetUID()] == c.Object.GetGeneration() && c.Object.GetGeneration() > 0
+		remembered.Recall(spec.Set.Generation, c)
 		if spec.Deleting || spec.Invalid != nil || c.Terminating || !c.Adopting() {
 			continue
 		}

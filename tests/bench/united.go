@@ -94,13 +94,13 @@ func (b *run) subsets(ctx context.Context) ([]figure, error) {
 		if err != nil {
 			return nil, fmt.Errorf("starting: %w", err)
 		}
-		started.RawSeconds = aloneStart.Seconds
+		started.beside(aloneStart)
 		path := "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image"
 		changed, err := u.step(ctx, change, imageAfter, func() error { return u.patch(ctx, "replace", path, imageAfter) })
 		if err != nil {
 			return nil, fmt.Errorf("changing the image: %w", err)
 		}
-		changed.RawSeconds = aloneChange.Seconds
+		changed.beside(aloneChange)
 		u.pods += b.options.subsets
 		more, err := u.step(ctx, "one more pod each", imageAfter, func() error { return u.patch(ctx, "replace", "/spec/replicas", u.pods) })
 		if err != nil {
@@ -122,6 +122,12 @@ func (b *run) subsets(ctx context.Context) ([]figure, error) {
 		}
 	}
 	return all, nil
+}
+
+// beside puts the figures of the CloneSets alone beside those of the UnitedDeployment.
+func (f *figure) beside(alone figure) {
+	f.RawSeconds = alone.Seconds
+	f.Note += fmt.Sprintf(": %.2f ms of CPU a pod", alone.CPUMillisPod)
 }
 
 // cloneSetsAlone starts the CloneSets without a UnitedDeployment, and changes the image of all.
@@ -177,6 +183,8 @@ type united struct {
 	*run
 	*subject
 	events atomic.Int64
+	// applied is when a workload was last seen with a spec that is new, in nanoseconds since the epoch.
+	applied atomic.Int64
 }
 
 func (b *run) united(ctx context.Context, name string) (*united, error) {
@@ -203,14 +211,23 @@ func (b *run) united(ctx context.Context, name string) (*united, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() {
-		for event := range w.ResultChan() {
-			if event.Type == watch.Added || event.Type == watch.Modified || event.Type == watch.Deleted {
-				u.events.Add(1)
-			}
-		}
-	}()
+	go u.count(w)
 	return u, nil
+}
+
+// count counts what happens to the workloads, and notes when their specs change.
+func (u *united) count(w watch.Interface) {
+	generations := map[string]int64{}
+	for event := range w.ResultChan() {
+		if event.Type != watch.Added && event.Type != watch.Modified && event.Type != watch.Deleted {
+			continue
+		}
+		u.events.Add(1)
+		if set, ok := event.Object.(*v1beta1.CloneSet); ok && generations[set.Name] != set.Generation {
+			generations[set.Name] = set.Generation
+			u.applied.Store(time.Now().UnixNano())
+		}
+	}
 }
 
 func (u *united) patch(ctx context.Context, op, path string, value any) error {
@@ -228,11 +245,13 @@ func (u *united) step(ctx context.Context, name, image string, change func() err
 		return figure{}, err
 	}
 	events := u.events.Load()
+	var began, taken time.Time
 	f, err := u.measure(ctx, name, u.pods, func() (took, error) {
-		began := time.Now()
+		began = time.Now()
 		if err := change(); err != nil {
 			return took{}, err
 		}
+		taken = time.Now()
 		_, err := u.watch.awaitReady(ctx, u.pods, image)
 		return took{all: time.Since(began)}, err
 	}, u.subject)
@@ -240,8 +259,9 @@ func (u *united) step(ctx context.Context, name, image string, change func() err
 		return f, err
 	}
 	now, err := u.reconciles(ctx)
-	f.Note = fmt.Sprintf("%d writes of %d workloads; %d reconciles for %d events of them; raw: as many CloneSets alone",
-		f.Requests["patch clonesets 200"]+f.Requests["patch clonesets 201"], u.options.subsets, now-reconciles, u.events.Load()-events)
+	f.Note = fmt.Sprintf("%d writes of %d workloads, the change taken after %.1f s and the last of them after %.1f s; %d reconciles for %d events of them; raw: as many CloneSets alone",
+		f.Requests["patch clonesets 200"]+f.Requests["patch clonesets 201"], u.options.subsets, taken.Sub(began).Seconds(),
+		time.Unix(0, u.applied.Load()).Sub(began).Seconds(), now-reconciles, u.events.Load()-events)
 	return f, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -37,6 +38,12 @@ type Child struct {
 	MoveFields []byte
 	// Tried says that what the plan wants was applied to it in its present generation, and made no difference.
 	Tried bool
+	// InSync is the target that it met when the present spec of the UnitedDeployment was compared with it, if neither has changed since. Nil:
+	// it has to be compared.
+	InSync *united.Target
+
+	// born is when it was created.
+	born metav1.Time
 }
 
 // NewChild reads a workload.
@@ -51,6 +58,7 @@ func NewChild(object *unstructured.Unstructured, adapter united.Adapter) Child {
 		Replicas:    united.Number(content, "status", "replicas"),
 		Ready:       united.Number(content, "status", "readyReplicas"),
 		Trouble:     troubleOf(object),
+		born:        object.GetCreationTimestamp(),
 	}
 	if _, found, _ := unstructured.NestedFieldNoCopy(content, "spec", "replicas"); !found {
 		c.Size = 1
@@ -86,7 +94,8 @@ func (c *Child) held() (reason, why string) {
 
 // troubleOf is what a workload says of itself when it cannot go on: the condition Stalled of our kinds, those of a Deployment.
 func troubleOf(object *unstructured.Unstructured) string {
-	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	list, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "conditions")
+	all, _ := list.([]any)
 	for _, entry := range all {
 		condition, ok := entry.(map[string]any)
 		if !ok {
@@ -114,10 +123,9 @@ func sortChildren(children []Child, wanted *united.Adapter) {
 			}
 			return 1
 		}
-		born := a.Object.GetCreationTimestamp()
 		return cmp.Or(
 			cmp.Compare(a.Subset, b.Subset), cmp.Compare(other(a), other(b)),
-			born.Compare(b.Object.GetCreationTimestamp().Time), cmp.Compare(a.Object.GetName(), b.Object.GetName()),
+			a.born.Compare(b.born.Time), cmp.Compare(a.Object.GetName(), b.Object.GetName()),
 		)
 	})
 }

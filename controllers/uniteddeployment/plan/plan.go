@@ -5,7 +5,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
@@ -77,6 +78,8 @@ type Decision struct {
 	Shares subset.Shares
 	// Faults say, by the name of a subset, why its workload cannot be made or changed.
 	Faults map[string]string
+	// InSync are the targets that workloads meet, so that nothing is to be applied to them.
+	InSync map[types.UID]united.Target
 
 	rooms      []room
 	partitions []int
@@ -93,8 +96,11 @@ type Decision struct {
 // One that is being deleted plans nothing: the garbage collector deletes its workloads. One whose spec cannot be parsed leaves everything as
 // it is.
 func Plan(spec *united.Spec, s Snapshot) Decision {
-	p := &planner{Spec: spec, s: &s, out: Decision{Faults: map[string]string{}, kept: map[string]*Child{}}}
+	p := &planner{Spec: spec, s: &s, out: Decision{
+		Faults: map[string]string{}, InSync: map[types.UID]united.Target{}, kept: map[string]*Child{},
+	}}
 	p.kept = p.out.kept
+	p.index()
 	if spec.Deleting || spec.Invalid != nil {
 		p.classify()
 		return p.out
@@ -117,10 +123,37 @@ type planner struct {
 	s   *Snapshot
 	out Decision
 	// kept are the workloads of the subsets, by name.
-	kept  map[string]*Child
-	rooms []room
+	kept map[string]*Child
+	// pods are those of the snapshot, by subset; conditions are what the status said before of the subsets' room.
+	pods       map[string][]*Pod
+	conditions map[string]*appsv1beta1.UnitedDeploymentSubsetCondition
+	rooms      []room
+	// updating says that the status has said since then that an update goes on.
+	updating bool
+	since    time.Time
 	// labels are the actions that label pods.
 	labels []planning.Action
+}
+
+// index puts what is looked up for each subset into maps.
+func (p *planner) index() {
+	p.pods = map[string][]*Pod{}
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		p.pods[pod.Subset] = append(p.pods[pod.Subset], pod)
+	}
+	if c, ok := conditions.Find(Conditions(&p.Set.Status), appsv1beta1.UnitedDeploymentUpdated); ok {
+		p.updating, p.since = c.Status == corev1.ConditionFalse, c.LastTransitionTime.Time
+	}
+	p.conditions = map[string]*appsv1beta1.UnitedDeploymentSubsetCondition{}
+	for i := range p.Set.Status.SubsetStatuses {
+		known := &p.Set.Status.SubsetStatuses[i]
+		for j := range known.Conditions {
+			if known.Conditions[j].Type == appsv1beta1.SubsetSchedulable && p.conditions[known.Name] == nil {
+				p.conditions[known.Name] = &known.Conditions[j]
+			}
+		}
+	}
 }
 
 // classify finds the workload of every subset, and returns those that are not wanted.
@@ -130,12 +163,15 @@ func (p *planner) classify() (unwanted []*Child) {
 		wanted = &p.Adapter
 	}
 	sortChildren(p.s.Children, wanted)
+	named := make(map[string]bool, len(p.Subsets))
+	for i := range p.Subsets {
+		named[p.Subsets[i].Name] = true
+	}
 	for i := range p.s.Children {
 		c := &p.s.Children[i]
-		named := slices.ContainsFunc(p.Subsets, func(sub united.Subset) bool { return sub.Name == c.Subset })
 		known := p.kept[c.Subset]
 		switch {
-		case wanted == nil || !named || c.Adapter.Kind != wanted.Kind:
+		case wanted == nil || !named[c.Subset] || c.Adapter.Kind != wanted.Kind:
 			unwanted = append(unwanted, c)
 		case known == nil, known.Terminating && !c.Terminating:
 			p.kept[c.Subset] = c
@@ -153,7 +189,7 @@ func (p *planner) subset(i int) {
 	goal := united.Target{Revision: p.s.Update.Name, Size: size, Partition: min(sub.Partition, size)}
 	p.out.partitions = append(p.out.partitions, goal.Partition)
 	if child != nil {
-		goal.Name, goal.Live = child.Object.GetName(), child.Object
+		goal.Name = child.Object.GetName()
 		if p.Mode == subset.Reserve {
 			goal.MaxUnavailable = p.rooms[i].mayBeUnavailable(size, child.Ready)
 		}
@@ -174,16 +210,24 @@ func (p *planner) subset(i int) {
 		})
 		return
 	}
-	wanted, err := p.Manifest(sub, goal)
+	if child != nil && child.InSync != nil && *child.InSync == goal {
+		p.out.InSync[child.Object.GetUID()] = goal
+		return
+	}
+	p.apply(sub, child, goal)
+}
+
+// apply plans the request that makes the workload of a subset what it should be, if it is not.
+func (p *planner) apply(sub *united.Subset, child *Child, goal united.Target) {
+	live := goal
+	if child != nil {
+		live.Live = child.Object
+	}
+	wanted, err := p.Manifest(sub, live)
 	if err != nil {
 		p.out.Faults[sub.Name] = err.Error()
 		return
 	}
-	p.apply(sub, child, wanted)
-}
-
-// apply plans the request that makes the workload of a subset what it should be, if it is not.
-func (p *planner) apply(sub *united.Subset, child *Child, wanted *unstructured.Unstructured) {
 	kind, name := p.Adapter.Kind, wanted.GetName()
 	action := planning.Action{
 		Verb: planning.VerbApply, Step: StepCreateSubset, Kind: kind, Object: wanted, Slot: planning.Slot(sub.Name), Reason: "Missing",
@@ -193,6 +237,7 @@ func (p *planner) apply(sub *united.Subset, child *Child, wanted *unstructured.U
 	}
 	if child != nil {
 		if united.InSync(child.Object, wanted) || child.Tried && united.SameApply(child.Object, wanted) {
+			p.out.InSync[child.Object.GetUID()] = goal
 			return
 		}
 		// With the UID, an object that took the name meanwhile is left alone.

@@ -412,3 +412,42 @@ func TestASubsetWithoutRoomIsAnnounced(t *testing.T) {
 		t.Errorf("it is announced again: %+v", again)
 	}
 }
+
+// TestWhatIsInSyncIsNotComparedAgain: a workload that was found to be what it should be is rendered again when something changes that could
+// make a difference, and not before. What is remembered here is a lie, so that it shows when it is believed.
+func TestWhatIsInSyncIsNotComparedAgain(t *testing.T) {
+	cases := map[string]struct {
+		change func(w *world)
+		want   string
+	}{
+		"nothing changes": {change: func(*world) {}},
+		"its status": {change: func(w *world) {
+			w.children[0].Object["status"] = map[string]any{"observedGeneration": w.children[0].GetGeneration(), "replicas": int64(2), "readyReplicas": int64(1)}
+		}},
+		"its spec":            {change: func(w *world) { w.children[0].SetGeneration(9) }, want: "UpdateSubset shop-a"},
+		"its labels":          {change: func(w *world) { w.children[0].SetLabels(map[string]string{shared.LabelSubsetName: "a"}) }, want: "UpdateSubset shop-a"},
+		"its annotations":     {change: func(w *world) { w.children[0].SetAnnotations(nil) }, want: "UpdateSubset shop-a"},
+		"another workload":    {change: func(w *world) { w.children[0].SetUID("other") }, want: "UpdateSubset shop-a"},
+		"the spec of the set": {change: func(w *world) { w.change("revisionHistoryLimit: 3") }, want: "UpdateSubset shop-a"},
+		"its size":            {change: func(w *world) { w.set.Spec.Replicas = ptr.To[int32](7) }, want: "UpdateSubset shop-c"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t)
+			w.pass()
+			if err := unstructured.SetNestedField(w.children[0].Object, "other", "spec", "selector", "matchLabels", "app"); err != nil {
+				t.Fatal(err)
+			}
+			tc.change(w)
+			actions, _ := w.planned(func(s *Snapshot) {
+				for i := range s.Children {
+					w.memory.Recall(w.set.Generation, &s.Children[i])
+					s.Children[i].Tried = false
+				}
+			})
+			if got := strings.Join(actions, ", "); got != tc.want {
+				t.Errorf("planned %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

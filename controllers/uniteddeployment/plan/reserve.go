@@ -5,14 +5,12 @@ package plan
 
 import (
 	"encoding/json"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
@@ -25,16 +23,10 @@ const (
 // reserve says whether a subset has room, where others stand in for pods that find no node. Pods that change between being reserved and
 // not are labeled. A subset that had no room, or is new, has to prove itself: its new pods count when they have been ready for a while.
 func (p *planner) reserve(name string, child *Child) room {
-	before := p.before(name)
+	before := p.conditions[name]
 	isNew := before == nil && child == nil && len(p.Set.Status.SubsetStatuses) > 0
 	r := room{condition: before}
-	seen := 0
-	for i := range p.s.Pods {
-		pod := &p.s.Pods[i]
-		if pod.Subset != name {
-			continue
-		}
-		seen++
+	for _, pod := range p.pods[name] {
 		value := normalPod
 		if p.isReserved(pod, isFull(before)) {
 			value = reservedPod
@@ -51,7 +43,7 @@ func (p *planner) reserve(name string, child *Child) room {
 		p.out.Recheck(p.Critical)
 	}
 	if child != nil && isFull(before) {
-		r.absent = max(child.Size-seen, 0)
+		r.absent = max(child.Size-len(p.pods[name]), 0)
 	}
 	switch {
 	case r.reserved+r.absent > 0:
@@ -68,7 +60,7 @@ func (p *planner) reserve(name string, child *Child) room {
 
 // prove decides about the condition of a subset that has to prove itself, when it is known whether it grows.
 func (p *planner) prove(r *room, grows bool, name string) {
-	before := p.before(name)
+	before := p.conditions[name]
 	switch {
 	case grows && isFull(before):
 		r.condition = p.schedulable(before, false, appsv1beta1.ReasonReschedule, messageUnproven)
@@ -98,22 +90,12 @@ func (p *planner) isReserved(pod *Pod, full bool) bool {
 	if p.s.isUpdated(pod.Revision) {
 		return p.timedOut(pod)
 	}
-	if pod.Ready {
+	if pod.Ready || !p.updating {
 		return false
 	}
-	since, updating := p.updatingSince()
-	if !updating {
-		return false
-	}
-	left := since.Add(p.Critical).Sub(p.s.Now)
+	left := p.since.Add(p.Critical).Sub(p.s.Now)
 	p.out.Recheck(left)
 	return left <= 0
-}
-
-// updatingSince is since when the status has said that an update goes on.
-func (p *planner) updatingSince() (time.Time, bool) {
-	c, ok := conditions.Find(Conditions(&p.Set.Status), appsv1beta1.UnitedDeploymentUpdated)
-	return c.LastTransitionTime.Time, ok && c.Status == corev1.ConditionFalse
 }
 
 // label is the action that says of a pod whether others stand in for it.

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,6 +46,7 @@ type world struct {
 	made    int
 	story   []string
 	last    Decision
+	memory  *Memory
 }
 
 const shop = `
@@ -63,7 +66,7 @@ topology:
 func newWorld(t *testing.T, changes ...string) *world {
 	t.Helper()
 	w := &world{
-		t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), full: map[string]bool{}, refused: map[string]string{},
+		t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), full: map[string]bool{}, refused: map[string]string{}, memory: NewMemory(),
 		set: &appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "set", Generation: 1}},
 	}
 	if err := yaml.UnmarshalStrict([]byte(shop), &w.set.Spec); err != nil {
@@ -159,7 +162,15 @@ func (w *world) pass() bool {
 	w.t.Helper()
 	spec := united.Parse(w.set)
 	s := w.snapshot(spec)
+	forgetful := Plan(spec, s)
+	for i := range s.Children {
+		w.memory.Recall(w.set.Generation, &s.Children[i])
+		s.Children[i].Tried = false // This server writes every value as it was applied.
+	}
 	w.last = Plan(spec, s)
+	if diff := cmp.Diff(forgetful.Plan, w.last.Plan, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
+		w.t.Fatalf("what is remembered changes the plan (-without +with):\n%s", diff)
+	}
 	outcome := planning.Outcome{}
 	done := false
 	for _, action := range w.last.Actions {
@@ -170,6 +181,7 @@ func (w *world) pass() bool {
 		done = true
 		w.carryOut(action)
 	}
+	w.memory.Note(w.set.Generation, s.Children, w.last, outcome)
 	before := w.set.Status
 	w.set.Status = Status(spec, s, w.last, outcome)
 	return done || Urgent(&before, &w.set.Status)

@@ -52,22 +52,6 @@ func (p *planner) divide() {
 	}
 }
 
-// before is the condition that a subset had, nil when it had none.
-func (p *planner) before(name string) *appsv1beta1.UnitedDeploymentSubsetCondition {
-	for i := range p.Set.Status.SubsetStatuses {
-		known := &p.Set.Status.SubsetStatuses[i]
-		if known.Name != name {
-			continue
-		}
-		for j := range known.Conditions {
-			if known.Conditions[j].Type == appsv1beta1.SubsetSchedulable {
-				return &known.Conditions[j]
-			}
-		}
-	}
-	return nil
-}
-
 // isFull says that a condition tells of a subset without room.
 func isFull(c *appsv1beta1.UnitedDeploymentSubsetCondition) bool {
 	return c != nil && c.Status == corev1.ConditionFalse
@@ -112,11 +96,11 @@ const (
 //  2. and not for some time after that;
 //  3. then it is tried again.
 func (p *planner) reschedule(name string, child *Child) room {
-	before := p.before(name)
+	before := p.conditions[name]
 	r := room{condition: before}
 	late := 0
-	for i := range p.s.Pods {
-		if pod := &p.s.Pods[i]; pod.Subset == name && pod.Unscheduled {
+	for _, pod := range p.pods[name] {
+		if pod.Unscheduled {
 			r.waiting++
 			if p.timedOut(pod) {
 				late++

@@ -134,16 +134,32 @@ func (b *Base) wakeAfter(name types.NamespacedName, wait time.Duration) {
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
 // fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where of is nil they wake nobody. Indexes are added before.
 func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, indexes ...func(context.Context, client.FieldIndexer) error) error {
-	return b.watchLate(ctx, object, of, nil, indexes...)
+	return b.watchLate(ctx, object, b.wakingIfAny(of, 0), nil, indexes...)
+}
+
+// WatchLateGathering is WatchLate, but changes of nothing but the status wake whom they concern when gather has passed since the first of them:
+// an object that looks at many others is planned once for all that happens to them meanwhile.
+func (b *Base) WatchLateGathering(
+	ctx context.Context, object client.Object, of Of, gather time.Duration, indexes ...func(context.Context, client.FieldIndexer) error,
+) error {
+	return b.watchLate(ctx, object, b.wakingIfAny(of, gather), nil, indexes...)
+}
+
+// wakingIfAny is gathering for an Of that may be nil.
+func (b *Base) wakingIfAny(of Of, gather time.Duration) handler.EventHandler {
+	if of == nil {
+		return nil
+	}
+	return b.gathering(of, gather)
 }
 
 // WatchLateSpecs is WatchLate, but changes of nothing but the status wake nobody.
 func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, of Of) error {
-	return b.watchLate(ctx, object, of, []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
+	return b.watchLate(ctx, object, b.wakingIfAny(of, 0), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
 }
 
 func (b *Base) watchLate(
-	ctx context.Context, object client.Object, of Of, changes []predicate.Predicate, indexes ...func(context.Context, client.FieldIndexer) error,
+	ctx context.Context, object client.Object, wakes handler.EventHandler, changes []predicate.Predicate, indexes ...func(context.Context, client.FieldIndexer) error,
 ) error {
 	kind, err := b.Client.GroupVersionKindFor(object)
 	if err != nil {
@@ -161,8 +177,8 @@ func (b *Base) watchLate(
 				return err
 			}
 		}
-		if of != nil {
-			if err := b.controller.Watch(cache.Source(b.Cache, object, b.waking(of), changes...)); err != nil {
+		if wakes != nil {
+			if err := b.controller.Watch(cache.Source(b.Cache, object, wakes, changes...)); err != nil {
 				return fmt.Errorf("watching %T: %w", object, err)
 			}
 		}
@@ -237,24 +253,29 @@ func specOrMetadataChanged(e event.UpdateEvent) bool {
 
 // waking reconciles whom an object concerns, no earlier than they may be planned again, and after a change of its metadata or spec also whom it
 // concerned before.
-func (b *Base) waking(of Of) handler.EventHandler {
-	wake := func(ctx context.Context, object client.Object, q queue) {
+func (b *Base) waking(of Of) handler.EventHandler { return b.gathering(of, 0) }
+
+// gathering is waking, but changes of nothing but the status wake after gather at the earliest. What is asked for earlier stays.
+func (b *Base) gathering(of Of, gather time.Duration) handler.EventHandler {
+	wake := func(ctx context.Context, object client.Object, q queue, wait time.Duration) {
 		for _, name := range of(ctx, object) {
-			q.AddAfter(reconcile.Request{NamespacedName: name}, b.pause(name))
+			q.AddAfter(reconcile.Request{NamespacedName: name}, max(b.pause(name), wait))
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, e.Object, q) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, e.Object, q, 0) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
 				return // A resync.
 			}
-			wake(ctx, e.ObjectNew, q)
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !sameMetadata(e.ObjectOld, e.ObjectNew) {
-				wake(ctx, e.ObjectOld, q)
+			if e.ObjectOld.GetGeneration() == e.ObjectNew.GetGeneration() && sameMetadata(e.ObjectOld, e.ObjectNew) {
+				wake(ctx, e.ObjectNew, q, gather)
+				return
 			}
+			wake(ctx, e.ObjectNew, q, 0)
+			wake(ctx, e.ObjectOld, q, 0)
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, q, 0) },
 	}
 }
 

@@ -123,3 +123,54 @@ func TestMemoryIsOfOneObject(t *testing.T) {
 		t.Error("it is not forgotten")
 	}
 }
+
+// waits is a queue that notes how long each object is asked to wait.
+type waits struct {
+	queue
+	asked map[string]time.Duration
+}
+
+func (w *waits) AddAfter(request reconcile.Request, wait time.Duration) {
+	if known, found := w.asked[request.Name]; !found || wait < known {
+		w.asked[request.Name] = wait
+	}
+}
+
+func TestStatusesAreGathered(t *testing.T) {
+	const gather = time.Minute
+	of := func(version, owners string, generation int64, ready bool) *corev1.Pod {
+		pod := podOf(version, owners)
+		pod.Generation = generation
+		if ready {
+			pod.Status.Phase = corev1.PodRunning
+		}
+		return pod
+	}
+	cases := map[string]struct {
+		before, after *corev1.Pod
+		want          map[string]time.Duration
+	}{
+		"a status":   {of("1", "a", 1, false), of("2", "a", 1, true), map[string]time.Duration{"a": gather}},
+		"a spec":     {of("1", "a", 1, false), of("2", "a", 2, true), map[string]time.Duration{"a": 0}},
+		"new owners": {of("1", "a", 1, false), of("2", "b", 1, true), map[string]time.Duration{"a": 0, "b": 0}},
+		"a resync":   {of("1", "a", 1, false), of("1", "a", 1, false), map[string]time.Duration{}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			q := &waits{asked: map[string]time.Duration{}}
+			handler := newBase(kinds.Cluster).gathering(ownersInAnnotation, gather)
+			handler.Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, q)
+			if diff := cmp.Diff(tc.want, q.asked); diff != "" {
+				t.Errorf("waits (-want +got):\n%s", diff)
+			}
+			q.asked = map[string]time.Duration{}
+			handler.Create(t.Context(), event.CreateEvent{Object: tc.after}, q)
+			handler.Delete(t.Context(), event.DeleteEvent{Object: tc.after}, q)
+			for owner, wait := range q.asked {
+				if wait != 0 {
+					t.Errorf("an object that comes or goes wakes %s after %s", owner, wait)
+				}
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ package uniteddeployment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -182,6 +183,19 @@ func merged(a, b string) string {
 	return admissiontest.Merge(&testing.T{}, a, b)
 }
 
+// many are so many subsets, each on another node; more is a format of further fields.
+func many(n int, more string) string {
+	var all []string
+	for i := range n {
+		fields := more
+		if more != "" {
+			fields = fmt.Sprintf(more, i)
+		}
+		all = append(all, fmt.Sprintf(`{"name":"s%d","nodeSelectorTerm":{"matchExpressions":[{"key":"node","operator":"In","values":["%d"]}]}%s}`, i, i, fields))
+	}
+	return `{"spec":{"topology":{"subsets":[` + strings.Join(all, ",") + `]}}}`
+}
+
 func TestDryRuns(t *testing.T) {
 	image := field.Invalid(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image"), "x", "is no image")
 	refusing := apierrors.NewInvalid(schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}, "", field.ErrorList{image})
@@ -198,6 +212,8 @@ func TestDryRuns(t *testing.T) {
 		"no answer":                          {answer: errors.New("connection refused"), asked: 2},
 		"an update of the number alone":      {old: `{}`, patch: `{"spec":{"replicas":7}}`, answer: refusing},
 		"an update of one patch":             {old: `{}`, patch: `{"spec":{"topology":{"subsets":[{"name":"a","tolerations":[{"key":"x","operator":"Exists"}],"patch":{"spec":{"hostNetwork":true}}}]}}}`, answer: refusing, asked: 1, denied: []string{at}},
+		"subsets that differ in nodes alone": {patch: many(30, ""), asked: 1},
+		"subsets that differ in patches":     {patch: many(30, `,"patch":{"metadata":{"annotations":{"n":"%d"}}}`), asked: maxAsked},
 		"a template that is wrong as it was": {old: `{}`, patch: `{"spec":{"template":{"cloneSetTemplate":{"spec":{"minReadySeconds":4}}}}}`, answer: refusing, asked: 4},
 	}
 	for name, tc := range cases {

@@ -24,8 +24,7 @@ import (
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets,verbs=create
 // +kubebuilder:rbac:groups=apps,resources=statefulsets;deployments,verbs=create
 
-// maxAsked is about how many subsets the API server is asked at most. They differ in few fields, and what is wrong with others shows in the
-// status.
+// maxAsked is about how many subsets the API server is asked at most. What is wrong with others shows in the status.
 const maxAsked = 10
 
 // Workloads asks the API server about the workloads that a UnitedDeployment would have.
@@ -41,17 +40,21 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 		return nil
 	}
 	asked := 0
+	var fine []*appsv1beta1.Subset
 	sameTemplate := old != nil && equality.Semantic.DeepEqual(set.Spec.Template, old.Spec.Template)
 	for i := range set.Spec.Topology.Subsets {
 		sub := &set.Spec.Topology.Subsets[i]
 		before := storedSubset(old, sub)
-		if before && sameTemplate {
+		if before && sameTemplate || slices.ContainsFunc(fine, func(other *appsv1beta1.Subset) bool { return judgedAlike(sub, other) }) {
 			continue
 		}
 		if asked++; asked > maxAsked {
 			return nil
 		}
 		errs := w.ask(ctx, set, sub.Name)
+		if len(errs) == 0 {
+			fine = append(fine, sub)
+		}
 		if len(errs) > 0 && before {
 			known := w.ask(ctx, old, sub.Name)
 			errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
@@ -63,6 +66,13 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 		}
 	}
 	return nil
+}
+
+// judgedAlike says that the API server takes the workloads of both subsets or of none. Node selectors and tolerations have been judged already,
+// one by one; what matters is whether there are any.
+func judgedAlike(a, b *appsv1beta1.Subset) bool {
+	return equality.Semantic.DeepEqual(a.Patch, b.Patch) && (len(a.Tolerations) > 0) == (len(b.Tolerations) > 0) &&
+		(len(a.NodeSelectorTerm.MatchExpressions) > 0) == (len(b.NodeSelectorTerm.MatchExpressions) > 0)
 }
 
 // storedSubset says that the stored object has the subset as it is, sizes excepted.
