@@ -33,7 +33,7 @@ import (
 // world is a UnitedDeployment, its workloads and pods, and whoever works on these: a controller of the workloads that does everything in a
 // step, and zones that have room or not.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	now       time.Time
 	set       *appsv1beta1.UnitedDeployment
 	children  []*unstructured.Unstructured
@@ -63,7 +63,7 @@ topology:
   subsets: [{name: a}, {name: b}, {name: c}]
 `
 
-func newWorld(t *testing.T, changes ...string) *world {
+func newWorld(t testing.TB, changes ...string) *world {
 	t.Helper()
 	w := &world{
 		t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), full: map[string]bool{}, refused: map[string]string{}, memory: NewMemory(),
