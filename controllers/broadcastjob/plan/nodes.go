@@ -75,8 +75,8 @@ func Pods(pods []*corev1.Pod, now time.Time) []podset.Pod {
 	return facts
 }
 
-// site is a node with what has become of it.
-type site struct {
+// nodeState is a node with what has become of it.
+type nodeState struct {
 	*Node
 	key nodeKey
 	// outcome is how the pod of the node has ended, by what is remembered or by the pod itself. stored says that it is remembered.
@@ -89,19 +89,19 @@ type site struct {
 
 // view is what nodes and pods come to.
 type view struct {
-	sites []site
+	nodes []nodeState
 	// record is status.finished after this pass; was is the stored one.
 	record, was record
 	// active are the pods at work on nodes that fit, in the order of the nodes.
 	active []*podset.Pod
 	// strays are pods at work that no node should have: their node is gone or is another one by now, or they are a second one on it.
 	strays []*podset.Pod
-	// seconds are those of the strays that are a second one.
-	seconds []*podset.Pod
+	// duplicates are those of the strays that are a second one.
+	duplicates []*podset.Pod
 	// unfit are pods at work on nodes that do not fit any more.
 	unfit []*podset.Pod
-	// spent are pods that count as failed and still run: restarted too often, or stopped by the deadline.
-	spent []*podset.Pod
+	// failedActive are pods that count as failed and still run: restarted too often, or stopped by the deadline.
+	failedActive []*podset.Pod
 	// Counts of the status.
 	desired, succeeded, failed int
 }
@@ -133,27 +133,27 @@ func (s *Spec) overRestarted(pod *corev1.Pod) bool {
 // A pod that has ended keeps its node finished, and so does what is remembered, whatever becomes of either. Only nodes that exist are
 // remembered: one that is gone can never come back with its UID.
 func look(spec *Spec, s Snapshot, stop bool) view {
-	v := view{was: recordOf(spec.Job.Status.Finished), sites: make([]site, len(s.Nodes))}
+	v := view{was: recordOf(spec.Job.Status.Finished), nodes: make([]nodeState, len(s.Nodes))}
 	v.record = record{outcomes: map[nodeKey]Outcome{}, failures: v.was.failures}
-	byName := make(map[planning.Slot]*site, len(s.Nodes))
+	byName := make(map[planning.Slot]*nodeState, len(s.Nodes))
 	for i := range s.Nodes {
 		node := &s.Nodes[i]
-		v.sites[i] = site{Node: node, key: keyOf(node.Name, node.UID)}
-		v.sites[i].outcome = v.was.outcomes[v.sites[i].key]
-		v.sites[i].stored = v.sites[i].outcome != Unfinished
-		byName[planning.Slot(node.Name)] = &v.sites[i]
+		v.nodes[i] = nodeState{Node: node, key: keyOf(node.Name, node.UID)}
+		v.nodes[i].outcome = v.was.outcomes[v.nodes[i].key]
+		v.nodes[i].stored = v.nodes[i].outcome != Unfinished
+		byName[planning.Slot(node.Name)] = &v.nodes[i]
 	}
 	for i := range s.Pods {
 		v.place(&s.Pods[i], byName[s.Pods[i].Slot])
 	}
-	for i := range v.sites {
-		v.judge(spec, &v.sites[i], stop)
+	for i := range v.nodes {
+		v.judge(spec, &v.nodes[i], stop)
 	}
 	return v
 }
 
 // place notes what a pod means for its node; at is nil when there is no such node.
-func (v *view) place(pod *podset.Pod, at *site) {
+func (v *view) place(pod *podset.Pod, at *nodeState) {
 	ended := podstate.Finished(pod.Object)
 	own := at != nil && belongs(pod.Object, at.Node)
 	switch {
@@ -182,21 +182,21 @@ func (v *view) place(pod *podset.Pod, at *site) {
 			first, second = second, first
 		}
 		at.pod = first
-		v.strays, v.seconds = append(v.strays, second), append(v.seconds, second)
+		v.strays, v.duplicates = append(v.strays, second), append(v.duplicates, second)
 	default:
 		at.pod, at.occupied = pod, true
 	}
 }
 
 // judge decides what the pod at work on a node is, and counts the node.
-func (v *view) judge(spec *Spec, at *site, stop bool) {
+func (v *view) judge(spec *Spec, at *nodeState, stop bool) {
 	if pod := at.pod; pod != nil {
 		if at.outcome == Unfinished && (stop || spec.overRestarted(pod.Object)) {
 			at.outcome = Failed
 		}
 		switch {
 		case at.outcome != Unfinished:
-			v.spent = append(v.spent, pod)
+			v.failedActive = append(v.failedActive, pod)
 		case !at.Fits:
 			v.unfit = append(v.unfit, pod)
 		default:

@@ -118,7 +118,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	if d.Stage == Stopping {
 		d.remove(v.active, reasonStopped)
 		d.remove(v.unfit, reasonStopped)
-		if len(v.active)+len(v.unfit)+len(v.spent)+len(v.strays) == 0 {
+		if len(v.active)+len(v.unfit)+len(v.failedActive)+len(v.strays) == 0 {
 			d.Stage = Ended
 			d.expireIn(spec)
 		}
@@ -153,10 +153,10 @@ func (d *Decision) expireIn(spec *Spec) {
 func (d *Decision) clean() {
 	d.remove(d.view.strays, reasonStray)
 	remembered := map[planning.Slot]bool{}
-	for i := range d.view.sites {
-		remembered[planning.Slot(d.view.sites[i].Name)] = d.view.sites[i].stored
+	for i := range d.view.nodes {
+		remembered[planning.Slot(d.view.nodes[i].Name)] = d.view.nodes[i].stored
 	}
-	for _, pod := range d.view.spent {
+	for _, pod := range d.view.failedActive {
 		if remembered[pod.Slot] {
 			d.remove([]*podset.Pod{pod}, reasonFailed)
 		} else {
@@ -172,7 +172,7 @@ func (d *Decision) remove(pods []*podset.Pod, reason string) {
 		action.ExactVersion = reason != reasonFailed
 		what := fmt.Sprintf("pod %s of node %s", pod.Object.Name, pod.Slot)
 		action.Success = planning.Event{Reason: "SuccessfulDelete", Message: "Deleted " + what}
-		if slices.Contains(d.view.seconds, pod) {
+		if slices.Contains(d.view.duplicates, pod) {
 			action.Success = planning.Event{Warning: true, Reason: "DuplicatePodCreatedOnSameNode", Message: "Deleted " + what + ", which has another one"}
 		}
 		action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting " + what}
@@ -183,12 +183,12 @@ func (d *Decision) remove(pods []*podset.Pod, reason string) {
 // create creates the pods that nodes need, or finds that none does.
 func (d *Decision) create(spec *Spec) {
 	v := &d.view
-	atWork := len(v.active) + len(v.unfit) + len(v.strays) + len(v.spent)
+	atWork := len(v.active) + len(v.unfit) + len(v.strays) + len(v.failedActive)
 	unfinished := atWork
 	room := d.limit - atWork
 	var waiting []planning.Slot
-	for i := range v.sites {
-		at := &v.sites[i]
+	for i := range v.nodes {
+		at := &v.nodes[i]
 		if !at.Fits || at.outcome != Unfinished {
 			continue
 		}

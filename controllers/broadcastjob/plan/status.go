@@ -131,7 +131,7 @@ func failureMessage(d Decision) string {
 //  8. pods are at work or are being started; what keeps single ones from working comes first, and can stall the job;
 //  9. all nodes are finished, and it waits for further ones.
 func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) podset.Progress {
-	atWork := len(d.view.active) + len(d.view.unfit) + len(d.view.spent) + len(d.view.strays)
+	atWork := len(d.view.active) + len(d.view.unfit) + len(d.view.failedActive) + len(d.view.strays)
 	switch {
 	case spec.Deleting:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The job is being deleted, and its pods with it."}

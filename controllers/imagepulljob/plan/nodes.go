@@ -70,8 +70,8 @@ const (
 	failed    stage = "failed"
 )
 
-// site is a node and what it is at.
-type site struct {
+// nodeState is a node and what it is at.
+type nodeState struct {
 	*Node
 	stage stage
 	// since is when it was asked, silent that there was no answer at all; both only while it is active.
@@ -82,8 +82,8 @@ type site struct {
 }
 
 // look says what a node is at, for the job.
-func (s *Spec) look(n *Node) site {
-	result := site{Node: n, stage: idle}
+func (s *Spec) look(n *Node) nodeState {
+	result := nodeState{Node: n, stage: idle}
 	tag := n.tag(s.Image.Tag)
 	if tag == nil || !owns(tag, s.Job.UID) {
 		return result

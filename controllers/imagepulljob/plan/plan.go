@@ -48,8 +48,8 @@ type Decision struct {
 	// Stage is what the job is at. Overdue says that its deadline ended it in this pass.
 	Stage   Stage
 	Overdue bool
-	// sites are the nodes, silent those that were asked a minute ago and have not answered.
-	sites  []site
+	// nodes are the nodes, silent those that were asked a minute ago and have not answered.
+	nodes  []nodeState
 	silent []string
 	// count is how many nodes are at each stage, with those that are asked now counted as active.
 	count map[stage]int
@@ -88,7 +88,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	}
 	for i := range s.Nodes {
 		at := spec.look(&s.Nodes[i])
-		d.sites = append(d.sites, at)
+		d.nodes = append(d.nodes, at)
 		d.count[at.stage]++
 		if at.stage == active && at.silent {
 			if left := answering - s.Now.Sub(at.since); left > 0 {
@@ -142,8 +142,8 @@ func (d *Decision) release(spec *Spec, s Snapshot) {
 func (d *Decision) ask(spec *Spec, s Snapshot) {
 	free := min(spec.Parallelism-d.count[active], mostAsked)
 	for _, ready := range []bool{true, false} {
-		for i := range d.sites {
-			at := &d.sites[i]
+		for i := range d.nodes {
+			at := &d.nodes[i]
 			if free <= 0 {
 				return
 			}

@@ -138,7 +138,7 @@ func (w *world) at(seconds int) {
 
 func (w *world) pulling(job string) string {
 	var names []string
-	for _, at := range w.last.sites {
+	for _, at := range w.last.nodes {
 		if at.stage == active {
 			names = append(names, at.Name)
 		}

@@ -64,12 +64,12 @@ func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 	if status.StartTime == nil {
 		status.StartTime = &now
 	}
-	status.Desired, status.Active = int32(len(d.sites)), int32(d.count[active])
+	status.Desired, status.Active = int32(len(d.nodes)), int32(d.count[active])
 	status.Succeeded, status.Failed = int32(d.count[succeeded]), int32(d.count[failed])
 	status.FailedNodes, status.CompletionTime = nil, nil
-	for i := range d.sites {
-		if d.sites[i].stage == failed || d.Overdue && d.sites[i].stage != succeeded {
-			status.FailedNodes = append(status.FailedNodes, d.sites[i].Name)
+	for i := range d.nodes {
+		if d.nodes[i].stage == failed || d.Overdue && d.nodes[i].stage != succeeded {
+			status.FailedNodes = append(status.FailedNodes, d.nodes[i].Name)
 		}
 	}
 	switch {
@@ -162,8 +162,8 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 // failedMessage names nodes that failed, and what one of them says.
 func failedMessage(status *appsv1beta1.ImagePullJobStatus, d Decision) string {
 	message := fmt.Sprintf("%d of %d nodes do not have the image (%s).", status.Failed, status.Desired, podset.List(status.FailedNodes))
-	for i := range d.sites {
-		if at := &d.sites[i]; at.stage == failed && at.message != "" {
+	for i := range d.nodes {
+		if at := &d.nodes[i]; at.stage == failed && at.message != "" {
 			return message + fmt.Sprintf(" Node %s: %s", at.Name, at.message)
 		}
 	}
