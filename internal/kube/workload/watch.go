@@ -44,8 +44,10 @@ type OfNodes func(ctx context.Context, before, after *corev1.Node) []types.Names
 type Watches struct {
 	// OthersWriteStatus says that somebody else writes to the status of the kind's objects, too, so that such a change wakes them.
 	OthersWriteStatus bool
-	// Pods names whom a pod concerns. Nil watches no pods.
-	Pods Of
+	// Pods names whom a pod concerns. Nil watches no pods. It is not asked while there is no object of the kind, unless PodsCreate says that
+	// it names objects that are yet to be created.
+	Pods       Of
+	PodsCreate bool
 	// PodChanged says whether a change of a pod wakes those whom it concerns. Nil: every change does.
 	PodChanged func(before, after *corev1.Pod) bool
 	// Revisions watches the ControllerRevisions that objects of the kind control.
@@ -63,9 +65,9 @@ func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 	}
 	own := &unstructured.Unstructured{}
 	own.SetGroupVersionKind(b.Kind)
-	changes := predicate.Funcs{UpdateFunc: specOrMetadataChanged}
-	if watches.OthersWriteStatus {
-		changes = predicate.Funcs{}
+	changes := b.counting()
+	if !watches.OthersWriteStatus {
+		changes.UpdateFunc = specOrMetadataChanged
 	}
 	if err := b.watch(ctx, own, &handler.EnqueueRequestForObject{}, changes); err != nil {
 		return err
@@ -74,6 +76,9 @@ func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 		var only []predicate.Predicate
 		if watches.PodChanged != nil {
 			only = append(only, podChanges(watches.PodChanged))
+		}
+		if !watches.PodsCreate {
+			only = append([]predicate.Predicate{b.unlessNone()}, only...)
 		}
 		if err := b.watch(ctx, &corev1.Pod{}, b.waking(watches.Pods), only...); err != nil {
 			return err
@@ -91,6 +96,20 @@ func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 		return b.watch(ctx, &corev1.Node{}, b.waking(watches.Nodes), cache.NodeChanges())
 	}
 	return nil
+}
+
+// counting drops nothing, and counts the objects of the kind.
+func (b *Base) counting() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { b.objects.Add(1); return true },
+		DeleteFunc: func(event.DeleteEvent) bool { b.objects.Add(-1); return true },
+	}
+}
+
+// unlessNone drops all that happens to others while there is no object of the kind, so that a kind that nobody uses costs next to nothing for
+// each change of a pod. Nothing is missed: the first pass over a new object begins after it was counted, and finds in the cache what was dropped.
+func (b *Base) unlessNone() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(client.Object) bool { return b.objects.Load() > 0 })
 }
 
 // podChanges drops updates of pods that do not matter.

@@ -174,3 +174,26 @@ func TestStatusesAreGathered(t *testing.T) {
 		})
 	}
 }
+
+func TestPodsConcernNobodyWhileThereIsNoObject(t *testing.T) {
+	b := newBase(kinds.Namespaced)
+	own, pods := b.counting(), b.unlessNone()
+	object, change := event.CreateEvent{Object: &appsv1beta1.StatefulSet{}}, event.UpdateEvent{ObjectOld: podOf("1", "a"), ObjectNew: podOf("2", "a")}
+
+	var asked []bool
+	for _, step := range []func() bool{
+		func() bool { return true },
+		func() bool { return own.Create(object) },
+		func() bool { return own.Create(object) },
+		func() bool { return own.Delete(event.DeleteEvent{Object: object.Object}) },
+		func() bool { return own.Delete(event.DeleteEvent{Object: object.Object}) },
+	} {
+		if !step() {
+			t.Error("an event of the kind itself is dropped")
+		}
+		asked = append(asked, pods.Update(change))
+	}
+	if diff := cmp.Diff([]bool{false, true, true, true, false}, asked); diff != "" {
+		t.Errorf("pods are asked about with 0, 1, 2, 1 and 0 objects (-want +got):\n%s", diff)
+	}
+}

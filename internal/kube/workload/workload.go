@@ -108,6 +108,8 @@ type Base struct {
 
 	memories   memories
 	controller controller.Controller
+	// objects is how many objects of the kind its watch has shown.
+	objects atomic.Int64
 	// queue is the controller's, once it has started.
 	queue atomic.Pointer[queue]
 	// late guards the start of watches after that of the manager; informers are those that were started.
