@@ -249,25 +249,20 @@ func (t *together) done(w *podsettest.State[wanted]) bool {
 }
 
 // TestExploreSidecarSetsBesideACloneSet visits every state of pods that a CloneSet and SidecarSets give other images at the same time: all come
-// to their end, and each keeps its limit. Three pods that both SidecarSets change beside the CloneSet have so many states that only EXPLORE=full
-// visits them.
+// to their end, and each keeps its limit.
 func TestExploreSidecarSetsBesideACloneSet(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		pods          int
 		to            wanted
 		workloadFirst bool
-		full          bool
 	}{
 		{name: "two pods and both SidecarSets, which come first", pods: 2, to: wanted{main: 2, logs: 2, mesh: 2, current: 1}},
 		{name: "two pods and both SidecarSets, the CloneSet comes first", pods: 2, to: wanted{main: 2, logs: 2, mesh: 2, current: 1}, workloadFirst: true},
 		{name: "three pods and one of the SidecarSets", pods: 3, to: wanted{main: 2, logs: 2, mesh: 1, current: 1}},
-		{name: "three pods and both SidecarSets", pods: 3, to: wanted{main: 2, logs: 2, mesh: 2, current: 1}, full: true},
+		{name: "three pods and both SidecarSets", pods: 3, to: wanted{main: 2, logs: 2, mesh: 2, current: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if tc.full && !podsettest.Full() {
-				t.Skip("this takes minutes: EXPLORE=full")
-			}
 			all := newTogether(t, tc.pods, tc.workloadFirst)
 			start := &podsettest.State[wanted]{Set: wanted{1, 1, 1, 1}}
 			if err := podsettest.BringUp(start, podsettest.Cluster{}, all.step, 100); err != nil {

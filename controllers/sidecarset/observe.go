@@ -75,7 +75,8 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 		return observation{}, err
 	}
 	now := r.Clock.Now()
-	seen.snapshot = plan.Snapshot{Now: now, Pods: plan.Pods(seen.spec, seen.objects, inNamespace, now), Update: update}
+	known := workload.Own(pass.Memory, func() *plan.Known { return &plan.Known{} })
+	seen.snapshot = plan.Snapshot{Now: now, Pods: known.Pods(seen.spec, seen.objects, inNamespace, now), Update: update}
 	return seen, nil
 }
 

@@ -9,23 +9,62 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// BenchmarkPass observes and plans for 1 000 pods, of which half are updated.
+// BenchmarkPass observes and plans for 1 000 pods in the middle of an update: of five one is under way, two are updated and two wait.
 func BenchmarkPass(b *testing.B) {
-	old, set := newSet("agent:v1"), newSet("agent:v2")
-	var pods []*corev1.Pod
-	for i := range 1000 {
-		of := old
-		if i%2 == 0 {
-			of = set
+	for name, change := range map[string]func(*appsv1beta1.SidecarSet){"cold": func(*appsv1beta1.SidecarSet) {}, "hot": hot} {
+		b.Run(name, func(b *testing.B) {
+			old, set := newSet("agent:v1", change), newSet("agent:v2", change, maxUnavailable("20%"))
+			spec := parse(b, set)
+			var pods []*corev1.Pod
+			for i := range 1000 {
+				pods = append(pods, midway(b, spec, run(newPod(b, fmt.Sprintf("p%04d", (i*7)%1000), old), true), i%5))
+			}
+			known := &plan.Known{}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for b.Loop() {
+				s := plan.Snapshot{Now: podsettest.Now(), Pods: known.Pods(spec, pods, everyNamespace, podsettest.Now())}
+				plan.Plan(spec, s)
+			}
+		})
+	}
+}
+
+// midway is a pod that waits (0, 1), is under way (2), or is updated (3, 4).
+func midway(b *testing.B, spec *plan.Spec, pod *corev1.Pod, stage int) *corev1.Pod {
+	b.Helper()
+	if stage < 2 {
+		return pod
+	}
+	state := &podsettest.State[struct{}]{Pods: []*corev1.Pod{pod}}
+	for range 2 { // hot upgrades have two steps
+		for _, action := range plan.Plan(spec, snapshot(spec, state.Pods)).Actions {
+			if action.Step == podset.StepEdit {
+				if err := podsettest.Apply(state, action); err != nil {
+					b.Fatal(err)
+				}
+			}
 		}
-		pods = append(pods, run(newPod(b, fmt.Sprintf("p%04d", i), of), true))
+		if stage == 2 {
+			return state.Pods[0]
+		}
+		pod = state.Pods[0].DeepCopy()
+		pod.Status.ObservedGeneration = pod.Generation
+		for i := range pod.Status.ContainerStatuses {
+			if s := &pod.Status.ContainerStatuses[i]; s.Image != pod.Spec.Containers[i].Image {
+				s.Image, s.ImageID, s.ContainerID = pod.Spec.Containers[i].Image, "id-of-"+pod.Spec.Containers[i].Image, s.ContainerID+"x"
+			}
+		}
+		state.Pods[0] = pod
 	}
-	spec := parse(b, set)
-	b.ReportAllocs()
-	for b.Loop() {
-		plan.Plan(spec, snapshot(spec, pods))
+	if s := snapshot(spec, state.Pods); !s.Pods[0].Updated || s.Pods[0].UnderWay() {
+		b.Fatalf("pod %s is not updated", pod.Name)
 	}
+	return pod
 }

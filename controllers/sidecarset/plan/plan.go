@@ -235,6 +235,9 @@ func (p *planner) settle() {
 		}
 		switch pod.Update.Progress {
 		case inplace.Running, inplace.Grace:
+			if pod.Update.Reason != inplace.ReasonNextBatch {
+				continue
+			}
 			if next, ok := p.record().Continue(pod.Object, p.s.Now); ok {
 				p.act(pod, next, podset.ReasonInPlaceContinue, "", "", "")
 			}

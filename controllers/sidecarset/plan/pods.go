@@ -4,10 +4,8 @@
 package plan
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,30 +46,13 @@ type Pod struct {
 	pairs []pair
 }
 
-// Pods derives the facts about the pods that have the sidecars of the set. Left out are pods that are terminating or finished, those that the
-// selectors do not select, and those that lack a container. inNamespace says whether the set selects the pods of a namespace.
+// Pods derives the facts about pods of which nothing is known yet: see Known.
 func Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now time.Time) []Pod {
-	if spec.Invalid != nil {
-		return nil
-	}
-	pods := make([]Pod, 0, len(objects))
-	known := hashes{set: spec.Set.Name, of: map[string]string{}}
-	for _, object := range objects {
-		if object.DeletionTimestamp != nil || podstate.Finished(object) || !spec.Selector.Matches(labels.Set(object.Labels)) || !inNamespace(object.Namespace) {
-			continue
-		}
-		if pod, ok := observe(spec, object, known, now); ok {
-			pods = append(pods, pod)
-		}
-	}
-	slices.SortFunc(pods, func(a, b Pod) int {
-		return cmp.Or(strings.Compare(a.Object.Namespace, b.Object.Namespace), strings.Compare(a.Object.Name, b.Object.Name))
-	})
-	return pods
+	return new(Known).Pods(spec, objects, inNamespace, now)
 }
 
 // observe derives the facts about one pod; false when it does not have all sidecars.
-func observe(spec *Spec, object *corev1.Pod, known hashes, now time.Time) (Pod, bool) {
+func observe(spec *Spec, object *corev1.Pod, texts hashes, now time.Time) (Pod, bool) {
 	pairs, complete := pairsOf(spec, object)
 	if !complete {
 		return Pod{}, false
@@ -81,11 +62,11 @@ func observe(spec *Spec, object *corev1.Pod, known hashes, now time.Time) (Pod, 
 		Pod: podset.Pod{
 			Object:   object,
 			Slot:     planning.Slot(object.Namespace + "/" + object.Name),
-			Revision: known.in(object, shared.AnnotationSidecarSetHash),
+			Revision: texts.in(object, shared.AnnotationSidecarSetHash),
 			Update:   record.Check(object, now),
 			Ready:    podstate.RunningAndReady(object),
 		},
-		Upgradable: known.in(object, shared.AnnotationSidecarSetHashWithoutImage) == spec.Hashes.WithoutImage,
+		Upgradable: texts.in(object, shared.AnnotationSidecarSetHashWithoutImage) == spec.Hashes.WithoutImage,
 		Selected:   spec.UpdateSelector == nil || spec.UpdateSelector.Matches(labels.Set(object.Labels)),
 		pairs:      pairs,
 	}

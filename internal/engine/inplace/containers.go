@@ -74,8 +74,8 @@ func (r Record) Check(pod *corev1.Pod, now time.Time) Status {
 	return Status{Progress: Done}
 }
 
-// Continue returns the edit of the next batch, once the one before is proven and its containers are ready. It returns false when there is nothing
-// to write now.
+// Continue returns the edit of the next batch, once the one before is proven and its containers are ready, of which Check gives ReasonNextBatch. It
+// returns false when there is nothing to write now.
 func (r Record) Continue(pod *corev1.Pod, now time.Time) (edit.Edit, bool) {
 	update, found, err := r.read(pod)
 	if err != nil || !found || update.pending().isZero() || r.Check(pod, now).Reason != ReasonNextBatch {

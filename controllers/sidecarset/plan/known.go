@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// Known are the facts about pods that Pods has derived, as far as nothing can have changed them since: the spec and the pod are the same, and time alone
+// changes nothing. An update of a thousand pods looks at all of them many times a second, while a few of them change. The zero value knows nothing.
+type Known struct {
+	// of is the spec that the facts are about.
+	of   string
+	pods map[types.UID]knownPod
+}
+
+// knownPod are the facts about a version of a pod.
+type knownPod struct {
+	version string
+	pod     Pod
+}
+
+// manyMore is how many times as many facts as pods are kept at most.
+const manyMore = 2
+
+// Pods derives the facts about the pods that have the sidecars of the set, in the order of their names. Left out are pods that are terminating or
+// finished, those that the selectors do not select, and those that lack a container. inNamespace says whether the set selects the pods of a namespace.
+func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now time.Time) []Pod {
+	if spec.Invalid != nil {
+		return nil
+	}
+	of := fmt.Sprint(spec.Set.UID, spec.Set.Generation, spec.Hashes)
+	if k.of != of || len(k.pods) > manyMore*len(objects) {
+		k.of, k.pods = of, make(map[types.UID]knownPod, len(objects))
+	}
+	objects = slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int {
+		if a.Namespace != b.Namespace {
+			return strings.Compare(a.Namespace, b.Namespace)
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	pods := make([]Pod, 0, len(objects))
+	texts := hashes{set: spec.Set.Name, of: map[string]string{}}
+	for _, object := range objects {
+		if object.DeletionTimestamp != nil || podstate.Finished(object) || !spec.Selector.Matches(labels.Set(object.Labels)) || !inNamespace(object.Namespace) {
+			continue
+		}
+		if known, has := k.pods[object.UID]; has && known.version == object.ResourceVersion {
+			known.pod.Object = object // An older one would keep all pods of its list in memory.
+			pods = append(pods, known.pod)
+			continue
+		}
+		pod, complete := observe(spec, object, texts, now)
+		if !complete {
+			continue
+		}
+		pods = append(pods, pod)
+		if object.UID != "" && object.ResourceVersion != "" && pod.lasts() {
+			kept := pod
+			kept.Object = nil
+			k.pods[object.UID] = knownPod{version: object.ResourceVersion, pod: kept}
+		}
+	}
+	return pods
+}
+
+// lasts says that the facts do not change with time.
+func (p *Pod) lasts() bool { return p.Update.RecheckAfter == 0 && p.Trouble.RecheckAfter == 0 }
