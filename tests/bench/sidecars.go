@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
@@ -140,7 +141,7 @@ func (b *run) injected(ctx context.Context, name string, hot bool, pods int) (*s
 }
 
 // sidecarUpgrade gives the sidecar of many pods another image, cold and hot, twice each: the first time pods get the condition
-// SidecarSetUpgradable. A bare client does the same to as many equal pods. Then the operator is started anew and watched at rest.
+// SidecarSetUpgradable. A bare client does the same, with the same writes, to as many equal pods. Then the operator is started anew and watched at rest.
 func (b *run) sidecarUpgrade(ctx context.Context) ([]figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
@@ -161,18 +162,22 @@ func (b *run) sidecarUpgrade(ctx context.Context) ([]figure, error) {
 			}
 			for _, step := range []struct {
 				name, image, done string
+				raw               time.Duration
 				into              *[]figure
 			}{
-				{kind + ", with the first SidecarSetUpgradable", agentAfter, map[bool]string{false: agentAfter, true: agentIdle}[hot], &first},
-				{kind, agentLatest, agentLatest, &next},
+				{kind + ", with the first SidecarSetUpgradable", agentAfter, map[bool]string{false: agentAfter, true: agentIdle}[hot], raw[0], &first},
+				{kind, agentLatest, agentLatest, raw[1], &next},
 			} {
 				f, err := b.upgradeSidecars(ctx, s, step.name, step.image, step.done)
 				if err != nil {
 					return figures, fmt.Errorf("%s: %w", step.name, err)
 				}
-				*step.into = append(*step.into, beside(f, raw))
+				*step.into = append(*step.into, beside(f, step.raw))
 			}
 			if !hot && i == b.options.runs-1 {
+				if err := b.awaitInForce(ctx, s.object.GetName(), "Policy"); err != nil {
+					return figures, err
+				}
 				idle, err := b.idle(ctx, s)
 				if err != nil {
 					return figures, err
@@ -255,14 +260,14 @@ func (r *raw) followUpgrade(ctx context.Context, n int, image string) (progress,
 	return p, err
 }
 
-// rawSidecars gives the sidecar of as many pods another image by a client that decides nothing: one write for each, or two where a second
-// container takes over first.
-func (b *run) rawSidecars(ctx context.Context, name string, hot bool) (time.Duration, error) {
+// rawSidecars gives the sidecar of as many pods another image by a client that decides nothing, twice: one write for each, or two where a second
+// container takes over first. The first time the pods get the condition SidecarSetUpgradable as well, by one more write. It returns how long each took.
+func (b *run) rawSidecars(ctx context.Context, name string, hot bool) (times [2]time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	r, err := b.bare(ctx, name)
 	if err != nil {
-		return 0, err
+		return times, err
 	}
 	template, n := plainTemplate(), b.options.sidecarPods
 	sidecars := []corev1.Container{{Name: "agent", Image: agentBefore}}
@@ -271,27 +276,31 @@ func (b *run) rawSidecars(ctx context.Context, name string, hot bool) (time.Dura
 	}
 	template.Spec.Containers = append(sidecars, template.Spec.Containers...)
 	if err := r.createPlain(ctx, n, template, agentBefore); err != nil {
-		return 0, err
+		return times, err
 	}
-	began := time.Now()
-	err = r.each(ctx, max(n*b.options.unavailable/100, 1), func(ctx context.Context, pod string, write func(func() error) error) error {
-		if !hot {
-			return r.setImage(ctx, pod, "agent", agentAfter, write)
+	for i, image := range []string{agentAfter, agentLatest} {
+		works, idles := "agent", ""
+		if hot {
+			works, idles = []string{"agent-2", "agent-1"}[i], []string{"agent-1", "agent-2"}[i]
 		}
-		if err := r.setImage(ctx, pod, "agent-2", agentAfter, write); err != nil {
-			return err
+		began := time.Now()
+		err := r.each(ctx, max(n*b.options.unavailable/100, 1), func(ctx context.Context, pod string, write func(func() error) error) error {
+			if err := r.setImage(ctx, pod, works, image, i == 0, write); err != nil || !hot {
+				return err
+			}
+			return r.setImage(ctx, pod, idles, agentIdle, false, write)
+		})
+		if err != nil {
+			return times, err
 		}
-		return r.setImage(ctx, pod, "agent-1", agentIdle, write)
-	})
-	if err != nil {
-		return 0, err
+		times[i] = time.Since(began)
 	}
-	took := time.Since(began)
-	return took, r.clear(ctx)
+	return times, r.clear(ctx)
 }
 
-// setImage changes the image of a container of a pod and waits until the node has restarted it and the pod is ready.
-func (r *raw) setImage(ctx context.Context, pod, container, image string, write func(func() error) error) error {
+// setImage changes the image of a container of a pod, with the condition SidecarSetUpgradable if that is wanted, and waits until the node has restarted
+// the container and the pod is ready.
+func (r *raw) setImage(ctx context.Context, pod, container, image string, condition bool, write func(func() error) error) error {
 	status := func(p *corev1.Pod) corev1.ContainerStatus {
 		for _, c := range p.Status.ContainerStatuses {
 			if c.Name == container {
@@ -306,7 +315,10 @@ func (r *raw) setImage(ctx context.Context, pod, container, image string, write 
 	err := write(func() error {
 		patch := fmt.Appendf(nil, `{"spec":{"containers":[{"name":%q,"image":%q}]}}`, container, image)
 		_, err := r.client.CoreV1().Pods(r.namespace).Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		return err
+		if err != nil || !condition {
+			return err
+		}
+		return r.patchConditions(ctx, pod, corev1.ConditionTrue, shared.ReasonAllSidecarSetUpgradable, shared.SidecarSetUpgradable)
 	})
 	if err != nil {
 		return err
