@@ -75,6 +75,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Metrics.CronLeftOut.Inc()
 	}
 
+	if started {
+		// The run wakes the object when the cache holds it. Then one write of the status says that it was started, and that it is active.
+		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter)
+	}
 	status := plan.Status(spec, snapshot, due, todo, outcome)
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&cron.Status, &status))
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
