@@ -7,11 +7,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -264,5 +267,69 @@ func TestTriedIsOfOneGeneration(t *testing.T) {
 	}
 	if applies != 1 {
 		t.Errorf("applied %d times, want once; the generation is %d", applies, s.sets()["web-a"].GetGeneration())
+	}
+}
+
+// TestReconcileKeepsFewRevisions: beyond the limit, revisions go that nothing is at; sizes and subsets make none.
+func TestReconcileKeepsFewRevisions(t *testing.T) {
+	set := newSet(2)
+	set.Spec.RevisionHistoryLimit = ptr.To[int32](2)
+	s := newShell(t, set)
+	revisions := func() []string {
+		var list appsv1.ControllerRevisionList
+		if err := s.server.List(t.Context(), &list); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+			if list.Items[i].Labels["app"] != "web" {
+				t.Errorf("the selector does not find revision %s, whose labels are %v", list.Items[i].Name, list.Items[i].Labels)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	follows := func() bool {
+		stored := s.stored()
+		for _, child := range s.sets() {
+			if child.GetLabels()[shared.LabelUnitedDeploymentRevision] != stored.Status.UpdatedRevision {
+				return false
+			}
+		}
+		return stored.Status.ObservedGeneration == stored.Generation && len(s.sets()) == len(stored.Spec.Topology.Subsets)
+	}
+	change := func(change func(*appsv1beta1.UnitedDeployment)) {
+		stored := s.stored()
+		change(stored)
+		stored.Generation++
+		if err := s.server.Update(t.Context(), stored); err != nil {
+			t.Fatal(err)
+		}
+		s.until("the workloads follow", follows)
+	}
+	s.until("the workloads are there", follows)
+	first := s.stored().Status.CurrentRevision
+	var all []string
+	for i := range 6 {
+		change(func(set *appsv1beta1.UnitedDeployment) {
+			raw := string(set.Spec.Template.CloneSetTemplate.Spec.Raw)
+			set.Spec.Template.CloneSetTemplate.Spec.Raw = []byte(strings.Replace(raw, fmt.Sprintf("web:%d", i+1), fmt.Sprintf("web:%d", i+2), 1))
+		})
+		all = append(all, s.stored().Status.UpdatedRevision)
+	}
+	// No pod is ready, so the first revision is still the current one.
+	want := append([]string{first}, all[len(all)-3:]...)
+	slices.Sort(want)
+	s.until("the others are gone", func() bool { return len(revisions()) <= len(want) })
+	if diff := cmp.Diff(want, revisions()); diff != "" {
+		t.Errorf("the revisions (-want +got):\n%s", diff)
+	}
+	change(func(set *appsv1beta1.UnitedDeployment) { set.Spec.Replicas = ptr.To[int32](9) })
+	change(func(set *appsv1beta1.UnitedDeployment) {
+		set.Spec.Topology.Subsets = append(set.Spec.Topology.Subsets, appsv1beta1.Subset{Name: "c"})
+	})
+	if diff := cmp.Diff(want, revisions()); diff != "" {
+		t.Errorf("the revisions after changes of size and subsets (-want +got):\n%s", diff)
 	}
 }

@@ -293,6 +293,10 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			change:  func(w *world) { w.children[0].SetGeneration(7) },
 			message: "Subset a is being changed.",
 		},
+		"somebody deletes a workload, and a finalizer holds it": {
+			change:  func(w *world) { w.children[0].SetDeletionTimestamp(ptr.To(metav1.NewTime(w.now))) },
+			message: "Subset a: CloneSet shop-a is being deleted, and is created again when it is gone.",
+		},
 		"updates are paused": {
 			change: func(w *world) {
 				w.change(`template: {cloneSetTemplate: {spec: {updateStrategy: {rollingUpdate: {paused: true}}}}}`)
@@ -449,5 +453,43 @@ func TestWhatIsInSyncIsNotComparedAgain(t *testing.T) {
 				t.Errorf("planned %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestPodsAreReadOnlyWhereNumbersAreNotEnough: a plain UnitedDeployment never asks for pods.
+func TestPodsAreReadOnlyWhereNumbersAreNotEnough(t *testing.T) {
+	waiting := func(w *world) {
+		w.children[0].Object["status"] = map[string]any{"observedGeneration": w.children[0].GetGeneration(), "replicas": int64(2), "readyReplicas": int64(1)}
+	}
+	cases := map[string]struct {
+		spec   string
+		before func(*world)
+		want   Needed
+	}{
+		"plain, all ready":         {"replicas: 6", func(*world) {}, NoPods},
+		"plain, some not ready":    {"replicas: 6", waiting, NoPods},
+		"plain, another image":     {"replicas: 6", func(w *world) { w.change(setImage("2")) }, NoPods},
+		"adaptive, all ready":      {adaptiveZones, func(*world) {}, NoPods},
+		"adaptive, some not ready": {adaptiveZones, waiting, PendingPods},
+		"reserving":                {reservingZones, func(*world) {}, AllPods},
+		"reserving, being deleted": {reservingZones, func(w *world) { w.set.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) }, NoPods},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t, tc.spec)
+			tc.before(w)
+			spec := united.Parse(w.set)
+			if got := PodsNeeded(spec, w.snapshot(spec).Children); got != tc.want {
+				t.Errorf("pods needed: %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAnotherOrderOfSubsetsMovesNothing(t *testing.T) {
+	w := settled(t, "replicas: 8")
+	w.change("topology: {subsets: [{name: c}, {name: a}, {name: b}]}")
+	if actions, _ := w.planned(nil); len(actions) > 0 {
+		t.Errorf("planned %v", actions)
 	}
 }

@@ -120,7 +120,7 @@ func (r *report) done() bool {
 	}
 	for i := range r.spec.Subsets {
 		child := r.d.kept[r.spec.Subsets[i].Name]
-		if child == nil || !r.s.isUpdated(child.Revision) || !child.Observed || child.Updated < child.Replicas {
+		if child == nil || child.Terminating || !r.s.isUpdated(child.Revision) || !child.Observed || child.Updated < child.Replicas {
 			return false
 		}
 	}
@@ -300,6 +300,8 @@ func (r *report) move(i int, m *moves) {
 	goal := size - r.d.partitions[i]
 	reason, why := child.held()
 	switch {
+	case child.Terminating:
+		m.applying = append(m.applying, fmt.Sprintf("subset %s: %s %s is being deleted, and is created again when it is gone", name, child.Adapter.Kind.Kind, child.Object.GetName()))
 	case !child.Observed || child.Size != size || !r.s.isUpdated(child.Revision):
 		m.applying = append(m.applying, fmt.Sprintf("subset %s is being changed", name))
 	case r.d.rooms[i].reserved > 0:

@@ -5,8 +5,10 @@ package subset
 
 import (
 	"fmt"
+	"math/rand"
 	"slices"
 	"testing"
+	"time"
 )
 
 // mostReplicas is how many pods the explorations divide at most. They try every mix of three subsets of the given forms.
@@ -140,6 +142,7 @@ func TestExploreFixedSizes(t *testing.T) {
 
 func TestExploreBounds(t *testing.T) {
 	worlds(boundedForms(), func(subsets []Subset) {
+		numbers := !slices.ContainsFunc(subsets, func(s Subset) bool { return s.Min != nil && s.Min.percent || s.Max != nil && s.Max.percent })
 		for replicas := range mostReplicas + 1 {
 			shares := Divide(replicas, subsets, Stay)
 			if !slices.ContainsFunc(subsets, func(s Subset) bool { return s.Min != nil || s.Max != nil }) {
@@ -149,8 +152,59 @@ func TestExploreBounds(t *testing.T) {
 			if again := Divide(replicas, having(subsets, shares.Sizes), Stay); !slices.Equal(shares.Sizes, again.Sizes) {
 				t.Fatalf("%d pods move although nothing changes: %v, then %v: %s", replicas, shares.Sizes, again.Sizes, show(subsets))
 			}
+			more := Divide(replicas+1, having(subsets, shares.Sizes), Stay)
+			if n := moved(shares.Sizes, more.Sizes); numbers && n != 1+shares.Unplaced-more.Unplaced {
+				t.Fatalf("one pod more than %d creates or deletes %d: %v, then %v: %s", replicas, n, shares.Sizes, more.Sizes, show(subsets))
+			}
 		}
 	})
+}
+
+// TestManySubsets is what the explorations say, for hundreds of subsets at random.
+func TestManySubsets(t *testing.T) {
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewSource(seed))
+	size := func(most int) *Size {
+		switch random.Intn(3) {
+		case 0:
+			return Pods(random.Intn(most))
+		case 1:
+			return Percent(random.Intn(101))
+		}
+		return nil
+	}
+	for range 300 {
+		replicas := random.Intn(5000)
+		subsets := make([]Subset, 1+random.Intn(500))
+		for i := range subsets {
+			subsets[i] = Subset{Name: fmt.Sprint(i), Present: random.Intn(20)}
+		}
+		free := Divide(replicas, subsets, Stay)
+		if n := slices.Max(free.Sizes) - slices.Min(free.Sizes); n > 1 || free.Adjusted {
+			t.Fatalf("equal parts of %d for %d subsets differ by %d", replicas, len(subsets), n)
+		}
+		placed(t, replicas, subsets, free)
+		for i := range subsets {
+			subsets[i].Replicas = size(40)
+		}
+		sum := 0
+		for _, n := range Divide(replicas, subsets, Stay).Sizes {
+			sum += n
+		}
+		if sum != replicas {
+			t.Fatalf("of %d pods, %d are given: %s", replicas, sum, show(subsets))
+		}
+		for i := range subsets {
+			subsets[i].Replicas, subsets[i].Min, subsets[i].Max = nil, size(20), size(60)
+		}
+		subsets[0].Min = Pods(1) // One bound at least.
+		shares := Divide(replicas, subsets, Stay)
+		placed(t, replicas, subsets, shares)
+		if again := Divide(replicas, having(subsets, shares.Sizes), Stay); !slices.Equal(shares.Sizes, again.Sizes) {
+			t.Fatalf("%d pods move although nothing changes: %s", replicas, show(subsets))
+		}
+	}
 }
 
 func TestExploreReschedule(t *testing.T) {

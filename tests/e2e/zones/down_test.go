@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +145,10 @@ func TestReservedPods(t *testing.T) {
 			}
 			if want := "app=app," + shared.LabelReservedPod + "=false"; set.Status.LabelSelector != want {
 				t.Errorf("the selector is %s, want %s", set.Status.LabelSelector, want)
+			}
+			scale, err := a.Kubectl("get", "ud", "app", "--subresource=scale", "-o", "jsonpath={.spec.replicas} {.status.replicas} {.status.selector}")
+			if want := "6 6 " + set.Status.LabelSelector; err != nil || strings.TrimSpace(scale) != want {
+				t.Errorf("the scale subresource says %q, want %q: %v", scale, want, err)
 			}
 			a.image("app:2")
 			a.runs("a0 b3 c3", "app:2")

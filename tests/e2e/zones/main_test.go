@@ -41,11 +41,12 @@ func TestMain(m *testing.M) {
 	}, func(e *environment.Environment) { env = e })
 }
 
-// app is a UnitedDeployment called app in a namespace of its own, whose workloads are of one kind.
+// app is a UnitedDeployment in a namespace of its own, whose workloads are of one kind. It is called app unless a test says otherwise.
 type app struct {
 	*environment.Namespace
-	t    *testing.T
-	kind united.Adapter
+	t      *testing.T
+	kind   united.Adapter
+	called string
 }
 
 // zoneTerm selects the node of a zone.
@@ -83,7 +84,7 @@ func start(t *testing.T, template string, replicas int32, changes ...func(*v1bet
 	for _, change := range changes {
 		change(set)
 	}
-	a.kind = united.Given(&set.Spec.Template)[0]
+	a.kind, a.called = united.Given(&set.Spec.Template)[0], set.Name
 	if err := env.Client.Create(t.Context(), set); err != nil {
 		t.Fatalf("creating the UnitedDeployment: %v", err)
 	}
@@ -110,7 +111,7 @@ func bounds(most string) func(*v1beta1.UnitedDeployment) {
 // get reads the UnitedDeployment.
 func (a *app) get(ctx context.Context) (*v1beta1.UnitedDeployment, error) {
 	set := &v1beta1.UnitedDeployment{}
-	return set, env.Client.Get(ctx, types.NamespacedName{Namespace: a.Name, Name: "app"}, set)
+	return set, env.Client.Get(ctx, types.NamespacedName{Namespace: a.Name, Name: a.called}, set)
 }
 
 // change changes the UnitedDeployment, again after a conflict.

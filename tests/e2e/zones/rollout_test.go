@@ -35,7 +35,8 @@ func templates() []string {
 	return all
 }
 
-// TestEveryKindOfWorkload brings three zones up, updates them, takes a field out of the template and scales, with each kind of workload.
+// TestEveryKindOfWorkload brings three zones up, updates them, takes a field out of the template, scales, takes a zone out and puts it back,
+// with each kind of workload.
 func TestEveryKindOfWorkload(t *testing.T) {
 	for _, template := range templates() {
 		t.Run(template, func(t *testing.T) {
@@ -87,11 +88,17 @@ func TestEveryKindOfWorkload(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			a.runs("a2 b2 c3", "app:2")
+			a.change(func(set *v1beta1.UnitedDeployment) { set.Spec.Topology.Subsets = set.Spec.Topology.Subsets[:2] })
+			a.runs("a3 b4 c0", "app:2")
+			a.change(func(set *v1beta1.UnitedDeployment) {
+				set.Spec.Topology.Subsets = append(set.Spec.Topology.Subsets, v1beta1.Subset{Name: "c", NodeSelectorTerm: zoneTerm("c")})
+			})
+			a.runs("a2 b3 c2", "app:2")
 			a.change(func(set *v1beta1.UnitedDeployment) {
 				template := a.kind.Template(&set.Spec.Template)
 				template.Spec.Raw = []byte(workloadSpec(a.kind.Field))
 			})
-			a.runs("a2 b2 c3", "app:1")
+			a.runs("a2 b3 c2", "app:1")
 			if set := a.settled(v1beta1.ReasonComplete); set.Status.UpdatedRevision != first || set.Status.CurrentRevision != first {
 				t.Errorf("after a rollback the revision is %s, was %s at first", set.Status.UpdatedRevision, first)
 			}
@@ -141,17 +148,28 @@ func TestStagedRollout(t *testing.T) {
 	}
 }
 
-// TestPatchOfASubset changes the patch of one subset: its pods follow, and no others.
+// TestPatchOfASubset adds, changes and removes the patch of one subset: its pods follow, and no others.
 func TestPatchOfASubset(t *testing.T) {
 	t.Parallel()
 	a := start(t, "cloneSetTemplate", 3)
 	a.settled(v1beta1.ReasonComplete)
-	a.change(func(set *v1beta1.UnitedDeployment) {
-		set.Spec.Topology.Subsets[1].Patch = raw(`{"spec":{"containers":[{"name":"main","image":"app:patched"}]}}`)
-	})
-	a.runs("a0 b1 c0", "app:patched")
+	others := [2]types.UID{a.podOf("a").UID, a.podOf("c").UID}
+	for _, image := range []string{"app:patched", "app:again"} {
+		a.change(func(set *v1beta1.UnitedDeployment) {
+			set.Spec.Topology.Subsets[1].Patch = raw(`{"spec":{"containers":[{"name":"main","image":"` + image + `"}]}}`)
+		})
+		a.runs("a0 b1 c0", image)
+		if set := a.settled(v1beta1.ReasonComplete); set.Status.UpdatedReplicas != 3 {
+			t.Errorf("%d pods are updated", set.Status.UpdatedReplicas)
+		}
+		a.runs("a1 b0 c1", "app:1")
+	}
+	a.change(func(set *v1beta1.UnitedDeployment) { set.Spec.Topology.Subsets[1].Patch = nil })
+	a.runs("a1 b1 c1", "app:1")
 	a.settled(v1beta1.ReasonComplete)
-	a.runs("a1 b0 c1", "app:1")
+	if now := [2]types.UID{a.podOf("a").UID, a.podOf("c").UID}; now != others {
+		t.Error("pods of other subsets were replaced")
+	}
 	a.rests()
 }
 
@@ -188,19 +206,61 @@ func TestSubsetsComeAndGo(t *testing.T) {
 	a.settled(v1beta1.ReasonComplete)
 }
 
-// TestAnotherKindOfWorkload replaces StatefulSets of apps/v1 by Advanced ones.
+// TestAnotherKindOfWorkload replaces the workloads by those of the next kind, until they are of the first kind again.
 func TestAnotherKindOfWorkload(t *testing.T) {
 	t.Parallel()
-	a := start(t, "statefulSetTemplate", 3)
+	all := templates()
+	a := start(t, all[0], 3)
 	a.settled(v1beta1.ReasonComplete)
-	a.change(func(set *v1beta1.UnitedDeployment) {
-		setTemplate(set, "advancedStatefulSetTemplate", workloadSpec("advancedStatefulSetTemplate"))
-	})
-	a.settled(v1beta1.ReasonComplete)
-	a.runs("a1 b1 c1", "")
-	if left, err := a.workloads(t.Context()); err != nil || len(left) != 0 {
-		t.Errorf("%d StatefulSets of apps/v1 are left: %v", len(left), err)
+	for _, next := range append(all[1:], all[0]) {
+		a.change(func(set *v1beta1.UnitedDeployment) { setTemplate(set, next, workloadSpec(next)) })
+		a.settled(v1beta1.ReasonComplete)
+		if left, err := a.workloads(t.Context()); err != nil || len(left) != 0 {
+			t.Errorf("%d workloads of %s are left: %v", len(left), a.kind.Field, err)
+		}
+		set, err := a.get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.kind = united.Given(&set.Spec.Template)[0]
+		if made, err := a.workloads(t.Context()); err != nil || len(made) != 3 {
+			t.Errorf("%d workloads of %s: %v", len(made), next, err)
+		}
+		a.runs("a1 b1 c1", "")
 	}
+}
+
+// TestLongNames: a UnitedDeployment and a subset with names as long as they may be, with dots, have pods of every kind.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("s", 63)
+	for _, template := range templates() {
+		t.Run(template, func(t *testing.T) {
+			t.Parallel()
+			a := start(t, template, 2, func(set *v1beta1.UnitedDeployment) {
+				set.Name = strings.Repeat("n", 60) + ".example." + strings.Repeat("m", 40)
+				set.Spec.Topology.Subsets = []v1beta1.Subset{{Name: long}, {Name: "b"}}
+			})
+			if set := a.settled(v1beta1.ReasonComplete); set.Status.ReadyReplicas != 2 {
+				t.Errorf("%d pods are ready", set.Status.ReadyReplicas)
+			}
+			a.image("app:2")
+			set := a.settled(v1beta1.ReasonComplete)
+			all, err := a.workloads(t.Context())
+			if err != nil || len(all) != 2 || all[long] == nil || set.Status.UpdatedReadyReplicas != 2 || set.Status.CurrentRevision != set.Status.UpdatedRevision {
+				t.Errorf("%d workloads, status %+v: %v", len(all), set.Status, err)
+			}
+		})
+	}
+}
+
+// podOf is the pod of a subset that has one.
+func (a *app) podOf(subset string) *corev1.Pod {
+	a.t.Helper()
+	pods := a.Pods("app=app", shared.LabelSubsetName+"="+subset)
+	if len(pods) != 1 {
+		a.t.Fatalf("subset %s has %d pods", subset, len(pods))
+	}
+	return &pods[0]
 }
 
 // TestFaultsOfOneSubset deletes, edits and refuses workloads: the others go on, and the status names the one that does not.
@@ -401,7 +461,7 @@ func TestScaleOutAndIn(t *testing.T) {
 	t.Parallel()
 	a := start(t, "cloneSetTemplate", 3, func(set *v1beta1.UnitedDeployment) { set.Spec.Topology.Subsets[0].Replicas = intOrString("2") })
 	a.runs("a2 b0 c1", "")
-	for _, step := range []struct{ replicas, pods string }{{"300", "a2 b149 c149"}, {"1", "a1 b0 c0"}, {"3", "a2 b0 c1"}} {
+	for _, step := range []struct{ replicas, pods string }{{"300", "a2 b149 c149"}, {"1", "a1 b0 c0"}, {"0", "a0 b0 c0"}, {"3", "a2 b0 c1"}} {
 		if out, err := a.Kubectl("scale", "ud", "app", "--replicas="+step.replicas); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

@@ -293,11 +293,37 @@ func testUnitedLargest(t *testing.T, e *env) {
 			t.Errorf("another selector in %s (-want +got):\n%s\n%v", version, diff, got.err)
 		}
 	}
+	e.storeLargestStatus(t, ns)
 	more := strings.Replace(body, "name: web", "name: more", 1) + "    - {name: one-more}\n"
 	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", more, nil); got.err == nil || !strings.Contains(got.err.Error(), "500") {
 		t.Errorf("one subset more than 500: %v", got.err)
 	}
 	e.remove(t, ns, "web")
+}
+
+// storeLargestStatus stores a status that says all there is to say about 500 subsets: it fits beside a large spec.
+func (e *env) storeLargestStatus(t *testing.T, ns string) {
+	t.Helper()
+	stored := e.get(t, "v1beta1", ns, "web")
+	sizes, partitions, statuses := map[string]any{}, map[string]any{}, []any{}
+	for i := range 500 {
+		name, n := fmt.Sprintf("s-%03d", i), int64(1_000_000+i)
+		sizes[name], partitions[name] = n, n
+		statuses = append(statuses, map[string]any{
+			"name": name, "replicas": n, "readyReplicas": n, "updatedReplicas": n, "partition": n, "reservedPods": n, "workload": "web-" + name,
+			"conditions": []any{map[string]any{
+				"type": "Schedulable", "status": "False", "reason": "reschedule", "lastTransitionTime": "2026-01-02T03:04:05Z",
+				"message": "Pods of the subset find no node; more are created in other subsets.",
+			}},
+		})
+	}
+	stored.Object["status"] = map[string]any{
+		"currentRevision": "web-1", "updatedRevision": "web-2", "replicas": int64(1), "readyReplicas": int64(1), "updatedReplicas": int64(1), "updatedReadyReplicas": int64(1),
+		"subsetReplicas": sizes, "updateStatus": map[string]any{"updatedRevision": "web-2", "currentPartitions": partitions}, "subsetStatuses": statuses,
+	}
+	if err := e.client.Status().Update(t.Context(), stored); err != nil {
+		t.Errorf("the status of 500 subsets: %v", err)
+	}
 }
 
 func testUnitedPrinting(t *testing.T, e *env) {

@@ -255,10 +255,14 @@ func TestDeletionProtection(t *testing.T) {
 	e.mustConfigure(n, "{"+gate+"}")
 	protectedIn := func(namespace, apiVersion, kind, name, label string, replicas int) *unstructured.Unstructured {
 		t.Helper()
+		template := fmt.Sprintf(`{metadata: {labels: {app: %s}}, spec: {containers: [{name: main, image: example/main}]}}`, name)
+		if kind == "UnitedDeployment" { // It has no subset: this is about the object alone.
+			template = fmt.Sprintf(`{cloneSetTemplate: {metadata: {labels: {app: %s}}, spec: {template: %s}}}, topology: {}`, name, template)
+		} else {
+			template += ", serviceName: web"
+		}
 		return e.create(fmt.Sprintf(`{apiVersion: %s, kind: %s, metadata: {namespace: %s, name: %s, labels: {policy.kruise.io/delete-protection: %q}},
-			spec: {replicas: %d, selector: {matchLabels: {app: %[4]s}}, serviceName: web,
-			template: {metadata: {labels: {app: %[4]s}}, spec: {containers: [{name: main, image: example/main}]}}}}`,
-			apiVersion, kind, namespace, name, label, replicas))
+			spec: {replicas: %d, selector: {matchLabels: {app: %[4]s}}, template: %[7]s}}`, apiVersion, kind, namespace, name, label, replicas, template))
 	}
 	protected := func(apiVersion, kind, name, label string, replicas int) *unstructured.Unstructured {
 		t.Helper()
@@ -301,7 +305,7 @@ func TestDeletionProtection(t *testing.T) {
 
 	var kept []*unstructured.Unstructured
 	for i, version := range []string{"v1beta1", "v1alpha1"} {
-		for _, kind := range []string{"CloneSet", "StatefulSet"} {
+		for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment"} {
 			made := func(name, label string, replicas int) *unstructured.Unstructured {
 				return protected("apps.kruise.io/"+version, kind, fmt.Sprintf("%s-%s-%d", name, strings.ToLower(kind), i), label, replicas)
 			}
