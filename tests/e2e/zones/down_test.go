@@ -50,25 +50,44 @@ func schedulable(name string, status corev1.ConditionStatus) func(*v1beta1.Unite
 	}
 }
 
-// TestZoneDownDuringARollout takes a zone down while an image is rolled out. The other zones go on; the zone follows when it is back.
+// TestZoneDownDuringARollout takes a zone down while an image is rolled out. The other zones go on. By default the zone follows when it is
+// back; with Adaptive, its pods run elsewhere meanwhile, at the new image, and stay there.
 func TestZoneDownDuringARollout(t *testing.T) {
-	a := start(t, "cloneSetTemplate", 6)
-	a.settled(v1beta1.ReasonComplete)
-	a.zone("b", false)
-	a.image("app:2")
-	a.runs("a2 b0 c2", "app:2")
-	set := a.until("the status says what is missing", func(set *v1beta1.UnitedDeployment) error {
-		if set.Status.ReadyReplicas != 4 {
-			return fmt.Errorf("%d pods are ready", set.Status.ReadyReplicas)
+	t.Run("plain", func(t *testing.T) {
+		a := start(t, "cloneSetTemplate", 6)
+		a.settled(v1beta1.ReasonComplete)
+		a.zone("b", false)
+		a.image("app:2")
+		a.runs("a2 b0 c2", "app:2")
+		set := a.until("the status says what is missing", func(set *v1beta1.UnitedDeployment) error {
+			if set.Status.ReadyReplicas != 4 {
+				return fmt.Errorf("%d pods are ready", set.Status.ReadyReplicas)
+			}
+			return condition(set, v1beta1.UnitedDeploymentUpdated, corev1.ConditionFalse, "")
+		})
+		if got := sizes(set); got != "a2 b2 c2" {
+			t.Errorf("the sizes are %s", got)
 		}
-		return condition(set, v1beta1.UnitedDeploymentUpdated, corev1.ConditionFalse, "")
+		a.zone("b", true)
+		a.runs("a2 b2 c2", "app:2")
+		a.settled(v1beta1.ReasonComplete)
 	})
-	if got := sizes(set); got != "a2 b2 c2" {
-		t.Errorf("the sizes are %s", got)
-	}
-	a.zone("b", true)
-	a.runs("a2 b2 c2", "app:2")
-	a.settled(v1beta1.ReasonComplete)
+	t.Run("adaptive", func(t *testing.T) {
+		a := start(t, "cloneSetTemplate", 6, bounds("4"), adaptive(1, 5, false))
+		a.runs("a4 b2 c0", "app:1")
+		a.settled(v1beta1.ReasonComplete)
+		a.image("app:2")
+		a.zone("b", false)
+		a.runs("a4 b0 c2", "app:2")
+		if set := a.settled(v1beta1.ReasonComplete); set.Status.CurrentRevision != set.Status.UpdatedRevision {
+			t.Errorf("the status is %+v", set.Status)
+		}
+		a.zone("b", true)
+		a.until("the subset is tried again", schedulable("b", corev1.ConditionTrue))
+		a.runs("a4 b0 c2", "app:2")
+		a.settled(v1beta1.ReasonComplete)
+		a.rests()
+	})
 }
 
 // TestAdaptiveZoneDown takes a zone down and puts it back: its pods run elsewhere meanwhile, and those that run there stay.
