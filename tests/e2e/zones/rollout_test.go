@@ -164,7 +164,20 @@ func TestPatchOfASubset(t *testing.T) {
 		}
 		a.runs("a1 b0 c1", "app:1")
 	}
-	a.change(func(set *v1beta1.UnitedDeployment) { set.Spec.Topology.Subsets[1].Patch = nil })
+	// A pod that the partition keeps from following the patch is not updated, though the template is the same.
+	a.change(func(set *v1beta1.UnitedDeployment) {
+		partitions(map[string]int32{"b": 1})(set)
+		set.Spec.Topology.Subsets[1].Patch = raw(`{"spec":{"containers":[{"name":"main","image":"app:kept"}]}}`)
+	})
+	if set := a.settled(v1beta1.ReasonPartitionReached); set.Status.UpdatedReplicas != 2 ||
+		condition(set, v1beta1.UnitedDeploymentUpdated, corev1.ConditionFalse, "") != nil {
+		t.Errorf("while the partition keeps a pod from its patch, the status is %+v", set.Status)
+	}
+	a.runs("a0 b1 c0", "app:again")
+	a.change(func(set *v1beta1.UnitedDeployment) {
+		partitions(nil)(set)
+		set.Spec.Topology.Subsets[1].Patch = nil
+	})
 	a.runs("a1 b1 c1", "app:1")
 	a.settled(v1beta1.ReasonComplete)
 	if now := [2]types.UID{a.podOf("a").UID, a.podOf("c").UID}; now != others {
