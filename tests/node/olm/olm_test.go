@@ -445,11 +445,80 @@ func (s *story) upgrade() {
 	}
 }
 
-// upgradeAgain goes from this tree to the next version.
+// upgradeAgain goes from this tree to the next version, while a SidecarSet injects by both ways.
 func (s *story) upgradeAgain() {
+	s.inject()
 	asked := s.askAll()
+	injected := []*asking{s.askInjection("sidecars by policy", ""), s.askInjection("sidecars by webhook", `{"own":2}`)}
 	s.upgradeTo(again, "openkruise/guestbook:v2", 3)
 	asked.end(s.t, 0, 0)
+	for _, a := range injected {
+		if gap := a.end(s.t); gap > 0 {
+			s.t.Errorf("%s: pods were refused, or got none, for %s", a.what, gap)
+		}
+	}
+}
+
+// meshAnnotation is what the SidecarSet merges into: pods that have it go by the webhook, others by the policy.
+const meshAnnotation = "example.com/mesh"
+
+// inject creates a SidecarSet for other pods than the guestbook's and waits until pods get its sidecar.
+func (s *story) inject() {
+	s.t.Helper()
+	// Sets may write no annotations but those that the administrator allows.
+	if err := env.Client.Create(s.t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "kruise-configuration"},
+		Data:       map[string]string{"SidecarSet_PatchPodMetadata_WhiteList": `{"rules": [{"allowedAnnotationKeyExprs": ["^example.com/"]}]}`},
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.OLM.Apply(s.t.Context(), fmt.Sprintf(`apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: %[1]s}
+spec:
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
+  selector: {matchLabels: {mesh: "true"}}
+  updateStrategy: {type: NotUpdate}
+  patchPodMetadata: [{annotations: {%[2]s: '{"set":1}'}, patchPolicy: MergePatchJson}]
+  containers: [{name: mesh, image: "openkruise/guestbook:v1"}]
+`, s.Name, meshAnnotation)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		set := &unstructured.Unstructured{}
+		set.SetAPIVersion("apps.kruise.io/v1beta1")
+		set.SetKind("SidecarSet")
+		set.SetName(s.Name)
+		_ = client.IgnoreNotFound(env.Client.Delete(context.WithoutCancel(s.t.Context()), set))
+	})
+	for _, annotation := range []string{"", `{"own":2}`} {
+		s.until("pods with the annotation "+annotation+" are injected", s.injected(annotation))
+	}
+}
+
+// injected asks for a pod that the SidecarSet selects, and whether it has the sidecar and the annotation.
+func (s *story) injected(annotation string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "probe-", Labels: map[string]string{"mesh": "true"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "openkruise/guestbook:v1"}}},
+		}
+		want := `{"set":1}`
+		if annotation != "" {
+			pod.Annotations, want = map[string]string{meshAnnotation: annotation}, `{"own":2,"set":1}`
+		}
+		if err := env.Client.Create(ctx, pod, client.DryRunAll); err != nil {
+			return err
+		}
+		if len(pod.Spec.Containers) != 2 || pod.Annotations[meshAnnotation] != want {
+			return fmt.Errorf("the pod has %d containers and the annotation %s", len(pod.Spec.Containers), pod.Annotations[meshAnnotation])
+		}
+		return nil
+	}
+}
+
+func (s *story) askInjection(what, annotation string) *asking {
+	return s.ask(what, s.injected(annotation))
 }
 
 // upgradeTo approves the plan for a version while the guestbook moves to an image, and waits until both have arrived. After that, each
