@@ -135,3 +135,27 @@ func TestStoryFaultOfOneSubset(t *testing.T) {
 	w.when("the spec cannot be parsed", func() { w.change("topology: {subsets: [{name: a, maxReplicas: 200%}]}") })
 	w.ends()
 }
+
+// TestStorySubsetsComeAndGoInARollout renames, adds and removes subsets while partitions hold an image back.
+func TestStorySubsetsComeAndGoInARollout(t *testing.T) {
+	w := newWorld(t)
+	w.when("created", func() {})
+	w.when("another image, with partitions a: 1, b: 2, c: 1", func() {
+		w.change("updateStrategy: {manualUpdate: {partitions: {a: 1, b: 2, c: 1}}}")
+		w.change(setImage("2"))
+	})
+	w.when("c is renamed to d", func() {
+		w.change("topology: {subsets: [{name: a}, {name: b}, {name: d}]}")
+		w.change("updateStrategy: {manualUpdate: {partitions: {a: 1, b: 2, c: null}}}")
+	})
+	w.when("e is added", func() { w.change("topology: {subsets: [{name: a}, {name: b}, {name: d}, {name: e}]}") })
+	w.when("a is taken out, and waits for its replacements, for which there is no room", func() {
+		w.set.Annotations = map[string]string{shared.AnnotationSubsetRemoval: shared.SubsetRemovalAfterReplacement}
+		w.full["e"] = true
+		w.change("updateStrategy: {manualUpdate: {partitions: {a: null}}}")
+		w.change("topology: {subsets: [{name: b}, {name: d}, {name: e}]}")
+	})
+	w.when("there is room", func() { delete(w.full, "e") })
+	w.when("no partitions", func() { w.change("updateStrategy: null") })
+	w.ends()
+}
