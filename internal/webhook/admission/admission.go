@@ -81,6 +81,8 @@ type Kind[T any, P Object[T]] struct {
 	// Warnings say what is allowed but will not do what its author may expect. Each begins with the path of its field. old is nil for
 	// a creation.
 	Warnings func(set, old P) []string
+	// LookUpWarnings are warnings as far as only the cluster knows.
+	LookUpWarnings func(ctx context.Context, set, old P) []string
 	// ChecksMetadata says that rules look at annotations: updates of metadata alone are checked, too.
 	ChecksMetadata bool
 	// Templates are what the object makes its pods from. The API server is asked about new ones.
@@ -316,6 +318,9 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	var warnings []string
 	if v.Kind.Warnings != nil {
 		warnings = v.inClientsWords(req, v.Kind.Warnings(set, old))
+	}
+	if v.Kind.LookUpWarnings != nil {
+		warnings = append(warnings, v.inClientsWords(req, v.Kind.LookUpWarnings(ctx, set, old))...)
 	}
 	if v.Kind.Templates != nil {
 		faults := v.templateFaults(ctx, cmp.Or(req.Namespace, metav1.NamespaceDefault), set, old)

@@ -80,6 +80,34 @@ func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) fi
 	return slices.DeleteFunc(errs, func(e *field.Error) bool { return known[e.Error()] })
 }
 
+// manyAlike is how many other sets that can select the same pods are worth a warning: each that does is one more step of their creation.
+const manyAlike = 10
+
+// warnings say that very many sets can select the same pods.
+func (o Others) warnings(ctx context.Context, set, old *appsv1beta1.SidecarSet) []string {
+	sameSelectors := old != nil && equality.Semantic.DeepEqual(set.Spec.Selector, old.Spec.Selector) &&
+		equality.Semantic.DeepEqual(set.Spec.NamespaceSelector, old.Spec.NamespaceSelector)
+	if sameSelectors || set.DeletionTimestamp != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, admission.LookupTimeout)
+	defer cancel()
+	var all appsv1beta1.SidecarSetList
+	if err := o.Reader.List(ctx, &all); err != nil {
+		return nil // A warning is not worth more.
+	}
+	alike := 0
+	for i := range all.Items {
+		if other := &all.Items[i]; other.Name != set.Name && overlap(&set.Spec, &other.Spec) {
+			alike++
+		}
+	}
+	if alike < manyAlike {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec.selector: %d other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower", alike)}
+}
+
 // conflicts are the conflicts of a set with others. A canary and its base never meet on a pod.
 func conflicts(set *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) field.ErrorList {
 	var errs field.ErrorList

@@ -4,6 +4,8 @@
 package sidecarset_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,6 +216,49 @@ func TestConflictsWithOtherSets(t *testing.T) {
 				old = parsed(t, tc.old)
 			}
 			check(t, lookUp(t, sidecarset.Options{AnyMetadata: true}, parsed(t, tc.set), old, stored), tc.want...)
+		})
+	}
+}
+
+func TestManySetsForTheSamePodsAreWarnedOf(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := func(n int) client.Reader {
+		var objects []client.Object
+		for i := range n {
+			other := parsed(t, fmt.Sprintf(`{metadata: {name: other-%d}, spec: {containers: [{name: c%d, image: "a:1"}]}}`, i, i))
+			other.Name = fmt.Sprintf("other-%d", i)
+			objects = append(objects, other)
+		}
+		elsewhere := parsed(t, `{spec: {selector: {matchLabels: {app: db}}}}`)
+		elsewhere.Name = "elsewhere"
+		return fake.NewClientBuilder().WithScheme(types).WithObjects(append(objects, elsewhere)...).Build()
+	}
+	for name, tc := range map[string]struct {
+		others int
+		old    string
+		warned bool
+	}{
+		"nine others":                     {others: 9},
+		"ten others":                      {others: 10, warned: true},
+		"ten others, and it was so":       {others: 10, old: `{spec: {updateStrategy: {paused: true}}}`},
+		"ten others, and other pods then": {others: 10, old: `{spec: {selector: {matchLabels: {app: db}}}}`, warned: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var old *appsv1beta1.SidecarSet
+			if tc.old != "" {
+				old = parsed(t, tc.old)
+			}
+			kind := sidecarset.Kind(sidecarset.Options{}, sidecarset.Others{Reader: others(tc.others), Namespace: "kruise-system"})
+			var want []string
+			if tc.warned {
+				want = []string{"spec.selector: 10 other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower"}
+			}
+			if got := kind.LookUpWarnings(t.Context(), parsed(t, `{}`), old); !slices.Equal(got, want) {
+				t.Errorf("warnings: %q", got)
+			}
 		})
 	}
 }
