@@ -78,6 +78,13 @@ func compiled(t testing.TB, all []admissionv1.Variable, mutation string) *evalua
 
 // apply evaluates the policy for one pod and one set.
 func (e *evaluator) apply(ctx context.Context, pod *corev1.Pod, namespace *corev1.Namespace, revision *appsv1.ControllerRevision, typed bool) (*corev1.Pod, error) {
+	return e.applyWithin(ctx, pod, namespace, revision, typed, cel.RuntimeCELCostBudget)
+}
+
+// applyWithin is apply with another budget than that of an API server.
+func (e *evaluator) applyWithin(
+	ctx context.Context, pod *corev1.Pod, namespace *corev1.Namespace, revision *appsv1.ControllerRevision, typed bool, budget int64,
+) (*corev1.Pod, error) {
 	resource := corev1.SchemeGroupVersion.WithResource("pods")
 	versioned := attributesOf(pod, namespace)
 	ctx = e.compiler.CreateContext(ctx)
@@ -89,7 +96,7 @@ func (e *evaluator) apply(ctx context.Context, pod *corev1.Pod, namespace *corev
 	out, err := e.patcher.Patch(ctx, patch.Request{
 		MatchedResource: resource, VersionedAttributes: versioned, ObjectInterfaces: admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme),
 		OptionalVariables: plugincel.OptionalVariableBindings{VersionedParams: revision}, Namespace: namespace,
-	}, cel.RuntimeCELCostBudget)
+	}, budget)
 	if err != nil {
 		return nil, err
 	}
