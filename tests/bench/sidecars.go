@@ -21,6 +21,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 )
 
 // The scenarios of a SidecarSet.
@@ -117,6 +118,27 @@ func (b *run) awaitInForce(ctx context.Context, name, way string) error {
 	}
 }
 
+// awaitRest returns when nothing is left to be done for the injection of the only set: it is proven, and earlier revisions are gone.
+func (b *run) awaitRest(ctx context.Context, name string) error {
+	if err := b.awaitInForce(ctx, name, "Policy"); err != nil {
+		return err
+	}
+	for {
+		list, err := b.core.AppsV1().ControllerRevisions(install.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "operator.kruise.io/injection"})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) <= 2 { // that of the set, and that of the anchor
+			return nil
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("there are still %d revisions: %w", len(list.Items), ctx.Err())
+		}
+	}
+}
+
 // injected makes a SidecarSet and pods that have its sidecar, in a namespace of their own.
 func (b *run) injected(ctx context.Context, name string, hot bool, pods int) (*subject, error) {
 	namespace, err := b.namespace(ctx, name)
@@ -175,7 +197,7 @@ func (b *run) sidecarUpgrade(ctx context.Context) ([]figure, error) {
 				*step.into = append(*step.into, beside(f, step.raw))
 			}
 			if !hot && i == b.options.runs-1 {
-				if err := b.awaitInForce(ctx, s.object.GetName(), "Policy"); err != nil {
+				if err := b.awaitRest(ctx, s.object.GetName()); err != nil {
 					return figures, err
 				}
 				idle, err := b.idle(ctx, s)
