@@ -422,6 +422,8 @@ func (c *comparison) reference(g generated) outcome {
 		injected.Labels = map[string]string{}
 	}
 	injected.Labels[sidecar.BypassLabel] = sidecar.BypassValue
+	// The status is that of the pod without the sidecars. A server of 1.36 would believe its QoS class.
+	injected.Status = corev1.PodStatus{}
 	err = c.client.Create(c.t.Context(), injected, client.DryRunAll)
 	return outcomeOf(c.t, injected, err)
 }
