@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
@@ -64,7 +65,8 @@ func RequestName(pod *corev1.Pod) string { return namePrefix + string(pod.UID) }
 //  4. when these have ended, or there are none, and others are left whose exit codes are ignored, the pod gets its phase by its main
 //     containers, and then a request for those;
 //  5. under OnFailure a sidecar that was stopped, has ended with another code than 0 and was started again would go on for ever: the pod gets
-//     its phase, too. The kubelet stops what is left.
+//     its phase, too. The kubelet stops what is left;
+//  6. a phase that the kubelet overwrote, because it reported the pod before it saw the phase, is written again, request or not.
 func Plan(s Snapshot) Decision {
 	var d Decision
 	if !Due(s.Pod) {
@@ -76,7 +78,7 @@ func Plan(s Snapshot) Decision {
 	}
 	counted, left := running(s.Pod)
 	if s.Request != nil {
-		if !over(s.Pod) && (len(counted) == 0 && len(left) > 0 && ended(s.Request) || startedAgain(s, counted)) {
+		if !over(s.Pod) && (len(counted) == 0 && len(left) > 0 && (ended(s.Request) || decided(s.Pod)) || startedAgain(s, counted)) {
 			d.Phase = outcome(s.Pod)
 		}
 		return d
@@ -145,6 +147,12 @@ func (d *Decision) request(pod *corev1.Pod, containers []string) {
 
 // ended says that a request is over.
 func ended(r *appsv1beta1.ContainerRecreateRequest) bool { return restart.Over(r) }
+
+// decided says that the pod was given its phase once.
+func decided(pod *corev1.Pod) bool {
+	c := podstate.Condition(pod, ConditionTerminated)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
 
 // startedAgain says that a sidecar whose exit code counts was stopped by the request, which is over, and runs again.
 func startedAgain(s Snapshot, counted []string) bool {

@@ -123,6 +123,8 @@ func TestPlan(t *testing.T) {
 	restarted.Status.ContainerStatuses[1].ContainerID = "containerd://side-1"
 	failed := pod(never, "main - 0", "side "+ignore+" running")
 	failed.Status.Phase = corev1.PodSucceeded
+	overwritten := pod(never, "main - 0", "side "+ignore+" running")
+	overwritten.Status.Conditions = []corev1.PodCondition{Terminated(time.Unix(0, 0))}
 	for name, tc := range map[string]struct {
 		pod     *corev1.Pod
 		virtual bool
@@ -137,6 +139,8 @@ func TestPlan(t *testing.T) {
 		"a sidecar whose exit code is ignored: first the phase":  {pod: pod(never, "main - 0", "side "+ignore+" running"), want: "phase Succeeded"},
 		"by the main containers":                                 {pod: pod(never, "main - 1", "side "+ignore+" running"), want: "phase Failed"},
 		"and then a request":                                     {pod: failed, want: "request side"},
+		"a phase that the kubelet overwrote is written again":    {pod: overwritten, want: "phase Succeeded"},
+		"beside the request, too":                                {pod: overwritten, request: request(false), want: "phase Succeeded"},
 		"with both kinds, the exit codes that count come first":  {pod: pod(never, "main - 0", "s1 "+strict+" running", "s2 "+ignore+" running"), want: "request s1"},
 		"their request is under way":                             {pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(false, "s1")},
 		"and then the phase":                                     {pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(true, "s1"), want: "phase Succeeded"},

@@ -355,6 +355,26 @@ func testNodeFailsPod(t *testing.T, cfg *rest.Config) {
 	equal(t, "reason", pod.Status.Reason, "DeadlineExceeded")
 }
 
+func testGivenPhase(t *testing.T, cfg *rest.Config) {
+	w := newWorld(t, cfg, simnode.Options{})
+	w.create("a", restartPolicy(corev1.RestartPolicyNever), annotated(simnode.CompleteAfter, "never", simnode.TerminateDelay, "100ms", simnode.ExitCode, "3"))
+	w.await("a", "runs", func(pod *corev1.Pod) bool {
+		return status(pod, "main").State.Running != nil
+	})
+	seen := w.history("a")
+	w.patch("a", object{"status": object{"phase": corev1.PodSucceeded}}, "status")
+	pod := w.await("a", "is stopped", func(pod *corev1.Pod) bool { return status(pod, "main").State.Terminated != nil })
+	equal(t, "exit code", status(pod, "main").State.Terminated.ExitCode, 3)
+	given := false
+	for _, pod := range seen(pod) {
+		given = given || pod.Status.Phase == corev1.PodSucceeded
+		if given {
+			equal(t, "phase", pod.Status.Phase, corev1.PodSucceeded)
+		}
+	}
+	equal(t, "the phase was given", given, true)
+}
+
 func testEphemeral(t *testing.T, cfg *rest.Config) {
 	w := newWorld(t, cfg, simnode.Options{})
 	w.create("a")

@@ -70,7 +70,7 @@ func (v *view) pullFails(spec *corev1.Container) bool {
 }
 
 // simulation is what a node knows about one of its pods. Like a kubelet's, this memory is the truth and the status its
-// report: what somebody else overwrites in the status comes back with the next write.
+// report: what somebody else overwrites in the status comes back with the next write. The one exception is a final phase.
 type simulation struct {
 	uid     types.UID
 	hostIP  string
@@ -88,6 +88,9 @@ type simulation struct {
 	// phase is Succeeded or Failed when the pod has come to its end.
 	phase           corev1.PodPhase
 	reason, message string
+	// given is the final phase that somebody else has written, and givenSeen when the node learned of it.
+	given     corev1.PodPhase
+	givenSeen time.Time
 	// deletionSeen is when the node learned that the pod is to go.
 	deletionSeen time.Time
 	// stopped means that everything of a deleted pod has ended, so that the object may go.
@@ -193,6 +196,10 @@ func (s *simulation) round(v *view) {
 	if s.phase != "" {
 		return
 	}
+	if s.given != "" || terminal(v.pod.Status.Phase) {
+		s.obey(v)
+		return
+	}
 	if s.failsAsWhole(v) {
 		s.end(v.now, corev1.PodFailed, exitKilled)
 		return
@@ -288,26 +295,49 @@ func (s *simulation) terminate(v *view) {
 	if s.deletionSeen.IsZero() {
 		s.deletionSeen = v.now
 	}
-	if v.behavior.hangTerminate {
-		return
-	}
-	wait := v.behavior.terminate
-	if grace := v.pod.DeletionGracePeriodSeconds; grace != nil {
-		wait = min(wait, time.Duration(*grace)*time.Second)
-	}
-	if !v.due(s.deletionSeen, wait) {
+	if !v.graceOver(s.deletionSeen, v.pod.DeletionGracePeriodSeconds) {
 		return
 	}
 	s.stopped = true
 	if s.phase != "" {
 		return
 	}
-	code := int32(0)
-	if set := v.behavior.exitCode.fallback; set != nil {
-		code = *set
+	s.end(v.now, s.given, v.stopCode())
+	if s.phase == "" {
+		s.phase = s.outcome()
 	}
-	s.end(v.now, "", code)
-	s.phase = s.outcome()
+}
+
+// obey ends a pod to which somebody else has given a final phase. Like a kubelet, the node takes it as final from then on, stops the containers
+// that still run, and keeps the phase whatever they end with.
+func (s *simulation) obey(v *view) {
+	if s.given == "" {
+		s.given, s.givenSeen = v.pod.Status.Phase, v.now
+		s.reason, s.message = v.pod.Status.Reason, v.pod.Status.Message
+	}
+	if v.graceOver(s.givenSeen, v.pod.Spec.TerminationGracePeriodSeconds) {
+		s.end(v.now, s.given, v.stopCode())
+	}
+}
+
+// graceOver tells whether containers that were told to stop at a time have stopped.
+func (v *view) graceOver(since time.Time, grace *int64) bool {
+	if v.behavior.hangTerminate {
+		return false
+	}
+	wait := v.behavior.terminate
+	if grace != nil {
+		wait = min(wait, time.Duration(*grace)*time.Second)
+	}
+	return v.due(since, wait)
+}
+
+// stopCode is the exit code of containers that are told to stop.
+func (v *view) stopCode() int32 {
+	if set := v.behavior.exitCode.fallback; set != nil {
+		return *set
+	}
+	return 0
 }
 
 // kill ends a running container, as if its process had ended by itself with the code.

@@ -66,6 +66,8 @@ func (s *simulation) currentPhase() corev1.PodPhase {
 	switch {
 	case s.phase != "":
 		return s.phase
+	case s.given != "":
+		return s.given
 	case every(s.main, (*container).begun):
 		return corev1.PodRunning
 	default:

@@ -40,6 +40,7 @@ func TestNodes(t *testing.T) {
 		"the node fails a pod":                                  testNodeFailsPod,
 		"ephemeral containers run":                              testEphemeral,
 		"a deleted pod ends and goes":                           testDelete,
+		"a final phase that others write stays":                 testGivenPhase,
 		"a node falls silent and comes back":                    testDown,
 		"nodes come and go":                                     testAddRemove,
 		"nodes send heartbeats":                                 testHeartbeat,
