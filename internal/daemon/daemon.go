@@ -178,6 +178,9 @@ type readiness struct {
 func (r *readiness) started(ctx context.Context) error {
 	r.synced.Store(true)
 	debug.FreeOSMemory() // lists were decoded whole, and it is at rest from now on
+	if err := unmapStart(); err != nil {
+		ctrl.Log.Info("Pages of the start stay resident", "err", err.Error())
+	}
 	<-ctx.Done()
 	return nil
 }
