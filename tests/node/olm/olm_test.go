@@ -119,6 +119,7 @@ func TestLifecycle(t *testing.T) {
 		{"the next upgrade in mid-rollout refuses nothing at all", (*story).upgradeAgain},
 		{"a certificate that is made anew is served at once", (*story).renew},
 		{"while OpenKruise acts, the operator is not to be upgraded", (*story).holdsUpgrades},
+		{"SidecarSets that refuse pods without their sidecar are in force", (*story).failClosed},
 		{"an operator that is removed while it is dead blocks nothing", (*story).remove},
 	} {
 		began := time.Now()
@@ -605,6 +606,7 @@ func (s *story) remove() {
 		client.GracePeriodSeconds(0)); err != nil {
 		s.t.Fatal(err)
 	}
+	s.failsClosed()
 	for _, object := range []*unstructured.Unstructured{
 		olm.Object("Subscription", system, "kruise-operator"),
 		olm.Object("ClusterServiceVersion", system, packaging.CSVName(again)),
@@ -644,13 +646,14 @@ func (s *story) remove() {
 		}
 		return nil
 	})
+	s.opens()
 	if diff := cmp.Diff(s.pods, s.uids()); diff != "" {
 		s.t.Errorf("removing the operator touched pods (-before +after):\n%s", diff)
 	}
 	if out, err := s.kubectlApply(strings.ReplaceAll(guestbook, "guestbook}", "another}")); err != nil {
 		s.t.Errorf("objects cannot be written: %v\n%s", err, out)
 	}
-	for _, kind := range []string{"statefulsets.apps.kruise.io", "clonesets.apps.kruise.io", "pods"} {
+	for _, kind := range []string{"statefulsets.apps.kruise.io", "clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io", "pods"} {
 		if out, err := s.Kubectl("delete", kind, "--all", "--timeout=60s"); err != nil {
 			s.t.Errorf("%s cannot be deleted: %v\n%s", kind, err, out)
 		}
