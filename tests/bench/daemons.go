@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -318,6 +319,8 @@ type simRuntime struct {
 	critest.Runtime
 	pods  client.Reader
 	nodes *simnode.Nodes
+	// commands counts those that were carried out; nil counts nothing.
+	commands *atomic.Int64
 }
 
 // ListContainers implements cri.Runtime.
@@ -493,10 +496,15 @@ func (r *raw) awaitRestarts(ctx context.Context, names []string, times int32) er
 
 // runDaemons runs the daemons of some nodes in this process until they are stopped.
 func (b *run) runDaemons(ctx context.Context, nodes []string) (stop func(), err error) {
+	return b.runDaemonsCounting(ctx, nodes, nil)
+}
+
+// runDaemonsCounting counts the commands that the daemons carry out, too.
+func (b *run) runDaemonsCounting(ctx context.Context, nodes []string, commands *atomic.Int64) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	for _, node := range nodes {
-		runtime := &simRuntime{nodes: b.nodes}
+		runtime := &simRuntime{nodes: b.nodes, commands: commands}
 		mgr, err := daemon.New(b.cluster.Config(), daemon.Options{Node: node, Namespace: "default", Address: "0", MaxPulls: 1}, runtime)
 		if err != nil {
 			cancel()

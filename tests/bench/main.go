@@ -36,7 +36,7 @@ type options struct {
 	kinds, scenarios                              []string
 	pods, clones, recreated, sets, large, foreign int
 	subsets, subsetPods                           int
-	nodes, schedules, requests                    int
+	nodes, schedules, requests, probed            int
 	sidecarPods, creations                        int
 	heartbeats                                    bool
 	runs                                          int
@@ -59,7 +59,7 @@ func main() {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return bench(cmd.Context(), o) },
 	}
-	cmd.Flags().StringSliceVar(&o.kinds, "kinds", []string{statefulSet.kind, cloneSet.kind, unitedDeployment.kind}, "which kinds are measured; DaemonSet, BroadcastJob, AdvancedCronJob, ImagePullJob, ContainerRecreateRequest, NodeDaemon and SidecarSet only when they are named")
+	cmd.Flags().StringSliceVar(&o.kinds, "kinds", []string{statefulSet.kind, cloneSet.kind, unitedDeployment.kind}, "which kinds are measured; DaemonSet, BroadcastJob, AdvancedCronJob, ImagePullJob, ContainerRecreateRequest, PodProbeMarker, NodeDaemon and SidecarSet only when they are named")
 	cmd.Flags().StringSliceVar(&o.scenarios, "scenarios", scenarioNames, "which scenarios of these kinds are measured")
 	cmd.Flags().IntVar(&o.pods, "pods", 1000, "how many pods the StatefulSet has")
 	cmd.Flags().IntVar(&o.clones, "clones", 2000, "how many pods the CloneSet has, and many small CloneSets together")
@@ -71,6 +71,7 @@ func main() {
 	cmd.Flags().BoolVar(&o.heartbeats, "heartbeats", true, "whether nodes renew their leases; without, nobody looks whether they are alive, which 5000 nodes on a small machine need")
 	cmd.Flags().IntVar(&o.schedules, "schedules", 1000, "how many AdvancedCronJobs are due in the same minute")
 	cmd.Flags().IntVar(&o.requests, "requests", 200, "how many ContainerRecreateRequests are made at once")
+	cmd.Flags().IntVar(&o.probed, "probed", 1000, "how many pods the PodProbeMarker has probed")
 	cmd.Flags().IntVar(&o.sidecarPods, "sidecar-pods", 1000, "how many pods have the sidecar of the SidecarSet")
 	cmd.Flags().IntVar(&o.creations, "creations", 300, "how many pods are created one after the other, and again at once, where the creation of pods is measured")
 	cmd.Flags().IntVar(&o.large, "large", 5000, "to how many pods the CloneSet grows before restart and rest are measured")

@@ -76,7 +76,7 @@ const (
 
 // scenarioNames are the scenarios in the order in which they are measured.
 var scenarioNames = []string{inPlaceScenario, kubeletScenario, replaceScenario, manyScenario, largeScenario, foreignScenario, subsetsScenario, nodesScenario, nodeMemoryScenario, schedulesScenario,
-	pullsScenario, restartsScenario, restScenario, sidecarUpgradeScenario, sidecarMemoryScenario, sidecarCreationScenario}
+	pullsScenario, restartsScenario, probesScenario, restScenario, sidecarUpgradeScenario, sidecarMemoryScenario, sidecarCreationScenario}
 
 // all measures the scenarios that were asked for of every kind that was asked for.
 func (b *run) all(ctx context.Context) ([]figure, error) {
@@ -100,6 +100,7 @@ func (b *run) all(ctx context.Context) ([]figure, error) {
 		{advancedCronJob, schedulesScenario, b.dueAtOnce},
 		{imagePullJob, pullsScenario, b.pulls},
 		{recreateKind, restartsScenario, b.recreations},
+		{probeMarker, probesScenario, b.probes},
 		{nodeDaemon, restScenario, b.atRestOnNode},
 		{sidecarSet, sidecarUpgradeScenario, b.sidecarUpgrade},
 		{sidecarSet, sidecarMemoryScenario, b.sidecarMemory},
