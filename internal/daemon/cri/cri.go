@@ -172,11 +172,11 @@ type Pull struct {
 	Labels, Annotations map[string]string
 }
 
-// Credentials are what a registry wants to see. Fields that are empty are not sent.
+// Credentials are what a registry wants to see. Fields that are empty are not sent. The address of a server never is: containerd gives credentials with
+// one to nobody but the host of that URL, so not to a mirror. Whoever gives credentials has found out that they are for the image.
 type Credentials struct {
 	Username, Password           string
 	Auth                         string
-	ServerAddress                string
 	IdentityToken, RegistryToken string
 }
 

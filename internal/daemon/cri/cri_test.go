@@ -211,7 +211,8 @@ func TestRequests(t *testing.T) {
 		t.Fatalf("pulled %q, %v", ref, err)
 	}
 	sent := <-s.pulled
-	if a := sent.GetAuth(); a.GetUsername() != "u" || a.GetPassword() != "p" || a.GetIdentityToken() != "i" || a.GetRegistryToken() != "r" {
+	if a := sent.GetAuth(); a.GetUsername() != "u" || a.GetPassword() != "p" || a.GetIdentityToken() != "i" || a.GetRegistryToken() != "r" ||
+		a.GetServerAddress() != "" {
 		t.Errorf("credentials %v", a)
 	}
 	if sent.GetSandboxConfig().GetAnnotations()["a"] != "b" {

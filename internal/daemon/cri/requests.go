@@ -231,7 +231,7 @@ func (c *Client) PullImage(ctx context.Context, pull Pull) (string, error) {
 	request := &runtimev1.PullImageRequest{Image: &runtimev1.ImageSpec{Image: pull.Image}}
 	if a := pull.Credentials; a != nil {
 		request.Auth = &runtimev1.AuthConfig{
-			Username: a.Username, Password: a.Password, Auth: a.Auth, ServerAddress: a.ServerAddress,
+			Username: a.Username, Password: a.Password, Auth: a.Auth,
 			IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken,
 		}
 	}

@@ -41,7 +41,7 @@ func credentialsFor(image string, secrets []*corev1.Secret) []cri.Credentials {
 	for _, secret := range secrets {
 		for key, e := range entriesOf(secret) {
 			if at, ok := matchesRegistry(key, host, repository); ok {
-				matches = append(matches, match{at, e.credentials(host)})
+				matches = append(matches, match{at, e.credentials()})
 			}
 		}
 	}
@@ -110,9 +110,11 @@ func matchesHost(pattern, host string) bool {
 	return true
 }
 
-func (e entry) credentials(host string) cri.Credentials {
+func (e entry) credentials() cri.Credentials {
+	// No server address: containerd gives credentials with one only to the host of that URL, so to none behind a bare host or a mirror. Which
+	// of them are for the registry has been found out already, as the kubelet does.
 	c := cri.Credentials{
-		Username: e.Username, Password: e.Password, ServerAddress: host, IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken,
+		Username: e.Username, Password: e.Password, IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken,
 	}
 	if c.Username == "" && e.Auth != "" {
 		if text, err := base64.StdEncoding.DecodeString(e.Auth); err == nil {
