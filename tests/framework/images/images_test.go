@@ -7,6 +7,7 @@ package images_test
 
 import (
 	"net"
+	"net/http"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -70,6 +71,16 @@ func TestRegistryServesImageUnderEachName(t *testing.T) {
 	}
 	if got, err := pull(t, reference, remote.WithAuth(&authn.Basic{Username: "reader", Password: "secret"})); err != nil || got != want {
 		t.Errorf("a private repository gives %s (%v), want %s", got, err, want)
+	}
+
+	registry.Protect("openkruise/guestbook", "", "")
+	registry.Intercept("openkruise/guestbook", func(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) })
+	if _, err := pull(t, reference); err == nil {
+		t.Error("pulled from a repository that breaks every connection off")
+	}
+	registry.Intercept("openkruise/guestbook", nil)
+	if got, err := pull(t, reference); err != nil || got != want {
+		t.Errorf("a repository that is left alone again gives %s (%v), want %s", got, err, want)
 	}
 }
 

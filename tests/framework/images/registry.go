@@ -35,7 +35,12 @@ type Registry struct {
 	mutex sync.Mutex
 	// private are the credentials by the repositories' paths.
 	private map[string]credentials
+	// between are asked before the handler, by the repositories' paths.
+	between map[string]Between
 }
+
+// Between stands between those who pull and the registry: it answers a request itself, or has next answer it.
+type Between func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 type credentials struct{ user, password string }
 
@@ -46,6 +51,7 @@ func Serve(listener net.Listener) *Registry {
 		handler: handler,
 		done:    make(chan error, 1),
 		private: map[string]credentials{},
+		between: map[string]Between{},
 	}
 	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 10 * time.Second}
 	go func() { r.done <- r.server.Serve(listener) }()
@@ -74,6 +80,14 @@ func (r *Registry) Protect(repository, user, password string) {
 	r.private["/v2/"+repository+"/"] = credentials{user, password}
 }
 
+// Intercept has between asked about every request for a repository, such as "team/web", that comes over a connection and has the right
+// credentials. Nil ends that.
+func (r *Registry) Intercept(repository string, between Between) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.between["/v2/"+repository+"/"] = between
+}
+
 // serve answers a request that came over a connection, and asks for credentials where they are needed.
 func (r *Registry) serve(response http.ResponseWriter, request *http.Request) {
 	user, password, _ := request.BasicAuth()
@@ -82,7 +96,22 @@ func (r *Registry) serve(response http.ResponseWriter, request *http.Request) {
 		http.Error(response, `{"errors":[{"code":"UNAUTHORIZED"}]}`, http.StatusUnauthorized)
 		return
 	}
+	if between := r.interceptor(request.URL.Path); between != nil {
+		between(response, request, r.handler)
+		return
+	}
 	r.handler.ServeHTTP(response, request)
+}
+
+func (r *Registry) interceptor(path string) Between {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for prefix, between := range r.between {
+		if strings.HasPrefix(path, prefix) {
+			return between
+		}
+	}
+	return nil
 }
 
 func (r *Registry) admits(path string, given credentials) bool {

@@ -17,6 +17,8 @@
 // POST /exit?code=N makes the process end with status N at once, which lets a test
 // crash one container.
 //
+// PUT /idle and DELETE /idle say whether it is idle, and GET /idle answers 200 if so and 503 if not; with -check the program asks a URL and
+// says by its exit code whether the answer was 200, for images without a shell.
 // GET /fetch?url=U answers with what a request to U from inside the pod answers; the authority of the pod's service
 // account is trusted. It shows what the pod can reach.
 package main
@@ -46,8 +48,12 @@ func main() {
 	address := flag.String("listen", ":3000", "address to serve on")
 	drainDelay := flag.Duration("drain-delay", 0, "how long to go on serving after the signal to end")
 	drainTimeout := flag.Duration("drain-timeout", 20*time.Second, "how long requests under way may take after that")
+	check := flag.String("check", "", "serve nothing; end with 0 if this URL answers 200, else with 1")
 	flag.Parse()
 
+	if *check != "" {
+		os.Exit(answers(*check))
+	}
 	if err := serve(*address, *drainDelay, *drainTimeout); err != nil {
 		log.Fatal(err)
 	}
@@ -85,9 +91,25 @@ func serve(address string, drainDelay, drainTimeout time.Duration) error {
 	return nil
 }
 
+// answers is the exit code of a check: 0 if a URL answers 200.
+func answers(url string) int {
+	response, err := http.Get(url) //nolint:gosec,noctx // whoever runs the check says what it asks, and for how long it may
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_ = response.Body.Close()
+	fmt.Println(response.Status)
+	if response.StatusCode != http.StatusOK {
+		return 1
+	}
+	return 0
+}
+
 // routes is everything the server answers.
 func routes(draining *atomic.Bool) http.Handler {
 	var requests atomic.Int64
+	var idle atomic.Bool
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		host, err := os.Hostname()
@@ -109,6 +131,13 @@ func routes(draining *atomic.Bool) http.Handler {
 			return
 		}
 		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("PUT /idle", func(http.ResponseWriter, *http.Request) { idle.Store(true) })
+	mux.HandleFunc("DELETE /idle", func(http.ResponseWriter, *http.Request) { idle.Store(false) })
+	mux.HandleFunc("GET /idle", func(w http.ResponseWriter, _ *http.Request) {
+		if !idle.Load() {
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+		}
 	})
 	mux.HandleFunc("GET /fetch", func(w http.ResponseWriter, r *http.Request) {
 		if err := fetch(w, r); err != nil {

@@ -107,6 +107,11 @@ func (n *Network) Protect(repository, user, password string) {
 	n.registry.Protect(repository, user, password)
 }
 
+// Intercept has between asked about every request of nodes for a repository, such as "team/web". Nil ends that.
+func (n *Network) Intercept(repository string, between images.Between) {
+	n.registry.Intercept(repository, between)
+}
+
 // Close ends the network. Its nodes have to be stopped before.
 func (n *Network) Close() error {
 	var failures []error
