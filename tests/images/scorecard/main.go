@@ -142,7 +142,7 @@ func leftOut(sample *unstructured.Unstructured) string {
 	switch sample.GetKind() {
 	case "Kruise":
 		return "it would change how the operator itself runs"
-	case "ImageListPullJob", "ImagePullJob", "NodeImage":
+	case "BroadcastJob", "ImageListPullJob", "ImagePullJob", "NodeImage":
 		return "whether it succeeds depends on the registries that the node reaches"
 	case "ContainerRecreateRequest", "EphemeralJob":
 		return "pods that it names would have to run"
