@@ -29,8 +29,9 @@ spec:
   selector: {matchLabels: {app: agent}}
   updateStrategy:
     rollingUpdate: {ROLLING}
+  lifecycle: {LIFECYCLE}
   template:
-    metadata: {labels: {app: agent}}
+    metadata: {labels: {app: agent}, finalizers: [FINALIZERS]}
     spec:
       terminationGracePeriodSeconds: 0
       nodeSelector: {chaos: NODES}
@@ -45,7 +46,11 @@ func daemonSets() []chaos.Scenario {
 		return both(reconciled("DaemonSet", "agent", v1beta1.ReasonComplete), pods(count, image))
 	}
 	set := func(count int, image, rolling string) chaos.Step {
-		return apply(daemonSet, settled(count, image), "IMAGE", image, "ROLLING", rolling)
+		return apply(daemonSet, settled(count, image), "IMAGE", image, "ROLLING", rolling, "LIFECYCLE", "", "FINALIZERS", "")
+	}
+	hooked := func(image string) chaos.Step {
+		return apply(daemonSet, letting(settled(3, image)),
+			"IMAGE", image, "ROLLING", recreate, "LIFECYCLE", "preDelete: {finalizersHandler: ["+hook+"]}", "FINALIZERS", hook)
 	}
 	three := []string{"a", "b", "c"}
 	all := []chaos.Scenario{
@@ -59,9 +64,14 @@ func daemonSets() []chaos.Scenario {
 			withNodes(set(3, scenario.V1, recreate), true, three...), set(3, scenario.V2, recreate), set(3, scenario.V1, recreate),
 		}},
 		{Name: "surge", Steps: []chaos.Step{withNodes(set(3, scenario.V1, surge), true, three...), set(3, scenario.V2, surge)}},
+		{Name: "hooks", Steps: []chaos.Step{
+			withNodes(hooked(scenario.V1), true, three...), hooked(scenario.V2),
+			{Do: withNodes(chaos.Step{}, false, "a").Do, Settled: letting(settled(2, scenario.V2))},
+		}},
 		{Name: "paused", Steps: []chaos.Step{
 			withNodes(set(3, scenario.V1, recreate), true, three...),
-			apply(daemonSet, reconciled("DaemonSet", "agent", v1beta1.ReasonPaused), "IMAGE", scenario.V2, "ROLLING", recreate+", paused: true"),
+			apply(daemonSet, reconciled("DaemonSet", "agent", v1beta1.ReasonPaused),
+				"IMAGE", scenario.V2, "ROLLING", recreate+", paused: true", "LIFECYCLE", "", "FINALIZERS", ""),
 			set(3, scenario.V2, recreate+", paused: false"),
 		}},
 	}

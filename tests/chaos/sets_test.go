@@ -155,6 +155,20 @@ func letting(settled func(context.Context, *chaos.World) error) func(context.Con
 	}
 }
 
+// claimsOf says how many claims there are.
+func claimsOf(count int) func(context.Context, *chaos.World) error {
+	return func(ctx context.Context, w *chaos.World) error {
+		all := &corev1.PersistentVolumeClaimList{}
+		if err := w.Client.List(ctx, all, client.InNamespace(w.Name)); err != nil {
+			return err
+		}
+		if len(all.Items) != count {
+			return fmt.Errorf("there are %d claims, want %d", len(all.Items), count)
+		}
+		return nil
+	}
+}
+
 // cloneSets are what is done with a CloneSet of few pods.
 func cloneSets() []chaos.Scenario {
 	settled := func(ctx context.Context, w *chaos.World) error {
@@ -236,6 +250,13 @@ func cloneSets() []chaos.Scenario {
 	}
 	all := []chaos.Scenario{
 		{Name: "scale", Steps: []chaos.Step{create(3), change(replicas(5)), change(replicas(2))}},
+		{Name: "claims", Leftovers: []string{"persistentvolumeclaims"}, Steps: []chaos.Step{
+			{Settled: settled, Do: func(w *chaos.World) {
+				storageClass(w)
+				create(2, scenario.CloneClaims("chaos", "1Gi")).Do(w)
+			}},
+			change(replicas(3)), change(image(scenario.V2)), {Do: change(replicas(1)).Do, Settled: both(settled, claimsOf(1))},
+		}},
 		{Name: "in-place", Steps: []chaos.Step{create(3), change(image(scenario.V2))}},
 		{Name: "surge-and-roll-back", Steps: []chaos.Step{create(3, surge), change(image(scenario.V2)), change(image(scenario.V1))}},
 		{Name: "paused", Steps: []chaos.Step{
