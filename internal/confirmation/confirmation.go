@@ -36,8 +36,12 @@ const Annotation = "operator.kruise.io/served-kinds"
 // Unknown stands for a number of objects that could not be counted.
 const Unknown = int64(-1)
 
-// recountEvery is how often the objects of kinds that wait are counted again.
-const recountEvery = time.Minute
+const (
+	// recountEvery is how often the objects of kinds that wait are counted again.
+	recountEvery = time.Minute
+	// countUnknownAgain is when those are that could not be counted: one failed request must not keep the number from the administrator for long.
+	countUnknownAgain = 5 * time.Second
+)
 
 // servedBefore are the kinds of the versions that keep no record.
 func servedBefore() []string { return []string{"CloneSet", "StatefulSet"} }
@@ -173,8 +177,11 @@ func (r *Recorder) Start(ctx context.Context) error {
 			return nil
 		}
 		pause := recountEvery
-		if !written {
+		switch {
+		case !written:
 			pause = time.Second
+		case slices.Contains(slices.Collect(maps.Values(r.Waiting)), Unknown):
+			pause = countUnknownAgain
 		}
 		select {
 		case <-ctx.Done():
