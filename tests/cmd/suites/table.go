@@ -70,7 +70,7 @@ func allSuites() []suite {
 		{
 			name: "node", about: "what only a kubelet and a container runtime show",
 			packages: []string{"tests/node", "tests/node/daemon", "tests/node/incluster"},
-			args:     serial, timeout: 20 * time.Minute, budget: 6 * time.Minute,
+			args:     serial, timeout: 20 * time.Minute, budget: 8 * time.Minute,
 			programs: append(controlPlane(), binaries.Kubelet),
 		},
 		{
