@@ -108,7 +108,7 @@ func (f *fit) concerned(before, after *corev1.Node) bool {
 // fits are those of all jobs that have not ended.
 type fits struct{ workload.Derived[fit] }
 
-// of is the fit of a job, made anew when its spec is another one.
+// of is the fit of a job, made again when its spec is another one.
 func (f *fits) of(spec *plan.Spec) *fit {
 	if known := f.Known(spec.Job); known != nil {
 		return known

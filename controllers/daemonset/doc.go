@@ -8,7 +8,7 @@
 //
 //   - Which nodes get a pod follows from the same rules as for a native DaemonSet.
 //   - No more pods than maxUnavailable are taken out of service for an update; with maxSurge none is before its successor is available.
-//   - A pod that is created anew is at the newest revision. The partition and the selector keep existing pods only.
+//   - A pod that is re-created is at the newest revision. The partition and the selector keep existing pods only.
 //   - It asks the cache once for nodes and once for pods in a pass; nothing costs nodes times pods.
 //
 // What wakes it: a changed set; its pods and revisions; pods that nothing controls and that its selector matches; and a node, when it begins or

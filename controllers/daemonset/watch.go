@@ -97,7 +97,7 @@ func (f *fit) runsOn(node *corev1.Node) bool {
 // fits are those of all sets.
 type fits struct{ workload.Derived[fit] }
 
-// of is the fit of a set, made anew when its spec is another one.
+// of is the fit of a set, made again when its spec is another one.
 func (f *fits) of(set *appsv1beta1.DaemonSet) *fit {
 	if known := f.Known(set); known != nil {
 		return known

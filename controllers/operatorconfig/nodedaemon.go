@@ -181,7 +181,7 @@ func roles() []string {
 }
 
 // ownRoles has the roles go with the installation, once for each start: the Operator Lifecycle Manager leaves the ClusterRoles of a bundle
-// behind, and writes them anew with each version.
+// behind, and writes them again with each version.
 func (n *NodeDaemon) ownRoles(ctx context.Context) error {
 	if n.owned {
 		return nil

@@ -136,7 +136,7 @@ func (i *Injection) versions(list []unstructured.Unstructured) string {
 }
 
 // recall finds, once in the life of the process, when the revisions of sets were made whose own passes are yet to come. What a set injects says so:
-// without, the first pass over another set would register it anew.
+// without, the first pass over another set would register it again.
 func (i *Injection) recall(ctx context.Context, list []unstructured.Unstructured) error {
 	for at := range list {
 		object := &list[at]

@@ -391,7 +391,7 @@ func TestARestartWritesNothing(t *testing.T) {
 }
 
 // What a set injects depends on those that may meet it on a pod, and names when their revisions were made. The first pass of a new process is over one
-// of them, and does not register the others anew.
+// of them, and does not register the others again.
 func TestARestartWithSeveralSetsWritesNothing(t *testing.T) {
 	var objects []client.Object
 	var texts []string
@@ -478,7 +478,7 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	r.injects["policy"] = true
 	r.set(plain)
 	state := r.pass("log", time.Minute)
-	want := "get them when they are created anew: 7: shop/by-others, shop/old-0, shop/old-1, shop/old-2, shop/old-3 and 2 more"
+	want := "get them when they are re-created: 7: shop/by-others, shop/old-0, shop/old-1, shop/old-2, shop/old-3 and 2 more"
 	if state.Without == nil || !strings.HasSuffix(state.Without.Message, want) {
 		t.Errorf("%+v", state.Without)
 	}

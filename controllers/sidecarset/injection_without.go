@@ -51,7 +51,7 @@ func (i *Injection) without(ctx context.Context, one *injected) (*metav1.Conditi
 		}
 		known.found = &metav1.Condition{
 			Type: string(appsv1beta1.SidecarSetPodsWithoutSidecar), Status: metav1.ConditionTrue, Reason: "CreatedWithout",
-			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are created anew: %d: %s", len(names), shown),
+			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %d: %s", len(names), shown),
 		}
 	}
 	return known.found, nil

@@ -163,7 +163,7 @@ func (b *run) injected(ctx context.Context, name string, hot bool, pods int) (*s
 }
 
 // sidecarUpgrade gives the sidecar of many pods another image, cold and hot, twice each: the first time pods get the condition
-// SidecarSetUpgradable. A bare client does the same, with the same writes, to as many equal pods. Then the operator is started anew and watched at rest.
+// SidecarSetUpgradable. A bare client does the same, with the same writes, to as many equal pods. Then the operator is started again and watched at rest.
 func (b *run) sidecarUpgrade(ctx context.Context) ([]figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()

@@ -195,7 +195,7 @@ func TestCloneSetOrder(t *testing.T) {
 				at = append(at, i+1)
 			}
 		}
-		// The order is made anew after each pod, so the one in the middle may be a little off.
+		// The order is made again after each pod, so the one in the middle may be a little off.
 		if len(at) != 3 || at[0] != 1 || at[1] < 4 || at[1] > 7 || at[2] != 10 {
 			t.Errorf("the pods of the rack were updated at %v, want 1, about 6, and 10", at)
 		}

@@ -113,7 +113,7 @@ type RollingUpdateDaemonSet struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
 	// partition is on how many nodes the pods stay at their revision: a number, or a percentage of the nodes that should run a pod,
-	// rounded down. Those with the lowest names stay. A pod that is created anew, for whatever reason, is at the newest revision.
+	// rounded down. Those with the lowest names stay. A pod that is re-created, for whatever reason, is at the newest revision.
 	// When omitted, it is 0.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec

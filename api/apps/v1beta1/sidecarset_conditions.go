@@ -14,7 +14,7 @@ const (
 	// SidecarSetStalled is True when nothing can move until the user changes something, or a sidecar will hardly become ready by itself.
 	SidecarSetStalled SidecarSetConditionType = "Stalled"
 	// SidecarSetNotUpgradablePods is present and True while pods have sidecars that differ from the spec in more than images. They get the
-	// present ones when they are created anew.
+	// present ones when they are re-created.
 	SidecarSetNotUpgradablePods SidecarSetConditionType = "NotUpgradablePods"
 	// SidecarSetFailedUpdate is present and True while the server refuses to change a pod, or to create the revision of the spec.
 	SidecarSetFailedUpdate SidecarSetConditionType = "FailedUpdate"

@@ -434,7 +434,7 @@ func TestRefusedRunDoesNotHoldUpTheNext(t *testing.T) {
 func TestClockThatJumps(t *testing.T) {
 	w := newWorld(t, "*/5 * * * *", "10:02:00")
 	w.passes("10:05:00", "2026-06-01T10:05:00Z", "10:06:00", "10:09:59", "10:10:00", "10:10:01", "10:15:00")
-	w.evaluated = time.Time{} // the operator starts anew
+	w.evaluated = time.Time{} // the operator starts again
 	w.passes("10:21:00", "10:24:00", "10:25:00", "10:25:01")
 	w.runs = nil
 	w.passes("10:12:00", "10:15:00", "10:20:00", "10:25:00", "10:30:00") // what has been is not repeated

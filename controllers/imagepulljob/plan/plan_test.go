@@ -280,7 +280,7 @@ func TestExample4SharingATag(t *testing.T) {
 	expect(t, w.pass("b"), 1, 0, 1, 0, "job has completed")
 }
 
-// A pull that is under way is shared: a second job must not begin it anew.
+// A pull that is under way is shared: a second job must not begin it again.
 func TestAPullUnderWayIsShared(t *testing.T) {
 	w := newWorld(t, 1)
 	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})

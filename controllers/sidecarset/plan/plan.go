@@ -168,7 +168,7 @@ func (p *planner) move() {
 	if len(waiting) > 0 {
 		p.pass.Hold(limit.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
 	}
-	p.hold(noteNotUpgradable, o.notUpgradable, "differ from the spec in more than images, which a running pod cannot follow; they get the present sidecars when they are created anew")
+	p.hold(noteNotUpgradable, o.notUpgradable, "differ from the spec in more than images, which a running pod cannot follow; they get the present sidecars when they are re-created")
 	if len(kept) > 0 {
 		p.pass.HoldPartition(plain(kept), partition)
 	}

@@ -216,7 +216,7 @@ func (p *planner) cannotGrow(pod *podset.Pod) bool {
 		case fit == claims.Differs:
 			stuck = true
 			p.pass.Wait(pod, noteClaimDiffers, fmt.Sprintf("volume claims made from %q have another storage class or access mode than their template, "+
-				"which no update can change; delete them to have them made anew", template.Name))
+				"which no update can change; delete them to have them made again", template.Name))
 		case fit == claims.Grows && !p.s.Expandable[class]:
 			stuck = true
 			// No watch wakes a set when a storage class changes: they change rarely, and a minute later is soon enough.

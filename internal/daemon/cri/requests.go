@@ -259,7 +259,7 @@ func (c *Client) RemoveImage(ctx context.Context, reference string) error {
 	return c.failed(link, "removing an image", err)
 }
 
-// failed says what an error of a request means. After one that tells that nobody answers, the runtime is looked for anew.
+// failed says what an error of a request means. After one that tells that nobody answers, the runtime is looked for again.
 func (c *Client) failed(link *link, doing string, err error) error {
 	if err == nil {
 		return nil

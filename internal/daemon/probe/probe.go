@@ -10,7 +10,7 @@
 //   - At most 16 tries are under way at a time, and 20 commands are begun in a second; what is over waits, and its period gets longer.
 //   - The status is written when a state changes, soon after the first change. Messages that change without a state are written once a minute at
 //     most. At rest nothing is written.
-//   - After a restart of the daemon it goes on from the stored states: none is reported anew that has not changed.
+//   - After a restart of the daemon it goes on from the stored states: none is reported again that has not changed.
 //   - Events tell of states that have changed. Output of commands goes to the status and nowhere else.
 package probe
 

@@ -32,7 +32,7 @@ func sidecarPod(now time.Time) *corev1.Pod {
 	return pod
 }
 
-// restartSidecar is what a kubelet does: it runs the container anew with the image of the spec.
+// restartSidecar is what a kubelet does: it starts the container again with the image of the spec.
 func restartSidecar(pod *corev1.Pod, name string, now time.Time) {
 	pod.Status.ObservedGeneration = pod.Generation
 	status, image := statusOf(pod, name), containerOf(pod.Spec.Containers, name).Image

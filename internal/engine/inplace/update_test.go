@@ -986,7 +986,7 @@ func TestMalformedAnnotations(t *testing.T) {
 			w.want(Done, "")
 		})
 	}
-	t.Run("a state that is lost during the grace period is made anew", func(t *testing.T) {
+	t.Run("a state that is lost during the grace period is made again", func(t *testing.T) {
 		w := start(t, from)
 		w.begin(from, to, time.Minute)
 		w.pod.Annotations[shared.AnnotationInPlaceState] = "{"

@@ -135,7 +135,7 @@ func matches(pod *corev1.Pod, term shared.UpdateScatterTerm) bool {
 
 // scatterTerm spreads the matching pods over the others:
 //
-//  1. With at most one pod on either side there is nothing to spread, and the order stays. But the order is made anew after each
+//  1. With at most one pod on either side there is nothing to spread, and the order stays. But the order is made again after each
 //     pod that was updated, and rule 2 has to hold beyond that: a single matching pod comes at the very end if it is the last of
 //     several. Else the last of three among ten, held back until two were updated, would be free to go as soon as it is alone.
 //     So only a pod that never had others like it stays where it was.

@@ -219,7 +219,7 @@ func TestForUpdateScatters(t *testing.T) {
 	}
 }
 
-// The order is made anew for what is left after each update, so what was held back has to be held back again.
+// The order is made again for what is left after each update, so what was held back has to be held back again.
 func TestScatteringHoldsThroughoutARollout(t *testing.T) {
 	m := UpdateOrder{Scatter: []shared.UpdateScatterTerm{{Key: "k", Value: "m"}}}
 	for all, want := range map[string]string{

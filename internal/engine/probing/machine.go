@@ -82,7 +82,7 @@ func (m *Machine) Redefine(probe *corev1.Probe, now time.Time) {
 // Begin says whether the probe is to be carried out now:
 //
 //  1. without a container nothing is known and nothing changes;
-//  2. another container than before: what was said of the other one does not hold, and the row of results begins anew;
+//  2. another container than before: what was said of the other one does not hold, and the row of results begins again;
 //  3. a container that does not run has failed, without a try;
 //  4. one that has started a short while ago is left alone for initialDelaySeconds.
 func (m *Machine) Begin(c Container, name string, now time.Time) bool {

@@ -42,7 +42,7 @@ const (
 	pause   = 200 * time.Millisecond
 	// poll is how often the store is looked at.
 	poll = 10 * time.Millisecond
-	// Patience is how long the cache is waited for after a list. It is long: a watch that breaks is made anew within seconds.
+	// Patience is how long the cache is waited for after a list. It is long: a watch that breaks is made again within seconds.
 	Patience = time.Minute
 	// again is when a pass comes back that could not wait any longer.
 	again = time.Second

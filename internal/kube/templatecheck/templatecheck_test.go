@@ -132,7 +132,7 @@ func (s *server) Create(_ context.Context, object client.Object, options ...clie
 	return s.answer
 }
 
-// Admission asks about a template, and its controller again. A refusal is asked about anew: what it is about may have changed.
+// Admission asks about a template, and its controller again. A refusal is asked about again: what it is about may have changed.
 func TestAcceptedTemplatesAreNotAskedAboutAgain(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	s := &server{}

@@ -32,7 +32,7 @@ const (
 	readyTimeout  = 90 * time.Second
 	readyInterval = 20 * time.Millisecond
 	probeTimeout  = 5 * time.Second
-	// portAttempts is how often a component is started anew because another program took its port.
+	// portAttempts is how often a component is started again because another program took its port.
 	portAttempts = 5
 
 	serviceCIDR = "10.96.0.0/16"

@@ -182,7 +182,7 @@ func Sim(key, value string) Change {
 	}
 }
 
-// Held is a change: after a change in place no container starts anew before the test lets it;
+// Held is a change: after a change in place no container starts again before the test lets it;
 // see Release.
 func Held(set *v1beta1.StatefulSet) { Sim(simnode.RestartDelay, "never")(set) }
 

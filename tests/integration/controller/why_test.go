@@ -76,7 +76,7 @@ func TestTheDocumentedWaitFailsForAnImageThatCannotBePulled(t *testing.T) {
 	}
 }
 
-// restartOperator stops the operator, changes the cluster and runs it again. At the end of the test its roles are installed anew.
+// restartOperator stops the operator, changes the cluster and runs it again. At the end of the test its roles are installed again.
 func restartOperator(t *testing.T, meanwhile func()) {
 	t.Helper()
 	if err := env.Operator.Stop(); err != nil {

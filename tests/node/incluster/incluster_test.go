@@ -449,7 +449,7 @@ spec:
 		t.Errorf("the Secret of somebody else was written (%v)", err)
 	}
 
-	// When it is made anew, nobody waits for a kubelet to bring it to the files, which may take two minutes.
+	// When it is made again, nobody waits for a kubelet to bring it to the files, which may take two minutes.
 	if bundle, err = webhookserving.Issue(webhookserving.Bundle{}, []string{service}, time.Now()); err != nil {
 		t.Fatal(err)
 	}

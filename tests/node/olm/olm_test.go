@@ -117,7 +117,7 @@ func TestLifecycle(t *testing.T) {
 		{"a guestbook is rolled in place", (*story).roll},
 		{"an upgrade in mid-rollout restarts no pod and refuses none", (*story).upgrade},
 		{"the next upgrade in mid-rollout refuses nothing at all", (*story).upgradeAgain},
-		{"a certificate that is made anew is served at once", (*story).renew},
+		{"a certificate that is made again is served at once", (*story).renew},
 		{"while OpenKruise acts, the operator is not to be upgraded", (*story).holdsUpgrades},
 		{"SidecarSets that refuse pods without their sidecar are in force", (*story).failClosed},
 		{"an operator that is removed while it is dead blocks nothing", (*story).remove},

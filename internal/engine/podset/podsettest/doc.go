@@ -31,7 +31,7 @@
 // # Names that would never repeat
 //
 // UIDs follow from names, container IDs say only whether a container is the one before or the present one, and generations are
-// numbered anew in each step. Two states that differ only in such names are one.
+// numbered again in each step. Two states that differ only in such names are one.
 //
 // # What makes explorations small
 //
