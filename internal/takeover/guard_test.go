@@ -26,7 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
-// guarded is a guard with its world.
+// guarded is a guard with its simulation.
 type guarded struct {
 	*Guard
 	client client.Client

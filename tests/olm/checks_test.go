@@ -32,7 +32,7 @@ import (
 )
 
 // checkInstalled says what OLM must have made of a version's bundle.
-func (w *world) checkInstalled(version string) {
+func (w *fixture) checkInstalled(version string) {
 	w.t.Helper()
 	deployment := &appsv1.Deployment{}
 	w.until("the manager is the version's", func(ctx context.Context) error {
@@ -68,7 +68,7 @@ func (w *world) checkInstalled(version string) {
 }
 
 // checkCertificate returns the authority of the certificate that OLM made for the webhooks.
-func (w *world) checkCertificate() []byte {
+func (w *fixture) checkCertificate() []byte {
 	w.t.Helper()
 	secret := &corev1.Secret{}
 	w.get(secret, system, service+"-cert")
@@ -91,7 +91,7 @@ func (w *world) checkCertificate() []byte {
 }
 
 // checkWebhooks holds the configurations in the cluster to the ones that the ClusterServiceVersion declares.
-func (w *world) checkWebhooks(version string, authority []byte) {
+func (w *fixture) checkWebhooks(version string, authority []byte) {
 	w.t.Helper()
 	csv := olm.Object("ClusterServiceVersion", system, "")
 	w.get(csv, system, packaging.CSVName(version))
@@ -143,7 +143,7 @@ func (w *world) checkWebhooks(version string, authority []byte) {
 }
 
 // checkConversion holds a served CRD to its bundle: where versions are translated, the API server must know whom to ask.
-func (w *world) checkConversion(definition *apiextensionsv1.CustomResourceDefinition, authority []byte) {
+func (w *fixture) checkConversion(definition *apiextensionsv1.CustomResourceDefinition, authority []byte) {
 	w.t.Helper()
 	if definition.Spec.Conversion == nil || definition.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter {
 		return
@@ -169,7 +169,7 @@ func (w *world) checkConversion(definition *apiextensionsv1.CustomResourceDefini
 }
 
 // checkPermissions asks for rights that the manager needs and for some that it must not have.
-func (w *world) checkPermissions() {
+func (w *fixture) checkPermissions() {
 	w.t.Helper()
 	for _, tc := range []struct {
 		what                                                string
@@ -202,7 +202,7 @@ func (w *world) checkPermissions() {
 }
 
 // checkSubscriptionConfig changes what a user may change through the Subscription, looks at the manager, and takes it back.
-func (w *world) checkSubscriptionConfig() {
+func (w *fixture) checkSubscriptionConfig() {
 	w.t.Helper()
 	subscription := olm.Object("Subscription", system, "kruise-operator")
 	patch := func(config string) {
@@ -245,7 +245,7 @@ func (w *world) checkSubscriptionConfig() {
 }
 
 // setUpgradeable says through the OperatorCondition, as the operator would, whether it may be upgraded.
-func (w *world) setUpgradeable(version string, status metav1.ConditionStatus) {
+func (w *fixture) setUpgradeable(version string, status metav1.ConditionStatus) {
 	w.t.Helper()
 	name := packaging.CSVName(version)
 	w.until("OLM has seen Upgradeable="+string(status), func(ctx context.Context) error {
@@ -278,7 +278,7 @@ const (
 
 // sampleConfiguration makes a webhook configuration on pods as later kinds will: it would refuse every pod of its namespace once
 // nobody answers. Its only owner is the installation owner.
-func (w *world) sampleConfiguration() {
+func (w *fixture) sampleConfiguration() {
 	w.t.Helper()
 	owner, err := installowner.Find(w.t.Context(), w.Client)
 	if err != nil {

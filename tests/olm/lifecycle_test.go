@@ -188,7 +188,7 @@ spec:
 }
 
 // configurations returns the UIDs of the webhook configurations that OLM made, by name.
-func (w *world) configurations() map[string]types.UID {
+func (w *fixture) configurations() map[string]types.UID {
 	w.t.Helper()
 	validating := &admissionv1.ValidatingWebhookConfigurationList{}
 	if err := w.Client.List(w.t.Context(), validating, client.HasLabels{"olm.owner"}); err != nil {
@@ -206,7 +206,7 @@ func (w *world) configurations() map[string]types.UID {
 
 // checkOtherOwners shows that nothing else OLM makes for a version, and deletes with it, survives an upgrade: see the ADR about the
 // installation owner. Should that change, there is a better owner.
-func (w *world) checkOtherOwners(first string, webhooksBefore map[string]types.UID) {
+func (w *fixture) checkOtherOwners(first string, webhooksBefore map[string]types.UID) {
 	w.t.Helper()
 	labels := client.MatchingLabels{"olm.owner": packaging.CSVName(first)}
 	roles, bindings := &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}
@@ -225,7 +225,7 @@ func (w *world) checkOtherOwners(first string, webhooksBefore map[string]types.U
 
 // nothingBlocks says what must hold once the operator is gone: the objects and their pods are there, and everything can be done
 // with them.
-func (w *world) nothingBlocks(webUID types.UID, pods map[string]types.UID) {
+func (w *fixture) nothingBlocks(webUID types.UID, pods map[string]types.UID) {
 	w.t.Helper()
 	w.until("no webhook of ours is left", func(ctx context.Context) error {
 		names, err := w.webhooks(ctx)
@@ -262,7 +262,7 @@ func (w *world) nothingBlocks(webUID types.UID, pods map[string]types.UID) {
 }
 
 // checkConversions says whether every kind with webhook conversion has it by the operator.
-func (w *world) checkConversions(version string, authority []byte) {
+func (w *fixture) checkConversions(version string, authority []byte) {
 	w.t.Helper()
 	count := 0
 	for _, definition := range w.definitions(version) {
@@ -278,7 +278,7 @@ func (w *world) checkConversions(version string, authority []byte) {
 
 // certificateBelongsTo waits until the Secret of the certificate belongs to a version alone: it does not go with the version before, and
 // goes with this one.
-func (w *world) certificateBelongsTo(version string) {
+func (w *fixture) certificateBelongsTo(version string) {
 	w.t.Helper()
 	w.until("the certificate belongs to "+version, func(ctx context.Context) error {
 		secret := &corev1.Secret{}
@@ -294,7 +294,7 @@ func (w *world) certificateBelongsTo(version string) {
 
 // following notes whom the API server trusts to convert, at every moment.
 type following struct {
-	w     *world
+	w     *fixture
 	watch watch.Interface
 	done  chan struct{}
 	// ending says that the watch is being stopped, which can come through as an error of the stream.
@@ -304,7 +304,7 @@ type following struct {
 }
 
 // followTrust notes every state of a converted kind from now on.
-func (w *world) followTrust() *following {
+func (w *fixture) followTrust() *following {
 	w.t.Helper()
 	watching, err := w.Client.Watch(w.t.Context(), &apiextensionsv1.CustomResourceDefinitionList{}, client.MatchingFields{"metadata.name": converted})
 	if err != nil {
@@ -353,7 +353,7 @@ func workload(kind string) *unstructured.Unstructured {
 }
 
 // webhooks returns the names of the webhooks that lead to the operator's Service.
-func (w *world) webhooks(ctx context.Context) ([]string, error) {
+func (w *fixture) webhooks(ctx context.Context) ([]string, error) {
 	var names []string
 	mutating := &admissionv1.MutatingWebhookConfigurationList{}
 	validating := &admissionv1.ValidatingWebhookConfigurationList{}

@@ -56,8 +56,8 @@ const (
 // versions are builds of this tree under three numbers: enough for a graph with a middle.
 func versions() []string { return []string{"v0.0.1", "v0.0.2", "v0.0.3"} }
 
-// world is the cluster of the test.
-type world struct {
+// fixture is the cluster of the test.
+type fixture struct {
 	*olm.OLM
 	t       *testing.T
 	cluster *cluster.Cluster
@@ -70,13 +70,13 @@ type world struct {
 }
 
 // start brings up the control plane, OLM and a catalog with three versions of this tree.
-func start(t *testing.T) *world {
+func start(t *testing.T) *fixture {
 	t.Helper()
 	root, err := repository.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, root: root, bundles: t.TempDir()}
+	w := &fixture{t: t, root: root, bundles: t.TempDir()}
 	w.cluster = cluster.StartForTest(t, cluster.Options{})
 	nodes, err := simnode.Start(t.Context(), w.cluster.Config(), simnode.Options{Nodes: 3})
 	if err != nil {
@@ -90,7 +90,7 @@ func start(t *testing.T) *world {
 }
 
 // catalog renders the bundles of all versions from this tree and serves them.
-func (w *world) catalog() {
+func (w *fixture) catalog() {
 	w.t.Helper()
 	releases := packaging.Releases{}
 	for i, version := range versions() {
@@ -122,10 +122,10 @@ func (w *world) catalog() {
 	}
 }
 
-func (w *world) bundle(version string) string { return filepath.Join(w.bundles, version) }
+func (w *fixture) bundle(version string) string { return filepath.Join(w.bundles, version) }
 
 // definitions reads the CRDs of a bundle.
-func (w *world) definitions(version string) []*apiextensionsv1.CustomResourceDefinition {
+func (w *fixture) definitions(version string) []*apiextensionsv1.CustomResourceDefinition {
 	w.t.Helper()
 	files, err := filepath.Glob(filepath.Join(w.bundle(version), "manifests", "*.yaml"))
 	if err != nil {
@@ -148,21 +148,21 @@ func (w *world) definitions(version string) []*apiextensionsv1.CustomResourceDef
 	return found
 }
 
-func (w *world) apply(manifest string) {
+func (w *fixture) apply(manifest string) {
 	w.t.Helper()
 	if err := w.Apply(w.t.Context(), manifest); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) get(object client.Object, namespace, name string) {
+func (w *fixture) get(object client.Object, namespace, name string) {
 	w.t.Helper()
 	if err := w.Client.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
 		w.t.Fatalf("reading %T %s: %v", object, name, err)
 	}
 }
 
-func (w *world) until(what string, check func(context.Context) error) {
+func (w *fixture) until(what string, check func(context.Context) error) {
 	w.t.Helper()
 	if err := olm.Until(w.t.Context(), 90*time.Second, what, check); err != nil {
 		w.t.Fatal(err)
@@ -170,7 +170,7 @@ func (w *world) until(what string, check func(context.Context) error) {
 }
 
 // gone waits until an object does not exist.
-func (w *world) gone(object client.Object, namespace, name string) {
+func (w *fixture) gone(object client.Object, namespace, name string) {
 	w.t.Helper()
 	w.until(fmt.Sprintf("%T %s is gone", object, name), func(ctx context.Context) error {
 		err := w.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
@@ -183,7 +183,7 @@ func (w *world) gone(object client.Object, namespace, name string) {
 
 // succeeded waits until the version's ClusterServiceVersion has succeeded and stays so: OLM goes back once while it adds the
 // certificates.
-func (w *world) succeeded(version string) {
+func (w *fixture) succeeded(version string) {
 	w.t.Helper()
 	const looks = 40
 	in := 0
@@ -200,7 +200,7 @@ func (w *world) succeeded(version string) {
 	})
 }
 
-func (w *world) approve(version string) {
+func (w *fixture) approve(version string) {
 	w.t.Helper()
 	if err := w.Approve(w.t.Context(), system, "kruise-operator", packaging.CSVName(version)); err != nil {
 		w.t.Fatal(err)
@@ -208,7 +208,7 @@ func (w *world) approve(version string) {
 }
 
 // uid returns the UID of an object.
-func (w *world) uid(object client.Object, namespace, name string) types.UID {
+func (w *fixture) uid(object client.Object, namespace, name string) types.UID {
 	w.t.Helper()
 	w.get(object, namespace, name)
 	return object.GetUID()
@@ -216,7 +216,7 @@ func (w *world) uid(object client.Object, namespace, name string) types.UID {
 
 // runManager runs the manager beside the cluster with the rights of the account that OLM made. The API server cannot call the Service,
 // since nobody is behind it; askManager has it ask the process about CRDs all the same.
-func (w *world) runManager() *cluster.Process {
+func (w *fixture) runManager() *cluster.Process {
 	w.t.Helper()
 	program, err := operator.Build(w.t.Context(), w.cluster)
 	if err != nil {
@@ -247,7 +247,7 @@ func (w *world) runManager() *cluster.Process {
 
 // askManager has the API server ask the manager beside the cluster about CRDs that are being written, where OLM has it ask the Service,
 // and waits until it does.
-func (w *world) askManager(version string) {
+func (w *fixture) askManager(version string) {
 	w.t.Helper()
 	made := client.MatchingLabels{"olm.owner": packaging.CSVName(version), "olm.webhook-description-generate-name": definitionsWebhook}
 	w.until("the manager is asked about CRDs", func(ctx context.Context) error {
@@ -271,7 +271,7 @@ func (w *world) askManager(version string) {
 }
 
 // answered tries to take the authority away from a converted kind, as the plan of an upgrade does, and says whether that works.
-func (w *world) answered(ctx context.Context) error {
+func (w *fixture) answered(ctx context.Context) error {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	if err := w.Client.Get(ctx, client.ObjectKey{Name: converted}, definition); err != nil {
 		return err
@@ -287,7 +287,7 @@ func (w *world) answered(ctx context.Context) error {
 }
 
 // pods returns the UIDs of the running pods of a workload, by name.
-func (w *world) pods(app string) map[string]types.UID {
+func (w *fixture) pods(app string) map[string]types.UID {
 	w.t.Helper()
 	list := &corev1.PodList{}
 	if err := w.Client.List(w.t.Context(), list, client.InNamespace(users), client.MatchingLabels{"app": app}); err != nil {
@@ -303,7 +303,7 @@ func (w *world) pods(app string) map[string]types.UID {
 }
 
 // allowed asks whether the operator's account may do something.
-func (w *world) allowed(namespace, verb, group, resource, subresource, name string) bool {
+func (w *fixture) allowed(namespace, verb, group, resource, subresource, name string) bool {
 	w.t.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: operatorUser, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + system, "system:authenticated"},

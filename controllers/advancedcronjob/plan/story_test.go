@@ -26,8 +26,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// world is a cluster with one AdvancedCronJob and its runs, on a clock that the test sets.
-type world struct {
+// simulation is a cluster with one AdvancedCronJob and its runs, on a clock that the test sets.
+type simulation struct {
 	t         *testing.T
 	cron      *appsv1beta1.AdvancedCronJob
 	now       time.Time
@@ -46,9 +46,9 @@ type world struct {
 	log strings.Builder
 }
 
-func newWorld(t *testing.T, schedule, created string, options ...func(*world)) *world {
+func newSimulation(t *testing.T, schedule, created string, options ...func(*simulation)) *simulation {
 	t.Helper()
-	w := &world{
+	w := &simulation{
 		t: t, started: map[int64]int{}, options: Options{Managed: func(schema.GroupVersionKind) bool { return true }},
 		cron: &appsv1beta1.AdvancedCronJob{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nightly", UID: "cron-uid", Generation: 1},
@@ -73,26 +73,26 @@ func newWorld(t *testing.T, schedule, created string, options ...func(*world)) *
 	return w
 }
 
-func policy(p appsv1beta1.ConcurrencyPolicy) func(*world) {
-	return func(w *world) { w.cron.Spec.ConcurrencyPolicy = p }
+func policy(p appsv1beta1.ConcurrencyPolicy) func(*simulation) {
+	return func(w *simulation) { w.cron.Spec.ConcurrencyPolicy = p }
 }
 
-func deadline(seconds int64) func(*world) {
-	return func(w *world) { w.cron.Spec.StartingDeadlineSeconds = &seconds }
+func deadline(seconds int64) func(*simulation) {
+	return func(w *simulation) { w.cron.Spec.StartingDeadlineSeconds = &seconds }
 }
 
-func limits(succeeded, failed int32) func(*world) {
-	return func(w *world) {
+func limits(succeeded, failed int32) func(*simulation) {
+	return func(w *simulation) {
 		w.cron.Spec.SuccessfulJobsHistoryLimit, w.cron.Spec.FailedJobsHistoryLimit = &succeeded, &failed
 	}
 }
 
-func zone(name string) func(*world) {
-	return func(w *world) { w.cron.Spec.TimeZone = &name }
+func zone(name string) func(*simulation) {
+	return func(w *simulation) { w.cron.Spec.TimeZone = &name }
 }
 
 // at sets the clock: a time of 1 May 2026, or a whole one.
-func (w *world) at(text string) {
+func (w *simulation) at(text string) {
 	w.t.Helper()
 	layout := time.RFC3339
 	if !strings.Contains(text, "T") {
@@ -105,7 +105,7 @@ func (w *world) at(text string) {
 	w.now = now
 }
 
-func (w *world) spec() *Spec {
+func (w *simulation) spec() *Spec {
 	w.t.Helper()
 	stored, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w.cron)
 	if err != nil {
@@ -115,7 +115,7 @@ func (w *world) spec() *Spec {
 }
 
 // pass is one pass of the controller at the present time. What it does happens at once.
-func (w *world) pass() planning.Plan {
+func (w *simulation) pass() planning.Plan {
 	w.t.Helper()
 	spec := w.spec()
 	s := Snapshot{Now: w.now, Evaluated: w.evaluated}
@@ -152,7 +152,7 @@ func (w *world) pass() planning.Plan {
 	return plan
 }
 
-func (w *world) carryOut(action planning.Action, outcome *planning.Outcome) {
+func (w *simulation) carryOut(action planning.Action, outcome *planning.Outcome) {
 	switch action.Verb {
 	case planning.VerbCreate:
 		if w.refuses != "" {
@@ -176,7 +176,7 @@ func (w *world) carryOut(action planning.Action, outcome *planning.Outcome) {
 }
 
 // passes is a pass at each of some times.
-func (w *world) passes(times ...string) {
+func (w *simulation) passes(times ...string) {
 	w.t.Helper()
 	for _, at := range times {
 		w.at(at)
@@ -184,7 +184,7 @@ func (w *world) passes(times ...string) {
 	}
 }
 
-func (w *world) find(name string) *unstructured.Unstructured {
+func (w *simulation) find(name string) *unstructured.Unstructured {
 	for _, run := range w.runs {
 		if run.GetName() == name {
 			return run
@@ -194,14 +194,14 @@ func (w *world) find(name string) *unstructured.Unstructured {
 }
 
 // covered says that the status says of a run's instant that it has been. Until then nobody deletes the run so soon after its creation.
-func (w *world) covered(run *unstructured.Unstructured) bool {
+func (w *simulation) covered(run *unstructured.Unstructured) bool {
 	due, err := time.Parse(time.RFC3339, run.GetAnnotations()["apps.kruise.io/scheduled-at"])
 	last := w.cron.Status.LastScheduleTime
 	return err == nil && last != nil && !due.After(last.Time)
 }
 
 // end lets the run of a time end: Complete or Failed.
-func (w *world) end(due, how string) {
+func (w *simulation) end(due, how string) {
 	w.t.Helper()
 	was := w.now
 	w.at(due)
@@ -218,7 +218,7 @@ func (w *world) end(due, how string) {
 }
 
 // short writes names of runs with their time.
-func (w *world) short(text string) string {
+func (w *simulation) short(text string) string {
 	for _, word := range strings.Fields(text) {
 		var unix int64
 		if _, err := fmt.Sscanf(word, "nightly-%d", &unix); err == nil {
@@ -229,7 +229,7 @@ func (w *world) short(text string) string {
 }
 
 // expect compares the times of the runs that exist, on whatever day.
-func (w *world) expect(times ...string) {
+func (w *simulation) expect(times ...string) {
 	w.t.Helper()
 	got := []string{}
 	for _, run := range w.runs {
@@ -245,7 +245,7 @@ func (w *world) expect(times ...string) {
 	}
 }
 
-func (w *world) expectLast(want string) {
+func (w *simulation) expectLast(want string) {
 	w.t.Helper()
 	got := ""
 	if last := w.cron.Status.LastScheduleTime; last != nil {
@@ -256,7 +256,7 @@ func (w *world) expectLast(want string) {
 	}
 }
 
-func (w *world) golden() {
+func (w *simulation) golden() {
 	w.t.Helper()
 	podsettest.CompareGolden(w.t, strings.ReplaceAll(strings.TrimPrefix(w.t.Name(), "Test"), "/", "_"), w.log.String())
 }
@@ -264,7 +264,7 @@ func (w *world) golden() {
 // The worked examples of the reference.
 
 func TestExample1(t *testing.T) {
-	w := newWorld(t, "*/5 * * * *", "10:02:00")
+	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.passes("10:02:00", "10:05:00")
 	w.expect("10:05")
 	w.expectLast("10:05")
@@ -297,7 +297,7 @@ func TestExample1(t *testing.T) {
 
 func TestExample2Forbid(t *testing.T) {
 	t.Run("starts late", func(t *testing.T) {
-		w := newWorld(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent))
+		w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent))
 		w.passes("10:05:00", "10:10:00", "10:11:00")
 		w.expect("10:05")
 		w.at("10:12:00")
@@ -307,7 +307,7 @@ func TestExample2Forbid(t *testing.T) {
 		w.golden()
 	})
 	t.Run("unless it is too late", func(t *testing.T) {
-		w := newWorld(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent), deadline(60))
+		w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent), deadline(60))
 		w.passes("10:05:00", "10:10:00")
 		w.at("10:12:00")
 		w.end("10:05:00", "Complete")
@@ -320,7 +320,7 @@ func TestExample2Forbid(t *testing.T) {
 }
 
 func TestExample3Replace(t *testing.T) {
-	w := newWorld(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ReplaceConcurrent))
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ReplaceConcurrent))
 	w.passes("10:05:00", "10:10:00")
 	w.expect("10:10")
 	w.pass()
@@ -332,13 +332,13 @@ func TestExample3Replace(t *testing.T) {
 
 func TestExample4Downtime(t *testing.T) {
 	t.Run("one run of the newest", func(t *testing.T) {
-		w := newWorld(t, "0 * * * *", "00:30:00")
+		w := newSimulation(t, "0 * * * *", "00:30:00")
 		w.passes("01:00:00", "05:20:00")
 		w.expect("01:00", "05:00")
 		w.golden()
 	})
 	t.Run("none beyond the deadline", func(t *testing.T) {
-		w := newWorld(t, "0 * * * *", "00:30:00", deadline(600))
+		w := newSimulation(t, "0 * * * *", "00:30:00", deadline(600))
 		w.passes("01:00:00", "05:20:00")
 		w.expect("01:00")
 		w.passes("06:00:00")
@@ -348,7 +348,7 @@ func TestExample4Downtime(t *testing.T) {
 }
 
 func TestExample5History(t *testing.T) {
-	w := newWorld(t, "0 * * * *", "00:30:00", limits(20, 20))
+	w := newSimulation(t, "0 * * * *", "00:30:00", limits(20, 20))
 	for hour := 1; hour <= 9; hour++ {
 		at := fmt.Sprintf("%02d:00:00", hour)
 		w.passes(at)
@@ -365,7 +365,7 @@ func TestExample5History(t *testing.T) {
 }
 
 func TestExample6TimeZone(t *testing.T) {
-	w := newWorld(t, "0 9 * * *", "10:00:00", zone("Asia/Tokyo"))
+	w := newSimulation(t, "0 9 * * *", "10:00:00", zone("Asia/Tokyo"))
 	w.passes("10:00:00", "2026-05-02T00:00:00Z")
 	w.expect("00:00")
 	if got := w.cron.Status.NextScheduleTime.UTC().Format(time.RFC3339); got != "2026-05-03T00:00:00Z" {
@@ -374,7 +374,7 @@ func TestExample6TimeZone(t *testing.T) {
 }
 
 func TestExample7HundredMissed(t *testing.T) {
-	w := newWorld(t, "* * * * *", "10:00:00", func(w *world) { w.cron.Spec.Paused = ptr.To(true) })
+	w := newSimulation(t, "* * * * *", "10:00:00", func(w *simulation) { w.cron.Spec.Paused = ptr.To(true) })
 	w.passes("10:01:00", "12:00:00")
 	w.expect()
 	w.cron.Spec.Paused = nil
@@ -384,7 +384,7 @@ func TestExample7HundredMissed(t *testing.T) {
 }
 
 func TestExample8LimitsOfZero(t *testing.T) {
-	w := newWorld(t, "*/10 * * * *", "10:02:00", limits(0, 0))
+	w := newSimulation(t, "*/10 * * * *", "10:02:00", limits(0, 0))
 	w.passes("10:10:00", "10:10:01")
 	w.end("10:10:00", "Complete")
 	w.passes("10:12:00", "10:13:00")
@@ -400,7 +400,7 @@ func TestExample8LimitsOfZero(t *testing.T) {
 // Stories about what once could get stuck, or happen twice.
 
 func TestKilledBetweenCreationAndStatus(t *testing.T) {
-	w := newWorld(t, "*/5 * * * *", "10:02:00", limits(0, 0))
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", limits(0, 0))
 	w.dies = true
 	w.passes("10:05:00", "10:05:10")
 	w.expect("10:05")
@@ -412,7 +412,7 @@ func TestKilledBetweenCreationAndStatus(t *testing.T) {
 }
 
 func TestRunsThatVanishAreNotRepeated(t *testing.T) {
-	w := newWorld(t, "*/5 * * * *", "10:02:00")
+	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.passes("10:05:00")
 	w.runs = nil // by its TTL, or by hand
 	w.passes("10:06:00", "10:07:00")
@@ -422,7 +422,7 @@ func TestRunsThatVanishAreNotRepeated(t *testing.T) {
 }
 
 func TestRefusedRunDoesNotHoldUpTheNext(t *testing.T) {
-	w := newWorld(t, "*/5 * * * *", "10:02:00")
+	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.refuses = "the quota is used up"
 	w.passes("10:05:00", "10:05:01", "10:10:00")
 	w.refuses = ""
@@ -432,7 +432,7 @@ func TestRefusedRunDoesNotHoldUpTheNext(t *testing.T) {
 }
 
 func TestClockThatJumps(t *testing.T) {
-	w := newWorld(t, "*/5 * * * *", "10:02:00")
+	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.passes("10:05:00", "2026-06-01T10:05:00Z", "10:06:00", "10:09:59", "10:10:00", "10:10:01", "10:15:00")
 	w.evaluated = time.Time{} // the operator starts again
 	w.passes("10:21:00", "10:24:00", "10:25:00", "10:25:01")
@@ -447,7 +447,7 @@ func TestClockThatJumps(t *testing.T) {
 }
 
 func TestEveryWithADeadlineIsDue(t *testing.T) {
-	w := newWorld(t, "@every 5m", "10:02:10", deadline(60))
+	w := newSimulation(t, "@every 5m", "10:02:10", deadline(60))
 	w.passes("10:07:10", "10:08:00", "10:12:11")
 	w.expect("10:07", "10:12")
 	w.passes("10:40:00")
@@ -457,13 +457,13 @@ func TestEveryWithADeadlineIsDue(t *testing.T) {
 }
 
 func TestDaylightSaving(t *testing.T) {
-	w := newWorld(t, "30 2 * * *", "2026-03-28T12:00:00Z", zone("Europe/Berlin"))
+	w := newSimulation(t, "30 2 * * *", "2026-03-28T12:00:00Z", zone("Europe/Berlin"))
 	w.passes("2026-03-29T02:00:00Z", "2026-03-30T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T00:45:00Z", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z")
 	w.golden()
 }
 
 func TestEditedScheduleCountsAtOnce(t *testing.T) {
-	w := newWorld(t, "0 12 * * *", "10:02:00")
+	w := newSimulation(t, "0 12 * * *", "10:02:00")
 	w.passes("10:02:00")
 	w.cron.Spec.Schedule = "*/10 * * * *"
 	w.passes("10:15:00", "10:16:00")
@@ -471,7 +471,7 @@ func TestEditedScheduleCountsAtOnce(t *testing.T) {
 }
 
 func TestUnreadableAnnotation(t *testing.T) {
-	w := newWorld(t, "*/5 * * * *", "10:02:00")
+	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.passes("10:05:00")
 	w.runs[0].SetAnnotations(map[string]string{"apps.kruise.io/scheduled-at": "yesterday"})
 	w.passes("10:06:00")
@@ -489,7 +489,7 @@ func TestRandomWalk(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a seeded walk has to repeat
 			expressions := []string{"*/5 * * * *", "* * * * *", "17 * * * *", "@every 7m"}
 			policies := []appsv1beta1.ConcurrencyPolicy{appsv1beta1.AllowConcurrent, appsv1beta1.ForbidConcurrent, appsv1beta1.ReplaceConcurrent}
-			w := newWorld(t, expressions[random.IntN(4)], "10:02:00", policy(policies[random.IntN(3)]), limits(random.Int32N(3), random.Int32N(3)))
+			w := newSimulation(t, expressions[random.IntN(4)], "10:02:00", policy(policies[random.IntN(3)]), limits(random.Int32N(3), random.Int32N(3)))
 			if random.IntN(3) == 0 {
 				deadline(random.Int64N(600))(w)
 			}
@@ -545,7 +545,7 @@ func TestRandomWalk(t *testing.T) {
 }
 
 func TestOperatorIsAwayForADay(t *testing.T) {
-	w := newWorld(t, "* * * * *", "2026-05-01T10:00:00Z")
+	w := newSimulation(t, "* * * * *", "2026-05-01T10:00:00Z")
 	w.passes("2026-05-01T10:01:00Z", "2026-05-02T10:01:30Z", "2026-05-02T10:01:40Z", "2026-05-02T10:02:00Z")
 	want := []string{"2026-05-01T10:01:00Z", "2026-05-02T10:01:00Z", "2026-05-02T10:02:00Z"}
 	if len(w.started) != len(want) {

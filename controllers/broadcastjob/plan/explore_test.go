@@ -29,17 +29,17 @@ import (
 type exploration struct {
 	t *testing.T
 	// start is the first state, pods how they can end.
-	start *world
+	start *simulation
 	ends  []corev1.PodPhase
 	// faults is how many there are in one history, besides what happens by itself.
 	faults int
-	rests  func(*world) bool
+	rests  func(*simulation) bool
 	walk   podsettest.Walk[state]
 }
 
 // state is a cluster with its job, and what the rules need of its history.
 type state struct {
-	w *world
+	w *simulation
 	// faults is how many may still happen.
 	faults int
 	// served are the nodes, by UID, whose pod has ended.
@@ -48,8 +48,8 @@ type state struct {
 
 type visited = podsettest.Visited[state]
 
-// clone copies a world. Nodes, pods and the job are never changed where they are.
-func (w *world) clone() *world {
+// clone copies a simulation. Nodes, pods and the job are never changed where they are.
+func (w *simulation) clone() *simulation {
 	c := *w
 	c.nodes, c.pods, c.made = maps.Clone(w.nodes), maps.Clone(w.pods), maps.Clone(w.made)
 	c.log = &strings.Builder{}
@@ -87,7 +87,7 @@ func (e *exploration) run() {
 }
 
 // visit notes a state that follows another one.
-func (e *exploration) visit(from *visited, how string, w *world, faults int, served map[string]bool) {
+func (e *exploration) visit(from *visited, how string, w *simulation, faults int, served map[string]bool) {
 	served = maps.Clone(served)
 	for _, pod := range w.pods {
 		stopped := pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp != nil
@@ -104,43 +104,43 @@ func (e *exploration) expand(v *visited) {
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
 		pod := w.pods[name]
 		node, there := w.nodes[pod.Spec.NodeName]
-		move := func(how string, faults int, change func(*world)) {
+		move := func(how string, faults int, change func(*simulation)) {
 			next := w.clone()
 			change(next)
 			e.visit(v, fmt.Sprintf("pod of %s %s", pod.Spec.NodeName, how), next, faults, v.State.served)
 		}
 		switch {
 		case pod.DeletionTimestamp != nil, !there:
-			move("is gone", v.State.faults, func(w *world) { delete(w.pods, name) })
+			move("is gone", v.State.faults, func(w *simulation) { delete(w.pods, name) })
 			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp != nil && v.State.faults > 0 {
-				move("is stopped, as failed", v.State.faults, func(w *world) {
+				move("is stopped, as failed", v.State.faults, func(w *simulation) {
 					w.changePod(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 				})
 			}
 		case pod.Status.Phase == corev1.PodRunning && string(node.UID) == pod.Annotations["operator.kruise.io/node-uid"]:
 			for _, phase := range e.ends {
 				if phase != corev1.PodRunning {
-					move(string(phase), v.State.faults, func(w *world) { w.changePod(name, func(p *corev1.Pod) { p.Status.Phase = phase }) })
+					move(string(phase), v.State.faults, func(w *simulation) { w.changePod(name, func(p *corev1.Pod) { p.Status.Phase = phase }) })
 				} else if len(pod.Status.ContainerStatuses) == 0 {
-					move("restarts", v.State.faults, func(w *world) {
+					move("restarts", v.State.faults, func(w *simulation) {
 						w.changePod(name, func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 1}} })
 					})
 				}
 			}
 			if v.State.faults > 0 && !restarted(pod) { // who deletes that before anybody has looked takes the evidence away
-				move("is deleted by somebody", v.State.faults-1, func(w *world) {
+				move("is deleted by somebody", v.State.faults-1, func(w *simulation) {
 					w.changePod(name, func(p *corev1.Pod) { p.DeletionTimestamp = &p.CreationTimestamp })
 				})
 			}
 		case pod.Status.Phase != corev1.PodRunning && v.State.faults > 0 && e.remembered(v, pod):
-			move("is collected", v.State.faults-1, func(w *world) { delete(w.pods, name) })
+			move("is collected", v.State.faults-1, func(w *simulation) { delete(w.pods, name) })
 		}
 	}
 	if v.State.faults == 0 {
 		return
 	}
 	for _, name := range []string{"n0", "n1", "n2"} {
-		move := func(how string, change func(*world)) {
+		move := func(how string, change func(*simulation)) {
 			next := w.clone()
 			change(next)
 			e.visit(v, name+" "+how, next, v.State.faults-1, v.State.served)
@@ -148,15 +148,15 @@ func (e *exploration) expand(v *visited) {
 		node, there := w.nodes[name]
 		switch {
 		case !there:
-			move("joins", func(w *world) { w.join(name) })
+			move("joins", func(w *simulation) { w.join(name) })
 			continue
 		case node.Spec.Unschedulable:
-			move("is uncordoned", func(w *world) { w.cordon(name, false) })
+			move("is uncordoned", func(w *simulation) { w.cordon(name, false) })
 		default:
-			move("is cordoned", func(w *world) { w.cordon(name, true) })
+			move("is cordoned", func(w *simulation) { w.cordon(name, true) })
 		}
-		move("leaves", func(w *world) { delete(w.nodes, name) })
-		move("is created again", func(w *world) { w.join(name) })
+		move("leaves", func(w *simulation) { delete(w.nodes, name) })
+		move("is created again", func(w *simulation) { w.join(name) })
 	}
 }
 
@@ -187,7 +187,7 @@ func (e *exploration) passes(v *visited) {
 }
 
 // check holds what a pass did against the rules.
-func (e *exploration) check(v *visited, after *world, actions []planning.Action) {
+func (e *exploration) check(v *visited, after *simulation, actions []planning.Action) {
 	over := ended(Parse(v.State.w.job, v.State.w.o)) != ""
 	atWork := len(strings.Fields(v.State.w.working()))
 	created := 0
@@ -227,43 +227,43 @@ func (e *exploration) check(v *visited, after *world, actions []planning.Action)
 
 func TestExplore(t *testing.T) {
 	succeeded, failed := corev1.PodSucceeded, corev1.PodFailed
-	over := func(kind string) func(*world) bool {
-		return func(w *world) bool { reason, _ := w.condition(kind); return reason != "" }
+	over := func(kind string) func(*simulation) bool {
+		return func(w *simulation) bool { reason, _ := w.condition(kind); return reason != "" }
 	}
 	// With no node that fits, a job waits for its user.
-	completed := func(w *world) bool { return over("Complete")(w) || w.decision.view.desired == 0 }
+	completed := func(w *simulation) bool { return over("Complete")(w) || w.decision.view.desired == 0 }
 	cases := map[string]struct {
-		options []func(*world)
+		options []func(*simulation)
 		ends    []corev1.PodPhase
 		// faults are those of a full exploration, which EXPLORE=full asks for. Every day there is one at most.
 		faults int
-		rests  func(*world) bool
+		rests  func(*simulation) bool
 	}{
-		"pods succeed, one at a time": {[]func(*world){parallelism("1")}, []corev1.PodPhase{succeeded}, 2, completed},
+		"pods succeed, one at a time": {[]func(*simulation){parallelism("1")}, []corev1.PodPhase{succeeded}, 2, completed},
 		"pods succeed, all at once":   {nil, []corev1.PodPhase{succeeded}, 2, completed},
-		"failures are passed over":    {[]func(*world){onFailure(appsv1beta1.BroadcastJobContinue), parallelism("2")}, []corev1.PodPhase{succeeded, failed}, 1, completed},
+		"failures are passed over":    {[]func(*simulation){onFailure(appsv1beta1.BroadcastJobContinue), parallelism("2")}, []corev1.PodPhase{succeeded, failed}, 1, completed},
 		"a failure ends the job": {
-			[]func(*world){parallelism("2")}, []corev1.PodPhase{succeeded, failed}, 1,
-			func(w *world) bool { return completed(w) || over("Failed")(w) },
+			[]func(*simulation){parallelism("2")}, []corev1.PodPhase{succeeded, failed}, 1,
+			func(w *simulation) bool { return completed(w) || over("Failed")(w) },
 		},
 		"a failure pauses the job": {
-			[]func(*world){onFailure(appsv1beta1.BroadcastJobPause), parallelism("2")}, []corev1.PodPhase{succeeded, failed}, 1,
-			func(w *world) bool { return completed(w) || w.decision.Stage == PausedByFailure },
+			[]func(*simulation){onFailure(appsv1beta1.BroadcastJobPause), parallelism("2")}, []corev1.PodPhase{succeeded, failed}, 1,
+			func(w *simulation) bool { return completed(w) || w.decision.Stage == PausedByFailure },
 		},
 		"too many restarts are passed over": {
-			[]func(*world){restarts(0), onFailure(appsv1beta1.BroadcastJobContinue), parallelism("2")}, []corev1.PodPhase{succeeded, corev1.PodRunning}, 1, completed,
+			[]func(*simulation){restarts(0), onFailure(appsv1beta1.BroadcastJobContinue), parallelism("2")}, []corev1.PodPhase{succeeded, corev1.PodRunning}, 1, completed,
 		},
 		"too many restarts end the job": {
-			[]func(*world){restarts(0)}, []corev1.PodPhase{succeeded, corev1.PodRunning}, 1, func(w *world) bool { return completed(w) || over("Failed")(w) },
+			[]func(*simulation){restarts(0)}, []corev1.PodPhase{succeeded, corev1.PodRunning}, 1, func(w *simulation) bool { return completed(w) || over("Failed")(w) },
 		},
 		"a job that never completes": {
-			[]func(*world){never, parallelism("2")}, []corev1.PodPhase{succeeded}, 2,
-			func(w *world) bool {
+			[]func(*simulation){never, parallelism("2")}, []corev1.PodPhase{succeeded}, 2,
+			func(w *simulation) bool {
 				return w.decision.view.desired == w.decision.view.succeeded
 			},
 		},
 		"a deadline that is over": {
-			[]func(*world){func(w *world) { w.at(0); deadline(0)(w) }}, []corev1.PodPhase{succeeded}, 1, over("Failed"),
+			[]func(*simulation){func(w *simulation) { w.at(0); deadline(0)(w) }}, []corev1.PodPhase{succeeded}, 1, over("Failed"),
 		},
 	}
 	for name, tc := range cases {
@@ -272,7 +272,7 @@ func TestExplore(t *testing.T) {
 			if !podsettest.Full() {
 				faults = min(faults, 1)
 			}
-			(&exploration{t: t, start: newWorld(t, 3, tc.options...), ends: tc.ends, faults: faults, rests: tc.rests}).run()
+			(&exploration{t: t, start: newSimulation(t, 3, tc.options...), ends: tc.ends, faults: faults, rests: tc.rests}).run()
 		})
 	}
 }

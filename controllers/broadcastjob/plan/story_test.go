@@ -21,7 +21,7 @@ import (
 // The worked examples of the reference.
 
 func TestExample1(t *testing.T) {
-	w := newWorld(t, 5, parallelism("2"), ttl(30), func(w *world) { w.taint("n4", corev1.TaintEffectNoSchedule) })
+	w := newSimulation(t, 5, parallelism("2"), ttl(30), func(w *simulation) { w.taint("n4", corev1.TaintEffectNoSchedule) })
 	w.at(0)
 	w.expectWorking("n0 n1")
 	w.end(corev1.PodSucceeded, "n0")
@@ -48,7 +48,7 @@ func TestExample1(t *testing.T) {
 }
 
 func TestExample2FailFast(t *testing.T) {
-	w := newWorld(t, 10, parallelism("4"))
+	w := newSimulation(t, 10, parallelism("4"))
 	w.at(0)
 	w.end(corev1.PodFailed, "n2")
 	w.at(1)
@@ -66,7 +66,7 @@ func TestExample2FailFast(t *testing.T) {
 }
 
 func TestExample3Continue(t *testing.T) {
-	w := newWorld(t, 10, parallelism("4"), onFailure(appsv1beta1.BroadcastJobContinue))
+	w := newSimulation(t, 10, parallelism("4"), onFailure(appsv1beta1.BroadcastJobContinue))
 	for second := range 3 {
 		w.at(second)
 		for _, node := range strings.Fields(w.working()) {
@@ -86,7 +86,7 @@ func TestExample3Continue(t *testing.T) {
 }
 
 func TestExample4Never(t *testing.T) {
-	w := newWorld(t, 3, never)
+	w := newSimulation(t, 3, never)
 	w.at(0)
 	w.end(corev1.PodSucceeded, "n0", "n1", "n2")
 	w.at(1)
@@ -106,7 +106,7 @@ func TestExample4Never(t *testing.T) {
 
 func TestExample5RestartLimit(t *testing.T) {
 	t.Run("two restarts", func(t *testing.T) {
-		w := newWorld(t, 2, restarts(2))
+		w := newSimulation(t, 2, restarts(2))
 		w.at(0)
 		w.restart("n0", 2)
 		w.at(1)
@@ -122,14 +122,14 @@ func TestExample5RestartLimit(t *testing.T) {
 		w.golden()
 	})
 	t.Run("none", func(t *testing.T) {
-		w := newWorld(t, 2, restarts(0))
+		w := newSimulation(t, 2, restarts(0))
 		w.at(0)
 		w.restart("n0", 1)
 		w.at(1)
 		w.expect(appsv1beta1.BroadcastJobFailed, 2, 1, 0, 1)
 	})
 	t.Run("a job that continues ends all the same", func(t *testing.T) {
-		w := newWorld(t, 2, restarts(0), onFailure(appsv1beta1.BroadcastJobContinue))
+		w := newSimulation(t, 2, restarts(0), onFailure(appsv1beta1.BroadcastJobContinue))
 		w.at(0)
 		w.restart("n0", 1)
 		w.end(corev1.PodSucceeded, "n1")
@@ -143,13 +143,13 @@ func TestExample5RestartLimit(t *testing.T) {
 }
 
 func TestExample6Percent(t *testing.T) {
-	w := newWorld(t, 7, parallelism("30%"))
+	w := newSimulation(t, 7, parallelism("30%"))
 	w.at(0)
 	w.expectWorking("n0 n1 n2")
 }
 
 func TestExample7PauseAndResume(t *testing.T) {
-	w := newWorld(t, 6, parallelism("2"))
+	w := newSimulation(t, 6, parallelism("2"))
 	w.at(0)
 	w.job.Spec.Paused = true
 	w.end(corev1.PodSucceeded, "n0", "n1")
@@ -163,7 +163,7 @@ func TestExample7PauseAndResume(t *testing.T) {
 }
 
 func TestExample8Deadline(t *testing.T) {
-	w := newWorld(t, 100, parallelism("1"), deadline(60))
+	w := newSimulation(t, 100, parallelism("1"), deadline(60))
 	for second := 0; second < 60; second += 5 {
 		w.at(second)
 		w.end(corev1.PodSucceeded, w.working())
@@ -185,7 +185,7 @@ func TestExample8Deadline(t *testing.T) {
 // What the reference asks to do better.
 
 func TestPausedByFailureStaysSoUntilItIsResumed(t *testing.T) {
-	w := newWorld(t, 6, parallelism("2"), onFailure(appsv1beta1.BroadcastJobPause))
+	w := newSimulation(t, 6, parallelism("2"), onFailure(appsv1beta1.BroadcastJobPause))
 	w.at(0)
 	w.end(corev1.PodFailed, "n0")
 	w.at(1)
@@ -218,7 +218,7 @@ func TestPausedByFailureStaysSoUntilItIsResumed(t *testing.T) {
 }
 
 func TestFinishedNodesAreNotServedAgain(t *testing.T) {
-	w := newWorld(t, 3, parallelism("2"))
+	w := newSimulation(t, 3, parallelism("2"))
 	w.at(0)
 	w.end(corev1.PodSucceeded, "n0")
 	w.at(1)
@@ -237,7 +237,7 @@ func TestFinishedNodesAreNotServedAgain(t *testing.T) {
 }
 
 func TestNodeThatIsCreatedAgainIsAnotherOne(t *testing.T) {
-	w := newWorld(t, 2, never)
+	w := newSimulation(t, 2, never)
 	w.at(0)
 	w.end(corev1.PodSucceeded, "n0")
 	w.at(1)
@@ -254,7 +254,7 @@ func TestNodeThatIsCreatedAgainIsAnotherOne(t *testing.T) {
 }
 
 func TestCordonWhileThePodWorks(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newSimulation(t, 2)
 	w.at(0)
 	w.cordon("n0", true)
 	w.at(1)
@@ -269,7 +269,7 @@ func TestCordonWhileThePodWorks(t *testing.T) {
 }
 
 func TestPodThatIsDeletedWhileItWorksHasNotFailed(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newSimulation(t, 2)
 	w.at(0)
 	now := metav1.NewTime(w.now)
 	w.changePod(w.podOn("n0").Name, func(pod *corev1.Pod) { pod.DeletionTimestamp, pod.Status.Phase = &now, corev1.PodFailed })
@@ -281,7 +281,7 @@ func TestPodThatIsDeletedWhileItWorksHasNotFailed(t *testing.T) {
 }
 
 func TestPodThatSucceedsWhileItIsDeletedHasSucceeded(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newSimulation(t, 2)
 	w.at(0)
 	now := metav1.NewTime(w.now)
 	w.changePod(w.podOn("n0").Name, func(pod *corev1.Pod) { pod.DeletionTimestamp, pod.Status.Phase = &now, corev1.PodSucceeded })
@@ -293,7 +293,7 @@ func TestPodThatSucceedsWhileItIsDeletedHasSucceeded(t *testing.T) {
 }
 
 func TestPodsAtWorkAreDeletedAsTheyWereSeen(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newSimulation(t, 2)
 	w.at(0)
 	w.cordon("n0", true)
 	spec, s := w.snapshot()
@@ -303,7 +303,7 @@ func TestPodsAtWorkAreDeletedAsTheyWereSeen(t *testing.T) {
 }
 
 func TestNodeThatLeaves(t *testing.T) {
-	w := newWorld(t, 2, parallelism("1"))
+	w := newSimulation(t, 2, parallelism("1"))
 	w.at(0)
 	delete(w.nodes, "n0")
 	w.at(1)
@@ -317,7 +317,7 @@ func TestNodeThatLeaves(t *testing.T) {
 }
 
 func TestNoFittingNodeIsNoCompletion(t *testing.T) {
-	w := newWorld(t, 3, func(w *world) {
+	w := newSimulation(t, 3, func(w *simulation) {
 		w.taint("n0", corev1.TaintEffectNoSchedule)
 		w.taint("n1", corev1.TaintEffectNoExecute)
 		w.cordon("n2", true)
@@ -332,34 +332,34 @@ func TestNoFittingNodeIsNoCompletion(t *testing.T) {
 	w.at(1)
 	w.expectWorking("n2")
 	w.expectCondition("Stalled", "")
-	empty := newWorld(t, 0)
+	empty := newSimulation(t, 0)
 	empty.at(0)
 	empty.expectCondition("Stalled", "NoFittingNode")
 }
 
 func TestFit(t *testing.T) {
 	cases := map[string]struct {
-		change func(*world)
+		change func(*simulation)
 		want   string
 	}{
-		"every node":       {func(*world) {}, "n0 n1"},
-		"a selector":       {func(w *world) { w.job.Spec.Template.Spec.NodeSelector = map[string]string{"zone": "b"} }, "n1"},
-		"a node by name":   {func(w *world) { w.job.Spec.Template.Spec.NodeName = "n1" }, "n1"},
-		"NoSchedule":       {func(w *world) { w.taint("n0", corev1.TaintEffectNoSchedule) }, "n1"},
-		"NoExecute":        {func(w *world) { w.taint("n0", corev1.TaintEffectNoExecute) }, "n1"},
-		"PreferNoSchedule": {func(w *world) { w.taint("n0", corev1.TaintEffectPreferNoSchedule) }, "n0 n1"},
-		"cordoned":         {func(w *world) { w.cordon("n0", true) }, "n1"},
-		"tolerated": {func(w *world) {
+		"every node":       {func(*simulation) {}, "n0 n1"},
+		"a selector":       {func(w *simulation) { w.job.Spec.Template.Spec.NodeSelector = map[string]string{"zone": "b"} }, "n1"},
+		"a node by name":   {func(w *simulation) { w.job.Spec.Template.Spec.NodeName = "n1" }, "n1"},
+		"NoSchedule":       {func(w *simulation) { w.taint("n0", corev1.TaintEffectNoSchedule) }, "n1"},
+		"NoExecute":        {func(w *simulation) { w.taint("n0", corev1.TaintEffectNoExecute) }, "n1"},
+		"PreferNoSchedule": {func(w *simulation) { w.taint("n0", corev1.TaintEffectPreferNoSchedule) }, "n0 n1"},
+		"cordoned":         {func(w *simulation) { w.cordon("n0", true) }, "n1"},
+		"tolerated": {func(w *simulation) {
 			w.taint("n0", corev1.TaintEffectNoSchedule)
 			w.job.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
 		}, "n0 n1"},
-		"more than the node has": {func(w *world) {
+		"more than the node has": {func(w *simulation) {
 			w.job.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}
 		}, "n1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 2)
+			w := newSimulation(t, 2)
 			for node, cpu := range map[string]string{"n0": "2", "n1": "4"} {
 				w.changeNode(node, func(n *corev1.Node) {
 					n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourcePods: resource.MustParse("110")}
@@ -384,20 +384,20 @@ func TestParallelism(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 0, parallelism(tc.value))
+			w := newSimulation(t, 0, parallelism(tc.value))
 			if got := Parse(w.job, w.o).Parallelism(tc.desired); got != tc.want {
 				t.Errorf("%s of %d: %d, want %d", tc.value, tc.desired, got, tc.want)
 			}
 		})
 	}
 	t.Run("0 is told", func(t *testing.T) {
-		w := newWorld(t, 2, parallelism("0"))
+		w := newSimulation(t, 2, parallelism("0"))
 		w.at(0)
 		w.expectWorking("")
 		w.expectCondition("Stalled", "NoParallelism")
 	})
 	t.Run("lowered, nothing is deleted", func(t *testing.T) {
-		w := newWorld(t, 4, parallelism("3"))
+		w := newSimulation(t, 4, parallelism("3"))
 		w.at(0)
 		parallelism("1")(w)
 		w.job.Generation++
@@ -408,7 +408,7 @@ func TestParallelism(t *testing.T) {
 		}
 	})
 	t.Run("what cannot be read stops the job", func(t *testing.T) {
-		w := newWorld(t, 2, parallelism("many"))
+		w := newSimulation(t, 2, parallelism("many"))
 		w.at(0)
 		w.expectWorking("")
 		w.expectCondition("Stalled", appsv1beta1.ReasonInvalidSpec)
@@ -416,7 +416,7 @@ func TestParallelism(t *testing.T) {
 }
 
 func TestPods(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.at(0)
 	pod := w.podOn("n0")
 	wantLabels := map[string]string{"app": "scan", "broadcastjob-name": "scan", "broadcastjob-controller-uid": "job-uid"}
@@ -432,14 +432,14 @@ func TestPods(t *testing.T) {
 	if pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways || pod.Annotations[shared.AnnotationNodeUID] != "uid-n0-1" {
 		t.Errorf("the pod is %+v", pod)
 	}
-	bound := newWorld(t, 1, func(w *world) { w.o.Bind = true })
+	bound := newSimulation(t, 1, func(w *simulation) { w.o.Bind = true })
 	spec, s := bound.snapshot()
 	for _, action := range Plan(spec, s).Actions {
 		if made := action.Object.(*corev1.Pod); made.Spec.NodeName != "n0" || made.Spec.Affinity != nil {
 			t.Errorf("nodeName is %q, affinity %v", made.Spec.NodeName, made.Spec.Affinity)
 		}
 	}
-	long := newWorld(t, 1)
+	long := newSimulation(t, 1)
 	long.job.Name = strings.Repeat("a", 51) + "-" + strings.Repeat("b", 11)
 	long.at(0)
 	if name := long.podOn("n0").Name; len(name) > 63 || strings.Contains(name, "--") {
@@ -448,7 +448,7 @@ func TestPods(t *testing.T) {
 }
 
 func TestPodsOfOpenKruiseCount(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newSimulation(t, 3)
 	for i, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded} {
 		w.pods[fmt.Sprint("scan-x", i)] = &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("scan-x", i), CreationTimestamp: metav1.NewTime(w.now)},
@@ -462,7 +462,7 @@ func TestPodsOfOpenKruiseCount(t *testing.T) {
 }
 
 func TestSecondPodOfANodeGoes(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.at(0)
 	second := w.podOn("n0").DeepCopy()
 	second.Name, second.UID, second.CreationTimestamp = "scan-second", "uid-second", metav1.NewTime(w.now.Add(time.Second))
@@ -478,14 +478,14 @@ func TestSecondPodOfANodeGoes(t *testing.T) {
 }
 
 func TestRefusedPodsAreTold(t *testing.T) {
-	w := newWorld(t, 2, func(w *world) { w.refuses = true })
+	w := newSimulation(t, 2, func(w *simulation) { w.refuses = true })
 	w.at(0)
 	w.expectCondition("FailedCreate", "RequestFailed")
 	w.expectCondition("Reconciling", "RequestFailed")
 }
 
 func TestDeadlineDoesNotRunWhilePaused(t *testing.T) {
-	w := newWorld(t, 2, deadline(10))
+	w := newSimulation(t, 2, deadline(10))
 	w.at(0)
 	w.job.Spec.Paused = true
 	w.at(20)
@@ -497,7 +497,7 @@ func TestDeadlineDoesNotRunWhilePaused(t *testing.T) {
 }
 
 func TestDeletedJobIsLeftAlone(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newSimulation(t, 2)
 	now := metav1.NewTime(w.now)
 	w.job.DeletionTimestamp = &now
 	w.at(0)
@@ -506,7 +506,7 @@ func TestDeletedJobIsLeftAlone(t *testing.T) {
 }
 
 func TestEndedJobsAreInert(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newSimulation(t, 2)
 	w.at(0)
 	w.end(corev1.PodSucceeded, "n0", "n1")
 	w.at(1)
@@ -525,7 +525,7 @@ func TestEndedJobsAreInert(t *testing.T) {
 }
 
 func TestFiveThousandNodes(t *testing.T) {
-	w := newWorld(t, 5000, never)
+	w := newSimulation(t, 5000, never)
 	for range 10 {
 		w.now = w.now.Add(time.Second)
 		w.pass()

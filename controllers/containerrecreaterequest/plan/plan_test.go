@@ -23,8 +23,8 @@ import (
 
 func start() time.Time { return time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC) }
 
-// world is a request, its pod, and an API server that does what it is asked for.
-type world struct {
+// simulation is a request, its pod, and an API server that does what it is asked for.
+type simulation struct {
 	t       *testing.T
 	now     time.Time
 	request *v1beta1.ContainerRecreateRequest
@@ -37,9 +37,9 @@ type world struct {
 	did  []string
 }
 
-func newWorld(t *testing.T) *world {
+func newSimulation(t *testing.T) *simulation {
 	t.Helper()
-	w := &world{t: t, now: start()}
+	w := &simulation{t: t, now: start()}
 	w.request = &v1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "crr1", UID: "request", Generation: 1, CreationTimestamp: metav1.NewTime(start()),
@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) snapshot() Snapshot {
+func (w *simulation) snapshot() Snapshot {
 	s := Snapshot{Now: w.now, First: w.first, DaemonStarting: w.starting}
 	s.PodKnown = w.pod != nil && w.pod.DeletionTimestamp == nil
 	if NeedsPod(w.request) {
@@ -68,7 +68,7 @@ func (w *world) snapshot() Snapshot {
 }
 
 // pass is one pass of the reconciler.
-func (w *world) pass() Decision {
+func (w *simulation) pass() Decision {
 	w.t.Helper()
 	d := Plan(w.request, w.snapshot())
 	for _, a := range d.Actions {
@@ -89,7 +89,7 @@ func (w *world) pass() Decision {
 	return d
 }
 
-func (w *world) mark(a planning.Action) {
+func (w *simulation) mark(a planning.Action) {
 	w.t.Helper()
 	patch, ok := a.Change.(planning.RawPatch)
 	var body struct {
@@ -111,7 +111,7 @@ func (w *world) mark(a planning.Action) {
 }
 
 // settle passes until nothing is done any more.
-func (w *world) settle() {
+func (w *simulation) settle() {
 	w.t.Helper()
 	for range 20 {
 		before, err := json.Marshal([]any{w.request, w.pod})
@@ -130,7 +130,7 @@ func (w *world) settle() {
 	w.t.Fatal("it does not come to rest")
 }
 
-func (w *world) condition(kind string) metav1.Condition {
+func (w *simulation) condition(kind string) metav1.Condition {
 	i := slices.IndexFunc(w.request.Status.Conditions, func(c metav1.Condition) bool { return c.Type == kind })
 	if i < 0 {
 		return metav1.Condition{}
@@ -138,11 +138,11 @@ func (w *world) condition(kind string) metav1.Condition {
 	return w.request.Status.Conditions[i]
 }
 
-func (w *world) held() bool {
+func (w *simulation) held() bool {
 	return slices.Contains(podstate.Holders(w.pod), shared.ReadinessHolder{UserAgent: "ContainerRecreateRequest", Key: "ns/crr1"})
 }
 
-func (w *world) says(kind string, status metav1.ConditionStatus, reason, message string) {
+func (w *simulation) says(kind string, status metav1.ConditionStatus, reason, message string) {
 	w.t.Helper()
 	c := w.condition(kind)
 	if c.Status != status || c.Reason != reason || !strings.Contains(c.Message, message) {
@@ -152,38 +152,38 @@ func (w *world) says(kind string, status metav1.ConditionStatus, reason, message
 
 func TestWhatEndsARequest(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change          func(*world)
+		change          func(*simulation)
 		message, reason string
 		recheck         time.Duration
 	}{
-		"nothing, while the daemon may still answer": {change: func(w *world) { w.now = w.now.Add(59 * time.Second) }, recheck: time.Second},
+		"nothing, while the daemon may still answer": {change: func(w *simulation) { w.now = w.now.Add(59 * time.Second) }, recheck: time.Second},
 		"a daemon that is silent for a minute": {
-			change: func(w *world) { w.now = w.now.Add(time.Minute) }, message: "daemon has not responded for a long time", reason: "DaemonSilent",
+			change: func(w *simulation) { w.now = w.now.Add(time.Minute) }, message: "daemon has not responded for a long time", reason: "DaemonSilent",
 		},
 		"nothing, while the daemon is being started": {
-			change: func(w *world) { w.starting = true; w.now = w.now.Add(4 * time.Minute) }, recheck: 5 * time.Second,
+			change: func(w *simulation) { w.starting = true; w.now = w.now.Add(4 * time.Minute) }, recheck: 5 * time.Second,
 		},
 		"a daemon that does not start in five minutes": {
-			change: func(w *world) { w.starting = true; w.now = w.now.Add(5 * time.Minute) }, message: "daemon has not responded for a long time", reason: "DaemonSilent",
+			change: func(w *simulation) { w.starting = true; w.now = w.now.Add(5 * time.Minute) }, message: "daemon has not responded for a long time", reason: "DaemonSilent",
 		},
 		"its deadline": {
-			change: func(w *world) {
+			change: func(w *simulation) {
 				w.request.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
 				w.request.Status.Phase = v1beta1.RecreateRecreating
 				w.now = w.now.Add(5 * time.Second)
 			}, message: "recreating has exceeded the activeDeadlineSeconds", reason: "DeadlineExceeded",
 		},
 		"nothing before its deadline": {
-			change: func(w *world) {
+			change: func(w *simulation) {
 				w.request.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
 				w.request.Status.Phase = v1beta1.RecreatePending
 			}, recheck: 5 * time.Second,
 		},
-		"a pod that is gone":          {change: func(w *world) { w.pod = nil }, message: "pod has gone", reason: "PodGone"},
-		"a pod that is being deleted": {change: func(w *world) { w.pod.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) }, message: "pod has gone", reason: "PodGone"},
+		"a pod that is gone":          {change: func(w *simulation) { w.pod = nil }, message: "pod has gone", reason: "PodGone"},
+		"a pod that is being deleted": {change: func(w *simulation) { w.pod.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) }, message: "pod has gone", reason: "PodGone"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newSimulation(t)
 			tc.change(w)
 			d := w.pass()
 			if d.End != tc.message || d.RecheckAfter != tc.recheck {
@@ -210,9 +210,9 @@ func TestWhatEndsARequest(t *testing.T) {
 }
 
 // drained is a request with an unready grace period that has begun and holds its pod.
-func drained(t *testing.T) *world {
+func drained(t *testing.T) *simulation {
 	t.Helper()
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.request.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](10)
 	w.request.Status.Phase = v1beta1.RecreateRecreating
 	w.settle()
@@ -254,17 +254,17 @@ func TestThePodIsTakenOutOfServiceAndGivenBack(t *testing.T) {
 }
 
 func TestAPodIsGivenBackHoweverItsRequestEnds(t *testing.T) {
-	for name, change := range map[string]func(*world){
-		"deleted while it waits": func(w *world) { w.request.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) },
-		"at its deadline": func(w *world) {
+	for name, change := range map[string]func(*simulation){
+		"deleted while it waits": func(w *simulation) { w.request.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) },
+		"at its deadline": func(w *simulation) {
 			w.request.Spec.ActiveDeadlineSeconds = ptr.To[int64](3)
 			w.now = w.now.Add(time.Minute)
 		},
-		"deleted after it was over": func(w *world) {
+		"deleted after it was over": func(w *simulation) {
 			w.request.Status.Phase = v1beta1.RecreateCompleted
 			w.request.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
 		},
-		"with another holder that stays": func(w *world) {
+		"with another holder that stays": func(w *simulation) {
 			other := shared.ReadinessHolder{UserAgent: "Lifecycle", Key: "preUpdateHook"}
 			w.pod = podstate.Hold(w.pod, other, w.now).Apply(w.pod)
 			w.request.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
@@ -290,7 +290,7 @@ func TestAPodIsGivenBackHoweverItsRequestEnds(t *testing.T) {
 }
 
 func TestAPodWithoutTheGateStaysInService(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.pod.Spec.ReadinessGates = nil
 	w.request.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](10)
 	w.request.Status.Phase = v1beta1.RecreateRecreating
@@ -303,14 +303,14 @@ func TestAPodWithoutTheGateStaysInService(t *testing.T) {
 
 func TestWhatItWaitsFor(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change          func(*world)
+		change          func(*simulation)
 		reason, message string
 	}{
-		"the daemon":      {func(*world) {}, "WaitingForDaemon", "The daemon of node node-a has not taken up the request"},
-		"another request": {func(w *world) { w.first = "crr0"; w.request.Status.Phase = v1beta1.RecreatePending }, "WaitingForRequest", "Request crr0 for the same pod"},
-		"its own turn":    {func(w *world) { w.request.Status.Phase = v1beta1.RecreatePending }, "WaitingForDaemon", "It is the turn of this request"},
+		"the daemon":      {func(*simulation) {}, "WaitingForDaemon", "The daemon of node node-a has not taken up the request"},
+		"another request": {func(w *simulation) { w.first = "crr0"; w.request.Status.Phase = v1beta1.RecreatePending }, "WaitingForRequest", "Request crr0 for the same pod"},
+		"its own turn":    {func(w *simulation) { w.request.Status.Phase = v1beta1.RecreatePending }, "WaitingForDaemon", "It is the turn of this request"},
 		"a new instance": {
-			func(w *world) {
+			func(w *simulation) {
 				w.request.Status.Phase = v1beta1.RecreateRecreating
 				w.request.Status.ContainerRecreateStates = []v1beta1.ContainerRecreateRequestContainerRecreateState{
 					{Name: "app", Phase: v1beta1.RecreateRecreating, Message: "the new instance is not ready"}, {Name: "log", Phase: v1beta1.RecreatePending},
@@ -319,7 +319,7 @@ func TestWhatItWaitsFor(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newSimulation(t)
 			tc.change(w)
 			w.settle()
 			w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, tc.reason, tc.message)
@@ -329,7 +329,7 @@ func TestWhatItWaitsFor(t *testing.T) {
 }
 
 func TestTimeToLive(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.request.Spec.TTLSecondsAfterFinished = ptr.To[int32](30)
 	w.request.Status.Phase, w.request.Status.CompletionTime = v1beta1.RecreateCompleted, ptr.To(metav1.NewTime(w.now))
 	w.request.Status.ContainerRecreateStates = []v1beta1.ContainerRecreateRequestContainerRecreateState{{Name: "app", Phase: v1beta1.RecreateFailed, Message: "kill container error: x"}}
@@ -346,14 +346,14 @@ func TestTimeToLive(t *testing.T) {
 }
 
 func TestARefusedWriteIsTold(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	failed := planning.Outcome{Failures: []planning.Failure{{Step: StepHold, Message: "patching status of pod web-0: forbidden"}}}
 	w.request.Status = Status(w.request, w.snapshot(), Plan(w.request, w.snapshot()), failed)
 	w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, "RequestFailed", "forbidden")
 }
 
 func TestEvents(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	before := w.request.DeepCopy()
 	w.pod = nil
 	w.pass()

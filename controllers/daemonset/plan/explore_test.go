@@ -23,8 +23,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// world is what of a set changes while it is explored.
-type world struct {
+// setState is what of a set changes while it is explored.
+type setState struct {
 	template  int8
 	partition int8
 	paused    bool
@@ -48,9 +48,9 @@ type layout struct {
 	large    bool
 
 	revisions map[string]revision.Revision
-	facts     podsettest.Facts[world]
+	facts     podsettest.Facts[setState]
 	mu        sync.Mutex
-	sets      map[world]*appsv1beta1.DaemonSet
+	sets      map[setState]*appsv1beta1.DaemonSet
 }
 
 func hashOf(i int8) string { return "r" + strconv.Itoa(int(i)) }
@@ -72,8 +72,8 @@ func (l *layout) template(i int8) *corev1.PodTemplateSpec {
 	return t
 }
 
-// set is the DaemonSet of a world, the same object for the same world.
-func (l *layout) set(w world) *appsv1beta1.DaemonSet {
+// set is the DaemonSet of a setState, the same object for the same setState.
+func (l *layout) set(w setState) *appsv1beta1.DaemonSet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.sets[w]; known != nil {
@@ -98,7 +98,7 @@ func (l *layout) set(w world) *appsv1beta1.DaemonSet {
 	return set
 }
 
-func (l *layout) seen(w *podsettest.State[world]) (*Spec, Snapshot) {
+func (l *layout) seen(w *podsettest.State[setState]) (*Spec, Snapshot) {
 	set := l.set(w.Set)
 	objects := make([]corev1.Node, len(w.Nodes))
 	for i, node := range w.Nodes {
@@ -123,7 +123,7 @@ func (l *layout) seen(w *podsettest.State[world]) (*Spec, Snapshot) {
 }
 
 // step is one pass of the controller.
-func (l *layout) step(w *podsettest.State[world]) (planning.Plan, world) {
+func (l *layout) step(w *podsettest.State[setState]) (planning.Plan, setState) {
 	spec, s := l.seen(w)
 	plan := Plan(spec, s)
 	Status(spec, s, plan, planning.Outcome{})
@@ -134,14 +134,14 @@ func staying(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }
 
-func (l *layout) stopped(w world) bool { return l.onDelete || w.paused }
+func (l *layout) stopped(w setState) bool { return l.onDelete || w.paused }
 
-func outdated(w world, pod *corev1.Pod) bool {
+func outdated(w setState, pod *corev1.Pod) bool {
 	return pod.Labels[shared.LabelControllerRevisionHash] != hashOf(w.template)
 }
 
 // complete: every node has a pod, or one that is going.
-func (l *layout) complete(w *podsettest.State[world]) error {
+func (l *layout) complete(w *podsettest.State[setState]) error {
 	for _, node := range w.Nodes {
 		if len(podsOf(w, node.Name, func(*corev1.Pod) bool { return true })) == 0 {
 			return fmt.Errorf("node %s has no pod", node.Name)
@@ -150,7 +150,7 @@ func (l *layout) complete(w *podsettest.State[world]) error {
 	return nil
 }
 
-func podsOf(w *podsettest.State[world], node string, is func(*corev1.Pod) bool) []*corev1.Pod {
+func podsOf(w *podsettest.State[setState], node string, is func(*corev1.Pod) bool) []*corev1.Pod {
 	var found []*corev1.Pod
 	for _, pod := range w.Pods {
 		if podsettest.NodeOf(pod) == node && is(pod) {
@@ -162,7 +162,7 @@ func podsOf(w *podsettest.State[world], node string, is func(*corev1.Pod) bool) 
 
 // goal: every node has exactly one pod, which is available and what it says it is, no more of them outdated than the partition keeps; there
 // are no other pods; and nothing is planned.
-func (l *layout) goal(w *podsettest.State[world], plan planning.Plan) bool {
+func (l *layout) goal(w *podsettest.State[setState], plan planning.Plan) bool {
 	if len(plan.Actions) > 0 || len(w.Pods) != len(w.Nodes) {
 		// With an image that never becomes ready only the user can help.
 		return strings.HasPrefix(l.images[w.Set.template], "!")
@@ -190,22 +190,22 @@ func (l *layout) goal(w *podsettest.State[world], plan planning.Plan) bool {
 
 // needs says that a pod has a reason to go or to change: it is outdated, has failed, or is not the only one of its node; or its user has been
 // asked to let it go.
-func needs(w *podsettest.State[world], pod *corev1.Pod) bool {
+func needs(w *podsettest.State[setState], pod *corev1.Pod) bool {
 	return outdated(w.Set, pod) || pod.Status.Phase == corev1.PodFailed || len(podsOf(w, podsettest.NodeOf(pod), staying)) > 1 ||
 		pod.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingDelete) || w.Node(podsettest.NodeOf(pod)) == nil
 }
 
-func (l *layout) changes(w *podsettest.State[world]) []podsettest.Change[world] {
-	var all []podsettest.Change[world]
+func (l *layout) changes(w *podsettest.State[setState]) []podsettest.Change[setState] {
+	var all []podsettest.Change[setState]
 	for i := range l.images {
 		if to := w.Set; int8(i) != w.Set.template {
 			to.template = int8(i)
-			all = append(all, podsettest.Change[world]{Name: "template " + l.images[i], To: to, Edit: true})
+			all = append(all, podsettest.Change[setState]{Name: "template " + l.images[i], To: to, Edit: true})
 		}
 	}
 	if to := w.Set; l.pauses > 0 {
 		to.paused = !to.paused
-		all = append(all, podsettest.Change[world]{Name: fmt.Sprintf("paused %v", to.paused), To: to})
+		all = append(all, podsettest.Change[setState]{Name: fmt.Sprintf("paused %v", to.paused), To: to})
 	}
 	return all
 }
@@ -214,9 +214,9 @@ func (l *layout) size() podsettest.Size {
 	return podsettest.Size{Least: max(l.least, 25), Large: l.large}
 }
 
-func (l *layout) exploration(t *testing.T) podsettest.Exploration[world] {
+func (l *layout) exploration(t *testing.T) podsettest.Exploration[setState] {
 	t.Helper()
-	l.revisions, l.sets = map[string]revision.Revision{}, map[world]*appsv1beta1.DaemonSet{}
+	l.revisions, l.sets = map[string]revision.Revision{}, map[setState]*appsv1beta1.DaemonSet{}
 	cluster := podsettest.Cluster{Hooks: l.hooks, Nodes: nodeNames(l.nodes)}
 	for i, image := range l.images {
 		name := "agent-" + hashOf(int8(i))
@@ -225,31 +225,31 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[world] {
 			cluster.NeverReady = append(cluster.NeverReady, image)
 		}
 	}
-	start := &podsettest.State[world]{Set: world{partition: l.partition}}
+	start := &podsettest.State[setState]{Set: setState{partition: l.partition}}
 	for _, name := range nodeNames(l.nodes) {
 		start.Nodes = append(start.Nodes, podsettest.NewNode(name))
 	}
 	if err := podsettest.BringUp(start, cluster, l.step, 100); err != nil {
 		t.Fatal(err)
 	}
-	surge := func(world) int { return min(l.maxSurge, 1) }
-	return podsettest.Exploration[world]{
-		Start: []*podsettest.State[world]{start}, Step: l.step, Cluster: cluster, Faults: l.faults,
+	surge := func(setState) int { return min(l.maxSurge, 1) }
+	return podsettest.Exploration[setState]{
+		Start: []*podsettest.State[setState]{start}, Step: l.step, Cluster: cluster, Faults: l.faults,
 		Budget:  podsettest.Budget{Faults: 1, Edits: l.edits, Scalings: l.pauses},
 		Changes: l.changes, Goal: l.goal, Resting: l.complete,
-		Always: []podsettest.Invariant[world]{
+		Always: []podsettest.Invariant[setState]{
 			podsettest.AtMostOnePodPerSlot(podsettest.SlotOfNode, surge),
-			podsettest.AtMostUnavailableSlots(func(w *podsettest.State[world]) []planning.Slot {
+			podsettest.AtMostUnavailableSlots(func(w *podsettest.State[setState]) []planning.Slot {
 				var slots []planning.Slot
 				for _, node := range w.Nodes {
 					slots = append(slots, planning.Slot(node.Name))
 				}
 				return slots
-			}, podsettest.SlotOfNode, func(w world) int { return l.maxUnavailable + int(w.partition) }, 0), // nodes that the partition keeps use up nothing
+			}, podsettest.SlotOfNode, func(w setState) int { return l.maxUnavailable + int(w.partition) }, 0), // nodes that the partition keeps use up nothing
 			podsettest.NothingNeedless(needs),
-			podsettest.OneActionEach[world](),
-			podsettest.HooksHold[world](l.hooks),
-			podsettest.NothingMoves(func(w *podsettest.State[world], pod *corev1.Pod) bool {
+			podsettest.OneActionEach[setState](),
+			podsettest.HooksHold[setState](l.hooks),
+			podsettest.NothingMoves(func(w *podsettest.State[setState], pod *corev1.Pod) bool {
 				node := podsettest.NodeOf(pod)
 				return l.stopped(w.Set) && staying(pod) && w.Node(node) != nil && len(podsOf(w, node, staying)) == 1 &&
 					pod.Labels[shared.LabelLifecycleState] != string(shared.StatePreparingDelete)

@@ -28,7 +28,7 @@ import (
 type exploration struct {
 	t *testing.T
 	// start is the first state, exits are the codes with which containers end.
-	start  *world
+	start  *simulation
 	exits  []int32
 	faults int
 	walk   podsettest.Walk[state]
@@ -36,14 +36,14 @@ type exploration struct {
 
 // state is a namespace with its job, and how many faults may still happen.
 type state struct {
-	w      *world
+	w      *simulation
 	faults int
 }
 
 type visited = podsettest.Visited[state]
 
-// clone copies a world. Pods and the job are never changed where they are.
-func (w *world) clone() *world {
+// clone copies a simulation. Pods and the job are never changed where they are.
+func (w *simulation) clone() *simulation {
 	c := *w
 	c.pods, c.refused, c.refuses = maps.Clone(w.pods), maps.Clone(w.refused), maps.Clone(w.refuses)
 	c.log = &strings.Builder{}
@@ -86,11 +86,11 @@ func (e *exploration) run() {
 }
 
 // visit notes a state that follows another one.
-func (e *exploration) visit(from *visited, how string, w *world, faults int) {
+func (e *exploration) visit(from *visited, how string, w *simulation, faults int) {
 	e.walk.Visit(from, how, state{w: w, faults: faults}, faults != from.State.faults)
 }
 
-func (e *exploration) move(v *visited, how string, cost int, change func(*world)) {
+func (e *exploration) move(v *visited, how string, cost int, change func(*simulation)) {
 	next := v.State.w.clone()
 	change(next)
 	e.visit(v, how, next, v.State.faults-cost)
@@ -102,10 +102,10 @@ func (e *exploration) containers(v *visited) {
 		list := v.State.w.pods[name].Status.EphemeralContainerStatuses
 		switch {
 		case len(list) == 0:
-			e.move(v, name+" runs it", 0, func(w *world) { w.run(name) })
+			e.move(v, name+" runs it", 0, func(w *simulation) { w.run(name) })
 		case list[0].State.Running != nil:
 			for _, code := range e.exits {
-				e.move(v, fmt.Sprintf("%s ends with %d", name, code), 0, func(w *world) { w.exit(code, name) })
+				e.move(v, fmt.Sprintf("%s ends with %d", name, code), 0, func(w *simulation) { w.exit(code, name) })
 			}
 		}
 	}
@@ -114,21 +114,21 @@ func (e *exploration) containers(v *visited) {
 // disturb lets one fault happen.
 func (e *exploration) disturb(v *visited) {
 	for _, name := range slices.Sorted(maps.Keys(v.State.w.pods)) {
-		e.move(v, name+" is deleted", 1, func(w *world) { delete(w.pods, name) })
+		e.move(v, name+" is deleted", 1, func(w *simulation) { delete(w.pods, name) })
 		if len(v.State.w.pods[name].Spec.EphemeralContainers) == 0 {
-			e.move(v, name+" gets the name from another", 1, func(w *world) {
+			e.move(v, name+" gets the name from another", 1, func(w *simulation) {
 				w.changePod(name, func(pod *corev1.Pod) { pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{ephemeral("dbg")} })
 			})
-			e.move(v, name+" is refused", 1, func(w *world) { w.refuses[name] = !w.refuses[name] })
+			e.move(v, name+" is refused", 1, func(w *simulation) { w.refuses[name] = !w.refuses[name] })
 		}
 	}
 	if len(v.State.w.pods) < 3 {
-		e.move(v, "a pod joins", 1, func(w *world) { w.join(corev1.PodRunning) })
+		e.move(v, "a pod joins", 1, func(w *simulation) { w.join(corev1.PodRunning) })
 	}
 }
 
 // working are the pods with containers of the job that have not ended.
-func (w *world) working() int {
+func (w *simulation) working() int {
 	working := 0
 	for _, name := range strings.Fields(w.served()) {
 		list := w.pods[name].Status.EphemeralContainerStatuses
@@ -162,7 +162,7 @@ func (e *exploration) passes(v *visited) {
 }
 
 // check holds what a pass did against the rules.
-func (e *exploration) check(v *visited, after *world) {
+func (e *exploration) check(v *visited, after *simulation) {
 	before := v.State.w
 	ended := before.job.Status.CompletionTime != nil
 	limit := Parse(before.job).Parallelism
@@ -200,14 +200,14 @@ func (e *exploration) check(v *visited, after *world) {
 
 func TestExplore(t *testing.T) {
 	cases := map[string]struct {
-		options []func(*world)
+		options []func(*simulation)
 		exits   []int32
 	}{
 		"one at a time":        {nil, []int32{0, 1}},
-		"two at a time":        {[]func(*world){parallelism(2)}, []int32{0, 1}},
-		"two of three":         {[]func(*world){parallelism(2), replicas(2)}, []int32{0, 1}},
-		"one pod is refused":   {[]func(*world){refusing("p1")}, []int32{0}},
-		"all pods are refused": {[]func(*world){parallelism(3), refusing("p0", "p1", "p2")}, []int32{0}},
+		"two at a time":        {[]func(*simulation){parallelism(2)}, []int32{0, 1}},
+		"two of three":         {[]func(*simulation){parallelism(2), replicas(2)}, []int32{0, 1}},
+		"one pod is refused":   {[]func(*simulation){refusing("p1")}, []int32{0}},
+		"all pods are refused": {[]func(*simulation){parallelism(3), refusing("p0", "p1", "p2")}, []int32{0}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestExplore(t *testing.T) {
 			if podsettest.Full() {
 				faults = 2
 			}
-			(&exploration{t: t, start: newWorld(t, 3, tc.options...), exits: tc.exits, faults: faults}).run()
+			(&exploration{t: t, start: newSimulation(t, 3, tc.options...), exits: tc.exits, faults: faults}).run()
 		})
 	}
 }

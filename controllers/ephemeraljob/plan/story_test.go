@@ -21,7 +21,7 @@ import (
 // The worked examples of the reference.
 
 func TestExample1(t *testing.T) {
-	w := newWorld(t, 4, parallelism(2))
+	w := newSimulation(t, 4, parallelism(2))
 	w.at(0)
 	w.expectServed("p0 p1")
 	w.at(0)
@@ -56,7 +56,7 @@ func TestExample1(t *testing.T) {
 }
 
 func TestExample2Subset(t *testing.T) {
-	w := newWorld(t, 10, replicas(3), parallelism(10))
+	w := newSimulation(t, 10, replicas(3), parallelism(10))
 	w.at(0)
 	w.expectServed("p0 p1 p2")
 	w.exit(0, "p0", "p1", "p2")
@@ -65,7 +65,7 @@ func TestExample2Subset(t *testing.T) {
 }
 
 func TestExample3Conflict(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newSimulation(t, 3)
 	w.changePod("p1", func(pod *corev1.Pod) { pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{ephemeral("dbg")} })
 	for second, pod := range []string{"p0", "p2"} {
 		w.at(second)
@@ -79,7 +79,7 @@ func TestExample3Conflict(t *testing.T) {
 }
 
 func TestExample4FailureMix(t *testing.T) {
-	w := newWorld(t, 3, parallelism(3))
+	w := newSimulation(t, 3, parallelism(3))
 	w.at(0)
 	w.exit(0, "p0", "p1")
 	w.exit(1, "p2")
@@ -91,7 +91,7 @@ func TestExample4FailureMix(t *testing.T) {
 }
 
 func TestExample5Pause(t *testing.T) {
-	w := newWorld(t, 5)
+	w := newSimulation(t, 5)
 	for second := range 2 {
 		w.at(second)
 		w.exit(0, fmt.Sprintf("p%d", second))
@@ -113,7 +113,7 @@ func TestExample5Pause(t *testing.T) {
 }
 
 func TestExample6BadImage(t *testing.T) {
-	w := newWorld(t, 3, deadline(60))
+	w := newSimulation(t, 3, deadline(60))
 	w.at(0)
 	w.reports("dbg", waits("ImagePullBackOff"), "p0")
 	w.at(1)
@@ -128,7 +128,7 @@ func TestExample6BadImage(t *testing.T) {
 }
 
 func TestExample7Deadline(t *testing.T) {
-	w := newWorld(t, 2, parallelism(2), deadline(60))
+	w := newSimulation(t, 2, parallelism(2), deadline(60))
 	w.at(0)
 	w.run("p0", "p1")
 	w.at(59)
@@ -145,7 +145,7 @@ func TestExample7Deadline(t *testing.T) {
 }
 
 func TestExample8Replacement(t *testing.T) {
-	w := newWorld(t, 2, replicas(2))
+	w := newSimulation(t, 2, replicas(2))
 	w.at(0)
 	w.exit(0, "p0")
 	w.at(1)
@@ -163,7 +163,7 @@ func TestExample8Replacement(t *testing.T) {
 // What else users meet.
 
 func TestRefusedPodsDoNotHoldUpOthers(t *testing.T) {
-	w := newWorld(t, 3, refusing("p0"))
+	w := newSimulation(t, 3, refusing("p0"))
 	w.at(0)
 	w.expectCondition("Stalled", "CreateFailed", "pod p0", "forbidden by policy")
 	w.expectCondition("CreateFailed", "RequestFailed")
@@ -182,7 +182,7 @@ func TestRefusedPodsDoNotHoldUpOthers(t *testing.T) {
 }
 
 func TestRefusalsAreForgottenWithTheirPod(t *testing.T) {
-	w := newWorld(t, 1, refusing("p0"))
+	w := newSimulation(t, 1, refusing("p0"))
 	w.at(0)
 	w.at(1)
 	if w.refused["uid-p0"].Tries != 2 {
@@ -196,7 +196,7 @@ func TestRefusalsAreForgottenWithTheirPod(t *testing.T) {
 }
 
 func TestOthersHaveTheirTurnSoonAfterARefusal(t *testing.T) {
-	w := newWorld(t, 2, refusing("p0"))
+	w := newSimulation(t, 2, refusing("p0"))
 	spec, s := w.snapshot()
 	d := Plan(spec, s)
 	refused := planning.Outcome{Failures: []planning.Failure{{Step: StepAdd, Slot: "p0", Refused: true}}}
@@ -218,7 +218,7 @@ func TestOthersHaveTheirTurnSoonAfterARefusal(t *testing.T) {
 }
 
 func TestPodsThatRunComeFirst(t *testing.T) {
-	w := newWorld(t, 0, replicas(2))
+	w := newSimulation(t, 0, replicas(2))
 	w.join(corev1.PodPending)
 	w.join(corev1.PodPending)
 	w.changePod("p1", func(pod *corev1.Pod) { pod.Spec.NodeName = "" })
@@ -239,19 +239,21 @@ func TestPodsThatRunComeFirst(t *testing.T) {
 }
 
 func TestNoTarget(t *testing.T) {
-	taken := func(w *world) {
+	taken := func(w *simulation) {
 		w.changePod("p0", func(pod *corev1.Pod) {
 			pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{ephemeral("dbg", corev1.EnvVar{Name: shared.EnvEphemeralJob, Value: "another-job"})}
 		})
 	}
 	cases := map[string]struct {
-		option func(*world)
+		option func(*simulation)
 		reason string
 		says   string
 	}{
-		"no pod matches": {func(w *world) { delete(w.pods, "p0") }, "MatchEmpty", "matches no pod of the namespace"},
-		"all have ended": {func(w *world) { w.changePod("p0", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }) }, "MatchEmpty", "that has not ended"},
-		"all are terminating": {func(w *world) {
+		"no pod matches": {func(w *simulation) { delete(w.pods, "p0") }, "MatchEmpty", "matches no pod of the namespace"},
+		"all have ended": {func(w *simulation) {
+			w.changePod("p0", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
+		}, "MatchEmpty", "that has not ended"},
+		"all are terminating": {func(w *simulation) {
 			w.changePod("p0", func(pod *corev1.Pod) { pod.DeletionTimestamp = &pod.CreationTimestamp })
 		}, "MatchEmpty", "that has not ended"},
 		"replicas is 0":     {replicas(0), "NoReplicas", "spec.replicas is 0"},
@@ -259,7 +261,7 @@ func TestNoTarget(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 1, tc.option)
+			w := newSimulation(t, 1, tc.option)
 			w.at(0)
 			w.expect(appsv1beta1.EphemeralJobWaiting, 0, 0, 0, 0, 0)
 			w.expectCondition("Stalled", tc.reason, tc.says)
@@ -287,7 +289,7 @@ func TestSpecsThatCannotWork(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 2, deadline(60))
+			w := newSimulation(t, 2, deadline(60))
 			w.changeJob(tc.change)
 			w.at(0)
 			w.expectServed("")
@@ -301,15 +303,15 @@ func TestSpecsThatCannotWork(t *testing.T) {
 }
 
 func TestDeadlineEndsTheJobWhateverItIsAt(t *testing.T) {
-	for name, option := range map[string]func(*world){
-		"nothing matches": func(w *world) { clear(w.pods) },
-		"paused":          func(w *world) { w.job.Spec.Paused = true },
+	for name, option := range map[string]func(*simulation){
+		"nothing matches": func(w *simulation) { clear(w.pods) },
+		"paused":          func(w *simulation) { w.job.Spec.Paused = true },
 		"no parallelism":  parallelism(0),
 		"refused":         refusing("p0", "p1"),
-		"waiting":         func(w *world) {},
+		"waiting":         func(w *simulation) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 2, deadline(5), option)
+			w := newSimulation(t, 2, deadline(5), option)
 			w.at(0)
 			w.at(5)
 			if w.job.Status.Phase != appsv1beta1.EphemeralJobFailed || w.job.Status.CompletionTime == nil {
@@ -326,20 +328,20 @@ func TestDeadlineEndsTheJobWhateverItIsAt(t *testing.T) {
 
 func TestParallelism(t *testing.T) {
 	for name, tc := range map[string]struct {
-		option func(*world)
+		option func(*simulation)
 		served string
 		reason string
 	}{
-		"1 by default":           {func(*world) {}, "p0", ""},
+		"1 by default":           {func(*simulation) {}, "p0", ""},
 		"as many as allowed":     {parallelism(3), "p0 p1 p2", ""},
 		"more than pods":         {parallelism(100), "p0 p1 p2 p3 p4", ""},
 		"none":                   {parallelism(0), "", "NoParallelism"},
 		"a stored negative one":  {parallelism(-1), "", "NoParallelism"},
-		"less than targets":      {func(w *world) { parallelism(2)(w); replicas(3)(w) }, "p0 p1", ""},
-		"more than the replicas": {func(w *world) { parallelism(4)(w); replicas(3)(w) }, "p0 p1 p2", ""},
+		"less than targets":      {func(w *simulation) { parallelism(2)(w); replicas(3)(w) }, "p0 p1", ""},
+		"more than the replicas": {func(w *simulation) { parallelism(4)(w); replicas(3)(w) }, "p0 p1 p2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 5, tc.option)
+			w := newSimulation(t, 5, tc.option)
 			w.at(0)
 			w.at(1) // what was added and has not been reported counts
 			w.expectServed(tc.served)
@@ -349,7 +351,7 @@ func TestParallelism(t *testing.T) {
 }
 
 func TestLoweredReplicasDoNotLetMoreWork(t *testing.T) {
-	w := newWorld(t, 5, parallelism(2))
+	w := newSimulation(t, 5, parallelism(2))
 	w.at(0)
 	w.run("p0", "p1")
 	w.changeJob(func(job *appsv1beta1.EphemeralJob) { job.Spec.Replicas = ptr[int32](1) })
@@ -379,7 +381,7 @@ func TestStateOfATarget(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 1, names("a", "b"))
+			w := newSimulation(t, 1, names("a", "b"))
 			w.at(0)
 			for container, state := range map[string]*corev1.ContainerState{"a": tc.a, "b": tc.b} {
 				if state != nil {
@@ -398,7 +400,7 @@ func TestStateOfATarget(t *testing.T) {
 func ptr[T any](v T) *T { return &v }
 
 func TestContainersCarryTheirMark(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.job.Spec.Template.EphemeralContainers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: shared.EnvEphemeralJob, Value: "forged"}}
 	w.job.Spec.Template.EphemeralContainers[0].TargetContainerName = "web"
 	w.at(0)
@@ -417,7 +419,7 @@ func TestContainersCarryTheirMark(t *testing.T) {
 }
 
 func TestFinalizerOfOpenKruiseGoesWithTheJob(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.job.Finalizers = []string{"example.com/keep", shared.FinalizerEphemeralJob}
 	w.at(0)
 	if len(w.job.Finalizers) != 2 {
@@ -442,7 +444,7 @@ func TestFinalizerOfOpenKruiseGoesWithTheJob(t *testing.T) {
 // TestStoredByOpenKruise: a job that has ended there is only deleted in time, and says how it ended.
 func TestStoredByOpenKruise(t *testing.T) {
 	end := metav1.NewTime(began())
-	w := newWorld(t, 1, ttl(10), func(w *world) {
+	w := newSimulation(t, 1, ttl(10), func(w *simulation) {
 		w.job.Status = appsv1beta1.EphemeralJobStatus{
 			Phase: appsv1beta1.EphemeralJobPaused, StartTime: &end, CompletionTime: &end, Matches: 2, Succeeded: 2,
 			Conditions: []appsv1beta1.EphemeralJobCondition{
@@ -464,7 +466,7 @@ func TestStoredByOpenKruise(t *testing.T) {
 }
 
 func TestStatusRestsWhileNothingChanges(t *testing.T) {
-	w := newWorld(t, 3, parallelism(2))
+	w := newSimulation(t, 3, parallelism(2))
 	w.at(0)
 	w.at(1)
 	before := w.job.Status.DeepCopy()
@@ -478,7 +480,7 @@ func TestStatusRestsWhileNothingChanges(t *testing.T) {
 }
 
 func TestMatchBelowReplicasCompletes(t *testing.T) {
-	w := newWorld(t, 2, replicas(5), parallelism(5), ttl(0))
+	w := newSimulation(t, 2, replicas(5), parallelism(5), ttl(0))
 	w.at(0)
 	w.exit(0, "p0", "p1")
 	w.at(1)

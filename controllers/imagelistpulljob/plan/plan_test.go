@@ -23,8 +23,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// world is a namespace with one list and its jobs, on a clock that the test sets.
-type world struct {
+// simulation is a namespace with one list and its jobs, on a clock that the test sets.
+type simulation struct {
 	t    *testing.T
 	now  time.Time
 	list *appsv1beta1.ImageListPullJob
@@ -35,14 +35,14 @@ type world struct {
 	last             Decision
 }
 
-func newWorld(t *testing.T, images ...string) *world {
+func newSimulation(t *testing.T, images ...string) *simulation {
 	t.Helper()
 	list := &appsv1beta1.ImageListPullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "warm", UID: "list-uid", Generation: 1}}
 	list.Spec.Images = images
-	return &world{t: t, now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), list: list, jobs: map[string]*appsv1beta1.ImagePullJob{}}
+	return &simulation{t: t, now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), list: list, jobs: map[string]*appsv1beta1.ImagePullJob{}}
 }
 
-func (w *world) snapshot() Snapshot {
+func (w *simulation) snapshot() Snapshot {
 	s := Snapshot{Now: w.now}
 	var names []string
 	for name := range w.jobs {
@@ -60,7 +60,7 @@ func (w *world) snapshot() Snapshot {
 }
 
 // pass plans once, carries everything out, and writes the status.
-func (w *world) pass() *appsv1beta1.ImageListPullJobStatus {
+func (w *simulation) pass() *appsv1beta1.ImageListPullJobStatus {
 	w.t.Helper()
 	spec, s := Parse(w.list, Options{Managed: true}), w.snapshot()
 	w.last = Plan(spec, s)
@@ -89,7 +89,7 @@ func (w *world) pass() *appsv1beta1.ImageListPullJobStatus {
 }
 
 // answer makes the job of an image say how many of two nodes have succeeded and failed.
-func (w *world) answer(image string, succeeded, failed int32) {
+func (w *simulation) answer(image string, succeeded, failed int32) {
 	w.t.Helper()
 	for _, job := range w.jobs {
 		if job.Spec.Image != image {
@@ -105,7 +105,7 @@ func (w *world) answer(image string, succeeded, failed int32) {
 	w.t.Fatalf("no job pulls %s", image)
 }
 
-func (w *world) names() map[string]string {
+func (w *simulation) names() map[string]string {
 	names := map[string]string{}
 	for name, job := range w.jobs {
 		names[job.Spec.Image] = name
@@ -134,7 +134,7 @@ func expect(t *testing.T, what, got, want string) {
 }
 
 func TestAListFromBeginningToEnd(t *testing.T) {
-	w := newWorld(t, "a:1", "b:1")
+	w := newSimulation(t, "a:1", "b:1")
 	w.list.Spec.CompletionPolicy.TTLSecondsAfterFinished = ptr.To(int32(60))
 	expect(t, "at first", counters(w.pass()), "desired 2 active 0 completed 0 succeeded 0")
 	for _, job := range w.jobs {
@@ -180,7 +180,7 @@ func TestAListFromBeginningToEnd(t *testing.T) {
 
 // The worked example of an edit.
 func TestAnEditReplacesWhatItConcerns(t *testing.T) {
-	w := newWorld(t, "a", "b")
+	w := newSimulation(t, "a", "b")
 	w.pass()
 	w.answer("a", 2, 0)
 	w.pass()
@@ -215,7 +215,7 @@ func TestWhatOpenKruiseMadeIsKept(t *testing.T) {
 		"owned as v1alpha1": func(j *appsv1beta1.ImagePullJob) { j.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1" },
 	} {
 		t.Run(what, func(t *testing.T) {
-			w := newWorld(t, "a")
+			w := newSimulation(t, "a")
 			job := &appsv1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{
 				Name: "warm-x7k2p", UID: "old", Labels: map[string]string{"controller-revision-hash": "5d9c"},
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(w.list, Kind())},
@@ -231,7 +231,7 @@ func TestWhatOpenKruiseMadeIsKept(t *testing.T) {
 }
 
 func TestOneJobForAnImage(t *testing.T) {
-	w := newWorld(t, "a", "a")
+	w := newSimulation(t, "a", "a")
 	w.pass()
 	expect(t, "an image twice", fmt.Sprint(w.created), "[a]")
 	for name, job := range w.jobs {
@@ -249,7 +249,7 @@ func TestOneJobForAnImage(t *testing.T) {
 
 // A job that was deleted by hand is made again, under its name, when it is gone.
 func TestAJobThatIsGoingIsWaitedFor(t *testing.T) {
-	w := newWorld(t, "a")
+	w := newSimulation(t, "a")
 	w.pass()
 	name := w.names()["a"]
 	w.jobs[name].DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
@@ -264,7 +264,7 @@ func TestAJobThatIsGoingIsWaitedFor(t *testing.T) {
 }
 
 func TestAListThatNeverEnds(t *testing.T) {
-	w := newWorld(t, "a", "b")
+	w := newSimulation(t, "a", "b")
 	w.list.Spec.CompletionPolicy.Type = appsv1beta1.CompleteNever
 	w.pass()
 	status := w.pass()
@@ -280,14 +280,14 @@ func TestAListThatNeverEnds(t *testing.T) {
 }
 
 func TestWhyAListDoesNotMove(t *testing.T) {
-	stalled := func(w *world) {
+	stalled := func(w *simulation) {
 		w.pass()
 		for _, job := range w.jobs {
 			job.Status.Conditions = []metav1.Condition{{Type: "Stalled", Status: "True", Reason: "NodeDaemonSilent", Message: "2 nodes have not answered."}}
 		}
 	}
 	cases := map[string]struct {
-		prepare func(*world)
+		prepare func(*simulation)
 		managed bool
 		outcome planning.Outcome
 		want    string
@@ -295,7 +295,7 @@ func TestWhyAListDoesNotMove(t *testing.T) {
 	}{
 		"the kind of its jobs is off": {want: "True KindOff", message: "ImagePullJob is not managed"},
 		"a job is stalled":            {prepare: stalled, managed: true, want: "True NodeDaemonSilent", message: "of image a: 2 nodes have not answered."},
-		"no image":                    {prepare: func(w *world) { w.list.Spec.Images = nil }, managed: true, want: "True InvalidSpec", message: "spec.images"},
+		"no image":                    {prepare: func(w *simulation) { w.list.Spec.Images = nil }, managed: true, want: "True InvalidSpec", message: "spec.images"},
 		"a creation is refused": {
 			managed: true, outcome: planning.Outcome{Failures: []planning.Failure{{Step: StepCreateJob, Slot: "a", Message: "over quota"}}}, want: "False NotStalled",
 			message: "Image a gets no ImagePullJob: over quota",
@@ -303,7 +303,7 @@ func TestWhyAListDoesNotMove(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, "a")
+			w := newSimulation(t, "a")
 			if tc.prepare != nil {
 				tc.prepare(w)
 			}
@@ -318,7 +318,7 @@ func TestWhyAListDoesNotMove(t *testing.T) {
 }
 
 func TestNoNode(t *testing.T) {
-	w := newWorld(t, "a")
+	w := newSimulation(t, "a")
 	w.pass()
 	for _, job := range w.jobs {
 		job.Status.StartTime, job.Status.CompletionTime = ptr.To(metav1.NewTime(w.now)), ptr.To(metav1.NewTime(w.now))
@@ -331,7 +331,7 @@ func TestNoNode(t *testing.T) {
 }
 
 func TestLongNames(t *testing.T) {
-	w := newWorld(t, "a")
+	w := newSimulation(t, "a")
 	w.list.Name = strings.Repeat("n", 253)
 	w.pass()
 	if name := w.names()["a"]; len(name) != 253 {
@@ -378,7 +378,7 @@ func TestWritingDownADefaultChangesNothing(t *testing.T) {
 		"pullSecrets":     func(s *appsv1beta1.ImageListPullJobSpec) { s.PullSecrets = []string{} },
 	} {
 		t.Run(what, func(t *testing.T) {
-			w := newWorld(t, "a")
+			w := newSimulation(t, "a")
 			w.pass()
 			change(&w.list.Spec)
 			if w.pass(); len(w.last.Actions) > 0 {
@@ -390,12 +390,12 @@ func TestWritingDownADefaultChangesNothing(t *testing.T) {
 
 // state is what an exploration has reached.
 type state struct {
-	w      *world
+	w      *simulation
 	faults int
 	how    []string
 }
 
-func (w *world) clone() *world {
+func (w *simulation) clone() *simulation {
 	c := *w
 	c.list = w.list.DeepCopy()
 	c.jobs = map[string]*appsv1beta1.ImagePullJob{}
@@ -405,7 +405,7 @@ func (w *world) clone() *world {
 	return &c
 }
 
-func (w *world) key(faults int) string {
+func (w *simulation) key(faults int) string {
 	var b strings.Builder
 	fmt.Fprint(&b, faults, w.list.Spec.Images, w.list.Spec.Parallelism, counters(&w.list.Status), w.list.Status.CompletionTime != nil, reasonOf(&w.list.Status, "Reconciling"), ";")
 	var names []string
@@ -424,9 +424,9 @@ func (w *world) key(faults int) string {
 // dies, by answers of nodes, and by one fault: an edit of the images or of how they are pulled, or a job that somebody deletes. In each
 // state no image has two jobs that pull it as the list says, and a list that has ended stays as it is; from each the list comes to its end.
 func TestExploreList(t *testing.T) {
-	start := newWorld(t, "a", "b")
+	start := newSimulation(t, "a", "b")
 	queue, seen := []state{{w: start, faults: 1}}, map[string]bool{}
-	visit := func(from state, how string, w *world, faults int) {
+	visit := func(from state, how string, w *simulation, faults int) {
 		if key := w.key(faults); !seen[key] {
 			seen[key] = true
 			queue = append(queue, state{w, faults, append(slices.Clip(slices.Clone(from.how)), how)})
@@ -446,21 +446,21 @@ func TestExploreList(t *testing.T) {
 			visit(at, fmt.Sprintf("pass that dies after action %d", i), w, at.faults)
 		}
 		for name, job := range at.w.jobs {
-			next := func(how string, faults int, change func(*world)) {
+			next := func(how string, faults int, change func(*simulation)) {
 				w := at.w.clone()
 				change(w)
 				visit(at, how+" "+job.Spec.Image, w, faults)
 			}
 			if job.DeletionTimestamp != nil {
-				next("gone is the job of", at.faults, func(w *world) { delete(w.jobs, name) })
+				next("gone is the job of", at.faults, func(w *simulation) { delete(w.jobs, name) })
 				continue
 			}
 			if job.Status.CompletionTime == nil {
-				next("pulled is", at.faults, func(w *world) { w.finish(name, 2, 0) })
-				next("not pulled is", at.faults, func(w *world) { w.finish(name, 1, 1) })
+				next("pulled is", at.faults, func(w *simulation) { w.finish(name, 2, 0) })
+				next("not pulled is", at.faults, func(w *simulation) { w.finish(name, 1, 1) })
 			}
 			if at.faults > 0 {
-				next("deleted is the job of", at.faults-1, func(w *world) { w.jobs[name].DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) })
+				next("deleted is the job of", at.faults-1, func(w *simulation) { w.jobs[name].DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) })
 			}
 		}
 		if at.faults > 0 {
@@ -476,7 +476,7 @@ func TestExploreList(t *testing.T) {
 }
 
 // only carries one action of a plan out, and writes no status.
-func (w *world) only(i int) {
+func (w *simulation) only(i int) {
 	spec := Parse(w.list, Options{Managed: true})
 	switch a := Plan(spec, w.snapshot()).Actions[i]; a.Step {
 	case StepCreateJob:
@@ -489,7 +489,7 @@ func (w *world) only(i int) {
 	}
 }
 
-func (w *world) finish(name string, succeeded, failed int32) {
+func (w *simulation) finish(name string, succeeded, failed int32) {
 	now := metav1.NewTime(w.now)
 	w.jobs[name].Status = appsv1beta1.ImagePullJobStatus{StartTime: &now, CompletionTime: &now, Desired: 2, Succeeded: succeeded, Failed: failed}
 }

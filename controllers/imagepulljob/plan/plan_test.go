@@ -21,8 +21,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// world is a cluster of nodes with daemons that answer when the test says so. Every write counts.
-type world struct {
+// simulation is a cluster of nodes with daemons that answer when the test says so. Every write counts.
+type simulation struct {
 	t      *testing.T
 	now    time.Time
 	jobs   map[string]*appsv1beta1.ImagePullJob
@@ -34,16 +34,16 @@ type world struct {
 	most int
 }
 
-func newWorld(t *testing.T, nodes int) *world {
+func newSimulation(t *testing.T, nodes int) *simulation {
 	t.Helper()
-	w := &world{t: t, now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), jobs: map[string]*appsv1beta1.ImagePullJob{}, images: map[string]*appsv1beta1.NodeImage{}}
+	w := &simulation{t: t, now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), jobs: map[string]*appsv1beta1.ImagePullJob{}, images: map[string]*appsv1beta1.NodeImage{}}
 	for i := range nodes {
 		w.nodes = append(w.nodes, fmt.Sprintf("n%d", i+1))
 	}
 	return w
 }
 
-func (w *world) job(name string, change func(*appsv1beta1.ImagePullJobSpec)) {
+func (w *simulation) job(name string, change func(*appsv1beta1.ImagePullJobSpec)) {
 	job := &appsv1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Generation: 1, ResourceVersion: "1"}}
 	job.Spec.Image = "nginx:1.25"
 	change(&job.Spec)
@@ -51,7 +51,7 @@ func (w *world) job(name string, change func(*appsv1beta1.ImagePullJobSpec)) {
 }
 
 // pass plans a job once, carries everything out and writes its status.
-func (w *world) pass(name string) *appsv1beta1.ImagePullJobStatus {
+func (w *simulation) pass(name string) *appsv1beta1.ImagePullJobStatus {
 	w.t.Helper()
 	job := w.jobs[name]
 	spec := Parse(job)
@@ -75,7 +75,7 @@ func (w *world) pass(name string) *appsv1beta1.ImagePullJobStatus {
 	return &status
 }
 
-func (w *world) carryOut(name string, a *planning.Action) {
+func (w *simulation) carryOut(name string, a *planning.Action) {
 	w.t.Helper()
 	switch a.Step {
 	case planning.StepDeleteJob:
@@ -118,7 +118,7 @@ func (w *world) carryOut(name string, a *planning.Action) {
 }
 
 // answer has nodes end their present round.
-func (w *world) answer(phase appsv1beta1.ImagePullPhase, nodes ...string) {
+func (w *simulation) answer(phase appsv1beta1.ImagePullPhase, nodes ...string) {
 	w.t.Helper()
 	for _, node := range nodes {
 		image := w.images[node]
@@ -132,11 +132,11 @@ func (w *world) answer(phase appsv1beta1.ImagePullPhase, nodes ...string) {
 	}
 }
 
-func (w *world) at(seconds int) {
+func (w *simulation) at(seconds int) {
 	w.now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds) * time.Second)
 }
 
-func (w *world) pulling(job string) string {
+func (w *simulation) pulling(job string) string {
 	var names []string
 	for _, at := range w.last.nodes {
 		if at.stage == active {
@@ -171,7 +171,7 @@ func expectCondition(t *testing.T, s *appsv1beta1.ImagePullJobStatus, kind strin
 // The worked examples of the reference.
 
 func TestExample1Parallelism(t *testing.T) {
-	w := newWorld(t, 5)
+	w := newSimulation(t, 5)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.Parallelism = ptr.To(intstr.FromInt32(2)) })
 	expect(t, w.pass("a"), 5, 2, 0, 0, "job is running, progress 0.0%")
 	if got := w.pulling("a"); got != "n1 n2" {
@@ -199,7 +199,7 @@ func TestExample1Parallelism(t *testing.T) {
 // Two jobs ask the same node for the first time at once: the NodeImage is that of one of them, and no event of it is about the other. That one looks again
 // by itself. It used to pull nothing for ever.
 func TestTheNodeImageIsThatOfAnotherJob(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
 	w.pass("a")
 	if w.last.RecheckAfter <= 0 || w.last.RecheckAfter > time.Second {
@@ -218,7 +218,7 @@ func TestTheNodeImageIsThatOfAnotherJob(t *testing.T) {
 }
 
 func TestExample2PartialFailure(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newSimulation(t, 3)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.Parallelism = ptr.To(intstr.FromString("3")) })
 	w.pass("a")
 	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1", "n3")
@@ -236,7 +236,7 @@ func TestExample2PartialFailure(t *testing.T) {
 }
 
 func TestExample3Deadline(t *testing.T) {
-	w := newWorld(t, 4)
+	w := newSimulation(t, 4)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) {
 		s.PullPolicy = &appsv1beta1.PullPolicy{TimeoutSeconds: ptr.To(int32(20))}
 		s.CompletionPolicy.ActiveDeadlineSeconds = ptr.To(int64(30))
@@ -263,7 +263,7 @@ func TestExample3Deadline(t *testing.T) {
 }
 
 func TestExample4SharingATag(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.CompletionPolicy.Type = appsv1beta1.CompleteNever })
 	w.pass("a")
 	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1")
@@ -282,7 +282,7 @@ func TestExample4SharingATag(t *testing.T) {
 
 // A pull that is under way is shared: a second job must not begin it again.
 func TestAPullUnderWayIsShared(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
 	w.job("b", func(*appsv1beta1.ImagePullJobSpec) {})
 	w.pass("a")
@@ -293,7 +293,7 @@ func TestAPullUnderWayIsShared(t *testing.T) {
 }
 
 func TestTimeToLive(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.CompletionPolicy.TTLSecondsAfterFinished = ptr.To(int32(30)) })
 	w.pass("a")
 	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1")
@@ -311,7 +311,7 @@ func TestTimeToLive(t *testing.T) {
 }
 
 func TestANodeThatJoinsIsServed(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.CompletionPolicy.Type = appsv1beta1.CompleteNever })
 	w.pass("a")
 	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1")
@@ -348,7 +348,7 @@ func TestWhyNothingMoves(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tc.nodes)
+			w := newSimulation(t, tc.nodes)
 			w.job("a", tc.change)
 			w.pass("a")
 			w.at(tc.seconds)
@@ -411,7 +411,7 @@ func TestHowLongTagsAreKept(t *testing.T) {
 
 // Pull secrets have no place to go before the node daemon's namespace is there. No node is asked without them, and the job says what it waits for.
 func TestWithoutTheNamespaceOfTheDaemon(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.PullSecrets = []string{"registry"} })
 	look := func() (Decision, appsv1beta1.ImagePullJobStatus) {
 		spec := Parse(w.jobs["a"])

@@ -131,13 +131,13 @@ func TestPlan(t *testing.T) {
 // From every state of three priorities, in whatever order containers get ready, fail and restart, with the barrier lost or foreign at any time: none starts
 // before all above it were ready at one moment, and when all get ready in the end the pod is marked.
 func TestEveryWorldOfThreeContainers(t *testing.T) {
-	type world struct {
+	type simulation struct {
 		states string // of each container: one of "n" not made, "r" running, "R" ready
 		keys   string // released keys, "-" without a barrier, "e" with one of an earlier pod that has all keys
 		marked bool
 	}
 	priorities := []int{2, 1, 0}
-	build := func(w world) (*corev1.Pod, *corev1.ConfigMap) {
+	build := func(w simulation) (*corev1.Pod, *corev1.ConfigMap) {
 		var words []string
 		for i := range priorities {
 			words = append(words, fmt.Sprint(priorities[i], " ", map[byte]string{'n': "stuck", 'r': "running", 'R': "ready"}[w.states[i]]))
@@ -160,13 +160,13 @@ func TestEveryWorldOfThreeContainers(t *testing.T) {
 		}
 		return p, barrier("this", open...)
 	}
-	first := world{states: "nnn", keys: "-"}
-	seen := map[world]bool{first: true}
-	queue := []world{first, {states: "nnn", keys: "e"}}
+	first := simulation{states: "nnn", keys: "-"}
+	seen := map[simulation]bool{first: true}
+	queue := []simulation{first, {states: "nnn", keys: "e"}}
 	for len(queue) > 0 {
 		w := queue[0]
 		queue = queue[1:]
-		visit := func(next world) {
+		visit := func(next simulation) {
 			if !seen[next] {
 				seen[next] = true
 				queue = append(queue, next)

@@ -26,8 +26,8 @@ import (
 
 const cost = "controller.kubernetes.io/pod-deletion-cost"
 
-// world is a node with pods and markers, whose daemon says what the test says. Every write counts.
-type world struct {
+// simulation is a node with pods and markers, whose daemon says what the test says. Every write counts.
+type simulation struct {
 	t       *testing.T
 	now     time.Time
 	list    *appsv1alpha1.NodePodProbe
@@ -38,17 +38,17 @@ type world struct {
 	gone          bool
 }
 
-func newWorld(t *testing.T) *world {
+func newSimulation(t *testing.T) *simulation {
 	t.Helper()
 	list := &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "list", ResourceVersion: "1"}}
-	return &world{
+	return &simulation{
 		t: t, now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), list: list,
 		pods: map[string]*corev1.Pod{}, markers: map[string]*appsv1alpha1.PodProbeMarker{},
 	}
 }
 
 // pod adds a pod that is initialized, with containers app and sidecar whose ports have the same name.
-func (w *world) pod(namespace, name string) *corev1.Pod {
+func (w *simulation) pod(namespace, name string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID("uid-" + namespace + "-" + name), Labels: map[string]string{"app": "game"},
 	}}
@@ -63,7 +63,7 @@ func (w *world) pod(namespace, name string) *corev1.Pod {
 	return pod
 }
 
-func (w *world) marker(namespace, name string, probes ...appsv1alpha1.PodContainerProbe) *appsv1alpha1.PodProbeMarker {
+func (w *simulation) marker(namespace, name string, probes ...appsv1alpha1.PodContainerProbe) *appsv1alpha1.PodProbeMarker {
 	m := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	m.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "game"}}
 	m.Spec.Probes = probes
@@ -91,7 +91,7 @@ func when(state appsv1alpha1.ProbeState, label, deletionCost string) appsv1alpha
 }
 
 // pass plans once and carries everything out.
-func (w *world) pass() {
+func (w *simulation) pass() {
 	w.t.Helper()
 	s := Snapshot{Now: w.now, Node: !w.gone}
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
@@ -134,7 +134,7 @@ func (w *world) pass() {
 }
 
 // settle passes until nothing is written.
-func (w *world) settle() {
+func (w *simulation) settle() {
 	w.t.Helper()
 	for range 10 {
 		before := w.asked + w.marked
@@ -146,7 +146,7 @@ func (w *world) settle() {
 }
 
 // say has the daemon report a state, and forgets entries that are not in the list.
-func (w *world) say(pod, key string, state appsv1alpha1.ProbeState, message string) {
+func (w *simulation) say(pod, key string, state appsv1alpha1.ProbeState, message string) {
 	w.t.Helper()
 	uid := string(w.pods[pod].UID)
 	at := slices.IndexFunc(w.list.Status.PodProbeStatuses, func(s appsv1alpha1.PodProbeStatus) bool { return s.UID == uid })
@@ -162,7 +162,7 @@ func (w *world) say(pod, key string, state appsv1alpha1.ProbeState, message stri
 }
 
 // tells is what a pod tells: its condition, its labels beside app, and its deletion cost.
-func (w *world) tells(pod string) string {
+func (w *simulation) tells(pod string) string {
 	p := w.pods[pod]
 	var parts []string
 	if c := podstate.Condition(p, "game.io/idle"); c != nil {
@@ -179,7 +179,7 @@ func (w *world) tells(pod string) string {
 	return strings.Join(parts, " ")
 }
 
-func (w *world) wants(pod, want string) {
+func (w *simulation) wants(pod, want string) {
 	w.t.Helper()
 	if got := w.tells(pod); got != want {
 		w.t.Errorf("%s tells %q, want %q", pod, got, want)
@@ -187,7 +187,7 @@ func (w *world) wants(pod, want string) {
 }
 
 // keys are the probes in the list, by pod.
-func (w *world) keys() string {
+func (w *simulation) keys() string {
 	var all []string
 	for _, p := range w.list.Spec.PodProbes {
 		var names []string
@@ -200,7 +200,7 @@ func (w *world) keys() string {
 }
 
 func TestE1IdleMarker(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	for i := range 3 {
 		w.pod("ns", fmt.Sprintf("pod-%d", i))
 	}
@@ -241,7 +241,7 @@ func TestResultsByPolicy(t *testing.T) {
 	} {
 		for state, want := range map[appsv1alpha1.ProbeState]string{"Succeeded": tc.succeeded, "Failed": tc.failed, "Unknown": tc.unknown} {
 			t.Run(name+", "+string(state), func(t *testing.T) {
-				w := newWorld(t)
+				w := newSimulation(t)
 				pod := w.pod("ns", "p")
 				pod.Labels["good"], pod.Labels["bad"] = "true", "true"
 				pod.Annotations = map[string]string{cost: "0"}
@@ -259,7 +259,7 @@ func TestResultsByPolicy(t *testing.T) {
 }
 
 func TestE2OnePolicy(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.pod("ns", "p").Labels = map[string]string{"app": "game"}
 	w.marker("ns", "game", idle(when("Failed", "broken", "")))
 	w.settle()
@@ -272,7 +272,7 @@ func TestE2OnePolicy(t *testing.T) {
 }
 
 func TestE3ContainerRestart(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.pod("ns", "p")
 	w.marker("ns", "game", idle(when("Succeeded", "", "-10")))
 	w.settle()
@@ -291,7 +291,7 @@ func TestE3ContainerRestart(t *testing.T) {
 }
 
 func TestE4NamedPort(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.pod("ns", "p")
 	probe := func(name, container, port string) appsv1alpha1.PodContainerProbe {
 		p := idle()
@@ -313,7 +313,7 @@ func TestE4NamedPort(t *testing.T) {
 }
 
 func TestE5Delete(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.pod("ns", "p")
 	m := w.marker("ns", "game", idle(when("Succeeded", "good", "-10")))
 	w.settle()
@@ -336,7 +336,7 @@ func TestE5Delete(t *testing.T) {
 }
 
 func TestE6TwoNamespaces(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.pod("a", "x")
 	w.pod("b", "x")
 	w.marker("a", "p", idle())
@@ -353,7 +353,7 @@ func TestE6TwoNamespaces(t *testing.T) {
 }
 
 func TestNamesThatEndAlike(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.pod("ns", "x")
 	w.marker("ns", "idle", idle())
 	w.marker("ns", "very-idle", idle())
@@ -367,18 +367,18 @@ func TestNamesThatEndAlike(t *testing.T) {
 
 func TestWhatLeavesTheList(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change     func(w *world)
+		change     func(w *simulation)
 		list, pod  string
 		mostWrites int
 	}{
-		"a pod that is not selected any more loses its marks": {func(w *world) { delete(w.pods["ns/p"].Labels, "app") }, "", "True(m)", 2},
-		"a pod that is over is left as it is":                 {func(w *world) { w.pods["ns/p"].Status.Phase = corev1.PodSucceeded }, "", "True(m) good=true cost=-10", 1},
-		"a pod that is gone":                                  {func(w *world) { delete(w.pods, "ns/p") }, "", "", 1},
-		"a probe that is removed leaves its marks":            {func(w *world) { w.markers["ns/game"].Spec.Probes[0].Name = "other" }, "ns/p:game#other", "True(m) good=true cost=-10", 1},
-		"another pod of that name is another pod":             {func(w *world) { w.pods["ns/p"].UID = "next" }, "ns/p:game#idle", "True(m) good=true cost=-10", 1},
+		"a pod that is not selected any more loses its marks": {func(w *simulation) { delete(w.pods["ns/p"].Labels, "app") }, "", "True(m)", 2},
+		"a pod that is over is left as it is":                 {func(w *simulation) { w.pods["ns/p"].Status.Phase = corev1.PodSucceeded }, "", "True(m) good=true cost=-10", 1},
+		"a pod that is gone":                                  {func(w *simulation) { delete(w.pods, "ns/p") }, "", "", 1},
+		"a probe that is removed leaves its marks":            {func(w *simulation) { w.markers["ns/game"].Spec.Probes[0].Name = "other" }, "ns/p:game#other", "True(m) good=true cost=-10", 1},
+		"another pod of that name is another pod":             {func(w *simulation) { w.pods["ns/p"].UID = "next" }, "ns/p:game#idle", "True(m) good=true cost=-10", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newSimulation(t)
 			w.pod("ns", "p")
 			w.marker("ns", "game", idle(when("Succeeded", "good", "-10")))
 			w.settle()
@@ -402,7 +402,7 @@ func TestWhatLeavesTheList(t *testing.T) {
 
 // One key of two markers: the one that stays keeps it when the other goes.
 func TestMarksThatTwoMarkersKnow(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.pod("ns", "p")
 	other := idle(when("Succeeded", "", "5"))
 	other.PodConditionType = "c/other"
@@ -424,7 +424,7 @@ func TestMarksThatTwoMarkersKnow(t *testing.T) {
 
 // Of two probes for one condition the first in the order of the markers' names counts.
 func TestConditionOfTwoMarkers(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.pod("ns", "p")
 	w.marker("ns", "b", idle())
 	w.marker("ns", "a", idle())
@@ -443,7 +443,7 @@ func TestPodsThatAreNotProbed(t *testing.T) {
 		"terminating":      func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} },
 		"not selected":     func(p *corev1.Pod) { p.Labels = nil },
 	} {
-		w := newWorld(t)
+		w := newSimulation(t)
 		change(w.pod("ns", "p"))
 		w.marker("ns", "game", idle())
 		w.settle()
@@ -454,7 +454,7 @@ func TestPodsThatAreNotProbed(t *testing.T) {
 }
 
 func TestAnAddressThatComesLater(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	pod := w.pod("ns", "p")
 	pod.Status.PodIP = ""
 	w.marker("ns", "game", idle())
@@ -467,7 +467,7 @@ func TestAnAddressThatComesLater(t *testing.T) {
 }
 
 func TestWithoutItsNode(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.gone = true
 	w.list.Labels = map[string]string{LabelFake: "true"}
 	w.list.Spec.PodProbes = []appsv1alpha1.PodProbe{{UID: "x"}}
@@ -483,7 +483,7 @@ func TestWithoutItsNode(t *testing.T) {
 
 // What OpenKruise has left is taken over with one write, and results are believed.
 func TestTakenOver(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.pod("ns", "p")
 	w.marker("ns", "game", idle(when("Succeeded", "good", "-10")))
 	w.list.Spec.PodProbes = []appsv1alpha1.PodProbe{{

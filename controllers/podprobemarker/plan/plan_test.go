@@ -24,13 +24,13 @@ import (
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a marker with one probe, and two nodes with one pod each: everything is done.
-type world struct {
+// simulation is a marker with one probe, and two nodes with one pod each: everything is done.
+type simulation struct {
 	marker *appsv1alpha1.PodProbeMarker
 	s      Snapshot
 }
 
-func newWorld() *world {
+func newSimulation() *simulation {
 	m := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "game", UID: "uid", Generation: 3, ResourceVersion: "7", Finalizers: []string{"other", appsv1alpha1.FinalizerPodProbeMarker},
 	}}
@@ -39,7 +39,7 @@ func newWorld() *world {
 		Name: "idle", ContainerName: "app", PodConditionType: "game.io/idle",
 		Probe: corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/idle.sh"}}}},
 	}}
-	w := &world{marker: m, s: Snapshot{Now: noon, Since: noon.Add(-time.Hour)}}
+	w := &simulation{marker: m, s: Snapshot{Now: noon, Since: noon.Add(-time.Hour)}}
 	for i := range 2 {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p%d", i), UID: types.UID(fmt.Sprintf("u%d", i))}}
 		pod.Spec.Containers = []corev1.Container{{Name: "app"}}
@@ -54,9 +54,9 @@ func newWorld() *world {
 	return w
 }
 
-func (w *world) pod(i int) *Pod { return &w.s.Nodes[i].Pods[0] }
+func (w *simulation) pod(i int) *Pod { return &w.s.Nodes[i].Pods[0] }
 
-func (w *world) plan() (Decision, appsv1alpha1.PodProbeMarkerStatus) {
+func (w *simulation) plan() (Decision, appsv1alpha1.PodProbeMarkerStatus) {
 	spec := Parse(w.marker)
 	w.s.Silent = Silent(spec, w.s)
 	d := Plan(spec, w.s)
@@ -74,48 +74,48 @@ func steps(d Decision) string {
 // TestWhyItDoesNotMove is what the conditions say, in each situation, and what is written.
 func TestWhyItDoesNotMove(t *testing.T) {
 	cases := map[string]struct {
-		change                 func(*world)
+		change                 func(*simulation)
 		steps, reason, message string
 		reconciling, stalled   bool
 		recheck                time.Duration
 	}{
-		"all is done": {func(*world) {}, "", appsv1alpha1.ReasonProbing, "Every chosen pod", false, false, 0},
-		"new": {func(w *world) {
+		"all is done": {func(*simulation) {}, "", appsv1alpha1.ReasonProbing, "Every chosen pod", false, false, 0},
+		"new": {func(w *simulation) {
 			w.marker.Finalizers = nil
 			w.s.Nodes[0].Listed, w.pod(0).Asked, w.pod(0).Results = false, nil, nil
 		},
 			"Hold game", appsv1alpha1.ReasonWaitingForResults, "being asked", true, false, 0},
-		"a node without a list": {func(w *world) { w.s.Nodes[1].Listed, w.pod(1).Asked, w.pod(1).Results = false, nil, nil },
+		"a node without a list": {func(w *simulation) { w.s.Nodes[1].Listed, w.pod(1).Asked, w.pod(1).Results = false, nil, nil },
 			"AskNode n1", appsv1alpha1.ReasonWaitingForResults, "being asked", true, false, 0},
-		"no result yet": {func(w *world) { w.pod(0).Results = nil; w.s.Since = noon.Add(-time.Minute) },
+		"no result yet": {func(w *simulation) { w.pod(0).Results = nil; w.s.Since = noon.Add(-time.Minute) },
 			"", appsv1alpha1.ReasonWaitingForResults, "no result yet", true, false, 33 * time.Second},
-		"no result for too long, and no daemon": {func(w *world) { w.pod(0).Results = nil; w.s.Daemon = "no pod of the node daemon is on node n0." },
+		"no result for too long, and no daemon": {func(w *simulation) { w.pod(0).Results = nil; w.s.Daemon = "no pod of the node daemon is on node n0." },
 			"", appsv1alpha1.ReasonNodeDaemonSilent, "on 1 nodes (n0): no pod of the node daemon", false, true, 0},
-		"results, and no daemon any more": {func(w *world) { w.s.Daemon = "There is no node daemon in the cluster." },
+		"results, and no daemon any more": {func(w *simulation) { w.s.Daemon = "There is no node daemon in the cluster." },
 			"", appsv1alpha1.ReasonNodeDaemonOff, "no node daemon", false, true, 0},
-		"results that the pod does not tell": {func(w *world) { w.pod(0).Results[0].State = appsv1alpha1.ProbeFailed },
+		"results that the pod does not tell": {func(w *simulation) { w.pod(0).Results[0].State = appsv1alpha1.ProbeFailed },
 			"", appsv1alpha1.ReasonMarking, "Results are written", true, false, 2 * time.Second},
-		"a probe that cannot be run": {func(w *world) { w.pod(1).Results[0].Error = "no shell" },
+		"a probe that cannot be run": {func(w *simulation) { w.pod(1).Results[0].Error = "no shell" },
 			"", appsv1alpha1.ReasonProbeNotRun, "pod p1, probe idle: no shell", false, true, 0},
-		"a container that is not there": {func(w *world) { w.pod(1).Object.Spec.Containers[0].Name = "other" },
+		"a container that is not there": {func(w *simulation) { w.pod(1).Object.Spec.Containers[0].Name = "other" },
 			"", appsv1alpha1.ReasonProbeNotPossible, "pod p1, probe idle: the pod has no container app", false, true, 0},
-		"a port that is not there": {func(w *world) {
+		"a port that is not there": {func(w *simulation) {
 			w.marker.Spec.Probes[0].Probe.ProbeHandler = corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("web")}}
 		}, "", appsv1alpha1.ReasonProbeNotPossible, "container app has no port web", false, true, 0},
-		"another marker writes the condition": {func(w *world) {
+		"another marker writes the condition": {func(w *simulation) {
 			w.s.Others = []*probing.Marker{{Namespace: "ns", Name: "first", Probes: w.marker.Spec.Probes}}
 		}, "", appsv1alpha1.ReasonConditionTaken, "game.io/idle, which PodProbeMarker first writes", false, true, 0},
-		"this one writes the condition of another": {func(w *world) {
+		"this one writes the condition of another": {func(w *simulation) {
 			w.s.Others = []*probing.Marker{{Namespace: "ns", Name: "last", Probes: w.marker.Spec.Probes}}
 		}, "", appsv1alpha1.ReasonProbing, "Every chosen pod", false, false, 0},
-		"a virtual node":     {func(w *world) { w.s.Nodes[0].Virtual, w.s.Nodes[0].Listed = true, false }, "", appsv1alpha1.ReasonVirtualNodes, "1 pods are not probed (p0)", false, true, 0},
-		"no pod":             {func(w *world) { w.s.Nodes = nil }, "", appsv1alpha1.ReasonNoMatchingPod, "No pod of the namespace", false, false, 0},
-		"off":                {func(w *world) { w.s.Off = "the kind NodePodProbe is off" }, "", appsv1alpha1.ReasonProbesOff, "the kind NodePodProbe is off", false, true, 0},
-		"an invalid spec":    {func(w *world) { w.marker.Spec.Selector = nil }, "", appsv1beta1.ReasonInvalidSpec, "spec.selector", false, true, 0},
-		"deleted, in a list": {func(w *world) { w.marker.DeletionTimestamp = &metav1.Time{Time: noon}; w.s.Carried = true }, "", appsv1beta1.ReasonDeleting, "Conditions stay", true, false, 0},
-		"deleted, and in no list any more": {func(w *world) { w.marker.DeletionTimestamp = &metav1.Time{Time: noon} },
+		"a virtual node":     {func(w *simulation) { w.s.Nodes[0].Virtual, w.s.Nodes[0].Listed = true, false }, "", appsv1alpha1.ReasonVirtualNodes, "1 pods are not probed (p0)", false, true, 0},
+		"no pod":             {func(w *simulation) { w.s.Nodes = nil }, "", appsv1alpha1.ReasonNoMatchingPod, "No pod of the namespace", false, false, 0},
+		"off":                {func(w *simulation) { w.s.Off = "the kind NodePodProbe is off" }, "", appsv1alpha1.ReasonProbesOff, "the kind NodePodProbe is off", false, true, 0},
+		"an invalid spec":    {func(w *simulation) { w.marker.Spec.Selector = nil }, "", appsv1beta1.ReasonInvalidSpec, "spec.selector", false, true, 0},
+		"deleted, in a list": {func(w *simulation) { w.marker.DeletionTimestamp = &metav1.Time{Time: noon}; w.s.Carried = true }, "", appsv1beta1.ReasonDeleting, "Conditions stay", true, false, 0},
+		"deleted, and in no list any more": {func(w *simulation) { w.marker.DeletionTimestamp = &metav1.Time{Time: noon} },
 			"Release game", appsv1beta1.ReasonDeleting, "", true, false, 0},
-		"deleted, while nothing is carried out": {func(w *world) {
+		"deleted, while nothing is carried out": {func(w *simulation) {
 			w.marker.DeletionTimestamp = &metav1.Time{Time: noon}
 			w.s.Off, w.s.Carried = "off", true
 		},
@@ -123,7 +123,7 @@ func TestWhyItDoesNotMove(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
+			w := newSimulation()
 			tc.change(w)
 			d, status := w.plan()
 			if got := steps(d); got != tc.steps {
@@ -150,7 +150,7 @@ func TestWhyItDoesNotMove(t *testing.T) {
 
 // The status stays as it is while nothing changes but the time.
 func TestTheStatusRests(t *testing.T) {
-	w := newWorld()
+	w := newSimulation()
 	_, status := w.plan()
 	w.marker.Status = status
 	w.s.Now = noon.Add(time.Hour)
@@ -160,7 +160,7 @@ func TestTheStatusRests(t *testing.T) {
 }
 
 func TestAListIsMadeWhole(t *testing.T) {
-	w := newWorld()
+	w := newSimulation()
 	w.s.Nodes[0].Listed = false
 	second := *w.pod(0)
 	second.Object = second.Object.DeepCopy()
@@ -180,7 +180,7 @@ func TestAListIsMadeWhole(t *testing.T) {
 }
 
 func TestAnnouncements(t *testing.T) {
-	w := newWorld()
+	w := newSimulation()
 	_, well := w.plan()
 	w.pod(0).Results[0].Error = "no shell"
 	_, bad := w.plan()
@@ -194,7 +194,7 @@ func TestAnnouncements(t *testing.T) {
 
 // A pod that was initialized a moment ago is given its time, however old the marker is.
 func TestPatience(t *testing.T) {
-	w := newWorld()
+	w := newSimulation()
 	w.pod(0).Results = nil
 	podstate.Condition(w.pod(0).Object, corev1.PodInitialized).LastTransitionTime = metav1.NewTime(noon.Add(-time.Second))
 	if got := Silent(Parse(w.marker), w.s); len(got) > 0 {

@@ -17,13 +17,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// world is what of a set changes in a story.
-type world struct {
+// setState is what of a set changes in a story.
+type setState struct {
 	Image, Partition, MaxUnavailable string
 	Hot, Paused, NotUpdate           bool
 }
 
-func (w world) set() *appsv1beta1.SidecarSet {
+func (w setState) set() *appsv1beta1.SidecarSet {
 	changes := []func(*appsv1beta1.SidecarSet){partition(w.Partition), maxUnavailable(w.MaxUnavailable)}
 	if w.Hot {
 		changes = append(changes, hot)
@@ -37,21 +37,21 @@ func (w world) set() *appsv1beta1.SidecarSet {
 	return newSet(w.Image, changes...)
 }
 
-func step(t testing.TB) podsettest.Step[world] {
-	return func(w *podsettest.State[world]) (planning.Plan, world) {
+func step(t testing.TB) podsettest.Step[setState] {
+	return func(w *podsettest.State[setState]) (planning.Plan, setState) {
 		spec := parse(t, w.Set.set())
 		return plan.Plan(spec, snapshot(spec, w.Pods)), w.Set
 	}
 }
 
 type (
-	state = podsettest.State[world]
-	act   = podsettest.Act[world]
-	event = podsettest.Event[world]
+	state = podsettest.State[setState]
+	act   = podsettest.Act[setState]
+	event = podsettest.Event[setState]
 )
 
 // start makes so many pods that the set was injected into.
-func start(t testing.TB, w world, pods int) *state {
+func start(t testing.TB, w setState, pods int) *state {
 	s := &state{Set: w}
 	for i := range pods {
 		s.Pods = append(s.Pods, run(newPod(t, fmt.Sprintf("p%d", i), w.set()), true))
@@ -59,7 +59,7 @@ func start(t testing.TB, w world, pods int) *state {
 	return s
 }
 
-func change(name string, to func(*world)) act {
+func change(name string, to func(*setState)) act {
 	return act{Name: name, Do: func(s *state) error { to(&s.Set); return nil }}
 }
 
@@ -86,15 +86,15 @@ func wantImages(container string, want ...string) func(*state) error {
 }
 
 // onlyOurs holds when nothing but the set's own containers changes.
-func onlyOurs() podsettest.Invariant[world] {
-	return podsettest.Invariant[world]{Name: "containers of others stay as they are", Check: func(e event) error {
+func onlyOurs() podsettest.Invariant[setState] {
+	return podsettest.Invariant[setState]{Name: "containers of others stay as they are", Check: func(e event) error {
 		return wantImages("main", slices.Repeat([]string{"main:1"}, len(e.After.Pods))...)(e.After)
 	}}
 }
 
 // oneServes holds while of each pair one container is ready that runs an image of the user's and is not being changed.
-func oneServes() podsettest.Invariant[world] {
-	return podsettest.Invariant[world]{Name: "a container of each pair serves", Check: func(e event) error {
+func oneServes() podsettest.Invariant[setState] {
+	return podsettest.Invariant[setState]{Name: "a container of each pair serves", Check: func(e event) error {
 		for _, pod := range e.After.Pods {
 			if e.Before.Pod(pod.Name) == nil || !servedBy(e.Before.Pod(pod.Name)) {
 				continue
@@ -122,49 +122,49 @@ func servedBy(pod *corev1.Pod) bool {
 	return false
 }
 
-func stories(t testing.TB) []podsettest.Story[world] {
-	calm := world{Image: "agent:v1", Partition: "0", MaxUnavailable: "1"}
-	with := func(change func(*world)) world { w := calm; change(&w); return w }
-	hotWorld := with(func(w *world) { w.Hot = true })
-	all := []podsettest.Story[world]{
+func stories(t testing.TB) []podsettest.Story[setState] {
+	calm := setState{Image: "agent:v1", Partition: "0", MaxUnavailable: "1"}
+	with := func(change func(*setState)) setState { w := calm; change(&w); return w }
+	hotWorld := with(func(w *setState) { w.Hot = true })
+	all := []podsettest.Story[setState]{
 		{
 			Name: "a new image reaches all pods, one after the other", Start: start(t, calm, 3),
-			Acts: []act{change("image v2", func(w *world) { w.Image = "agent:v2" })},
+			Acts: []act{change("image v2", func(w *setState) { w.Image = "agent:v2" })},
 			End:  wantImages("agent", "agent:v2", "agent:v2", "agent:v2"),
 		},
 		{
-			Name: "a partition keeps a pod until it is lowered", Start: start(t, with(func(w *world) { w.Partition = "1"; w.MaxUnavailable = "100%" }), 3),
+			Name: "a partition keeps a pod until it is lowered", Start: start(t, with(func(w *setState) { w.Partition = "1"; w.MaxUnavailable = "100%" }), 3),
 			Acts: []act{
-				change("image v2", func(w *world) { w.Image = "agent:v2" }),
+				change("image v2", func(w *setState) { w.Image = "agent:v2" }),
 				{Name: "the last pod has stayed", Do: func(s *state) error { return wantOld(s, 1) }},
-				change("partition 0", func(w *world) { w.Partition = "0" }),
+				change("partition 0", func(w *setState) { w.Partition = "0" }),
 			},
 			End: wantImages("agent", "agent:v2", "agent:v2", "agent:v2"),
 		},
 		{
 			Name: "a bad image stops, and the next one repairs it", Start: start(t, calm, 3), Cluster: podsettest.Cluster{NeverReady: []string{"agent:bad"}},
 			Acts: []act{
-				change("image bad", func(w *world) { w.Image = "agent:bad" }),
+				change("image bad", func(w *setState) { w.Image = "agent:bad" }),
 				{Name: "only one pod has it", Do: func(s *state) error { return wantOld(s, 2) }},
-				change("image v2", func(w *world) { w.Image = "agent:v2" }),
+				change("image v2", func(w *setState) { w.Image = "agent:v2" }),
 			},
 			End: wantImages("agent", "agent:v2", "agent:v2", "agent:v2"),
 		},
 		{
-			Name: "pausing stops, and going on goes on", Start: start(t, with(func(w *world) { w.Paused = true }), 2),
+			Name: "pausing stops, and going on goes on", Start: start(t, with(func(w *setState) { w.Paused = true }), 2),
 			Acts: []act{
-				change("image v2", func(w *world) { w.Image = "agent:v2" }),
+				change("image v2", func(w *setState) { w.Image = "agent:v2" }),
 				{Name: "nothing has moved", Do: func(s *state) error { return wantOld(s, 2) }},
-				change("go on", func(w *world) { w.Paused = false }),
+				change("go on", func(w *setState) { w.Paused = false }),
 			},
 			End: wantImages("agent", "agent:v2", "agent:v2"),
 		},
 		{
 			Name: "a hot upgrade changes containers by turns", Start: start(t, hotWorld, 2),
 			Acts: []act{
-				change("image v2", func(w *world) { w.Image = "agent:v2" }),
+				change("image v2", func(w *setState) { w.Image = "agent:v2" }),
 				{Name: "the second container works", Do: wantImages("agent-2", "agent:v2", "agent:v2")},
-				change("image v3", func(w *world) { w.Image = "agent:v3" }),
+				change("image v3", func(w *setState) { w.Image = "agent:v3" }),
 			},
 			End: func(s *state) error {
 				if err := wantImages("agent-2", "idle:1", "idle:1")(s); err != nil {
@@ -176,9 +176,9 @@ func stories(t testing.TB) []podsettest.Story[world] {
 		{
 			Name: "a hot upgrade that fails is repaired in the same container", Start: start(t, hotWorld, 1), Cluster: podsettest.Cluster{NotPulled: []string{"agent:bad"}},
 			Acts: []act{
-				change("image bad", func(w *world) { w.Image = "agent:bad" }),
+				change("image bad", func(w *setState) { w.Image = "agent:bad" }),
 				{Name: "the first container serves", Do: wantImages("agent-1", "agent:v1")},
-				change("image v3", func(w *world) { w.Image = "agent:v3" }),
+				change("image v3", func(w *setState) { w.Image = "agent:v3" }),
 			},
 			End: func(s *state) error {
 				if err := wantImages("agent-1", "idle:1")(s); err != nil {
@@ -190,8 +190,8 @@ func stories(t testing.TB) []podsettest.Story[world] {
 		{
 			Name: "a hot upgrade that fails is taken back", Start: start(t, hotWorld, 1), Cluster: podsettest.Cluster{NotPulled: []string{"agent:bad"}},
 			Acts: []act{
-				change("image bad", func(w *world) { w.Image = "agent:bad" }),
-				change("image v1", func(w *world) { w.Image = "agent:v1" }),
+				change("image bad", func(w *setState) { w.Image = "agent:bad" }),
+				change("image v1", func(w *setState) { w.Image = "agent:v1" }),
 			},
 			End: func(s *state) error {
 				if err := wantImages("agent-2", "idle:1")(s); err != nil {
@@ -226,7 +226,7 @@ func stories(t testing.TB) []podsettest.Story[world] {
 	}
 	for i := range all {
 		all[i].Step = step(t)
-		all[i].Always = append(all[i].Always, onlyOurs(), podsettest.OneActionEach[world]())
+		all[i].Always = append(all[i].Always, onlyOurs(), podsettest.OneActionEach[setState]())
 		if all[i].Start.Set.Hot {
 			all[i].Always = append(all[i].Always, oneServes())
 		}

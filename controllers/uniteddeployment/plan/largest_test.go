@@ -21,10 +21,10 @@ import (
 // mostSubsets is how many subsets the schema allows.
 const mostSubsets = 500
 
-// largest is a world with as many subsets as there may be, with names as long as they may be.
-func largest(tb testing.TB, changes ...string) *world {
+// largest is a simulation with as many subsets as there may be, with names as long as they may be.
+func largest(tb testing.TB, changes ...string) *simulation {
 	tb.Helper()
-	w := newWorld(tb, append([]string{"replicas: 500"}, changes...)...)
+	w := newSimulation(tb, append([]string{"replicas: 500"}, changes...)...)
 	w.set.Spec.Topology.Subsets = nil
 	for i := range mostSubsets {
 		w.set.Spec.Topology.Subsets = append(w.set.Spec.Topology.Subsets, appsv1beta1.Subset{Name: fmt.Sprintf("s%03d-%s", i, strings.Repeat("n", 58))})

@@ -23,16 +23,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// settled is a world whose UnitedDeployment is up.
-func settled(t *testing.T, changes ...string) *world {
+// settled is a simulation whose UnitedDeployment is up.
+func settled(t *testing.T, changes ...string) *simulation {
 	t.Helper()
-	w := newWorld(t, changes...)
+	w := newSimulation(t, changes...)
 	w.rest()
 	return w
 }
 
 // planned is what a plan does, after the snapshot was changed: one text for each action.
-func (w *world) planned(change func(*Snapshot)) ([]string, Decision) {
+func (w *simulation) planned(change func(*Snapshot)) ([]string, Decision) {
 	w.t.Helper()
 	spec := united.Parse(w.set)
 	s := w.snapshot(spec)
@@ -59,13 +59,13 @@ func TestAtRestNothingIsPlanned(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	cases := map[string]struct {
-		before func(*world)
+		before func(*simulation)
 		change func(*Snapshot)
 		want   string
 		fault  string
 	}{
 		"an edit by hand is undone": {
-			before: func(w *world) {
+			before: func(w *simulation) {
 				if err := unstructured.SetNestedField(w.children[0].Object, int64(9), "spec", "replicas"); err != nil {
 					w.t.Fatal(err)
 				}
@@ -73,14 +73,14 @@ func TestPlan(t *testing.T) {
 			want: "UpdateSubset shop-a",
 		},
 		"what others add stays": {
-			before: func(w *world) {
+			before: func(w *simulation) {
 				if err := unstructured.SetNestedField(w.children[0].Object, int64(9), "spec", "minReadySeconds"); err != nil {
 					w.t.Fatal(err)
 				}
 			},
 		},
 		"an apply that changed nothing is not repeated": {
-			before: func(w *world) {
+			before: func(w *simulation) {
 				if err := unstructured.SetNestedField(w.children[0].Object, "9", "spec", "replicas"); err != nil {
 					w.t.Fatal(err)
 				}
@@ -88,46 +88,46 @@ func TestPlan(t *testing.T) {
 			change: func(s *Snapshot) { s.Children[0].Tried = true },
 		},
 		"a workload that OpenKruise made is applied": {
-			before: func(w *world) { w.children[0].SetAnnotations(nil) },
+			before: func(w *simulation) { w.children[0].SetAnnotations(nil) },
 			want:   "UpdateSubset shop-a",
 		},
 		"then its fields are made ours alone": {
-			before: func(w *world) {
+			before: func(w *simulation) {
 				w.children[0].SetAnnotations(map[string]string{shared.AnnotationAppliedHash: shared.Adopting})
 			},
 			change: func(s *Snapshot) { s.Children[0].MoveFields = []byte("[]") },
 			want:   "MoveFields shop-a",
 		},
 		"and then it is said what was applied": {
-			before: func(w *world) {
+			before: func(w *simulation) {
 				w.children[0].SetAnnotations(map[string]string{shared.AnnotationAppliedHash: shared.Adopting})
 			},
 			want: "UpdateSubset shop-a",
 		},
 		"a workload that is missing": {
-			before: func(w *world) { w.children = w.children[1:] },
+			before: func(w *simulation) { w.children = w.children[1:] },
 			want:   "CreateSubset shop-a",
 		},
 		"one whose name is taken": {
-			before: func(w *world) { w.children = w.children[1:] },
+			before: func(w *simulation) { w.children = w.children[1:] },
 			change: func(s *Snapshot) { s.Taken["shop-a"] = true },
 			want:   "CreateSubset " + united.Names("shop", "a")[1],
 		},
 		"one whose names are all taken": {
-			before: func(w *world) { w.children = w.children[1:] },
+			before: func(w *simulation) { w.children = w.children[1:] },
 			change: func(s *Snapshot) { s.Taken["shop-a"], s.Taken[united.Names("shop", "a")[1]] = true, true },
 			fault:  "taken by workloads of others",
 		},
 		"one that is being deleted is waited for": {
-			before: func(w *world) { w.children[0].SetDeletionTimestamp(ptr.To(metav1.NewTime(w.now))) },
+			before: func(w *simulation) { w.children[0].SetDeletionTimestamp(ptr.To(metav1.NewTime(w.now))) },
 		},
 		"a kind that is not served": {
-			before: func(w *world) { w.children = w.children[1:] },
+			before: func(w *simulation) { w.children = w.children[1:] },
 			change: func(s *Snapshot) { s.Unserved[schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}] = true },
 			fault:  "the API server does not serve CloneSet.apps.kruise.io",
 		},
 		"two workloads of one subset: the older one stays": {
-			before: func(w *world) {
+			before: func(w *simulation) {
 				twin := w.children[0].DeepCopy()
 				twin.SetName("shop-a-xyz")
 				twin.SetUID("twin")
@@ -137,11 +137,11 @@ func TestPlan(t *testing.T) {
 			want: "DeleteSubset shop-a-xyz",
 		},
 		"a generated name of OpenKruise is kept": {
-			before: func(w *world) { w.children[0].SetName("shop-a-gx7kz"); w.change("replicas: 9") },
+			before: func(w *simulation) { w.children[0].SetName("shop-a-gx7kz"); w.change("replicas: 9") },
 			want:   "UpdateSubset shop-a-gx7kz, UpdateSubset shop-b, UpdateSubset shop-c",
 		},
 		"one that is being deleted itself does nothing": {
-			before: func(w *world) { w.children = nil; w.set.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) },
+			before: func(w *simulation) { w.children = nil; w.set.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) },
 		},
 	}
 	for name, tc := range cases {
@@ -273,14 +273,14 @@ func TestTimersAreArmed(t *testing.T) {
 // TestStatusTellsTheTruth: nothing is said to be complete while something needs the user or is under way.
 func TestStatusTellsTheTruth(t *testing.T) {
 	cases := map[string]struct {
-		change  func(*world)
+		change  func(*simulation)
 		outcome planning.Outcome
 		// disabled says that the kind of the workloads is switched off. rests is the reason for which nothing is under way.
 		disabled, stalled bool
 		rests, message    string
 	}{
 		"a workload is stalled": {
-			change: func(w *world) {
+			change: func(w *simulation) {
 				w.children[1].Object["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Stalled", "status": "True", "message": "image cannot be pulled"}}
 			},
 			stalled: true, message: "subset b: CloneSet shop-b: image cannot be pulled",
@@ -290,15 +290,15 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			stalled: true, message: "subset c: no right",
 		},
 		"a workload has not answered": {
-			change:  func(w *world) { w.children[0].SetGeneration(7) },
+			change:  func(w *simulation) { w.children[0].SetGeneration(7) },
 			message: "Subset a is being changed.",
 		},
 		"somebody deletes a workload, and a finalizer holds it": {
-			change:  func(w *world) { w.children[0].SetDeletionTimestamp(ptr.To(metav1.NewTime(w.now))) },
+			change:  func(w *simulation) { w.children[0].SetDeletionTimestamp(ptr.To(metav1.NewTime(w.now))) },
 			message: "Subset a: CloneSet shop-a is being deleted, and is created again when it is gone.",
 		},
 		"updates are paused": {
-			change: func(w *world) {
+			change: func(w *simulation) {
 				w.change(`template: {cloneSetTemplate: {spec: {updateStrategy: {rollingUpdate: {paused: true}}}}}`)
 				w.change(setImage("2"))
 				w.rest()
@@ -307,7 +307,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 				"subset c: 0 of 2 pods are updated: its updates are paused.",
 		},
 		"pods are updated when somebody deletes them": {
-			change: func(w *world) {
+			change: func(w *simulation) {
 				w.change(`template: {cloneSetTemplate: {spec: {updateStrategy: {type: OnDelete}}}}`)
 				w.change("topology: {subsets: [{name: a}]}")
 				w.rest()
@@ -323,7 +323,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 				"subset c: nothing is done for CloneSet shop-c: its kind is switched off in the operator",
 		},
 		"pods are not ready": {
-			change:  func(w *world) { w.children[0].Object["status"].(map[string]any)["readyReplicas"] = int64(1) },
+			change:  func(w *simulation) { w.children[0].Object["status"].(map[string]any)["readyReplicas"] = int64(1) },
 			message: "Subset a: 1 of 2 pods are ready.",
 		},
 	}
@@ -357,15 +357,15 @@ func TestStatusTellsTheTruth(t *testing.T) {
 
 func TestEventsOfWorkloads(t *testing.T) {
 	cases := map[string]struct {
-		before           func(*world)
+		before           func(*simulation)
 		success, failure string
 	}{
 		"one that is missing": {
-			before:  func(w *world) { w.children = w.children[1:] },
+			before:  func(w *simulation) { w.children = w.children[1:] },
 			success: "SuccessfulCreateSubset", failure: "FailedCreateSubset",
 		},
 		"one that was edited": {
-			before: func(w *world) {
+			before: func(w *simulation) {
 				if err := unstructured.SetNestedField(w.children[0].Object, int64(9), "spec", "replicas"); err != nil {
 					w.t.Fatal(err)
 				}
@@ -373,7 +373,7 @@ func TestEventsOfWorkloads(t *testing.T) {
 			failure: "FailedUpdateSubset", // a change that succeeds shows in the workload's own events
 		},
 		"one whose subset is gone": {
-			before:  func(w *world) { w.set.Spec.Topology.Subsets = w.set.Spec.Topology.Subsets[1:] },
+			before:  func(w *simulation) { w.set.Spec.Topology.Subsets = w.set.Spec.Topology.Subsets[1:] },
 			success: "SuccessfulDeleteSubset", failure: "FailedDeleteSubset",
 		},
 	}
@@ -421,19 +421,19 @@ func TestASubsetWithoutRoomIsAnnounced(t *testing.T) {
 // make a difference, and not before. What is remembered here is a lie, so that it shows when it is believed.
 func TestWhatIsInSyncIsNotComparedAgain(t *testing.T) {
 	cases := map[string]struct {
-		change func(w *world)
+		change func(w *simulation)
 		want   string
 	}{
-		"nothing changes": {change: func(*world) {}},
-		"its status": {change: func(w *world) {
+		"nothing changes": {change: func(*simulation) {}},
+		"its status": {change: func(w *simulation) {
 			w.children[0].Object["status"] = map[string]any{"observedGeneration": w.children[0].GetGeneration(), "replicas": int64(2), "readyReplicas": int64(1)}
 		}},
-		"its spec":            {change: func(w *world) { w.children[0].SetGeneration(9) }, want: "UpdateSubset shop-a"},
-		"its labels":          {change: func(w *world) { w.children[0].SetLabels(map[string]string{shared.LabelSubsetName: "a"}) }, want: "UpdateSubset shop-a"},
-		"its annotations":     {change: func(w *world) { w.children[0].SetAnnotations(nil) }, want: "UpdateSubset shop-a"},
-		"another workload":    {change: func(w *world) { w.children[0].SetUID("other") }, want: "UpdateSubset shop-a"},
-		"the spec of the set": {change: func(w *world) { w.change("revisionHistoryLimit: 3") }, want: "UpdateSubset shop-a"},
-		"its size":            {change: func(w *world) { w.set.Spec.Replicas = ptr.To[int32](7) }, want: "UpdateSubset shop-c"},
+		"its spec":            {change: func(w *simulation) { w.children[0].SetGeneration(9) }, want: "UpdateSubset shop-a"},
+		"its labels":          {change: func(w *simulation) { w.children[0].SetLabels(map[string]string{shared.LabelSubsetName: "a"}) }, want: "UpdateSubset shop-a"},
+		"its annotations":     {change: func(w *simulation) { w.children[0].SetAnnotations(nil) }, want: "UpdateSubset shop-a"},
+		"another workload":    {change: func(w *simulation) { w.children[0].SetUID("other") }, want: "UpdateSubset shop-a"},
+		"the spec of the set": {change: func(w *simulation) { w.change("revisionHistoryLimit: 3") }, want: "UpdateSubset shop-a"},
+		"its size":            {change: func(w *simulation) { w.set.Spec.Replicas = ptr.To[int32](7) }, want: "UpdateSubset shop-c"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -458,21 +458,21 @@ func TestWhatIsInSyncIsNotComparedAgain(t *testing.T) {
 
 // TestPodsAreReadOnlyWhereNumbersAreNotEnough: a plain UnitedDeployment never asks for pods.
 func TestPodsAreReadOnlyWhereNumbersAreNotEnough(t *testing.T) {
-	waiting := func(w *world) {
+	waiting := func(w *simulation) {
 		w.children[0].Object["status"] = map[string]any{"observedGeneration": w.children[0].GetGeneration(), "replicas": int64(2), "readyReplicas": int64(1)}
 	}
 	cases := map[string]struct {
 		spec   string
-		before func(*world)
+		before func(*simulation)
 		want   Needed
 	}{
-		"plain, all ready":         {"replicas: 6", func(*world) {}, NoPods},
+		"plain, all ready":         {"replicas: 6", func(*simulation) {}, NoPods},
 		"plain, some not ready":    {"replicas: 6", waiting, NoPods},
-		"plain, another image":     {"replicas: 6", func(w *world) { w.change(setImage("2")) }, NoPods},
-		"adaptive, all ready":      {adaptiveZones, func(*world) {}, NoPods},
+		"plain, another image":     {"replicas: 6", func(w *simulation) { w.change(setImage("2")) }, NoPods},
+		"adaptive, all ready":      {adaptiveZones, func(*simulation) {}, NoPods},
 		"adaptive, some not ready": {adaptiveZones, waiting, PendingPods},
-		"reserving":                {reservingZones, func(*world) {}, AllPods},
-		"reserving, being deleted": {reservingZones, func(w *world) { w.set.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) }, NoPods},
+		"reserving":                {reservingZones, func(*simulation) {}, AllPods},
+		"reserving, being deleted": {reservingZones, func(w *simulation) { w.set.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) }, NoPods},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -30,9 +30,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// world is a UnitedDeployment, its workloads and pods, and whoever works on these: a controller of the workloads that does everything in a
+// simulation is a UnitedDeployment, its workloads and pods, and whoever works on these: a controller of the workloads that does everything in a
 // step, and zones that have room or not.
-type world struct {
+type simulation struct {
 	t         testing.TB
 	now       time.Time
 	set       *appsv1beta1.UnitedDeployment
@@ -63,9 +63,9 @@ topology:
   subsets: [{name: a}, {name: b}, {name: c}]
 `
 
-func newWorld(t testing.TB, changes ...string) *world {
+func newSimulation(t testing.TB, changes ...string) *simulation {
 	t.Helper()
-	w := &world{
+	w := &simulation{
 		t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), full: map[string]bool{}, refused: map[string]string{}, memory: NewMemory(),
 		set: &appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "set", Generation: 1}},
 	}
@@ -79,7 +79,7 @@ func newWorld(t testing.TB, changes ...string) *world {
 }
 
 // change merges YAML into the spec, as a user does; a leading "topology:" replaces subsets.
-func (w *world) change(text string) {
+func (w *simulation) change(text string) {
 	w.t.Helper()
 	patch := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &patch); err != nil {
@@ -119,7 +119,7 @@ func merge(into, from map[string]any) {
 	}
 }
 
-func (w *world) snapshot(spec *united.Spec) Snapshot {
+func (w *simulation) snapshot(spec *united.Spec) Snapshot {
 	w.t.Helper()
 	s := Snapshot{Now: w.now, Taken: map[string]bool{}, Unserved: map[schema.GroupKind]bool{}, Disabled: map[schema.GroupKind]bool{}}
 	for _, child := range w.children {
@@ -158,7 +158,7 @@ func (w *world) snapshot(spec *united.Spec) Snapshot {
 }
 
 // pass is one pass of the reconciler. It says whether anything was done.
-func (w *world) pass() bool {
+func (w *simulation) pass() bool {
 	w.t.Helper()
 	spec := united.Parse(w.set)
 	s := w.snapshot(spec)
@@ -187,11 +187,11 @@ func (w *world) pass() bool {
 	return done || Urgent(&before, &w.set.Status)
 }
 
-func (w *world) note(format string, args ...any) {
+func (w *simulation) note(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf(format, args...))
 }
 
-func (w *world) carryOut(a planning.Action) {
+func (w *simulation) carryOut(a planning.Action) {
 	w.t.Helper()
 	is := func(o *unstructured.Unstructured) bool {
 		return o.GetName() == a.Object.GetName() && o.GroupVersionKind() == a.Kind
@@ -244,13 +244,13 @@ func image(child *unstructured.Unstructured) string {
 }
 
 // work lets the controllers of the workloads, the scheduler and the nodes do what they have to.
-func (w *world) work() {
+func (w *simulation) work() {
 	for _, child := range w.children {
 		w.workOn(child)
 	}
 }
 
-func (w *world) workOn(child *unstructured.Unstructured) {
+func (w *simulation) workOn(child *unstructured.Unstructured) {
 	name, uid := child.GetLabels()[shared.LabelSubsetName], child.GetUID()
 	size := united.Number(child.Object, "spec", "replicas")
 	keep := united.Number(child.Object, "spec", "updateStrategy", "rollingUpdate", "partition")
@@ -312,7 +312,7 @@ func (w *world) workOn(child *unstructured.Unstructured) {
 }
 
 // schedule gives a pod a node when its zone has room, and takes it away when the zone has gone down.
-func (w *world) schedule(pod *corev1.Pod, zone string) {
+func (w *simulation) schedule(pod *corev1.Pod, zone string) {
 	now := metav1.NewTime(w.now)
 	if w.full[zone] {
 		if pod.Spec.NodeName == "" {
@@ -331,7 +331,7 @@ func (w *world) schedule(pod *corev1.Pod, zone string) {
 }
 
 // down takes a zone down: its pods lose their nodes.
-func (w *world) down(zone string) {
+func (w *simulation) down(zone string) {
 	w.full[zone] = true
 	for _, pod := range w.pods {
 		if pod.Labels[shared.LabelSubsetName] == zone {
@@ -342,7 +342,7 @@ func (w *world) down(zone string) {
 }
 
 // rest lets everybody work until nothing changes, at one moment.
-func (w *world) rest() {
+func (w *simulation) rest() {
 	w.t.Helper()
 	for range 30 {
 		done := w.pass()
@@ -355,7 +355,7 @@ func (w *world) rest() {
 }
 
 // when says what happens, lets it happen and then everybody work.
-func (w *world) when(what string, change func()) {
+func (w *simulation) when(what string, change func()) {
 	w.t.Helper()
 	w.note("WHEN %s", what)
 	change()
@@ -364,12 +364,12 @@ func (w *world) when(what string, change func()) {
 }
 
 // after lets time pass.
-func (w *world) after(d time.Duration) {
+func (w *simulation) after(d time.Duration) {
 	w.t.Helper()
 	w.when(fmt.Sprintf("%s later", d), func() { w.now = w.now.Add(d) })
 }
 
-func (w *world) state() string {
+func (w *simulation) state() string {
 	var all []string
 	for _, s := range w.set.Status.SubsetStatuses {
 		text := fmt.Sprintf("%s %d/%d updated %d", s.Name, s.ReadyReplicas, s.Replicas, s.UpdatedReplicas)
@@ -392,7 +392,7 @@ func (w *world) state() string {
 }
 
 // ends compares the story with its golden file.
-func (w *world) ends() {
+func (w *simulation) ends() {
 	w.t.Helper()
 	got := strings.Join(w.story, "\n") + "\n"
 	for i, r := range w.revisions {

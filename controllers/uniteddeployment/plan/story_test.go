@@ -28,7 +28,7 @@ func setImage(version string) string {
 
 // TestStoryStagedRollout is the worked example E6 with a third zone: partitions keep pods of each subset at the revision before.
 func TestStoryStagedRollout(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.when("created", func() {})
 	w.when("another image, with partitions a: 1, b: 9, c: 2", func() {
 		w.change("updateStrategy: {manualUpdate: {partitions: {a: 1, b: 9, c: 2}}}")
@@ -43,7 +43,7 @@ func TestStoryStagedRollout(t *testing.T) {
 
 // TestStoryAdaptive is the worked example E4.
 func TestStoryAdaptive(t *testing.T) {
-	w := newWorld(t, adaptiveZones)
+	w := newSimulation(t, adaptiveZones)
 	w.when("created", func() {})
 	w.when("zone b goes down", func() { w.down("b") })
 	w.after(30 * time.Second)
@@ -56,7 +56,7 @@ func TestStoryAdaptive(t *testing.T) {
 
 // TestStoryNoRoomAnywhere: pods that no subset has room for are created and wait.
 func TestStoryNoRoomAnywhere(t *testing.T) {
-	w := newWorld(t, adaptiveZones, "replicas: 9")
+	w := newSimulation(t, adaptiveZones, "replicas: 9")
 	for _, zone := range []string{"a", "b", "c"} {
 		w.full[zone] = true
 	}
@@ -71,7 +71,7 @@ func TestStoryNoRoomAnywhere(t *testing.T) {
 
 // TestStoryReserved is the worked example E5.
 func TestStoryReserved(t *testing.T) {
-	w := newWorld(t, reservingZones)
+	w := newSimulation(t, reservingZones)
 	w.full["a"] = true
 	w.when("created with zone a full", func() {})
 	w.after(30 * time.Second)
@@ -89,7 +89,7 @@ func TestStoryReserved(t *testing.T) {
 
 // TestStoryScalingPastFixedSizes: an autoscaler that knows nothing of sizes gets what it asks for.
 func TestStoryScalingPastFixedSizes(t *testing.T) {
-	w := newWorld(t, `topology: {subsets: [{name: a, replicas: 2}, {name: b, replicas: 50%}, {name: c, replicas: 1}]}`)
+	w := newSimulation(t, `topology: {subsets: [{name: a, replicas: 2}, {name: b, replicas: 50%}, {name: c, replicas: 1}]}`)
 	w.when("created", func() {})
 	for _, n := range []int{3, 10, 0, 6} {
 		w.when(fmt.Sprintf("scaled to %d", n), func() { w.change(fmt.Sprintf("replicas: %d", n)) })
@@ -99,7 +99,7 @@ func TestStoryScalingPastFixedSizes(t *testing.T) {
 
 // TestStorySubsetsComeAndGo removes and renames subsets, at once and after their replacements.
 func TestStorySubsetsComeAndGo(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.when("created", func() {})
 	w.when("c is taken out", func() { w.change("topology: {subsets: [{name: a}, {name: b}]}") })
 	w.when("b is renamed, and its pods wait for their replacements, for which there is no room", func() {
@@ -118,7 +118,7 @@ func TestStorySubsetsComeAndGo(t *testing.T) {
 
 // TestStoryFaultOfOneSubset: what goes wrong in one subset is said, and the others go on.
 func TestStoryFaultOfOneSubset(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.when("created, and the server refuses b", func() { w.refused["b"] = "exceeded quota" })
 	w.when("another image", func() { w.change(setImage("2")) })
 	w.when("the server takes b, and the patch of c is none", func() {
@@ -138,7 +138,7 @@ func TestStoryFaultOfOneSubset(t *testing.T) {
 
 // TestStorySubsetsComeAndGoInARollout renames, adds and removes subsets while partitions hold an image back.
 func TestStorySubsetsComeAndGoInARollout(t *testing.T) {
-	w := newWorld(t)
+	w := newSimulation(t)
 	w.when("created", func() {})
 	w.when("another image, with partitions a: 1, b: 2, c: 1", func() {
 		w.change("updateStrategy: {manualUpdate: {partitions: {a: 1, b: 2, c: 1}}}")

@@ -18,7 +18,7 @@ import (
 // kubelet acts on a pod the way 7.1 of real ones was observed: one pass at a time sees a spec, says so in the status, and only
 // then replaces the containers that were created from another image.
 type kubelet struct {
-	*world
+	*simulation
 	created map[string]string // what each container was created from
 	seen    map[string]string // the spec of the pass that is under way; nil between passes
 	waited  int
@@ -68,7 +68,7 @@ func TestNoChangeIsLostWhateverTheOrder(t *testing.T) {
 			return rev(fmt.Sprintf("shop-%d", next), changes...)
 		}
 		current := make()
-		k := &kubelet{world: start(t, current), created: map[string]string{}}
+		k := &kubelet{simulation: start(t, current), created: map[string]string{}}
 		k.pod.Spec.TerminationGracePeriodSeconds = new(int64(5)) // from an edit to the restart it takes less
 		for _, container := range k.pod.Spec.Containers {
 			k.created[container.Name] = container.Image

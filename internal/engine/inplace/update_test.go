@@ -26,8 +26,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// world is one pod on a server, its kubelet, and a clock.
-type world struct {
+// simulation is one pod on a server, its kubelet, and a clock.
+type simulation struct {
 	t       *testing.T
 	pod     *corev1.Pod
 	now     time.Time
@@ -35,8 +35,8 @@ type world struct {
 	started int
 }
 
-func start(t *testing.T, rev revision.Revision) *world {
-	w := &world{t: t, now: time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)}
+func start(t *testing.T, rev revision.Revision) *simulation {
+	w := &simulation{t: t, now: time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)}
 	w.pod = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop-x2k9d", UID: "u1", Generation: 1},
 		Spec:       *rev.Template.Spec.DeepCopy(),
@@ -60,24 +60,24 @@ func start(t *testing.T, rev revision.Revision) *world {
 	return w
 }
 
-func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
+func (w *simulation) pass(d time.Duration) { w.now = w.now.Add(d) }
 
-func (w *world) condition(conditionType corev1.PodConditionType, status corev1.ConditionStatus) {
+func (w *simulation) condition(conditionType corev1.PodConditionType, status corev1.ConditionStatus) {
 	var e edit.Edit
 	e.SetCondition(corev1.PodCondition{Type: conditionType, Status: status, LastTransitionTime: metav1.NewTime(w.now)})
 	w.pod = e.Apply(w.pod)
 }
 
 // observe is the kubelet's first status after it saw the spec: nothing else has changed yet.
-func (w *world) observe() { w.pod.Status.ObservedGeneration = w.pod.Generation }
+func (w *simulation) observe() { w.pod.Status.ObservedGeneration = w.pod.Generation }
 
 // restart starts a container with the image of the spec.
-func (w *world) restart(name string) *corev1.ContainerStatus {
+func (w *simulation) restart(name string) *corev1.ContainerStatus {
 	return w.restartAs(name, containerOf(w.pod.Spec.Containers, name).Image)
 }
 
 // restartAs starts a container with some image.
-func (w *world) restartAs(name, image string) *corev1.ContainerStatus {
+func (w *simulation) restartAs(name, image string) *corev1.ContainerStatus {
 	status := statusOf(w.pod, name)
 	if status == nil {
 		w.pod.Status.ContainerStatuses = append(w.pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name})
@@ -95,7 +95,7 @@ func (w *world) restartAs(name, image string) *corev1.ContainerStatus {
 }
 
 // begin writes the first Edit of an update and returns the requests it took.
-func (w *world) begin(from, to revision.Revision, grace time.Duration) []string {
+func (w *simulation) begin(from, to revision.Revision, grace time.Duration) []string {
 	w.t.Helper()
 	before := w.pod.DeepCopy()
 	e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), grace, true, w.o, w.now)
@@ -106,7 +106,7 @@ func (w *world) begin(from, to revision.Revision, grace time.Duration) []string 
 	return w.write(e)
 }
 
-func (w *world) write(e edit.Edit) []string {
+func (w *simulation) write(e edit.Edit) []string {
 	var requests []string
 	for _, request := range e.Requests(w.pod) {
 		requests = append(requests, strings.TrimSuffix("pods/"+request.Subresource, "/"))
@@ -116,7 +116,7 @@ func (w *world) write(e edit.Edit) []string {
 }
 
 // advance writes what Continue says, if anything.
-func (w *world) advance() bool {
+func (w *simulation) advance() bool {
 	w.t.Helper()
 	before := w.pod.DeepCopy()
 	e, ok := Continue(w.pod, w.o, w.now)
@@ -130,15 +130,15 @@ func (w *world) advance() bool {
 }
 
 // finish writes the end of an update as a planner does.
-func (w *world) finish() []string {
+func (w *simulation) finish() []string {
 	e := Finish(w.pod, w.now)
 	e.Merge(lifecycle.Transition(nil, w.pod, shared.StateNormal, w.now))
 	return w.write(e)
 }
 
-func (w *world) check() Status { return Check(w.pod, w.o, w.now) }
+func (w *simulation) check() Status { return Check(w.pod, w.o, w.now) }
 
-func (w *world) want(progress Progress, reason string) Status {
+func (w *simulation) want(progress Progress, reason string) Status {
 	w.t.Helper()
 	s := w.check()
 	if s.Progress != progress || s.Reason != reason {
@@ -150,11 +150,11 @@ func (w *world) want(progress Progress, reason string) Status {
 	return s
 }
 
-func (w *world) gate() *corev1.PodCondition {
+func (w *simulation) gate() *corev1.PodCondition {
 	return podstate.Condition(w.pod, shared.GateInPlaceUpdateReady)
 }
 
-func (w *world) images() string {
+func (w *simulation) images() string {
 	var images []string
 	for _, container := range w.pod.Spec.Containers {
 		images = append(images, container.Image)
@@ -162,7 +162,7 @@ func (w *world) images() string {
 	return strings.Join(images, " ")
 }
 
-func (w *world) state() shared.InPlaceUpdateState {
+func (w *simulation) state() shared.InPlaceUpdateState {
 	w.t.Helper()
 	r, found, err := readRun(w.pod)
 	if err != nil || !found {
@@ -291,7 +291,7 @@ func TestTheGracePeriodIsNeverShorterThanAsked(t *testing.T) {
 // Seen with a real kubelet: a status of its own that was under way wrote Ready=True over ours, and only its next one took it back.
 func TestTheGracePeriodWaitsForAPodThatIsReadyInSpiteOfItsGate(t *testing.T) {
 	from := rev("shop-a")
-	begin := func() *world {
+	begin := func() *simulation {
 		w := start(t, from)
 		w.begin(from, rev("shop-b", image(0, "web:5")), time.Second)
 		w.condition(corev1.PodReady, corev1.ConditionTrue)
@@ -524,7 +524,7 @@ func TestRollbackOfAnImageThatCannotBePulled(t *testing.T) {
 
 func TestTwoTagsOfOneImage(t *testing.T) {
 	from, to := rev("shop-1"), rev("shop-2", image(0, "web:same"))
-	begun := func() *world {
+	begun := func() *simulation {
 		w := start(t, from)
 		w.begin(from, to, 0)
 		w.observe()
@@ -570,7 +570,7 @@ func TestTwoTagsOfOneImage(t *testing.T) {
 func TestAContainerThatIsStillStoppingIsNotDone(t *testing.T) {
 	one, two := rev("shop-1"), rev("shop-2", image(0, "web:same"))
 	// done says after which time, if nothing else happens, the container counts as updated.
-	done := func(t *testing.T, w *world, want time.Duration) {
+	done := func(t *testing.T, w *simulation, want time.Duration) {
 		t.Helper()
 		if s := w.want(Running, ReasonContainerNotRestarted); s.RecheckAfter != want {
 			t.Errorf("checked again after %v, want %v: %s", s.RecheckAfter, want, s.Message)
@@ -580,13 +580,13 @@ func TestAContainerThatIsStillStoppingIsNotDone(t *testing.T) {
 		w.pass(time.Second)
 		w.want(Done, "")
 	}
-	begun := func(t *testing.T, termination int64) *world {
+	begun := func(t *testing.T, termination int64) *simulation {
 		w := start(t, one)
 		w.pod.Spec.TerminationGracePeriodSeconds = &termination
 		return w
 	}
 	// back is a pod that went to another tag of its image, which the runtime goes on reporting by the first one, and is sent back.
-	back := func(t *testing.T) *world {
+	back := func(t *testing.T) *simulation {
 		w := begun(t, 60)
 		w.begin(one, two, 0)
 		w.observe()
@@ -740,7 +740,7 @@ func TestResources(t *testing.T) {
 		}
 	}
 	from, to := rev("shop-1", sized("100m", "64Mi")), rev("shop-2", sized("200m", "64Mi"))
-	apply := func(w *world) {
+	apply := func(w *simulation) {
 		for i := range w.pod.Spec.Containers {
 			w.pod.Status.ContainerStatuses[i].Resources = w.pod.Spec.Containers[i].Resources.DeepCopy()
 		}
@@ -914,7 +914,7 @@ func TestAPodWithoutTheGateIsUpdatedToo(t *testing.T) {
 
 func TestDyingBetweenTheConditionsAndTheEdit(t *testing.T) {
 	from, to := rev("shop-1"), rev("shop-2", image(0, "web:5"))
-	died := func() *world {
+	died := func() *simulation {
 		w := start(t, from)
 		e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, true, w.o, w.now)
 		if err != nil {
@@ -1177,7 +1177,7 @@ func TestAnUnprovenEnvironmentIsNotForgottenByTheNextUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, pod: e.Apply(waiting), now: now}
+	w := &simulation{t: t, pod: e.Apply(waiting), now: now}
 	w.observe()
 	w.want(Blocked, ReasonNodeDaemon)
 	w.restart("web")

@@ -30,21 +30,21 @@ func TestMachineFollowsItsTable(t *testing.T) {
 		success, failure, delay int32
 		tries, states           string
 	}{
-		"the first result counts as all others do":       {1, 3, 0, "s", "S"},
-		"nothing is known before the threshold":          {2, 3, 0, "sff", "..."},
-		"as many failures as failureThreshold asks for":  {1, 3, 0, "sffff", "SSSFF"},
+		"the first result counts as all others do":        {1, 3, 0, "s", "S"},
+		"nothing is known before the threshold":           {2, 3, 0, "sff", "..."},
+		"as many failures as failureThreshold asks for":   {1, 3, 0, "sffff", "SSSFF"},
 		"a success in between begins the row again":       {1, 3, 0, "sffsfff", "SSSSSSF"},
-		"as many successes as successThreshold asks for": {3, 1, 0, "fssfsss", "FFFFFFS"},
-		"what cannot be tried changes nothing":           {1, 2, 0, "sfef", "SSSF"},
-		"a container that does not run has failed":       {1, 3, 0, "sxs", "SFS"},
-		"another container, not known yet":               {2, 3, 0, "ssnss", ".SUUS"},
+		"as many successes as successThreshold asks for":  {3, 1, 0, "fssfsss", "FFFFFFS"},
+		"what cannot be tried changes nothing":            {1, 2, 0, "sfef", "SSSF"},
+		"a container that does not run has failed":        {1, 3, 0, "sxs", "SFS"},
+		"another container, not known yet":                {2, 3, 0, "ssnss", ".SUUS"},
 		"the row begins again with another container":     {1, 3, 0, "sffnff", "SSSUUU"},
 		"the row begins again after one that did not run": {3, 1, 0, "ssxss", "..FFF"},
-		"no container, no news":                          {1, 3, 0, "s--", "SSS"},
-		"defined anew, not known yet":                    {2, 3, 0, "ssds", ".SUU"},
-		"other times change nothing":                     {1, 3, 0, "st", "SS"},
-		"a container is left alone for a while":          {1, 1, 3, "fffff", "...FF"},
-		"and so is the next one":                         {1, 1, 2, "fffnfff", "..FUUFF"},
+		"no container, no news":                           {1, 3, 0, "s--", "SSS"},
+		"defined anew, not known yet":                     {2, 3, 0, "ssds", ".SUU"},
+		"other times change nothing":                      {1, 3, 0, "st", "SS"},
+		"a container is left alone for a while":           {1, 1, 3, "fffff", "...FF"},
+		"and so is the next one":                          {1, 1, 2, "fffnfff", "..FUUFF"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func letter(s appsv1alpha1.ProbeState) string {
 // TestExploreMachine tries every row of seven things that can happen, and looks after each at what must always hold.
 func TestExploreMachine(t *testing.T) {
 	const deep = 7
-	type world struct {
+	type simulation struct {
 		m         *Machine
 		container Container
 		now       time.Time
@@ -108,8 +108,8 @@ func TestExploreMachine(t *testing.T) {
 		failures  int32
 	}
 	seen := 0
-	var step func(w world, path string)
-	step = func(w world, path string) {
+	var step func(w simulation, path string)
+	step = func(w simulation, path string) {
 		seen++
 		if len(path) == deep {
 			return
@@ -171,7 +171,7 @@ func TestExploreMachine(t *testing.T) {
 			step(next, here)
 		}
 	}
-	step(world{
+	step(simulation{
 		m: NewMachine(probeOf(2, 3, 0), nil), now: noon, container: Container{Found: true, ID: "c", Running: true, Started: noon},
 	}, "")
 	if seen < 300_000 {

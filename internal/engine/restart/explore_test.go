@@ -14,9 +14,9 @@ import (
 	v1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// small is a whole small world: one pod, two requests for it, and a daemon that may die between any two of its steps.
+// small is a whole small simulation: one pod, two requests for it, and a daemon that may die between any two of its steps.
 type small struct {
-	*world
+	*simulation
 	requests [2]*v1beta1.ContainerRecreateRequest
 	// next numbers instances, crashes is how often containers may still restart by themselves.
 	next, crashes int
@@ -32,7 +32,7 @@ func (s *small) clone() *small {
 			c.stops[key][instance] = true
 		}
 	}
-	c.world = &world{now: s.now, pod: s.pod.DeepCopy(), runs: map[string]Instance{}}
+	c.simulation = &simulation{now: s.now, pod: s.pod.DeepCopy(), runs: map[string]Instance{}}
 	for name, instance := range s.runs {
 		c.runs[name] = instance
 	}
@@ -58,7 +58,7 @@ type step struct {
 	do   func(*small) *small
 }
 
-// steps are all that can happen in a world. A death of the daemon is none of its own: between two steps it remembers nothing anyway. That it
+// steps are all that can happen in a simulation. A death of the daemon is none of its own: between two steps it remembers nothing anyway. That it
 // dies after the runtime has stopped something, before it hears of it, is the step "stop" with nothing after it.
 func (s *small) steps(t *testing.T) []step {
 	t.Helper()
@@ -163,7 +163,7 @@ func TestExploreRequests(t *testing.T) {
 		{ForceRecreate: true, FailurePolicy: v1beta1.RecreateIgnore},
 	} {
 		t.Run(fmt.Sprintf("ordered %v forced %v", strategy.OrderedRecreate, strategy.ForceRecreate), func(t *testing.T) {
-			first := &small{world: newWorld("a", "b"), crashes: 1, stops: map[string]map[string]bool{}}
+			first := &small{simulation: newSimulation("a", "b"), crashes: 1, stops: map[string]map[string]bool{}}
 			for i, name := range []string{"one", "two"} {
 				first.requests[i] = first.request(name, "a", "b")
 				first.requests[i].Spec.Strategy = strategy.DeepCopy()

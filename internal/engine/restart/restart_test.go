@@ -19,8 +19,8 @@ import (
 
 var start = time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
 
-// world is one pod, its runtime and its kubelet.
-type world struct {
+// simulation is one pod, its runtime and its kubelet.
+type simulation struct {
 	now  time.Time
 	pod  *corev1.Pod
 	runs map[string]Instance
@@ -30,9 +30,9 @@ type world struct {
 
 func id(text string) string { return "containerd://" + text }
 
-// newWorld is a pod with running, ready containers whose instances are called name-0.
-func newWorld(names ...string) *world {
-	w := &world{now: start, runs: map[string]Instance{}}
+// newSimulation is a pod with running, ready containers whose instances are called name-0.
+func newSimulation(names ...string) *simulation {
+	w := &simulation{now: start, runs: map[string]Instance{}}
 	w.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-0", UID: "uid"}}
 	w.pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	for _, name := range names {
@@ -44,7 +44,7 @@ func newWorld(names ...string) *world {
 }
 
 // start has the kubelet start an instance, which is not ready yet.
-func (w *world) start(name, instance string) {
+func (w *simulation) start(name, instance string) {
 	w.runs[name] = Instance{ID: id(instance), State: Running, Started: w.now}
 	status := StatusOf(w.pod, name)
 	if status == nil {
@@ -57,21 +57,21 @@ func (w *world) start(name, instance string) {
 	status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now)}}
 }
 
-func (w *world) ready(name string, is bool) { StatusOf(w.pod, name).Ready = is }
+func (w *simulation) ready(name string, is bool) { StatusOf(w.pod, name).Ready = is }
 
-func (w *world) exit(name string, code int32) {
+func (w *simulation) exit(name string, code int32) {
 	instance := w.runs[name]
 	instance.State, instance.ExitCode = Exited, code
 	w.runs[name] = instance
 	StatusOf(w.pod, name).Ready = false
 }
 
-func (w *world) snapshot() Snapshot {
+func (w *simulation) snapshot() Snapshot {
 	return Snapshot{Now: w.now, Runtime: "containerd", Pod: w.pod, Instances: w.runs}
 }
 
-// request is one for the containers as they are in the world.
-func (w *world) request(name string, containers ...string) *v1beta1.ContainerRecreateRequest {
+// request is one for the containers as they are in the simulation.
+func (w *simulation) request(name string, containers ...string) *v1beta1.ContainerRecreateRequest {
 	r := &v1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: name, CreationTimestamp: metav1.NewTime(w.now),
 		Labels: map[string]string{v1beta1.LabelRequestPodUID: "uid", v1beta1.LabelRequestActive: "true"},
@@ -88,7 +88,7 @@ func (w *world) request(name string, containers ...string) *v1beta1.ContainerRec
 }
 
 // settle plans, writes and stops until nothing is left to do. What is stopped ends with code 0; the kubelet does nothing.
-func (w *world) settle(t *testing.T, r *v1beta1.ContainerRecreateRequest) {
+func (w *simulation) settle(t *testing.T, r *v1beta1.ContainerRecreateRequest) {
 	t.Helper()
 	for range 50 {
 		d := Plan(r, w.snapshot())
@@ -120,7 +120,7 @@ func states(r *v1beta1.ContainerRecreateRequest) string {
 	return strings.Join(parts, ", ")
 }
 
-func (w *world) expect(t *testing.T, r *v1beta1.ContainerRecreateRequest, phase v1beta1.ContainerRecreateRequestPhase, want string, kills ...string) {
+func (w *simulation) expect(t *testing.T, r *v1beta1.ContainerRecreateRequest, phase v1beta1.ContainerRecreateRequestPhase, want string, kills ...string) {
 	t.Helper()
 	if got := states(r); got != want || r.Status.Phase != phase {
 		t.Errorf("%s with %q, want %s with %q", r.Status.Phase, got, phase, want)
@@ -135,7 +135,7 @@ func (w *world) expect(t *testing.T, r *v1beta1.ContainerRecreateRequest, phase 
 }
 
 func TestTwoContainersAreStoppedOneAfterTheOtherWithoutWaiting(t *testing.T) {
-	w := newWorld("app", "log")
+	w := newSimulation("app", "log")
 	r := w.request("restart", "app", "log")
 	w.settle(t, r)
 	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed, log Recreating killed", "app-0", "log-0")
@@ -157,7 +157,7 @@ func TestTwoContainersAreStoppedOneAfterTheOtherWithoutWaiting(t *testing.T) {
 }
 
 func TestOrderedWaitsUntilTheOneBeforeIsReady(t *testing.T) {
-	w := newWorld("a", "b")
+	w := newSimulation("a", "b")
 	r := w.request("restart", "a", "b")
 	r.Spec.Strategy.OrderedRecreate = true
 	w.settle(t, r)
@@ -176,7 +176,7 @@ func TestAContainerThatCannotBeStopped(t *testing.T) {
 		"":                     "Completed: a Failed, b Pending",
 	} {
 		t.Run("policy "+string(policy), func(t *testing.T) {
-			w := newWorld("a", "b")
+			w := newSimulation("a", "b")
 			r := w.request("restart", "a", "b")
 			r.Spec.Strategy.FailurePolicy = policy
 			r.Status = *Plan(r, w.snapshot()).Status
@@ -200,7 +200,7 @@ func TestAContainerThatCannotBeStopped(t *testing.T) {
 }
 
 func TestTheUnreadyGracePeriodComesFirst(t *testing.T) {
-	w := newWorld("app")
+	w := newSimulation("app")
 	r := w.request("restart", "app")
 	r.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](10)
 	w.settle(t, r)
@@ -217,7 +217,7 @@ func TestTheUnreadyGracePeriodComesFirst(t *testing.T) {
 
 func TestAContainerThatRestartedByItself(t *testing.T) {
 	t.Run("counts as restarted", func(t *testing.T) {
-		w := newWorld("app")
+		w := newSimulation("app")
 		r := w.request("restart", "app")
 		w.start("app", "app-1")
 		w.settle(t, r)
@@ -227,7 +227,7 @@ func TestAContainerThatRestartedByItself(t *testing.T) {
 		w.expect(t, r, v1beta1.RecreateCompleted, "app Succeeded")
 	})
 	t.Run("is restarted once more by force, and once only", func(t *testing.T) {
-		w := newWorld("app")
+		w := newSimulation("app")
 		r := w.request("restart", "app")
 		r.Spec.Strategy.ForceRecreate = true
 		w.start("app", "app-1")
@@ -242,7 +242,7 @@ func TestAContainerThatRestartedByItself(t *testing.T) {
 		w.expect(t, r, v1beta1.RecreateCompleted, "app Succeeded killed", "app-1")
 	})
 	t.Run("is waited for by force while it is between two instances", func(t *testing.T) {
-		w := newWorld("app")
+		w := newSimulation("app")
 		r := w.request("restart", "app")
 		r.Spec.Strategy.ForceRecreate = true
 		w.exit("app", 1)
@@ -255,7 +255,7 @@ func TestAContainerThatRestartedByItself(t *testing.T) {
 }
 
 func TestTheNewInstanceHasToRunForMinStartedSeconds(t *testing.T) {
-	w := newWorld("app")
+	w := newSimulation("app")
 	r := w.request("restart", "app")
 	r.Spec.Strategy.MinStartedSeconds = 2
 	w.settle(t, r)
@@ -284,7 +284,7 @@ func TestAContainerThatIsNotStartedAgainFails(t *testing.T) {
 		"Always, as the default is empty": {"", 0, v1beta1.RecreateRecreating},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld("app")
+			w := newSimulation("app")
 			w.pod.Spec.RestartPolicy = tc.policy
 			r := w.request("restart", "app")
 			w.exit("app", tc.code)
@@ -297,7 +297,7 @@ func TestAContainerThatIsNotStartedAgainFails(t *testing.T) {
 }
 
 func TestASidecarOfTheInitContainersIsRestarted(t *testing.T) {
-	w := newWorld("app")
+	w := newSimulation("app")
 	w.pod.Spec.InitContainers = []corev1.Container{{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}, {Name: "once"}}
 	w.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "mesh", ContainerID: id("mesh-0"), Ready: true}}
 	w.runs["mesh"] = Instance{ID: id("mesh-0"), State: Running, Started: start}
@@ -315,22 +315,22 @@ func TestASidecarOfTheInitContainersIsRestarted(t *testing.T) {
 }
 
 func TestNothingIsDone(t *testing.T) {
-	for name, change := range map[string]func(*world, *v1beta1.ContainerRecreateRequest){
-		"after the deadline": func(w *world, r *v1beta1.ContainerRecreateRequest) {
+	for name, change := range map[string]func(*simulation, *v1beta1.ContainerRecreateRequest){
+		"after the deadline": func(w *simulation, r *v1beta1.ContainerRecreateRequest) {
 			r.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
 			w.now = w.now.Add(5 * time.Second)
 		},
-		"for a request that is completed": func(_ *world, r *v1beta1.ContainerRecreateRequest) { r.Status.Phase = v1beta1.RecreateCompleted },
-		"for a request that is being deleted": func(w *world, r *v1beta1.ContainerRecreateRequest) {
+		"for a request that is completed": func(_ *simulation, r *v1beta1.ContainerRecreateRequest) { r.Status.Phase = v1beta1.RecreateCompleted },
+		"for a request that is being deleted": func(w *simulation, r *v1beta1.ContainerRecreateRequest) {
 			r.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
 		},
-		"for a later pod of the name": func(w *world, _ *v1beta1.ContainerRecreateRequest) { w.pod.UID = "another" },
-		"for a pod that is being deleted": func(w *world, _ *v1beta1.ContainerRecreateRequest) {
+		"for a later pod of the name": func(w *simulation, _ *v1beta1.ContainerRecreateRequest) { w.pod.UID = "another" },
+		"for a pod that is being deleted": func(w *simulation, _ *v1beta1.ContainerRecreateRequest) {
 			w.pod.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld("app")
+			w := newSimulation("app")
 			r := w.request("restart", "app")
 			change(w, r)
 			if d := Plan(r, w.snapshot()); d.Changed || d.Kill != nil {
@@ -341,7 +341,7 @@ func TestNothingIsDone(t *testing.T) {
 }
 
 func TestIDsOfAnotherRuntimeEndTheRequest(t *testing.T) {
-	w := newWorld("app")
+	w := newSimulation("app")
 	r := w.request("restart", "app")
 	r.Spec.Containers[0].StatusContext.ContainerID = "docker://1"
 	w.settle(t, r)

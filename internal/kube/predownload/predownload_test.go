@@ -59,8 +59,8 @@ func (v *view) IndexField(context.Context, client.Object, string, client.Indexer
 	return nil
 }
 
-// world is a workload on a fake server.
-type world struct {
+// simulation is a workload on a fake server.
+type simulation struct {
 	t      *testing.T
 	jobs   *predownload.Jobs
 	state  predownload.State
@@ -72,9 +72,9 @@ type world struct {
 	image.Workload
 }
 
-func newWorld(t *testing.T, containers int) *world {
+func newSimulation(t *testing.T, containers int) *simulation {
 	t.Helper()
-	w := &world{
+	w := &simulation{
 		t: t, view: &view{informer: controllertest.NewFakeInformer(controllertest.Synced)},
 		events: events.NewFakeRecorder(1000), clock: testingclock.NewFakeClock(time.Unix(1000, 0)),
 		set: testutil.StatefulSet("web").UID("set").Obj(),
@@ -105,7 +105,7 @@ func newWorld(t *testing.T, containers int) *world {
 	return w
 }
 
-func (w *world) revision(hash, tag string, containers int) revision.Revision {
+func (w *simulation) revision(hash, tag string, containers int) revision.Revision {
 	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
 	for i := range containers {
 		template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: fmt.Sprintf("c%02d", i), Image: "web:" + tag})
@@ -122,7 +122,7 @@ type report struct {
 }
 
 // pass runs one pass with the update revision as it is stored now, of a set that says something about images already.
-func (w *world) pass() report {
+func (w *simulation) pass() report {
 	w.t.Helper()
 	if err := w.server.Get(w.t.Context(), client.ObjectKeyFromObject(w.Update.Object), w.Update.Object); err != nil {
 		w.t.Fatal(err)
@@ -139,7 +139,7 @@ func (w *world) pass() report {
 	return r
 }
 
-func (w *world) stored() []string {
+func (w *simulation) stored() []string {
 	w.t.Helper()
 	list := &v1beta1.ImagePullJobList{}
 	if err := w.server.List(w.t.Context(), list); err != nil {
@@ -154,7 +154,7 @@ func (w *world) stored() []string {
 }
 
 // writes are what was asked of the server since the last call.
-func (w *world) writes(from int) []string {
+func (w *simulation) writes(from int) []string {
 	var writes []string
 	for _, write := range w.server.Writes()[from:] {
 		writes = append(writes, write.Verb+" "+write.Object.GetName())
@@ -162,7 +162,7 @@ func (w *world) writes(from int) []string {
 	return writes
 }
 
-func (w *world) event() string {
+func (w *simulation) event() string {
 	select {
 	case event := <-w.events.Events:
 		return event
@@ -172,7 +172,7 @@ func (w *world) event() string {
 }
 
 func TestARolloutHasItsJobs(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	said := w.pass()
 	if said.Reason != "NoNodeDaemon" || !strings.Contains(said.Message, "The rollout does not wait") || said.RecheckAfter != 0 {
 		t.Errorf("the report is %+v", said)
@@ -214,7 +214,7 @@ func TestARolloutHasItsJobs(t *testing.T) {
 }
 
 func TestJobsAreWrittenAFewAtATime(t *testing.T) {
-	w := newWorld(t, 12)
+	w := newSimulation(t, 12)
 	said := w.pass()
 	if got := len(w.stored()); got != 10 || said.RecheckAfter == 0 {
 		t.Errorf("after a pass there are %d jobs, and the report is %+v", got, said)
@@ -235,7 +235,7 @@ func TestJobsAreWrittenAFewAtATime(t *testing.T) {
 }
 
 func TestASlowServerGetsNoMoreRequests(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newSimulation(t, 3)
 	w.server.SetFault(func(_ context.Context, _ testutil.Write, forward func() error) error {
 		w.clock.Step(2 * time.Second)
 		return forward()
@@ -246,7 +246,7 @@ func TestASlowServerGetsNoMoreRequests(t *testing.T) {
 }
 
 func TestAJobThatExistsIsAsGood(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	foreign := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: w.set.Namespace, Name: "web-new-c00"}}
 	if err := w.server.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestAJobThatExistsIsAsGood(t *testing.T) {
 }
 
 func TestARevisionThatIsNotWorthItSaysSo(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.Replicas = 3
 	said := w.pass()
 	w.pass()
@@ -281,7 +281,7 @@ func TestARevisionThatIsNotWorthItSaysSo(t *testing.T) {
 }
 
 func TestAFailureIsReportedAndTriedAgainLater(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.server.SetFault(func(context.Context, testutil.Write, func() error) error { return errors.New("no such kind") })
 	said := w.pass()
 	want := report{
@@ -310,7 +310,7 @@ func TestAFailureIsReportedAndTriedAgainLater(t *testing.T) {
 }
 
 func TestAFailureOfARolloutThatIsOverIsForgotten(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.server.SetFault(func(context.Context, testutil.Write, func() error) error { return errors.New("no") })
 	w.pass()
 	w.Current = w.Update
@@ -321,7 +321,7 @@ func TestAFailureOfARolloutThatIsOverIsForgotten(t *testing.T) {
 
 // Workloads of two kinds have what they write with for themselves, and one watch.
 func TestKindsShareTheWatch(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.pass()
 	other := &predownload.Jobs{Watch: w.jobs.Watch, Client: w.server, Writer: w.jobs.Writer, History: w.jobs.History, Recorder: w.events, Clock: w.clock}
 	w.jobs = other
@@ -331,7 +331,7 @@ func TestKindsShareTheWatch(t *testing.T) {
 }
 
 func TestAChangedSpecIsTriedAtOnce(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.server.SetFault(func(context.Context, testutil.Write, func() error) error { return errors.New("no") })
 	w.pass()
 	w.server.SetFault(nil)
@@ -342,7 +342,7 @@ func TestAChangedSpecIsTriedAtOnce(t *testing.T) {
 }
 
 func TestWithoutTheKindOnlyTheReportSaysSo(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.view.err = errors.New("no matches for kind")
 	if said := w.pass(); said.Reason != "RequestFailed" || !strings.Contains(said.Message, "watching ImagePullJobs: no matches for kind") {
 		t.Errorf("the report is %+v", said)
@@ -358,7 +358,7 @@ func TestWithoutTheKindOnlyTheReportSaysSo(t *testing.T) {
 }
 
 func TestACacheThatIsNotFilledIsWaitedFor(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newSimulation(t, 1)
 	w.view.informer = controllertest.NewFakeInformer()
 	if said := w.pass(); said.Reason != "Before" || said.RecheckAfter == 0 || len(w.server.Writes()) != 0 {
 		t.Errorf("the report is %+v, the writes %v", said, w.writes(0))

@@ -31,7 +31,7 @@ type nodesWorld struct {
 	*environment.Namespace
 	t      *testing.T
 	direct client.Client
-	before world
+	before fixture
 }
 
 // TestTakeoverOfNodesAndSchedules takes over a DaemonSet in the middle of an update, BroadcastJobs that have ended and that are at work, and
@@ -132,7 +132,7 @@ func (w *nodesWorld) of(namespace string) map[string]corev1.Pod {
 // same returns an error unless the pods of these namespaces are as they were, to the last byte.
 func (w *nodesWorld) same(namespaces ...string) error {
 	after := read(w.t, w.direct)
-	for _, all := range []world{w.before, after} {
+	for _, all := range []fixture{w.before, after} {
 		for name := range all.pods {
 			if slices.Contains(namespaces, name.Namespace) {
 				if diff := cmp.Diff(w.before.pods[name], after.pods[name]); diff != "" {

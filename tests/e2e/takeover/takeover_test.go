@@ -40,8 +40,8 @@ import (
 // quiet is how long the operator runs after it has seen every set.
 const quiet = 5 * time.Second
 
-// world is what the operator must leave as it is.
-type world struct {
+// fixture is what the operator must leave as it is.
+type fixture struct {
 	pods      map[types.NamespacedName]corev1.Pod
 	claims    map[types.NamespacedName]corev1.PersistentVolumeClaim
 	revisions map[types.NamespacedName]appsv1.ControllerRevision
@@ -50,7 +50,7 @@ type world struct {
 	sidecars  map[types.NamespacedName]v1beta1.SidecarSet
 }
 
-func read(t *testing.T, c client.Client) world {
+func read(t *testing.T, c client.Client) fixture {
 	t.Helper()
 	pods, claims, revisions := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &appsv1.ControllerRevisionList{}
 	sets, cloneSets, sidecars := &v1beta1.StatefulSetList{}, &v1beta1.CloneSetList{}, &v1beta1.SidecarSetList{}
@@ -59,7 +59,7 @@ func read(t *testing.T, c client.Client) world {
 			t.Fatal(err)
 		}
 	}
-	return world{byName(pods.Items), byName(claims.Items), byName(revisions.Items), byName(sets.Items), byName(cloneSets.Items), byName(sidecars.Items)}
+	return fixture{byName(pods.Items), byName(claims.Items), byName(revisions.Items), byName(sets.Items), byName(cloneSets.Items), byName(sidecars.Items)}
 }
 
 func byName[T any, P interface {
@@ -344,7 +344,7 @@ func checkReplaced(t *testing.T, c client.Client) {
 }
 
 // checkWorld finds pods, claims and revisions untouched, and the sets as far as users see them; with statuses, to the last byte.
-func checkWorld(t *testing.T, before, after world, statuses bool) {
+func checkWorld(t *testing.T, before, after fixture, statuses bool) {
 	t.Helper()
 	// How the API server injects is recorded, too, by revisions that no workload controls.
 	maps.DeleteFunc(after.revisions, func(name types.NamespacedName, r appsv1.ControllerRevision) bool {
@@ -401,7 +401,7 @@ func checkWorld(t *testing.T, before, after world, statuses bool) {
 }
 
 // observed returns an error unless this operator has looked at every set.
-func observed(w world) error {
+func observed(w fixture) error {
 	for name, set := range w.sets {
 		if set.Status.ObservedGeneration != set.Generation || !hasCondition(&set, v1beta1.StatefulSetProgressing) {
 			return fmt.Errorf("%s has the status %+v", name, set.Status)
@@ -421,7 +421,7 @@ func observed(w world) error {
 }
 
 // checkWaiting finds in the conditions what each CloneSet waits for.
-func checkWaiting(t *testing.T, w world) {
+func checkWaiting(t *testing.T, w fixture) {
 	t.Helper()
 	for name, part := range map[string]string{
 		"cloneset-env-waiting/web": "node daemon",

@@ -31,14 +31,14 @@ type generator struct {
 func World(t testing.TB, random *rand.Rand, prefix string) ([]*sidecar.Set, *corev1.Pod, *corev1.Namespace) {
 	t.Helper()
 	g := &generator{random, prefix}
-	return g.world(t)
+	return g.fixture(t)
 }
 
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
-func (g *generator) world(t testing.TB) ([]*sidecar.Set, *corev1.Pod, *corev1.Namespace) {
+func (g *generator) fixture(t testing.TB) ([]*sidecar.Set, *corev1.Pod, *corev1.Namespace) {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop", "team": pick(g, "a", "b")}}}
 	var sets []*sidecar.Set

@@ -36,7 +36,7 @@ const quiet = 3 * time.Second
 // Watches are counted by the API server, which does not say whose they are. So the operator's are what comes back with the kinds: one for
 // each of its replicas. A cluster in which somebody else begins or ends to watch our kinds meanwhile, or with several API servers
 // behind one address, can fail the test.
-func disabledKindsCostNothing(ctx context.Context, w *world) (err error) {
+func disabledKindsCostNothing(ctx context.Context, w *fixture) (err error) {
 	examples, err := w.examples()
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func disabledKindsCostNothing(ctx context.Context, w *world) (err error) {
 }
 
 // examples are an example of each kind that runs pods, without volumes.
-func (w *world) examples() (map[string]*unstructured.Unstructured, error) {
+func (w *fixture) examples() (map[string]*unstructured.Unstructured, error) {
 	samples, err := w.samples()
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ type configuration struct {
 }
 
 // configured reads the Kruise object, and makes one where there is none: it says which kinds are on.
-func (w *world) configured(ctx context.Context) (*configuration, error) {
+func (w *fixture) configured(ctx context.Context) (*configuration, error) {
 	c := &configuration{client: w.client, object: &unstructured.Unstructured{}}
 	c.object.SetGroupVersionKind(schema.GroupVersionKind{Group: "operator.kruise.io", Version: "v1alpha1", Kind: "Kruise"})
 	c.object.SetName("cluster")
@@ -218,7 +218,7 @@ func (c *configuration) settled(ctx context.Context) (state, error) {
 }
 
 // leftAlone creates an object of a kind that is off and looks whether it stays as it was created, without pods.
-func (w *world) leftAlone(ctx context.Context, example *unstructured.Unstructured) error {
+func (w *fixture) leftAlone(ctx context.Context, example *unstructured.Unstructured) error {
 	if err := w.noWebhooks(ctx, example); err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (w *world) leftAlone(ctx context.Context, example *unstructured.Unstructure
 
 // noWebhooks looks whether writes of a kind that is off call the operator. Where the Operator Lifecycle Manager installed it, they do:
 // it reinstalls an operator whose webhooks are missing.
-func (w *world) noWebhooks(ctx context.Context, example *unstructured.Unstructured) error {
+func (w *fixture) noWebhooks(ctx context.Context, example *unstructured.Unstructured) error {
 	mapping, err := w.mapping(example)
 	if err != nil {
 		return err
@@ -291,7 +291,7 @@ func (w *world) noWebhooks(ctx context.Context, example *unstructured.Unstructur
 }
 
 // comesBack looks whether the operator watches a kind again and reconciles its objects.
-func (w *world) comesBack(ctx context.Context, example *unstructured.Unstructured, without map[string]int, replicas int) error {
+func (w *fixture) comesBack(ctx context.Context, example *unstructured.Unstructured, without map[string]int, replicas int) error {
 	mapping, err := w.mapping(example)
 	if err != nil {
 		return err
@@ -310,7 +310,7 @@ func (w *world) comesBack(ctx context.Context, example *unstructured.Unstructure
 	return w.ready(ctx, example)
 }
 
-func (w *world) mapping(object *unstructured.Unstructured) (*meta.RESTMapping, error) {
+func (w *fixture) mapping(object *unstructured.Unstructured) (*meta.RESTMapping, error) {
 	gvk := object.GroupVersionKind()
 	return w.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 }
@@ -322,7 +322,7 @@ var running = regexp.MustCompile(`(?m)^apiserver_longrunning_requests\{(\S*verb=
 var label = regexp.MustCompile(`(\w+)="([^"]*)"`)
 
 // watches counts the watches that the API server serves, by resource and group, in every version.
-func (w *world) watches(ctx context.Context) (map[string]int, error) {
+func (w *fixture) watches(ctx context.Context) (map[string]int, error) {
 	asking, err := discovery.NewDiscoveryClientForConfig(w.config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)

@@ -38,7 +38,7 @@ func main() {
 	root := &cobra.Command{Use: "scorecard", SilenceUsage: true, SilenceErrors: true}
 	root.PersistentFlags().StringVar(&bundle, "bundle", "/bundle", "The folder of the bundle.")
 	root.PersistentFlags().DurationVar(&limit, "limit", 3*time.Minute, "How long a test may take.")
-	for name, check := range map[string]func(context.Context, *world) error{
+	for name, check := range map[string]func(context.Context, *fixture) error{
 		"samples-become-ready":        samplesBecomeReady,
 		"updates-keep-pods":           updatesKeepPods,
 		"disabled-kinds-cost-nothing": disabledKindsCostNothing,
@@ -46,7 +46,7 @@ func main() {
 		root.AddCommand(&cobra.Command{Use: name, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 			defer cancel()
-			w := &world{bundle: bundle}
+			w := &fixture{bundle: bundle}
 			return report(os.Stdout, name, w, w.run(ctx, name, check))
 		}})
 	}
@@ -57,7 +57,7 @@ func main() {
 }
 
 // report prints the result in the form of scorecard.operatorframework.io/v1alpha3. A failed test is a result, not an error.
-func report(out io.Writer, name string, w *world, failure error) error {
+func report(out io.Writer, name string, w *fixture, failure error) error {
 	type result struct {
 		Name   string   `json:"name"`
 		State  string   `json:"state"`
@@ -76,8 +76,8 @@ func report(out io.Writer, name string, w *world, failure error) error {
 	return err
 }
 
-// world is a test's namespace.
-type world struct {
+// fixture is a test's namespace.
+type fixture struct {
 	bundle    string
 	config    *rest.Config
 	client    client.Client
@@ -85,7 +85,7 @@ type world struct {
 	notes     []string
 }
 
-func (w *world) run(ctx context.Context, name string, check func(context.Context, *world) error) (err error) {
+func (w *fixture) run(ctx context.Context, name string, check func(context.Context, *fixture) error) (err error) {
 	if w.config, err = ctrl.GetConfig(); err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
@@ -106,7 +106,7 @@ func (w *world) run(ctx context.Context, name string, check func(context.Context
 }
 
 // samples are the examples of the ClusterServiceVersion.
-func (w *world) samples() ([]*unstructured.Unstructured, error) {
+func (w *fixture) samples() ([]*unstructured.Unstructured, error) {
 	files, err := filepath.Glob(filepath.Join(w.bundle, "manifests", "*.clusterserviceversion.yaml"))
 	if err != nil || len(files) != 1 {
 		return nil, fmt.Errorf("%d ClusterServiceVersions in the bundle: %w", len(files), err)
@@ -154,7 +154,7 @@ func leftOut(sample *unstructured.Unstructured) string {
 }
 
 // samplesBecomeReady creates every example and waits until it says that it is ready.
-func samplesBecomeReady(ctx context.Context, w *world) error {
+func samplesBecomeReady(ctx context.Context, w *fixture) error {
 	samples, err := w.samples()
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func samplesBecomeReady(ctx context.Context, w *world) error {
 }
 
 // create creates a sample, again while webhooks are not yet served.
-func (w *world) create(ctx context.Context, sample *unstructured.Unstructured) error {
+func (w *fixture) create(ctx context.Context, sample *unstructured.Unstructured) error {
 	sample.SetNamespace(w.namespace)
 	return until(ctx, "creating "+sample.GetKind()+" "+sample.GetName(), func() error {
 		return client.IgnoreAlreadyExists(w.client.Create(ctx, sample.DeepCopy()))
@@ -183,7 +183,7 @@ func (w *world) create(ctx context.Context, sample *unstructured.Unstructured) e
 
 // ready waits until the object's status says that everything is there: all replicas for a workload, and for any other kind a
 // condition Ready or Available, or that nothing is to be done and nothing in the way.
-func (w *world) ready(ctx context.Context, object *unstructured.Unstructured) error {
+func (w *fixture) ready(ctx context.Context, object *unstructured.Unstructured) error {
 	return until(ctx, object.GetKind()+" "+object.GetName()+" is ready", func() error {
 		if err := w.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
@@ -222,7 +222,7 @@ func conditionsOf(status map[string]any) map[string]string {
 }
 
 // updatesKeepPods changes the image of every example that updates in place and looks whether its pods are the same.
-func updatesKeepPods(ctx context.Context, w *world) error {
+func updatesKeepPods(ctx context.Context, w *fixture) error {
 	samples, err := w.samples()
 	if err != nil {
 		return err
@@ -281,7 +281,7 @@ type pod struct {
 	image string
 }
 
-func (w *world) pods(ctx context.Context, object *unstructured.Unstructured) (map[string]pod, error) {
+func (w *fixture) pods(ctx context.Context, object *unstructured.Unstructured) (map[string]pod, error) {
 	labels, _, err := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels")
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ var counted = regexp.MustCompile(`^apiserver_(?:admission_webhook_request_total|
 	`admission_match_condition_\w+|mutating_admission_policy_check_total)\{(.*)\} (\S+)$`)
 
 // counts are how often the API server has done something of ours for pods so far.
-func (w *world) counts(t *testing.T) int {
+func (w *fixture) counts(t *testing.T) int {
 	t.Helper()
 	core, err := kubernetes.NewForConfig(w.cluster.Config())
 	if err != nil {
@@ -54,7 +54,7 @@ func (w *world) counts(t *testing.T) int {
 }
 
 // during returns how much of ours the API server does while it creates twenty pods of each of two kinds.
-func (w *world) during(t *testing.T, namespace, want string) int {
+func (w *fixture) during(t *testing.T, namespace, want string) int {
 	t.Helper()
 	before := w.counts(t)
 	for range 20 {
@@ -137,7 +137,7 @@ func TestNothingIsEvaluatedWithoutSets(t *testing.T) {
 }
 
 // without is the injection of an operator whose kind SidecarSet is off.
-func (w *world) without(t *testing.T) *sidecarset.Injection {
+func (w *fixture) without(t *testing.T) *sidecarset.Injection {
 	t.Helper()
 	return sidecarset.NewInjection(sidecarset.InjectionOptions{
 		Client: w.client, Live: w.client, Namespace: install.Namespace, PreferPolicy: true, Clock: clock.RealClock{},
@@ -146,7 +146,7 @@ func (w *world) without(t *testing.T) *sidecarset.Injection {
 }
 
 // anchorAlone checks that of the policy at most the binding that matches no pod is left.
-func (w *world) anchorAlone(t *testing.T, there bool) {
+func (w *fixture) anchorAlone(t *testing.T, there bool) {
 	t.Helper()
 	if !w.servesPolicies(t) {
 		return

@@ -53,7 +53,7 @@ type generated struct {
 
 // comparison registers what generated sets inject, past the controller, and looks at what pods get.
 type comparison struct {
-	*world
+	*fixture
 	t          *testing.T
 	namespaces map[string]*corev1.Namespace
 	owner      metav1.OwnerReference
@@ -111,7 +111,7 @@ func TestServerInjectsAsTheReference(t *testing.T) {
 
 func newComparison(t *testing.T) *comparison {
 	t.Helper()
-	c := &comparison{world: shared, t: t, namespaces: map[string]*corev1.Namespace{}, owner: metav1.OwnerReference{
+	c := &comparison{fixture: shared, t: t, namespaces: map[string]*corev1.Namespace{}, owner: metav1.OwnerReference{
 		APIVersion: "v1", Kind: "Namespace", Name: install.Namespace,
 	}}
 	home := &corev1.Namespace{}

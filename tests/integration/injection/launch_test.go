@@ -53,7 +53,7 @@ spec:
 )
 
 // registrar keeps the order of all pods until the test ends.
-func (w *world) registrar(t *testing.T, preferPolicy bool) *launchpriority.Registrar {
+func (w *fixture) registrar(t *testing.T, preferPolicy bool) *launchpriority.Registrar {
 	t.Helper()
 	r := &launchpriority.Registrar{
 		Client: w.client, Live: w.client, On: true, PreferPolicy: preferPolicy, Namespace: install.Namespace, Call: w.serving.Call, Clock: clock.RealClock{},
@@ -81,7 +81,7 @@ func (w *world) registrar(t *testing.T, preferPolicy bool) *launchpriority.Regis
 }
 
 // ordering reconciles until pods are ordered, by the policy or by the webhook.
-func (w *world) ordering(t *testing.T, r *launchpriority.Registrar, namespace string, byPolicy bool) {
+func (w *fixture) ordering(t *testing.T, r *launchpriority.Registrar, namespace string, byPolicy bool) {
 	t.Helper()
 	last := ""
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -153,7 +153,7 @@ func TestContainersOfPodsAreOrdered(t *testing.T) {
 }
 
 // ordersPods creates pods of all sorts.
-func (w *world) ordersPods(t *testing.T, namespace string) {
+func (w *fixture) ordersPods(t *testing.T, namespace string) {
 	t.Helper()
 	pod, err := w.pod(t, namespace, inOrder)
 	if err != nil {

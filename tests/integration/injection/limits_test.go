@@ -34,7 +34,7 @@ spec:
 `
 
 // ways are the ways of injection that the server has, by whether policies are preferred.
-func (w *world) ways(t *testing.T) map[bool]sidecarset.Path {
+func (w *fixture) ways(t *testing.T) map[bool]sidecarset.Path {
 	t.Helper()
 	ways := map[bool]sidecarset.Path{false: sidecarset.PathWebhook}
 	if w.servesPolicies(t) {
@@ -44,7 +44,7 @@ func (w *world) ways(t *testing.T) map[bool]sidecarset.Path {
 }
 
 // off is the injection of an operator for which the kind is switched off.
-func (w *world) off() *sidecarset.Injection {
+func (w *fixture) off() *sidecarset.Injection {
 	return sidecarset.NewInjection(sidecarset.InjectionOptions{
 		Client: w.client, Live: w.client, Namespace: install.Namespace, PreferPolicy: true, Clock: clock.RealClock{},
 		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return nil, nil },
@@ -195,7 +195,7 @@ spec:
 }
 
 // onlyTheAnchor says whether the policy has a binding that matches pods.
-func (w *world) onlyTheAnchor(ctx context.Context) error {
+func (w *fixture) onlyTheAnchor(ctx context.Context) error {
 	bindings := &admissionv1.MutatingAdmissionPolicyBindingList{}
 	if err := w.client.List(ctx, bindings); err != nil {
 		return err

@@ -59,7 +59,7 @@ spec: {containers: [{name: web, image: example/web, env: [{name: NAME, value: sh
 `
 
 // creating asks for pods until a state is reached, and none may be refused meanwhile.
-func (w *world) creating(t *testing.T, namespace, until string) {
+func (w *fixture) creating(t *testing.T, namespace, until string) {
 	t.Helper()
 	last := ""
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 75*time.Second, true, func(context.Context) (bool, error) {
@@ -187,7 +187,7 @@ func TestByPolicy(t *testing.T) {
 }
 
 // becoming reconciles with an injection until pods come out like this.
-func (w *world) becoming(t *testing.T, i *sidecarset.Injection, namespace, want string) {
+func (w *fixture) becoming(t *testing.T, i *sidecarset.Injection, namespace, want string) {
 	t.Helper()
 	w.eventually(t, "pods become "+want, func(ctx context.Context) error {
 		if _, err := i.Reconcile(ctx, "log", sidecarset.Latest{}); err != nil {

@@ -39,8 +39,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 )
 
-// world is a cluster with our kinds, and with our webhooks served by this process while serve has been called.
-type world struct {
+// fixture is a cluster with our kinds, and with our webhooks served by this process while serve has been called.
+type fixture struct {
 	cluster *cluster.Cluster
 	client  client.Client
 	port    int
@@ -49,7 +49,7 @@ type world struct {
 }
 
 // shared is the cluster of all tests here. They use it one after the other, since a webhook configuration is everybody's.
-var shared *world
+var shared *fixture
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(klog.Background())
@@ -71,12 +71,12 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-func installed(ctx context.Context, c *cluster.Cluster) (*world, error) {
+func installed(ctx context.Context, c *cluster.Cluster) (*fixture, error) {
 	direct, err := client.New(c.Config(), client.Options{Scheme: environment.Scheme()})
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cluster: c, client: direct}
+	w := &fixture{cluster: c, client: direct}
 	if w.port, err = c.FreePort(); err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func installed(ctx context.Context, c *cluster.Cluster) (*world, error) {
 }
 
 // serve answers the API server until stop.
-func (w *world) serve(ctx context.Context) {
+func (w *fixture) serve(ctx context.Context) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: w.port, TLSOpts: []func(*tls.Config){w.serving.TLS}})
 	webhook.Register(server, webhook.Deps{
 		Client: w.client, Namespace: install.Namespace, Gates: features.Set{}.With(features.SidecarSetPatchPodMetadataDefaultsAllowed, true),
@@ -119,7 +119,7 @@ func (w *world) serve(ctx context.Context) {
 }
 
 // injection is one that reads the SidecarSets of the cluster.
-func (w *world) injection(preferPolicy bool) *sidecarset.Injection {
+func (w *fixture) injection(preferPolicy bool) *sidecarset.Injection {
 	return sidecarset.NewInjection(sidecarset.InjectionOptions{
 		Client: w.client, Live: w.client, Namespace: install.Namespace, PreferPolicy: preferPolicy, Clock: clock.RealClock{},
 		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) {
@@ -133,7 +133,7 @@ func (w *world) injection(preferPolicy bool) *sidecarset.Injection {
 }
 
 // apply creates an object from YAML; it is deleted with the test.
-func (w *world) apply(t *testing.T, text string) *unstructured.Unstructured {
+func (w *fixture) apply(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
@@ -146,7 +146,7 @@ func (w *world) apply(t *testing.T, text string) *unstructured.Unstructured {
 	return object
 }
 
-func (w *world) remove(t *testing.T, object client.Object) {
+func (w *fixture) remove(t *testing.T, object client.Object) {
 	t.Helper()
 	if err := client.IgnoreNotFound(w.client.Delete(context.Background(), object)); err != nil {
 		t.Errorf("deleting %s: %v", object.GetName(), err)
@@ -154,7 +154,7 @@ func (w *world) remove(t *testing.T, object client.Object) {
 }
 
 // namespace makes one with the service account that pods need.
-func (w *world) namespace(t *testing.T, labels map[string]string) string {
+func (w *fixture) namespace(t *testing.T, labels map[string]string) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "injection-", Labels: labels}}
 	if err := w.client.Create(t.Context(), namespace); err != nil {
@@ -168,7 +168,7 @@ func (w *world) namespace(t *testing.T, labels map[string]string) string {
 }
 
 // pod creates one without keeping it.
-func (w *world) pod(t *testing.T, namespace, text string) (*corev1.Pod, error) {
+func (w *fixture) pod(t *testing.T, namespace, text string) (*corev1.Pod, error) {
 	t.Helper()
 	pod := &corev1.Pod{}
 	if err := yaml.UnmarshalStrict([]byte(text), pod); err != nil {
@@ -178,7 +178,7 @@ func (w *world) pod(t *testing.T, namespace, text string) (*corev1.Pod, error) {
 	return pod, w.client.Create(t.Context(), pod, client.DryRunAll)
 }
 
-func (w *world) eventually(t *testing.T, what string, check func(context.Context) error) {
+func (w *fixture) eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -191,7 +191,7 @@ func (w *world) eventually(t *testing.T, what string, check func(context.Context
 }
 
 // inForce reconciles until a set is injected by a way, proven.
-func (w *world) inForce(t *testing.T, i *sidecarset.Injection, set string, path sidecarset.Path) sidecarset.InjectionState {
+func (w *fixture) inForce(t *testing.T, i *sidecarset.Injection, set string, path sidecarset.Path) sidecarset.InjectionState {
 	t.Helper()
 	var state sidecarset.InjectionState
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 45*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -217,7 +217,7 @@ func containers(pod *corev1.Pod) string {
 }
 
 // registered says whether the webhook configuration on pods is there.
-func (w *world) registered(t *testing.T) bool {
+func (w *fixture) registered(t *testing.T) bool {
 	t.Helper()
 	err := w.client.Get(t.Context(), client.ObjectKey{Name: "kruise-operator-pods"}, &admissionv1.MutatingWebhookConfiguration{})
 	if client.IgnoreNotFound(err) != nil {
@@ -227,7 +227,7 @@ func (w *world) registered(t *testing.T) bool {
 }
 
 // servesPolicies says whether the API server knows policies that change objects, as from Kubernetes 1.36 on.
-func (w *world) servesPolicies(t *testing.T) bool {
+func (w *fixture) servesPolicies(t *testing.T) bool {
 	t.Helper()
 	_, err := w.client.RESTMapper().RESTMapping(admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy").GroupKind(), admissionv1.SchemeGroupVersion.Version)
 	if err != nil && !meta.IsNoMatchError(err) {
@@ -237,7 +237,7 @@ func (w *world) servesPolicies(t *testing.T) bool {
 }
 
 // needsPolicies skips a test where there are none.
-func (w *world) needsPolicies(t *testing.T) {
+func (w *fixture) needsPolicies(t *testing.T) {
 	t.Helper()
 	if !w.servesPolicies(t) {
 		t.Skip("this API server does not serve MutatingAdmissionPolicy v1")

@@ -26,13 +26,13 @@ const benchmarkPods = 2000
 // starting pods that wait on a silent node, and then changing images and deleting, where the benchmark's own writes
 // (one for each pod) compete with those of the nodes. Run it with -benchtime=1x.
 func BenchmarkLife(b *testing.B) {
-	w := newBareWorld(b, cluster.StartForTest(b, cluster.Options{ControlPlane: cluster.APIServerOnly}).Config(), simnode.Options{})
+	w := newBareFixture(b, cluster.StartForTest(b, cluster.Options{ControlPlane: cluster.APIServerOnly}).Config(), simnode.Options{})
 	for i := range b.N {
 		w.live(b, i)
 	}
 }
 
-func (w *world) live(b *testing.B, run int) {
+func (w *fixture) live(b *testing.B, run int) {
 	names := make([]string, benchmarkPods)
 	for i := range names {
 		names[i] = fmt.Sprintf("pod-%d-%d", run, i)
@@ -67,7 +67,7 @@ func (w *world) live(b *testing.B, run int) {
 }
 
 // measure reports how many writes a second the nodes do from now on until every pod has had its share.
-func (w *world) measure(b *testing.B, unit string, writesPerPod int64, act func()) {
+func (w *fixture) measure(b *testing.B, unit string, writesPerPod int64, act func()) {
 	target := w.nodes.Writes() + writesPerPod*benchmarkPods
 	begin := time.Now()
 	act()
@@ -77,7 +77,7 @@ func (w *world) measure(b *testing.B, unit string, writesPerPod int64, act func(
 	b.ReportMetric(float64(writesPerPod*benchmarkPods)/time.Since(begin).Seconds(), "write-"+unit)
 }
 
-func (w *world) each(names []string, do func(context.Context, string) error) {
+func (w *fixture) each(names []string, do func(context.Context, string) error) {
 	w.Helper()
 	group, ctx := errgroup.WithContext(w.Context())
 	group.SetLimit(32)
@@ -89,7 +89,7 @@ func (w *world) each(names []string, do func(context.Context, string) error) {
 	}
 }
 
-func (w *world) setDown(node string, down bool) {
+func (w *fixture) setDown(node string, down bool) {
 	w.Helper()
 	if err := w.nodes.SetDown(w.Context(), node, down); err != nil {
 		w.Fatalf("%v", err)

@@ -21,16 +21,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
-func newClaimWorld(t *testing.T, cfg *rest.Config, mode storagev1.VolumeBindingMode) *world {
+func newClaimFixture(t *testing.T, cfg *rest.Config, mode storagev1.VolumeBindingMode) *fixture {
 	t.Helper()
-	w := newWorld(t, cfg, simnode.Options{Provisioner: true})
+	w := newFixture(t, cfg, simnode.Options{Provisioner: true})
 	if err := w.nodes.CreateStorageClass(t.Context(), w.namespace, mode, true); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-func (w *world) createClaim(name string, annotations map[string]string) {
+func (w *fixture) createClaim(name string, annotations map[string]string) {
 	w.Helper()
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
@@ -50,7 +50,7 @@ func storage(size string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 }
 
-func (w *world) patchClaim(name string, body any) {
+func (w *fixture) patchClaim(name string, body any) {
 	w.Helper()
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -62,7 +62,7 @@ func (w *world) patchClaim(name string, body any) {
 	}
 }
 
-func (w *world) awaitClaim(name, what string, holds func(*corev1.PersistentVolumeClaim) bool) *corev1.PersistentVolumeClaim {
+func (w *fixture) awaitClaim(name, what string, holds func(*corev1.PersistentVolumeClaim) bool) *corev1.PersistentVolumeClaim {
 	w.Helper()
 	var claim *corev1.PersistentVolumeClaim
 	w.until(func() (bool, string) {
@@ -89,7 +89,7 @@ func mounting(claim string) podOption {
 }
 
 func testClaims(t *testing.T, cfg *rest.Config) {
-	w := newClaimWorld(t, cfg, storagev1.VolumeBindingImmediate)
+	w := newClaimFixture(t, cfg, storagev1.VolumeBindingImmediate)
 	w.createClaim("data", nil)
 	claim := w.awaitClaim("data", "is bound", isBound)
 	equal(t, "capacity", claim.Status.Capacity.Storage().String(), "1Gi")
@@ -117,7 +117,7 @@ func testClaims(t *testing.T, cfg *rest.Config) {
 }
 
 func testFirstConsumer(t *testing.T, cfg *rest.Config) {
-	w := newClaimWorld(t, cfg, storagev1.VolumeBindingWaitForFirstConsumer)
+	w := newClaimFixture(t, cfg, storagev1.VolumeBindingWaitForFirstConsumer)
 	w.createClaim("data", nil)
 	w.createClaim("unused", nil)
 	w.create("a", mounting("data"), func(pod *corev1.Pod) {
@@ -130,7 +130,7 @@ func testFirstConsumer(t *testing.T, cfg *rest.Config) {
 }
 
 func testExpansion(t *testing.T, cfg *rest.Config) {
-	w := newClaimWorld(t, cfg, storagev1.VolumeBindingImmediate)
+	w := newClaimFixture(t, cfg, storagev1.VolumeBindingImmediate)
 	w.createClaim("data", map[string]string{simnode.Expand: simnode.ExpandInfeasible})
 	w.awaitClaim("data", "is bound", isBound)
 	w.patchClaim("data", object{"spec": object{"resources": object{"requests": storage("2Gi")}}})

@@ -20,7 +20,7 @@ import (
 const image2 = "docker.io/library/web:2"
 
 func testDelays(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{Delays: simnode.Delays{Start: simnode.Never}})
+	w := newFixture(t, cfg, simnode.Options{Delays: simnode.Delays{Start: simnode.Never}})
 	w.create("a", annotated(simnode.ReadyDelay, "never"))
 	pod := w.await("a", "is taken up", func(pod *corev1.Pod) bool { return waitsFor(pod, "main", "ContainerCreating") })
 	equal(t, "phase", pod.Status.Phase, corev1.PodPending)
@@ -41,7 +41,7 @@ func testDelays(t *testing.T, cfg *rest.Config) {
 }
 
 func testInit(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	always := corev1.ContainerRestartPolicyAlways
 	inits := func(pod *corev1.Pod) {
 		pod.Spec.InitContainers = []corev1.Container{
@@ -83,7 +83,7 @@ func testInit(t *testing.T, cfg *rest.Config) {
 }
 
 func testContainersReady(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", withContainer("side", "side:1"), annotated(simnode.NotReady, "side"))
 	pod := w.await("a", "runs", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
@@ -104,7 +104,7 @@ func testContainersReady(t *testing.T, cfg *rest.Config) {
 }
 
 func testSameImageID(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", annotated(simnode.ImageID, "sha256:one", simnode.StatusImage, "docker.io/library/web:1"))
 	old := status(w.awaitReady("a"), "main")
 	equal(t, "image ID", old.ImageID, "sha256:one")
@@ -118,7 +118,7 @@ func testSameImageID(t *testing.T, cfg *rest.Config) {
 }
 
 func testUnpullable(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{BackOff: 50 * time.Millisecond})
+	w := newFixture(t, cfg, simnode.Options{BackOff: 50 * time.Millisecond})
 	w.create("a", withContainer("side", "side:1"))
 	old := w.awaitReady("a")
 	versions := w.history("a")
@@ -155,7 +155,7 @@ func testUnpullable(t *testing.T, cfg *rest.Config) {
 }
 
 func testUnpullableFromStart(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{BackOff: 50 * time.Millisecond})
+	w := newFixture(t, cfg, simnode.Options{BackOff: 50 * time.Millisecond})
 	w.create("a", annotated(simnode.ImagePullFails, "true"))
 	pod := w.await("a", "cannot pull", func(pod *corev1.Pod) bool { return waitsFor(pod, "main", "ImagePullBackOff") })
 	equal(t, "phase", pod.Status.Phase, corev1.PodPending)
@@ -179,7 +179,7 @@ func withCPU(requests, limits string, policy corev1.ResourceResizeRestartPolicy)
 	}
 }
 
-func (w *world) resize(name, requests, limits string) {
+func (w *fixture) resize(name, requests, limits string) {
 	w.Helper()
 	w.patch(name, object{"spec": object{"containers": []object{{"name": "main", "resources": cpu(requests, limits)}}}}, "resize")
 }
@@ -190,7 +190,7 @@ func hasResources(pod *corev1.Pod, want corev1.ResourceRequirements) bool {
 }
 
 func testResize(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", withCPU("100m", "200m", corev1.NotRequired))
 	old := w.awaitReady("a")
 	equal(t, "resources", hasResources(old, cpu("100m", "200m")), true)
@@ -223,7 +223,7 @@ func testResize(t *testing.T, cfg *rest.Config) {
 }
 
 func testResizeRefused(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", withCPU("100m", "200m", corev1.NotRequired), annotated(simnode.Resize, simnode.ResizeInfeasible))
 	w.awaitReady("a")
 	w.resize("a", "150m", "300m")
@@ -243,7 +243,7 @@ func testResizeRefused(t *testing.T, cfg *rest.Config) {
 }
 
 func testResizeRestart(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", withCPU("100m", "200m", corev1.RestartContainer))
 	old := w.awaitReady("a")
 	w.resize("a", "150m", "300m")
@@ -254,7 +254,7 @@ func testResizeRestart(t *testing.T, cfg *rest.Config) {
 }
 
 func testCrashLoop(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{BackOff: 20 * time.Millisecond, MaxBackOff: 100 * time.Millisecond})
+	w := newFixture(t, cfg, simnode.Options{BackOff: 20 * time.Millisecond, MaxBackOff: 100 * time.Millisecond})
 	w.create("a", withContainer("side", "side:1"))
 	w.awaitReady("a")
 	w.annotate("a", simnode.CrashLoop, "main")
@@ -279,7 +279,7 @@ func testCrashLoop(t *testing.T, cfg *rest.Config) {
 }
 
 func testKill(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a")
 	old := w.awaitReady("a")
 	if err := w.nodes.KillContainer(w.namespace, "a", "main", 137); err != nil {
@@ -297,7 +297,7 @@ func testKill(t *testing.T, cfg *rest.Config) {
 }
 
 func testComplete(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("job", restartPolicy(corev1.RestartPolicyNever), annotated(simnode.StartDelay, "never"))
 	w.await("job", "is taken up", func(pod *corev1.Pod) bool { return waitsFor(pod, "main", "ContainerCreating") })
 	versions := w.history("job")
@@ -329,7 +329,7 @@ func testComplete(t *testing.T, cfg *rest.Config) {
 }
 
 func testFail(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{BackOff: 20 * time.Millisecond})
+	w := newFixture(t, cfg, simnode.Options{BackOff: 20 * time.Millisecond})
 	w.create("never", restartPolicy(corev1.RestartPolicyNever), annotated(simnode.ExitCode, "42"))
 	pod := w.await("never", "fails", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
 	equal(t, "exit code", status(pod, "main").State.Terminated.ExitCode, 42)
@@ -342,7 +342,7 @@ func testFail(t *testing.T, cfg *rest.Config) {
 }
 
 func testNodeFailsPod(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a")
 	w.awaitReady("a")
 	w.annotate("a", simnode.FailAfter, "0s")
@@ -356,7 +356,7 @@ func testNodeFailsPod(t *testing.T, cfg *rest.Config) {
 }
 
 func testGivenPhase(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", restartPolicy(corev1.RestartPolicyNever), annotated(simnode.CompleteAfter, "never", simnode.TerminateDelay, "100ms", simnode.ExitCode, "3"))
 	w.await("a", "runs", func(pod *corev1.Pod) bool {
 		return status(pod, "main").State.Running != nil
@@ -376,7 +376,7 @@ func testGivenPhase(t *testing.T, cfg *rest.Config) {
 }
 
 func testEphemeral(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a")
 	w.awaitReady("a")
 	pod := w.patch("a", object{"spec": object{"ephemeralContainers": []object{{"name": "debug", "image": "busybox:1"}}}}, "ephemeralcontainers")
@@ -393,7 +393,7 @@ func testEphemeral(t *testing.T, cfg *rest.Config) {
 }
 
 func testEphemeralEnd(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", annotated(simnode.EphemeralAfter, "0s", simnode.EphemeralCode, "3"))
 	w.awaitReady("a")
 	w.patch("a", object{"spec": object{"ephemeralContainers": []object{{"name": "debug", "image": "busybox:1"}}}}, "ephemeralcontainers")

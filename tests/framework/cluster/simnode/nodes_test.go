@@ -22,7 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
-func (w *world) getNode(name string) *corev1.Node {
+func (w *fixture) getNode(name string) *corev1.Node {
 	w.Helper()
 	node, err := w.client.CoreV1().Nodes().Get(w.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -41,7 +41,7 @@ func nodeReady(node *corev1.Node) corev1.ConditionStatus {
 }
 
 func testScheduling(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{Nodes: 2, NodeLabels: func(i int) map[string]string {
+	w := newFixture(t, cfg, simnode.Options{Nodes: 2, NodeLabels: func(i int) map[string]string {
 		return map[string]string{"pool": fmt.Sprint("pool-", i)}
 	}})
 	node := w.getNode(w.namespace + "-1")
@@ -67,7 +67,7 @@ func testScheduling(t *testing.T, cfg *rest.Config) {
 }
 
 func testDown(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a")
 	w.create("b")
 	w.awaitReady("a")
@@ -81,7 +81,7 @@ func testDown(t *testing.T, cfg *rest.Config) {
 	w.setImage("a", "main", "web:2")
 	w.delete("b", 30)
 	w.create("c")
-	other := newWorld(t, cfg, simnode.Options{})
+	other := newFixture(t, cfg, simnode.Options{})
 	other.create("later")
 	other.awaitReady("later")
 	equal(t, "writes of a silent node", w.nodes.Writes()-before, 0)
@@ -97,7 +97,7 @@ func testDown(t *testing.T, cfg *rest.Config) {
 }
 
 func testAddRemove(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{Nodes: -1})
+	w := newFixture(t, cfg, simnode.Options{Nodes: -1})
 	if err := w.nodes.Add(t.Context(), w.node, map[string]string{"disk": "fast"}); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func testAddRemove(t *testing.T, cfg *rest.Config) {
 }
 
 func testHeartbeat(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{LeaseDuration: time.Second})
+	w := newFixture(t, cfg, simnode.Options{LeaseDuration: time.Second})
 	lease := func() time.Time {
 		lease, err := w.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), w.node, metav1.GetOptions{})
 		if err != nil {
@@ -127,14 +127,14 @@ func testHeartbeat(t *testing.T, cfg *rest.Config) {
 	w.setDown(w.node, true)
 	last := lease()
 	// The other node's heartbeats go on; those of the silent one do not.
-	other := newWorld(t, cfg, simnode.Options{LeaseDuration: time.Second})
+	other := newFixture(t, cfg, simnode.Options{LeaseDuration: time.Second})
 	begin := time.Now()
 	other.until(func() (bool, string) { return time.Since(begin) > 600*time.Millisecond, "two more heartbeats are due" })
 	equal(t, "the lease stays", lease().Equal(last), true)
 }
 
 func testBadAnnotation(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", annotated(simnode.ReadyDelay, "soon", simnode.CrashLoop, "nobody"))
 	pod := w.await("a", "complains", func(pod *corev1.Pod) bool { return waitsFor(pod, "main", "CreateContainerConfigError") })
 	message := status(pod, "main").State.Waiting.Message
@@ -150,7 +150,7 @@ func testBadAnnotation(t *testing.T, cfg *rest.Config) {
 }
 
 func testRestart(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", gated("Some"))
 	w.create("changing", annotated(simnode.RestartDelay, "never"))
 	w.create("job", restartPolicy(corev1.RestartPolicyNever))

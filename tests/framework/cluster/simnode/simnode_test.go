@@ -64,7 +64,7 @@ func TestNodes(t *testing.T) {
 }
 
 func testStart(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	before := w.nodes.Writes()
 	w.create("a", withContainer("aaa", "registry.example:5000/side"))
 	pod := w.awaitReady("a")
@@ -103,7 +103,7 @@ func testStart(t *testing.T, cfg *rest.Config) {
 }
 
 func testGates(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", gated("One", "Two"))
 	pod := w.await("a", "runs, gates absent", func(pod *corev1.Pod) bool {
 		return hasCondition(pod, corev1.PodReady, corev1.ConditionFalse, "ReadinessGatesNotReady")
@@ -157,7 +157,7 @@ func testGates(t *testing.T, cfg *rest.Config) {
 }
 
 func testImageChange(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", withContainer("side", "side:1"))
 	old := w.awaitReady("a")
 	versions := w.history("a")
@@ -197,7 +197,7 @@ func testImageChange(t *testing.T, cfg *rest.Config) {
 }
 
 func testDelete(t *testing.T, cfg *rest.Config) {
-	w := newWorld(t, cfg, simnode.Options{})
+	w := newFixture(t, cfg, simnode.Options{})
 	w.create("a", func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/watch"} })
 	w.awaitReady("a")
 	w.delete("a", 30)

@@ -27,9 +27,9 @@ import (
 
 const patience = 30 * time.Second
 
-// world is a namespace with simulated nodes of its own, one unless the options say otherwise. Its pods are bound to the
+// fixture is a namespace with simulated nodes of its own, one unless the options say otherwise. Its pods are bound to the
 // first of them.
-type world struct {
+type fixture struct {
 	testing.TB
 	cfg       *rest.Config
 	client    kubernetes.Interface
@@ -38,10 +38,10 @@ type world struct {
 	nodes     *simnode.Nodes
 }
 
-// newWorld makes a world in a cluster with a full control plane.
-func newWorld(tb testing.TB, cfg *rest.Config, options simnode.Options) *world {
+// newFixture makes a fixture in a cluster with a full control plane.
+func newFixture(tb testing.TB, cfg *rest.Config, options simnode.Options) *fixture {
 	tb.Helper()
-	w := newBareWorld(tb, cfg, options)
+	w := newBareFixture(tb, cfg, options)
 	w.until(func() (bool, string) {
 		_, err := w.client.CoreV1().ServiceAccounts(w.namespace).Get(w.Context(), "default", metav1.GetOptions{})
 		return err == nil, fmt.Sprintf("the namespace has the service account that its pods need (%v)", err)
@@ -49,16 +49,16 @@ func newWorld(tb testing.TB, cfg *rest.Config, options simnode.Options) *world {
 	return w
 }
 
-// newBareWorld makes a world in a cluster without controllers, where pods need no service account.
-func newBareWorld(tb testing.TB, cfg *rest.Config, options simnode.Options) *world {
+// newBareFixture makes a fixture in a cluster without controllers, where pods need no service account.
+func newBareFixture(tb testing.TB, cfg *rest.Config, options simnode.Options) *fixture {
 	tb.Helper()
 	client := clientFor(tb, cfg)
 	namespace, err := client.CoreV1().Namespaces().Create(tb.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "world-"}}, metav1.CreateOptions{})
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "fixture-"}}, metav1.CreateOptions{})
 	if err != nil {
 		tb.Fatalf("creating a namespace: %v", err)
 	}
-	w := &world{TB: tb, cfg: cfg, client: client, namespace: namespace.Name, node: namespace.Name + "-0"}
+	w := &fixture{TB: tb, cfg: cfg, client: client, namespace: namespace.Name, node: namespace.Name + "-0"}
 	if options.Nodes == 0 {
 		options.Nodes = 1
 	}
@@ -107,8 +107,8 @@ func restartPolicy(policy corev1.RestartPolicy) podOption {
 	return func(pod *corev1.Pod) { pod.Spec.RestartPolicy = policy }
 }
 
-// create makes a pod with a container "main" of image web:1 on the world's node.
-func (w *world) create(name string, options ...podOption) {
+// create makes a pod with a container "main" of image web:1 on the fixture's node.
+func (w *fixture) create(name string, options ...podOption) {
 	w.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace},
@@ -122,7 +122,7 @@ func (w *world) create(name string, options ...podOption) {
 	}
 }
 
-func (w *world) get(name string) *corev1.Pod {
+func (w *fixture) get(name string) *corev1.Pod {
 	w.Helper()
 	pod, err := w.client.CoreV1().Pods(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -132,7 +132,7 @@ func (w *world) get(name string) *corev1.Pod {
 }
 
 // await waits until the pod is as described and returns it.
-func (w *world) await(name, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
+func (w *fixture) await(name, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
 	w.Helper()
 	var pod *corev1.Pod
 	w.until(func() (bool, string) {
@@ -142,12 +142,12 @@ func (w *world) await(name, what string, holds func(*corev1.Pod) bool) *corev1.P
 	return pod
 }
 
-func (w *world) awaitReady(name string) *corev1.Pod {
+func (w *fixture) awaitReady(name string) *corev1.Pod {
 	w.Helper()
 	return w.await(name, "is ready", isReady)
 }
 
-func (w *world) awaitGone(name string) {
+func (w *fixture) awaitGone(name string) {
 	w.Helper()
 	w.until(func() (bool, string) {
 		pod, err := w.client.CoreV1().Pods(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
@@ -156,7 +156,7 @@ func (w *world) awaitGone(name string) {
 }
 
 // until polls a condition; its text tells what is waited for and what is there instead.
-func (w *world) until(check func() (bool, string)) {
+func (w *fixture) until(check func() (bool, string)) {
 	w.Helper()
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -185,7 +185,7 @@ func describe(pod *corev1.Pod) string {
 }
 
 // patch changes a pod with a strategic merge patch, as a controller would.
-func (w *world) patch(name string, body any, subresources ...string) *corev1.Pod {
+func (w *fixture) patch(name string, body any, subresources ...string) *corev1.Pod {
 	w.Helper()
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -201,7 +201,7 @@ func (w *world) patch(name string, body any, subresources ...string) *corev1.Pod
 type object = map[string]any
 
 // annotate sets an annotation of a living pod; an empty value removes it.
-func (w *world) annotate(name, key, value string) {
+func (w *fixture) annotate(name, key, value string) {
 	w.Helper()
 	var v any = value
 	if value == "" {
@@ -210,19 +210,19 @@ func (w *world) annotate(name, key, value string) {
 	w.patch(name, object{"metadata": object{"annotations": object{key: v}}})
 }
 
-func (w *world) setImage(name, container, image string) *corev1.Pod {
+func (w *fixture) setImage(name, container, image string) *corev1.Pod {
 	w.Helper()
 	return w.patch(name, object{"spec": object{"containers": []object{{"name": container, "image": image}}}})
 }
 
-func (w *world) setCondition(name, kind string, status corev1.ConditionStatus) {
+func (w *fixture) setCondition(name, kind string, status corev1.ConditionStatus) {
 	w.Helper()
 	w.patch(name, object{"status": object{"conditions": []object{{
 		"type": kind, "status": status, "lastTransitionTime": metav1.Now(),
 	}}}}, "status")
 }
 
-func (w *world) delete(name string, graceSeconds int64) {
+func (w *fixture) delete(name string, graceSeconds int64) {
 	w.Helper()
 	err := w.client.CoreV1().Pods(w.namespace).Delete(w.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &graceSeconds})
 	if err != nil {
@@ -232,7 +232,7 @@ func (w *world) delete(name string, graceSeconds int64) {
 
 // history records every version of a pod from now on. The returned function ends the recording at a version, which it
 // waits for, and gives all of them.
-func (w *world) history(name string) func(last *corev1.Pod) []*corev1.Pod {
+func (w *fixture) history(name string) func(last *corev1.Pod) []*corev1.Pod {
 	w.Helper()
 	from := w.get(name)
 	ctx, stop := context.WithTimeout(w.Context(), patience)

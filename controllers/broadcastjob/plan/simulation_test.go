@@ -23,11 +23,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// began is when every world begins.
+// began is when every simulation begins.
 func began() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-// world is a cluster with one job, on a clock that the test sets. Nodes and pods are never changed where they are, so worlds can be cloned.
-type world struct {
+// simulation is a cluster with one job, on a clock that the test sets. Nodes and pods are never changed where they are, so that simulations can be cloned.
+type simulation struct {
 	t     *testing.T
 	job   *appsv1beta1.BroadcastJob
 	o     Options
@@ -45,10 +45,10 @@ type world struct {
 	log      *strings.Builder
 }
 
-// newWorld is a job named scan with a pod that never restarts, and nodes n0, n1 and so on.
-func newWorld(t *testing.T, nodes int, options ...func(*world)) *world {
+// newSimulation is a job named scan with a pod that never restarts, and nodes n0, n1 and so on.
+func newSimulation(t *testing.T, nodes int, options ...func(*simulation)) *simulation {
 	t.Helper()
-	w := &world{
+	w := &simulation{
 		t: t, nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}, made: map[string]int{}, now: began(), log: &strings.Builder{},
 		job: &appsv1beta1.BroadcastJob{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "scan", UID: "job-uid", Generation: 1},
@@ -67,67 +67,67 @@ func newWorld(t *testing.T, nodes int, options ...func(*world)) *world {
 	return w
 }
 
-func parallelism(v string) func(*world) {
-	return func(w *world) { p := intstr.Parse(v); w.job.Spec.Parallelism = &p }
+func parallelism(v string) func(*simulation) {
+	return func(w *simulation) { p := intstr.Parse(v); w.job.Spec.Parallelism = &p }
 }
 
-func onFailure(p appsv1beta1.BroadcastJobFailurePolicyType) func(*world) {
-	return func(w *world) { w.job.Spec.FailurePolicy.Type = p }
+func onFailure(p appsv1beta1.BroadcastJobFailurePolicyType) func(*simulation) {
+	return func(w *simulation) { w.job.Spec.FailurePolicy.Type = p }
 }
 
-func restarts(limit int32) func(*world) {
-	return func(w *world) {
+func restarts(limit int32) func(*simulation) {
+	return func(w *simulation) {
 		w.job.Spec.Template.Spec.RestartPolicy, w.job.Spec.FailurePolicy.RestartLimit = corev1.RestartPolicyOnFailure, limit
 	}
 }
 
-func never(w *world) { w.job.Spec.CompletionPolicy.Type = appsv1beta1.BroadcastJobNever }
+func never(w *simulation) { w.job.Spec.CompletionPolicy.Type = appsv1beta1.BroadcastJobNever }
 
-func deadline(seconds int64) func(*world) {
-	return func(w *world) { w.job.Spec.CompletionPolicy.ActiveDeadlineSeconds = &seconds }
+func deadline(seconds int64) func(*simulation) {
+	return func(w *simulation) { w.job.Spec.CompletionPolicy.ActiveDeadlineSeconds = &seconds }
 }
 
-func ttl(seconds int32) func(*world) {
-	return func(w *world) { w.job.Spec.CompletionPolicy.TTLSecondsAfterFinished = &seconds }
+func ttl(seconds int32) func(*simulation) {
+	return func(w *simulation) { w.job.Spec.CompletionPolicy.TTLSecondsAfterFinished = &seconds }
 }
 
-func resume(value string) func(*world) {
-	return func(w *world) {
+func resume(value string) func(*simulation) {
+	return func(w *simulation) {
 		job := w.job.DeepCopy()
 		metav1.SetMetaDataAnnotation(&job.ObjectMeta, shared.AnnotationResume, value)
 		w.job = job
 	}
 }
 
-func (w *world) join(name string) {
+func (w *simulation) join(name string) {
 	w.made[name]++
 	w.nodes[name] = &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("uid-%s-%d", name, w.made[name])), CreationTimestamp: metav1.NewTime(w.now), Labels: map[string]string{"zone": "a"}},
 	}
 }
 
-func (w *world) changeNode(name string, change func(*corev1.Node)) {
+func (w *simulation) changeNode(name string, change func(*corev1.Node)) {
 	node := w.nodes[name].DeepCopy()
 	change(node)
 	w.nodes[name] = node
 }
 
-func (w *world) cordon(name string, on bool) {
+func (w *simulation) cordon(name string, on bool) {
 	w.changeNode(name, func(node *corev1.Node) { node.Spec.Unschedulable = on })
 }
 
-func (w *world) taint(name string, effect corev1.TaintEffect) {
+func (w *simulation) taint(name string, effect corev1.TaintEffect) {
 	w.changeNode(name, func(node *corev1.Node) { node.Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: effect}} })
 }
 
-func (w *world) changePod(name string, change func(*corev1.Pod)) {
+func (w *simulation) changePod(name string, change func(*corev1.Pod)) {
 	pod := w.pods[name].DeepCopy()
 	change(pod)
 	w.pods[name] = pod
 }
 
 // podOn is the pod that was made for a node.
-func (w *world) podOn(node string) *corev1.Pod {
+func (w *simulation) podOn(node string) *corev1.Pod {
 	w.t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
 		if pod := w.pods[name]; pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
@@ -138,7 +138,7 @@ func (w *world) podOn(node string) *corev1.Pod {
 	return nil
 }
 
-func (w *world) end(phase corev1.PodPhase, nodes ...string) {
+func (w *simulation) end(phase corev1.PodPhase, nodes ...string) {
 	w.t.Helper()
 	for _, node := range nodes {
 		w.changePod(w.podOn(node).Name, func(pod *corev1.Pod) { pod.Status.Phase = phase })
@@ -146,7 +146,7 @@ func (w *world) end(phase corev1.PodPhase, nodes ...string) {
 	}
 }
 
-func (w *world) restart(node string, times int32) {
+func (w *simulation) restart(node string, times int32) {
 	w.t.Helper()
 	w.changePod(w.podOn(node).Name, func(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "scan", RestartCount: times}}
@@ -154,7 +154,7 @@ func (w *world) restart(node string, times int32) {
 }
 
 // collect lets pods go that are terminating, and those whose node is gone.
-func (w *world) collect() {
+func (w *simulation) collect() {
 	for name, pod := range w.pods {
 		if pod.DeletionTimestamp != nil || w.nodes[pod.Spec.NodeName] == nil {
 			delete(w.pods, name)
@@ -162,9 +162,9 @@ func (w *world) collect() {
 	}
 }
 
-func (w *world) clock() string { return w.now.Sub(began()).String() }
+func (w *simulation) clock() string { return w.now.Sub(began()).String() }
 
-func (w *world) snapshot() (*Spec, Snapshot) {
+func (w *simulation) snapshot() (*Spec, Snapshot) {
 	spec := Parse(w.job, w.o)
 	nodes := slices.Collect(maps.Values(w.nodes))
 	pods := slices.Collect(maps.Values(w.pods))
@@ -172,7 +172,7 @@ func (w *world) snapshot() (*Spec, Snapshot) {
 }
 
 // pass is one pass of the controller: the whole plan, and the status.
-func (w *world) pass() {
+func (w *simulation) pass() {
 	w.t.Helper()
 	spec, s := w.snapshot()
 	w.decision = Plan(spec, s)
@@ -201,7 +201,7 @@ func (w *world) pass() {
 }
 
 // report writes the status.
-func (w *world) report(spec *Spec, s Snapshot, outcome planning.Outcome) {
+func (w *simulation) report(spec *Spec, s Snapshot, outcome planning.Outcome) {
 	status := Status(spec, s, w.decision, outcome)
 	for _, event := range Announcements(spec, w.decision, &status) {
 		fmt.Fprintf(w.log, "  (%s) %s\n", event.Reason, event.Message)
@@ -212,7 +212,7 @@ func (w *world) report(spec *Spec, s Snapshot, outcome planning.Outcome) {
 }
 
 // carryOut does an action as the server would.
-func (w *world) carryOut(action planning.Action) error {
+func (w *simulation) carryOut(action planning.Action) error {
 	name := action.Object.GetName()
 	switch action.Step {
 	case podset.StepCreate:
@@ -240,14 +240,14 @@ func (w *world) carryOut(action planning.Action) error {
 }
 
 // at sets the clock, in seconds since the beginning, and runs a pass.
-func (w *world) at(seconds int) {
+func (w *simulation) at(seconds int) {
 	w.t.Helper()
 	w.now = began().Add(time.Duration(seconds) * time.Second)
 	w.pass()
 }
 
 // working are the nodes with a pod at work.
-func (w *world) working() string {
+func (w *simulation) working() string {
 	var nodes []string
 	for _, pod := range w.pods {
 		if pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning {
@@ -258,7 +258,7 @@ func (w *world) working() string {
 	return strings.Join(nodes, " ")
 }
 
-func (w *world) expectWorking(want string) {
+func (w *simulation) expectWorking(want string) {
 	w.t.Helper()
 	if got := w.working(); got != want {
 		w.t.Errorf("pods work on %q, want %q\n%s", got, want, w.log)
@@ -266,7 +266,7 @@ func (w *world) expectWorking(want string) {
 }
 
 // expect compares phase and counters.
-func (w *world) expect(phase appsv1beta1.BroadcastJobPhase, desired, active, succeeded, failed int32) {
+func (w *simulation) expect(phase appsv1beta1.BroadcastJobPhase, desired, active, succeeded, failed int32) {
 	w.t.Helper()
 	s := &w.job.Status
 	got := fmt.Sprint(s.Phase, s.Desired, s.Active, s.Succeeded, s.Failed)
@@ -275,7 +275,7 @@ func (w *world) expect(phase appsv1beta1.BroadcastJobPhase, desired, active, suc
 	}
 }
 
-func (w *world) condition(kind string) (reason, message string) {
+func (w *simulation) condition(kind string) (reason, message string) {
 	for _, c := range w.job.Status.Conditions {
 		if c.Type == kind && c.Status == corev1.ConditionTrue {
 			return c.Reason, c.Message
@@ -284,14 +284,14 @@ func (w *world) condition(kind string) (reason, message string) {
 	return "", ""
 }
 
-func (w *world) expectCondition(kind, reason string) {
+func (w *simulation) expectCondition(kind, reason string) {
 	w.t.Helper()
 	if got, _ := w.condition(kind); got != reason {
 		w.t.Errorf("condition %s is %q, want %q\n%s", kind, got, reason, w.log)
 	}
 }
 
-func (w *world) golden() {
+func (w *simulation) golden() {
 	w.t.Helper()
 	podsettest.CompareGolden(w.t, strings.ReplaceAll(strings.TrimPrefix(w.t.Name(), "Test"), "/", "_"), w.log.String())
 }

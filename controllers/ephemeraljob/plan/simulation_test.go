@@ -23,11 +23,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// began is when every world begins.
+// began is when every simulation begins.
 func began() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-// world is a namespace with one job, on a clock that the test sets. Pods are never changed where they are, so worlds can be cloned.
-type world struct {
+// simulation is a namespace with one job, on a clock that the test sets. Pods are never changed where they are, so that simulations can be cloned.
+type simulation struct {
 	t    *testing.T
 	job  *appsv1beta1.EphemeralJob
 	pods map[string]*corev1.Pod
@@ -45,10 +45,10 @@ type world struct {
 	log      *strings.Builder
 }
 
-// newWorld is a job named debug with one container, and pods p0, p1 and so on that run, each a second younger than the one before.
-func newWorld(t *testing.T, pods int, options ...func(*world)) *world {
+// newSimulation is a job named debug with one container, and pods p0, p1 and so on that run, each a second younger than the one before.
+func newSimulation(t *testing.T, pods int, options ...func(*simulation)) *simulation {
 	t.Helper()
-	w := &world{
+	w := &simulation{
 		t: t, pods: map[string]*corev1.Pod{}, refuses: map[string]bool{}, now: began(), log: &strings.Builder{},
 		job: &appsv1beta1.EphemeralJob{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "debug", UID: "job-uid", Generation: 1, ResourceVersion: "7"},
@@ -71,13 +71,19 @@ func ephemeral(name string, env ...corev1.EnvVar) corev1.EphemeralContainer {
 	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name, Image: "busybox:1", Env: env}}
 }
 
-func parallelism(n int32) func(*world) { return func(w *world) { w.job.Spec.Parallelism = &n } }
-func replicas(n int32) func(*world)    { return func(w *world) { w.job.Spec.Replicas = &n } }
-func ttl(n int32) func(*world)         { return func(w *world) { w.job.Spec.TTLSecondsAfterFinished = &n } }
-func deadline(n int64) func(*world)    { return func(w *world) { w.job.Spec.ActiveDeadlineSeconds = &n } }
+func parallelism(n int32) func(*simulation) {
+	return func(w *simulation) { w.job.Spec.Parallelism = &n }
+}
+func replicas(n int32) func(*simulation) { return func(w *simulation) { w.job.Spec.Replicas = &n } }
+func ttl(n int32) func(*simulation) {
+	return func(w *simulation) { w.job.Spec.TTLSecondsAfterFinished = &n }
+}
+func deadline(n int64) func(*simulation) {
+	return func(w *simulation) { w.job.Spec.ActiveDeadlineSeconds = &n }
+}
 
-func names(all ...string) func(*world) {
-	return func(w *world) {
+func names(all ...string) func(*simulation) {
+	return func(w *simulation) {
 		w.job.Spec.Template.EphemeralContainers = nil
 		for _, name := range all {
 			w.job.Spec.Template.EphemeralContainers = append(w.job.Spec.Template.EphemeralContainers, ephemeral(name))
@@ -85,8 +91,8 @@ func names(all ...string) func(*world) {
 	}
 }
 
-func refusing(pods ...string) func(*world) {
-	return func(w *world) {
+func refusing(pods ...string) func(*simulation) {
+	return func(w *simulation) {
 		w.refuses = map[string]bool{}
 		for _, name := range pods {
 			w.refuses[name] = true
@@ -95,7 +101,7 @@ func refusing(pods ...string) func(*world) {
 }
 
 // join adds a pod of the phase on a node, and returns its name.
-func (w *world) join(phase corev1.PodPhase) string {
+func (w *simulation) join(phase corev1.PodPhase) string {
 	name := fmt.Sprintf("p%d", w.made)
 	w.pods[name] = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -109,20 +115,20 @@ func (w *world) join(phase corev1.PodPhase) string {
 	return name
 }
 
-func (w *world) changePod(name string, change func(*corev1.Pod)) {
+func (w *simulation) changePod(name string, change func(*corev1.Pod)) {
 	pod := w.pods[name].DeepCopy()
 	change(pod)
 	w.pods[name] = pod
 }
 
-func (w *world) changeJob(change func(*appsv1beta1.EphemeralJob)) {
+func (w *simulation) changeJob(change func(*appsv1beta1.EphemeralJob)) {
 	job := w.job.DeepCopy()
 	change(job)
 	w.job = job
 }
 
 // reports lets the kubelet report a state of a container of each pod.
-func (w *world) reports(container string, state corev1.ContainerState, pods ...string) {
+func (w *simulation) reports(container string, state corev1.ContainerState, pods ...string) {
 	for _, name := range pods {
 		w.changePod(name, func(pod *corev1.Pod) {
 			list := slices.DeleteFunc(pod.Status.EphemeralContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container })
@@ -143,15 +149,15 @@ func waits(reason string) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "said the kubelet"}}
 }
 
-func (w *world) run(pods ...string) { w.reports("dbg", runs(), pods...) }
-func (w *world) exit(code int32, pods ...string) {
+func (w *simulation) run(pods ...string) { w.reports("dbg", runs(), pods...) }
+func (w *simulation) exit(code int32, pods ...string) {
 	w.reports("dbg", exits(code), pods...)
 	fmt.Fprintf(w.log, "%s: exit code %d in %s\n", w.clock(), code, strings.Join(pods, " "))
 }
 
-func (w *world) clock() string { return w.now.Sub(began()).String() }
+func (w *simulation) clock() string { return w.now.Sub(began()).String() }
 
-func (w *world) snapshot() (*Spec, Snapshot) {
+func (w *simulation) snapshot() (*Spec, Snapshot) {
 	spec := Parse(w.job)
 	s := Snapshot{Now: w.now, Refused: w.refused}
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
@@ -163,7 +169,7 @@ func (w *world) snapshot() (*Spec, Snapshot) {
 }
 
 // pass is one pass of the controller: the whole plan, and the status.
-func (w *world) pass() {
+func (w *simulation) pass() {
 	w.t.Helper()
 	spec, s := w.snapshot()
 	w.decision = Plan(spec, s)
@@ -197,7 +203,7 @@ func (w *world) pass() {
 }
 
 // carryOut does an action as the server would.
-func (w *world) carryOut(action planning.Action) error {
+func (w *simulation) carryOut(action planning.Action) error {
 	switch action.Step {
 	case StepAdd:
 		pod := w.pods[action.Object.GetName()]
@@ -249,14 +255,14 @@ func (w *world) carryOut(action planning.Action) error {
 }
 
 // at sets the clock, in seconds since the beginning, and runs a pass.
-func (w *world) at(seconds int) {
+func (w *simulation) at(seconds int) {
 	w.t.Helper()
 	w.now = began().Add(time.Duration(seconds) * time.Second)
 	w.pass()
 }
 
 // served are the pods with containers of the job.
-func (w *world) served() string {
+func (w *simulation) served() string {
 	spec := Parse(w.job)
 	var served []string
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
@@ -267,7 +273,7 @@ func (w *world) served() string {
 	return strings.Join(served, " ")
 }
 
-func (w *world) expectServed(want string) {
+func (w *simulation) expectServed(want string) {
 	w.t.Helper()
 	if got := w.served(); got != want {
 		w.t.Errorf("served are %q, want %q\n%s", got, want, w.log)
@@ -275,7 +281,7 @@ func (w *world) expectServed(want string) {
 }
 
 // expect compares phase and counters.
-func (w *world) expect(phase appsv1beta1.EphemeralJobPhase, match, running, waiting, succeeded, failed int32) {
+func (w *simulation) expect(phase appsv1beta1.EphemeralJobPhase, match, running, waiting, succeeded, failed int32) {
 	w.t.Helper()
 	s := &w.job.Status
 	got := fmt.Sprint(s.Phase, " ", s.Matches, s.Running, s.Waiting, s.Succeeded, s.Failed)
@@ -287,7 +293,7 @@ func (w *world) expect(phase appsv1beta1.EphemeralJobPhase, match, running, wait
 	}
 }
 
-func (w *world) condition(kind string) (reason, message string) {
+func (w *simulation) condition(kind string) (reason, message string) {
 	for _, c := range w.job.Status.Conditions {
 		if c.Type == kind && c.Status == corev1.ConditionTrue {
 			return c.Reason, c.Message
@@ -296,7 +302,7 @@ func (w *world) condition(kind string) (reason, message string) {
 	return "", ""
 }
 
-func (w *world) expectCondition(kind, reason string, says ...string) {
+func (w *simulation) expectCondition(kind, reason string, says ...string) {
 	w.t.Helper()
 	got, message := w.condition(kind)
 	if got != reason {
@@ -309,7 +315,7 @@ func (w *world) expectCondition(kind, reason string, says ...string) {
 	}
 }
 
-func (w *world) golden() {
+func (w *simulation) golden() {
 	w.t.Helper()
 	podsettest.CompareGolden(w.t, strings.ReplaceAll(strings.TrimPrefix(w.t.Name(), "Test"), "/", "_"), w.log.String())
 }
