@@ -191,7 +191,7 @@ spec:
     spec:
       terminationGracePeriodSeconds: 1
       containers:
-      - name: labelled
+      - name: labeled
         image: openkruise/guestbook:v1
         args: ["-listen=:$(PORT)"]
         env: [{name: PORT, valueFrom: {fieldRef: {fieldPath: "metadata.labels['port']"}}}]
@@ -232,12 +232,12 @@ func TestVariablesFromMetadata(t *testing.T) {
 		return &n.Pods("app=reading")[0]
 	}
 	is := change(func(template *corev1.PodTemplateSpec) { template.Labels["port"] = "3001" })
-	if is.UID != was.UID || fmt.Sprint(restarts(is)) != "map[annotated:0 labelled:1 other:0]" {
+	if is.UID != was.UID || fmt.Sprint(restarts(is)) != "map[annotated:0 labeled:1 other:0]" {
 		t.Errorf("pod %s became %s with the restarts %v", was.UID, is.UID, restarts(is))
 	}
 	serves(n, is, 3001)
 	is = change(func(template *corev1.PodTemplateSpec) { template.Annotations["port"] = "3101" })
-	if is.UID != was.UID || fmt.Sprint(restarts(is)) != "map[annotated:1 labelled:1 other:0]" {
+	if is.UID != was.UID || fmt.Sprint(restarts(is)) != "map[annotated:1 labeled:1 other:0]" {
 		t.Errorf("pod %s became %s with the restarts %v", was.UID, is.UID, restarts(is))
 	}
 	serves(n, is, 3101)

@@ -7,6 +7,7 @@ package olm_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -34,7 +35,7 @@ func (s *story) failsClosed() {
 	s.until("with the operator dead, the API server injects by itself", s.hasContainers("logs", 2))
 	s.until("with the operator dead, it refuses pods about which it would ask", func(ctx context.Context) error {
 		if err := s.hasContainers("proxy", 2)(ctx); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
-			return fmt.Errorf("the answer is %v", err)
+			return errors.New(fmt.Sprint("the answer is ", err))
 		}
 		return nil
 	})
