@@ -155,7 +155,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if notKept(pod) {
-		r.tellNotKept(pod)
+		r.warnNotKept(pod)
 		return ctrl.Result{}, nil
 	}
 	if !plan.Looks(pod) {
@@ -182,7 +182,7 @@ func (r *reconciler) serve(ctx context.Context, pod *corev1.Pod) (ctrl.Result, e
 	}
 	todo := plan.Plan(pod, found)
 	if todo.Blocked != "" {
-		r.tell(pod, corev1.EventTypeWarning, reasonBlocked, todo.Blocked)
+		r.event(pod, corev1.EventTypeWarning, reasonBlocked, todo.Blocked)
 		return ctrl.Result{RequeueAfter: blockedRetry}, nil
 	}
 	if err := r.apply(ctx, pod, found, todo); err != nil {
@@ -192,7 +192,7 @@ func (r *reconciler) serve(ctx context.Context, pod *corev1.Pod) (ctrl.Result, e
 		r.waiting.forget(client.ObjectKeyFromObject(pod))
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{RequeueAfter: r.tellWaiting(pod)}, nil
+	return ctrl.Result{RequeueAfter: r.warnWaiting(pod)}, nil
 }
 
 func (r *reconciler) barrier(ctx context.Context, pod *corev1.Pod) (*corev1.ConfigMap, error) {
@@ -230,7 +230,7 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, found *corev1.C
 		}
 	}
 	for _, priority := range todo.Release {
-		r.tell(pod, corev1.EventTypeNormal, reasonReleased, plan.Tells(pod, priority))
+		r.event(pod, corev1.EventTypeNormal, reasonReleased, plan.Released(pod, priority))
 	}
 	if !todo.Complete {
 		return nil
@@ -255,35 +255,35 @@ func (r *reconciler) refused(pod *corev1.Pod, err error) error {
 		if inner := errors.Unwrap(err); inner != nil {
 			cause = inner
 		}
-		r.tell(pod, corev1.EventTypeWarning, reasonBlocked, "No container may start: "+cause.Error())
+		r.event(pod, corev1.EventTypeWarning, reasonBlocked, "No container may start: "+cause.Error())
 	}
 	return err
 }
 
-// tellNotKept says of a young pod that it asked for an order in vain.
-func (r *reconciler) tellNotKept(pod *corev1.Pod) {
+// warnNotKept says of a young pod that it asked for an order in vain.
+func (r *reconciler) warnNotKept(pod *corev1.Pod) {
 	if r.Clock.Now().Sub(pod.CreationTimestamp.Time) > justMade {
 		return
 	}
-	r.tell(pod, corev1.EventTypeWarning, reasonNotKept, "The pod asks for an order in which its containers start, and was created without: "+
+	r.event(pod, corev1.EventTypeWarning, reasonNotKept, "The pod asks for an order in which its containers start, and was created without: "+
 		"the feature gate ContainerLaunchPriority was off, or not in force yet, or its namespace is exempt")
 }
 
-// tellWaiting tells once of a wait that has become long, and says when to look again.
-func (r *reconciler) tellWaiting(pod *corev1.Pod) time.Duration {
+// warnWaiting warns once of a wait that has become long, and says when to look again.
+func (r *reconciler) warnWaiting(pod *corev1.Pod) time.Duration {
 	text, at := plan.Waiting(pod)
 	key := client.ObjectKeyFromObject(pod)
 	if text == "" {
 		r.waiting.forget(key)
 		return 0
 	}
-	tell, wait := r.waiting.saw(key, pod.UID, at, r.Clock.Now())
-	if tell {
-		r.tell(pod, corev1.EventTypeWarning, reasonWaiting, text)
+	warn, wait := r.waiting.saw(key, pod.UID, at, r.Clock.Now())
+	if warn {
+		r.event(pod, corev1.EventTypeWarning, reasonWaiting, text)
 	}
 	return wait
 }
 
-func (r *reconciler) tell(pod *corev1.Pod, eventtype, reason, message string) {
+func (r *reconciler) event(pod *corev1.Pod, eventtype, reason, message string) {
 	r.Recorder.Eventf(pod, nil, eventtype, reason, "Launch", "%s", message[:min(len(message), 1000)])
 }

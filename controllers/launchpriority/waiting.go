@@ -37,7 +37,7 @@ func newWaiting(gauge *prometheus.GaugeVec) *waiting {
 }
 
 // saw notes that a pod waits, and says whether that is to be told now, and when to look again; 0: when something changes.
-func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.Time) (tell bool, again time.Duration) {
+func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.Time) (warn bool, again time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	one := w.pods[key]

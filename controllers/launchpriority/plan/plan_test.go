@@ -281,7 +281,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s: %q", name, text)
 		}
 	}
-	if got := Tells(pod("5", "5", "0"), 0); got != "Launch priority 0 may start: c2; ready before: c0, c1" {
+	if got := Released(pod("5", "5", "0"), 0); got != "Launch priority 0 may start: c2; ready before: c0, c1" {
 		t.Errorf("%q", got)
 	}
 }

@@ -16,8 +16,8 @@ import (
 // named is how many containers a message names.
 const named = 5
 
-// Tells are the words of the event for a priority that was released.
-func Tells(pod *corev1.Pod, priority int) string {
+// Released are the words of the event for a priority that was released.
+func Released(pod *corev1.Pod, priority int) string {
 	var start, before []string
 	for _, c := range launch.Containers(pod) {
 		switch {

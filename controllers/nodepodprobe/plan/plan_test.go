@@ -162,7 +162,7 @@ func (w *simulation) say(pod, key string, state appsv1alpha1.ProbeState, message
 }
 
 // tells is what a pod tells: its condition, its labels beside app, and its deletion cost.
-func (w *simulation) tells(pod string) string {
+func (w *simulation) marksOf(pod string) string {
 	p := w.pods[pod]
 	var parts []string
 	if c := podstate.Condition(p, "game.io/idle"); c != nil {
@@ -181,7 +181,7 @@ func (w *simulation) tells(pod string) string {
 
 func (w *simulation) wants(pod, want string) {
 	w.t.Helper()
-	if got := w.tells(pod); got != want {
+	if got := w.marksOf(pod); got != want {
 		w.t.Errorf("%s tells %q, want %q", pod, got, want)
 	}
 }

@@ -49,7 +49,7 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 	p.move()
 	p.settle()
 	if !spec.NotUpdate && !spec.Paused {
-		p.tellUpgradable()
+		p.markUpgradable()
 	}
 	return p.pass.Plan()
 }
@@ -275,8 +275,8 @@ func (p *planner) reset(pod *Pod) {
 	p.act(pod, e, reasonReset, "ResetContainerSucceed", "ResetContainerFailed", "making the replaced container idle")
 }
 
-// tellUpgradable is step 3. A pod that once said so takes it back when it can be updated again, or is.
-func (p *planner) tellUpgradable() {
+// markUpgradable is step 3. A pod that once said so takes it back when it can be updated again, or is.
+func (p *planner) markUpgradable() {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		differs := !pod.Updated && !pod.Upgradable

@@ -23,8 +23,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// tell begins the story: what happened before is not part of it.
-func (w *simulation) tell(steps ...func(*simulation)) {
+// change begins the story: what happened before is not part of it.
+func (w *simulation) change(steps ...func(*simulation)) {
 	w.Begin()
 	for _, step := range steps {
 		step(w)
@@ -96,7 +96,7 @@ func TestExample2InPlaceWindow(t *testing.T) {
 	w := newSimulation(t, 9, inPlace, maxUnavailable(3), running)
 	w.Always = append(w.Always, atMostUnavailable(3))
 	uids := w.uidsByName()
-	w.tell(image("2"))
+	w.change(image("2"))
 	w.expect("Edit web-8 InPlaceUpdate Updating", "Edit web-7 InPlaceUpdate Updating", "Edit web-6 InPlaceUpdate Updating")
 	w.Held["web-8"], w.Held["web-6"] = true, true
 	w.next("Edit web-7 InPlaceFinished Normal")
@@ -118,7 +118,7 @@ func TestExample3ForeignOutage(t *testing.T) {
 	t.Run("two at a time", func(t *testing.T) {
 		w := newSimulation(t, 6, inPlace, maxUnavailable(2), partition(1), running, unready(1))
 		w.Always = append(w.Always, atMostUnavailable(2))
-		w.tell(image("2"))
+		w.change(image("2"))
 		w.expect("Edit web-1 InPlaceUpdate Updating", "Edit web-5 InPlaceUpdate Updating")
 		heal(w)
 		w.Rest()
@@ -128,7 +128,7 @@ func TestExample3ForeignOutage(t *testing.T) {
 	t.Run("one at a time", func(t *testing.T) {
 		w := newSimulation(t, 6, inPlace, partition(1), running, unready(1))
 		w.Always = append(w.Always, atMostUnavailable(1))
-		w.tell(image("2"))
+		w.change(image("2"))
 		w.expect("Edit web-1 InPlaceUpdate Updating")
 		heal(w)
 		w.Rest()
@@ -142,18 +142,18 @@ func TestExample4ReserveWithRange(t *testing.T) {
 	t.Run("Parallel", func(t *testing.T) {
 		w := newSimulation(t, 4, reserve(0, "2-3"), partition(1), running)
 		w.expectNames("1:1 4:1 5:1 6:1")
-		w.tell(image("2"))
+		w.change(image("2"))
 		w.Rest()
 		w.expectOrder("Delete web-", "6", "5", "4")
 		w.expectNames("1:1 4:2 5:2 6:2")
-		w.tell(reserve(0, "2-3", 5))
+		w.change(reserve(0, "2-3", 5))
 		w.expect("Create web-7 ScaleOut web-2", "Delete web-5 ScaleIn")
 		w.Rest()
 		w.expectNames("1:1 4:2 6:2 7:2")
 	})
 	t.Run("OrderedReady", func(t *testing.T) {
 		w := newSimulation(t, 4, ordered, reserve(0, "2-3"), partition(1), running)
-		w.tell(reserve(0, "2-3", 5))
+		w.change(reserve(0, "2-3", 5))
 		w.expect("Create web-7 ScaleOut web-1")
 		w.expect()
 		w.next("Delete web-5 ScaleIn")
@@ -165,7 +165,7 @@ func TestExample4ReserveWithRange(t *testing.T) {
 
 func TestExample5StartOrdinal(t *testing.T) {
 	w := newSimulation(t, 2, func(w *simulation) { w.o.StartOrdinal = true }, running)
-	w.tell(replicas(3), func(w *simulation) { w.set.Spec.Ordinals = &appsv1beta1.StatefulSetOrdinals{Start: 4} })
+	w.change(replicas(3), func(w *simulation) { w.set.Spec.Ordinals = &appsv1beta1.StatefulSetOrdinals{Start: 4} })
 	w.expect("Create web-4 ScaleOut web-1", "Create web-5 ScaleOut web-1", "Create web-6 ScaleOut web-1", "Delete web-1 ScaleIn", "Delete web-0 ScaleIn")
 	w.Rest()
 	w.expectNames("4:1 5:1 6:1")
@@ -191,14 +191,14 @@ func TestExample7SpecifiedDelete(t *testing.T) {
 	t.Run("all ready", func(t *testing.T) {
 		w := newSimulation(t, 5, running)
 		w.Always = append(w.Always, atMostUnavailable(1))
-		w.tell(specified(1, 3))
+		w.change(specified(1, 3))
 		w.Rest()
 		w.Golden()
 		w.expectOrder("Delete web-", "3", "1")
 	})
 	t.Run("the lower one is not ready", func(t *testing.T) {
 		w := newSimulation(t, 5, running, unready(1))
-		w.tell(specified(1, 3))
+		w.change(specified(1, 3))
 		w.expect("Delete web-1 SpecifiedDelete")
 		w.Rest()
 		w.Golden()
@@ -210,10 +210,10 @@ func TestExample7SpecifiedDelete(t *testing.T) {
 // request was refused, and the garbage collector took the data.
 func TestDataOfAPodThatIsWantedAgainIsKept(t *testing.T) {
 	w := newSimulation(t, 2, storage("1Gi"), retention("Delete", "Retain"), running)
-	w.tell(replicas(1))
+	w.change(replicas(1))
 	w.expect("EditClaim data-web-1 ClaimOwners")
-	w.tell(replicas(2))
-	w.tell(image("2"))
+	w.change(replicas(2))
+	w.change(image("2"))
 	for range 3 { // the server refuses the patch of the claim
 		plan := Plan(Parse(w.set, w.o), w.snapshot())
 		outcome := planning.Outcome{Failures: []planning.Failure{{Step: podset.StepEditClaim, Slot: "1", Message: "no"}}}
@@ -241,7 +241,7 @@ func TestDataOfAPodThatIsWantedAgainIsKept(t *testing.T) {
 func TestExample8WhenScaledDelete(t *testing.T) {
 	w := newSimulation(t, 3, storage("1Gi"), retention("Delete", "Retain"), running)
 	w.Held["data-web-1"] = true
-	w.tell(replicas(1))
+	w.change(replicas(1))
 	w.Rest()
 	w.expectNames("0:1")
 	if w.Claim("data-web-0") == nil || w.Claim("data-web-2") != nil || w.Claim("data-web-1").DeletionTimestamp == nil {
@@ -265,7 +265,7 @@ func TestExample9Resize(t *testing.T) {
 		w.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
 	}, running)
 	w.Held["data-web-2"] = true
-	w.tell(image("2"), storage("20Gi"))
+	w.change(image("2"), storage("20Gi"))
 	w.expect("EditClaim data-web-2 ClaimGrow")
 	w.next()
 	if got := w.set.Status.VolumeClaims; got[0].CompatibleReplicas != 1 || got[0].CompatibleReadyReplicas != 0 {
@@ -287,7 +287,7 @@ func TestExample9Resize(t *testing.T) {
 
 func TestFixForACrashLoopingPodIsNotBlockedByPodsBeforeIt(t *testing.T) {
 	w := newSimulation(t, 6, running, unready(0))
-	w.tell(image("fixed"))
+	w.change(image("fixed"))
 	w.expect("Delete web-0 Outdated")
 	w.Rest()
 	w.Golden()
@@ -300,7 +300,7 @@ func TestOrderedScaleInThroughHooks(t *testing.T) {
 	for _, pod := range w.Pods {
 		pod.Finalizers = []string{drain}
 	}
-	w.tell(replicas(2))
+	w.change(replicas(2))
 	w.expect("Edit web-3 Hook PreparingDelete")
 	w.next() // web-2 does not wait at its hook while web-3 does
 	w.pod(3).Finalizers = nil
@@ -315,7 +315,7 @@ func TestOrderedScaleInThroughHooks(t *testing.T) {
 func TestOrderedRolloutOfABrokenImageCanBeFixed(t *testing.T) {
 	w := newSimulation(t, 3, ordered, running)
 	w.breaks("web:bad")
-	w.tell(image("bad"))
+	w.change(image("bad"))
 	w.Rest()
 	w.expectNames("0:1 1:1 2:bad")
 	image("good")(w)
@@ -328,7 +328,7 @@ func TestBrokenImageStopsAtTheLimitAndRollsBack(t *testing.T) {
 	w := newSimulation(t, 5, inPlace, maxUnavailable(2), running)
 	w.Always = append(w.Always, atMostUnavailable(2))
 	w.breaks("web:bad")
-	w.tell(image("bad"))
+	w.change(image("bad"))
 	w.Rest()
 	w.expectNames("0:1 1:1 2:1 3:bad 4:bad")
 	image("1")(w)
@@ -343,7 +343,7 @@ func TestHooksAroundAnUpdateInPlace(t *testing.T) {
 	hook.MarkPodNotReady = true
 	w := newSimulation(t, 1, inPlace, hooks(shared.Lifecycle{InPlaceUpdate: hook}), running)
 	w.pod(0).Finalizers = []string{drain}
-	w.tell(image("2"))
+	w.change(image("2"))
 	w.expect("Edit web-0 Hook PreparingUpdate")
 	w.next()
 	if readyNow(w.pod(0)) {
@@ -372,7 +372,7 @@ func TestGracePeriodBeforeAnUpdateInPlace(t *testing.T) {
 		w.rolling().InPlaceUpdateStrategy = &shared.InPlaceUpdateStrategy{GracePeriodSeconds: 15}
 	})
 	w.Always = append(w.Always, atMostUnavailable(1))
-	w.tell(image("2"))
+	w.change(image("2"))
 	w.Rest()
 	w.Golden()
 	w.expectNames("0:2 1:2")
@@ -384,7 +384,7 @@ func TestGracePeriodBeforeAnUpdateInPlace(t *testing.T) {
 func TestMinReadySecondsPaceARollout(t *testing.T) {
 	w := newSimulation(t, 3, minReady(30), running)
 	w.Always = append(w.Always, atMostUnavailable(1))
-	w.tell(image("2"))
+	w.change(image("2"))
 	w.Rest()
 	w.Golden()
 	w.expectNames("0:2 1:2 2:2")
@@ -394,7 +394,7 @@ func TestParkedPodIsTakenBackAndDeletedByLabelInAnOrderedSet(t *testing.T) {
 	drain := "example.io/drain"
 	w := newSimulation(t, 3, ordered, hooks(shared.Lifecycle{PreDelete: finalizerHook(drain)}), running)
 	w.pod(1).Finalizers = []string{drain}
-	w.tell(specified(1))
+	w.change(specified(1))
 	w.expect("Edit web-1 Hook PreparingDelete")
 	delete(w.pod(1).Labels, shared.LabelSpecifiedDelete)
 	w.next("Edit web-1 Hook Normal")

@@ -40,8 +40,8 @@ func (m marks) set(of map[string]string) {
 	}
 }
 
-// Changes is what has to be written to a pod so that it tells the results, which are in the order in which they were given; nothing when it
-// tells them already:
+// Changes is what has to be written to a pod so that it shows the results, which are in the order in which they were given; nothing when it
+// shows them already:
 //
 //  1. the condition of the probe is True when it succeeded, else False. It is written when its status or its message differs. Of two results
 //     for one condition the first counts;
@@ -59,7 +59,7 @@ func Changes(pod *corev1.Pod, results []Result, now time.Time) edit.Edit {
 		}
 		if kind := r.Probe.PodConditionType; kind != "" && !slices.Contains(taken, kind) {
 			taken = append(taken, kind)
-			if c := condition(kind, r.State, now); !tells(pod, c) {
+			if c := condition(kind, r.State, now); !shows(pod, c) {
 				written.Conditions = append(written.Conditions, c)
 			}
 		}
@@ -114,7 +114,7 @@ func condition(kind string, state *appsv1alpha1.ContainerProbeState, now time.Ti
 	return c
 }
 
-func tells(pod *corev1.Pod, c corev1.PodCondition) bool {
+func shows(pod *corev1.Pod, c corev1.PodCondition) bool {
 	has := podstate.Condition(pod, c.Type)
 	return has != nil && has.Status == c.Status && has.Message == c.Message
 }
