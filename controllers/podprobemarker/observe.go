@@ -46,13 +46,17 @@ func nodePodProbe() *unstructured.Unstructured {
 	return object
 }
 
+// gather is how long results are collected before the status of a marker is counted again, which looks at all its pods. What the results mark on
+// the pods does not wait for it: that is NodePodProbe's controller's, node by node.
+const gather = time.Second
+
 // observe reads the pods that a marker chooses, and what their nodes say. It returns when to look at the node daemon again.
 func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (plan.Snapshot, time.Duration, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now(), Off: r.off}
 	if spec.Marker == nil || r.off != "" {
 		return snapshot, 0, nil
 	}
-	if err := r.WatchLate(ctx, nodePodProbe(), markersIn, index); err != nil {
+	if err := r.WatchLateGathering(ctx, nodePodProbe(), markersIn, gather, index); err != nil {
 		return snapshot, 0, err
 	}
 	if spec.Marker.Deleting {

@@ -102,8 +102,8 @@ func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) Decision {
 	return p
 }
 
-// site is a pod and what is wanted of it.
-type site struct {
+// podState is a pod and what is wanted of it.
+type podState struct {
 	pod *corev1.Pod
 	// probes are what is to be in the list: what is wanted, and what is still to be taken off the pod.
 	probes []appsv1alpha1.ContainerProbe
@@ -119,7 +119,7 @@ type source struct {
 	key   string
 }
 
-func (of *site) staying() []*appsv1alpha1.PodContainerProbe {
+func (of *podState) staying() []*appsv1alpha1.PodContainerProbe {
 	stay := make([]*appsv1alpha1.PodContainerProbe, len(of.wanted))
 	for i := range of.wanted {
 		stay[i] = of.wanted[i].probe
@@ -128,8 +128,8 @@ func (of *site) staying() []*appsv1alpha1.PodContainerProbe {
 }
 
 // look says what is wanted of a pod, of which before is in the list.
-func (s *Snapshot) look(pod *corev1.Pod, before *appsv1alpha1.PodProbe) site {
-	of := site{pod: pod}
+func (s *Snapshot) look(pod *corev1.Pod, before *appsv1alpha1.PodProbe) podState {
+	of := podState{pod: pod}
 	if !probing.Active(pod) {
 		return of
 	}
@@ -184,7 +184,7 @@ func find(marker *probing.Marker, key string) *appsv1alpha1.PodContainerProbe {
 }
 
 // entry is what the list has to say of the pod, in the order of what it says now.
-func (of *site) entry(before *appsv1alpha1.PodProbe) appsv1alpha1.PodProbe {
+func (of *podState) entry(before *appsv1alpha1.PodProbe) appsv1alpha1.PodProbe {
 	entry := appsv1alpha1.PodProbe{
 		Name: of.pod.Name, Namespace: of.pod.Namespace, UID: string(of.pod.UID), IP: of.pod.Status.PodIP, Probes: of.probes,
 	}
@@ -240,7 +240,7 @@ func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, wanted map[string]apps
 }
 
 // mark writes to a pod what its results say, and takes off what is not wanted any more.
-func (p *Decision) mark(of *site, results *appsv1alpha1.PodProbeStatus, now time.Time) {
+func (p *Decision) mark(of *podState, results *appsv1alpha1.PodProbeStatus, now time.Time) {
 	var said []probing.Result
 	if results != nil {
 		for i := range of.wanted {
