@@ -11,15 +11,18 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
 // SafeUpgrade finds what makes OLM v1 refuse an upgrade from one bundle to the next, and objects invalid that were valid: a kind or a
 // stored version that is gone, another scope, and in the schemas a field that is gone, has become required, has another type or
-// default, or allows less.
+// default, or allows less. OLM v1 cannot tell whether other changes of a field are safe, such as one of a validation rule, and refuses
+// them all.
 func SafeUpgrade(from, to string) error {
 	before, err := definitions(from)
 	if err != nil {
@@ -128,8 +131,8 @@ func compareSchemas(at string, before, after *apiextensionsv1.JSONSchemaProps, n
 			note(fmt.Errorf("%s: %s has become tighter", at, limit.name))
 		}
 	}
-	if after.Pattern != "" && after.Pattern != before.Pattern {
-		note(fmt.Errorf("%s: the pattern has changed", at))
+	for _, name := range otherChanges(before, after) {
+		note(fmt.Errorf("%s: %s has changed", at, name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(before.Properties)) {
 		was, is := before.Properties[name], after.Properties[name]
@@ -145,6 +148,39 @@ func compareSchemas(at string, before, after *apiextensionsv1.JSONSchemaProps, n
 	if before.AdditionalProperties != nil && before.AdditionalProperties.Schema != nil && after.AdditionalProperties != nil && after.AdditionalProperties.Schema != nil {
 		compareSchemas(at+"{}", before.AdditionalProperties.Schema, after.AdditionalProperties.Schema, note)
 	}
+}
+
+// otherChanges names the parts of a field that differ, beyond those that compareSchemas looks into. The text for people may change,
+// but not inside additionalProperties: OLM v1 compares these as a whole.
+func otherChanges(before, after *apiextensionsv1.JSONSchemaProps) []string {
+	was, is := otherParts(before), otherParts(after)
+	var changed []string
+	for name := range was {
+		if !reflect.DeepEqual(was[name], is[name]) {
+			changed = append(changed, name)
+		}
+	}
+	for name := range is {
+		if _, found := was[name]; !found {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+func otherParts(schema *apiextensionsv1.JSONSchemaProps) map[string]any {
+	parts, err := runtime.DefaultUnstructuredConverter.ToUnstructured(schema)
+	if err != nil { // a schema that was read from YAML is always an object
+		panic(err)
+	}
+	for _, name := range []string{
+		"description", "type", "default", "required", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
+		"minProperties", "maxProperties", "properties", "items",
+	} {
+		delete(parts, name)
+	}
+	return parts
 }
 
 func text(value *apiextensionsv1.JSON) string {

@@ -7,6 +7,7 @@ package packaging
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,20 +37,27 @@ spec:
 
 func TestSafeUpgrade(t *testing.T) {
 	for name, tc := range map[string]struct{ from, to, want string }{
-		"the same":                     {},
-		"an optional field more":       {from: "names: {", to: "other: {type: string}\n              names: {"},
-		"a value more":                 {from: "[A, B]", to: "[A, B, C]"},
-		"a looser limit":               {from: "minimum: 0", to: "minimum: -1"},
-		"another scope":                {from: "Namespaced", to: "Cluster", want: "the scope was Namespaced and is Cluster"},
-		"a version less":               {from: "name: v0", to: "name: v2", want: "version v0 is not served any more"},
-		"a version not served":         {from: "name: v0, served: true", to: "name: v0, served: false", want: "version v0 is not served any more"},
-		"a field less":                 {from: "names: {", to: "other: {", want: "v1.spec.names is gone"},
-		"a field required":             {from: "[replicas]", to: "[replicas, names]", want: "v1.spec.names has become required"},
-		"another type":                 {from: "items: {type: string}", to: "items: {type: integer}", want: "v1.spec.names[]: the type was"},
-		"a value less":                 {from: "[A, B]", to: "[A]", want: `v1.spec.type does not allow "B" any more`},
-		"a list of values":             {from: "items: {type: string}", to: "items: {type: string, enum: [x]}", want: "allows only"},
-		"another default":              {from: "default: A", to: "default: B", want: "the default was"},
-		"a tighter limit":              {from: "minimum: 0", to: "minimum: 1", want: "minimum has become tighter"},
+		"the same":               {},
+		"an optional field more": {from: "names: {", to: "other: {type: string}\n              names: {"},
+		"a value more":           {from: "[A, B]", to: "[A, B, C]"},
+		"a looser limit":         {from: "minimum: 0", to: "minimum: -1"},
+		"another scope":          {from: "Namespaced", to: "Cluster", want: "the scope was Namespaced and is Cluster"},
+		"a version less":         {from: "name: v0", to: "name: v2", want: "version v0 is not served any more"},
+		"a version not served":   {from: "name: v0, served: true", to: "name: v0, served: false", want: "version v0 is not served any more"},
+		"a field less":           {from: "names: {", to: "other: {", want: "v1.spec.names is gone"},
+		"a field required":       {from: "[replicas]", to: "[replicas, names]", want: "v1.spec.names has become required"},
+		"another type":           {from: "items: {type: string}", to: "items: {type: integer}", want: "v1.spec.names[]: the type was"},
+		"a value less":           {from: "[A, B]", to: "[A]", want: `v1.spec.type does not allow "B" any more`},
+		"a list of values":       {from: "items: {type: string}", to: "items: {type: string, enum: [x]}", want: "allows only"},
+		"another default":        {from: "default: A", to: "default: B", want: "the default was"},
+		"a tighter limit":        {from: "minimum: 0", to: "minimum: 1", want: "minimum has become tighter"},
+		"another text":           {from: "items: {type: string}", to: "items: {type: string, description: another}"},
+		"another pattern":        {from: "items: {type: string}", to: "items: {type: string, pattern: a}", want: "pattern has changed"},
+		"another rule": {
+			from: "items: {type: string}", to: "items: {type: string, x-kubernetes-validations: [{rule: 'true'}]}",
+			want: "v1.spec.names[]: x-kubernetes-validations has changed",
+		},
+		"another sort of list":         {from: "items: {type: string}", to: "items: {type: string}, x-kubernetes-list-type: set", want: "list-type has changed"},
 		"a limit where there was none": {from: "minimum: 0", to: "minimum: 0, maximum: 9", want: "maximum has become tighter"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,6 +79,13 @@ func TestSafeUpgrade(t *testing.T) {
 	}
 }
 
+// refusedByOLMv1 is what OLM v1 refuses in the upgrade from a released version although it makes no object invalid, as
+// docs/operations/olm.md says.
+var refusedByOLMv1 = map[string]string{
+	// The rule lists the known gates, and more are known now.
+	"v0.3.0": "kruises.operator.kruise.io v1alpha1.spec.featureGates[].name: x-kubernetes-validations has changed",
+}
+
 // TestTheCommittedBundleFollowsTheLastRelease holds the tree to the last released version, from which users come.
 func TestTheCommittedBundleFollowsTheLastRelease(t *testing.T) {
 	releases, err := ReadReleases("../../../catalog/versions.yaml")
@@ -81,7 +96,11 @@ func TestTheCommittedBundleFollowsTheLastRelease(t *testing.T) {
 		t.Skip("skipped, no version has been released")
 	}
 	last := releases.Versions[len(releases.Versions)-1].Version
+	var unexpected []string
 	if err := SafeUpgrade("../../../catalog/bundles/"+last, bundle); err != nil {
-		t.Errorf("an upgrade from %s would be refused, or make objects invalid:\n%v", last, err)
+		unexpected = slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(fault string) bool { return fault == refusedByOLMv1[last] })
+	}
+	if len(unexpected) > 0 {
+		t.Errorf("an upgrade from %s would be refused, or make objects invalid:\n%s", last, strings.Join(unexpected, "\n"))
 	}
 }
