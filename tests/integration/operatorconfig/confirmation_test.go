@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,17 @@ func TestObjectsFromBeforeAnUpgradeWaitForTheAdministrator(t *testing.T) {
 		}
 		if job.Status.LastScheduleTime == nil {
 			return fmt.Errorf("the status is %+v", job.Status)
+		}
+		return nil
+	})
+	// An operator that stops before it has recorded what it serves asks again.
+	n.Eventually("the kind is recorded as served", func(ctx context.Context) error {
+		lease := &coordinationv1.Lease{}
+		if err := env.Client.Get(ctx, client.ObjectKey{Namespace: "kruise-system", Name: confirmation.LeaseName}, lease); err != nil {
+			return err
+		}
+		if record := lease.Annotations[confirmation.Annotation]; !slices.Contains(strings.Split(record, ","), "AdvancedCronJob") {
+			return fmt.Errorf("the record is %q", record)
 		}
 		return nil
 	})
