@@ -131,6 +131,25 @@ func copies(t *testing.T, n *environment.Namespace) []string {
 	return found
 }
 
+// A registry that is there and has no such image: every node fails, the job ends, and says which nodes failed and what one of them was told.
+func TestImageThatTheRegistryDoesNotHave(t *testing.T) {
+	n := onNodes(t)
+	s := sourceOf(t, "team/missing")
+	s.push(t, "v1", 1)
+	pull(n, "missing", "registry.example/team/missing:v2", "  pullPolicy: {backoffLimit: 0}\n")
+	job := pulls(n, "missing", "both nodes have failed", func(s *v1beta1.ImagePullJobStatus) bool { return s.Failed == 2 && s.CompletionTime != nil })
+	stalled := meta.FindStatusCondition(job.Status.Conditions, v1beta1.ImagePullJobStalled)
+	if stalled == nil || stalled.Status != metav1.ConditionTrue || !strings.Contains(stalled.Message, "not found") {
+		t.Errorf("what is not there says %+v", stalled)
+	}
+	if job.Status.Succeeded != 0 || len(job.Status.FailedNodes) != 2 {
+		t.Errorf("%d nodes succeeded, and %v failed", job.Status.Succeeded, job.Status.FailedNodes)
+	}
+	if got := s.times("manifest"); len(got) != 2 {
+		t.Errorf("the registry was asked %v times, want both nodes to ask", got)
+	}
+}
+
 // The registry disappears in the middle of a pull and returns: the nodes try again, and the job neither fails nor claims an image meanwhile.
 func TestRegistryDisappearsAndReturns(t *testing.T) {
 	n := onNodes(t)
