@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +42,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
+	"github.com/kruise-operator/kruise-operator/internal/platform/resident"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
 )
@@ -177,8 +177,8 @@ type readiness struct {
 // started is called when the cache holds the node's objects.
 func (r *readiness) started(ctx context.Context) error {
 	r.synced.Store(true)
-	debug.FreeOSMemory() // lists were decoded whole, and it is at rest from now on
-	if err := unmapStart(); err != nil {
+	// Lists were decoded whole, and it is at rest from now on.
+	if err := resident.GiveBack(); err != nil {
 		ctrl.Log.Info("Pages of the start stay resident", "err", err.Error())
 	}
 	<-ctx.Done()

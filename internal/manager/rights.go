@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/resident"
 )
 
 // lookAtRights is how often it is said, while the caches are being filled, what may not be read.
@@ -47,7 +47,9 @@ func (f *filling) Start(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-time.After(giveBackAfter):
-		debug.FreeOSMemory()
+		if err := resident.GiveBack(); err != nil {
+			ctrl.Log.Info("Pages of the start stay resident", "err", err.Error())
+		}
 	}
 	return nil
 }

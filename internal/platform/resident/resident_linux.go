@@ -1,22 +1,26 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package daemon
+// Package resident gives memory back to the system that only the start of a program needed.
+package resident
 
 import (
 	"bufio"
 	"bytes"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// unmapStart gives back the pages of the program's file that only the start needed: its text and its constants. The kernel maps 16 pages around each
-// one that is touched, and keeps all of them until memory is short. What is used again is mapped again, from the page cache where it still is.
-// Nothing is lost: only mappings are given back that cannot be written, so that their pages are those of the file.
-func unmapStart() error {
+// GiveBack gives back the heap that is free, and the pages of the program's file: its text and its constants. The kernel maps 16 pages around each
+// one that is touched, and keeps all of them until memory is short, although most were touched by the start alone. What is used again is mapped again,
+// from the page cache where it still is. Nothing is lost: only mappings are given back that cannot be written, so that their pages are those of the file.
+// An error says which mapping stays; the heap was given back all the same.
+func GiveBack() error {
+	debug.FreeOSMemory()
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return fmt.Errorf("finding the program: %w", err)

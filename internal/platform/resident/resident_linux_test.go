@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package daemon
+package resident
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func TestOnlyConstantMappingsOfTheProgramAreGivenBack(t *testing.T) {
 // The pages of the program's file are given back, and the program goes on.
 func TestPagesOfTheStartAreGivenBack(t *testing.T) {
 	before := resident(t)
-	if err := unmapStart(); err != nil {
+	if err := GiveBack(); err != nil {
 		t.Fatal(err)
 	}
 	if after := resident(t); after >= before-before/4 {
