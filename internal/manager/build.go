@@ -140,6 +140,7 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 	options := ctrl.Options{
 		Scheme:                        types,
 		Cache:                         kept,
+		NewCache:                      kubecache.New,
 		MapperProvider:                mapper.New,
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // addMetricsServer
 		PprofBindAddress:              c.ProfilingAddress,

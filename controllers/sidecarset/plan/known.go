@@ -24,7 +24,7 @@ type Known struct {
 	pods map[types.UID]knownPod
 }
 
-// knownPod are the facts about a version of a pod.
+// knownPod are the facts about a version of a pod. The version is empty where time changes them: then only what its annotations say is of use.
 type knownPod struct {
 	version string
 	pod     Pod
@@ -55,21 +55,26 @@ func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string)
 		if object.DeletionTimestamp != nil || podstate.Finished(object) || !spec.Selector.Matches(labels.Set(object.Labels)) || !inNamespace(object.Namespace) {
 			continue
 		}
-		if known, has := k.pods[object.UID]; has && known.version == object.ResourceVersion {
+		known := k.pods[object.UID]
+		if known.version != "" && known.version == object.ResourceVersion {
 			known.pod.Object = object // An older one would keep all pods of its list in memory.
 			pods = append(pods, known.pod)
 			continue
 		}
-		pod, complete := observe(spec, object, texts, now)
+		pod, complete := observe(spec, object, known.pod.recorded, texts, now)
 		if !complete {
 			continue
 		}
 		pods = append(pods, pod)
-		if object.UID != "" && object.ResourceVersion != "" && pod.lasts() {
-			kept := pod
-			kept.Object = nil
-			k.pods[object.UID] = knownPod{version: object.ResourceVersion, pod: kept}
+		if object.UID == "" || object.ResourceVersion == "" {
+			continue
 		}
+		kept := knownPod{version: object.ResourceVersion, pod: pod}
+		kept.pod.Object = nil
+		if !pod.lasts() {
+			kept.version = ""
+		}
+		k.pods[object.UID] = kept
 	}
 	return pods
 }

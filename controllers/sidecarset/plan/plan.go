@@ -262,7 +262,7 @@ func (p *planner) reset(pod *Pod) {
 	if !some {
 		return
 	}
-	revision := p.record().Revision(pod.Object)
+	revision := pod.recorded.Revision()
 	if revision == "" {
 		revision = pod.Revision
 	}

@@ -44,6 +44,8 @@ type Pod struct {
 	Serves bool
 	// pairs are the containers of hot upgrades.
 	pairs []pair
+	// recorded is what is noted on the pod about an update that is under way; zero for a pod at rest, of which there are thousands.
+	recorded inplace.Recorded
 }
 
 // Pods derives the facts about pods of which nothing is known yet: see Known.
@@ -51,28 +53,34 @@ func Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now 
 	return new(Known).Pods(spec, objects, inNamespace, now)
 }
 
-// observe derives the facts about one pod; false when it does not have all sidecars.
-func observe(spec *Spec, object *corev1.Pod, texts hashes, now time.Time) (Pod, bool) {
+// observe derives the facts about one pod; false when it does not have all sidecars. recorded is what an earlier version of the pod had noted, or zero.
+func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts hashes, now time.Time) (Pod, bool) {
 	pairs, complete := pairsOf(spec, object)
 	if !complete {
 		return Pod{}, false
 	}
-	record := spec.record()
+	if !recorded.Current(object) {
+		recorded = spec.record().Read(object)
+	}
 	pod := Pod{
 		Pod: podset.Pod{
 			Object:   object,
 			Slot:     planning.Slot(object.Namespace + "/" + object.Name),
 			Revision: texts.in(object, shared.AnnotationSidecarSetHash),
-			Update:   record.Check(object, now),
+			Update:   recorded.Check(object, now),
 			Ready:    podstate.RunningAndReady(object),
 		},
 		Upgradable: texts.in(object, shared.AnnotationSidecarSetHashWithoutImage) == spec.Hashes.WithoutImage,
 		Selected:   spec.UpdateSelector == nil || spec.UpdateSelector.Matches(labels.Set(object.Labels)),
 		pairs:      pairs,
+		recorded:   recorded,
 	}
 	pod.Updated = pod.Revision == spec.Hashes.Hash
-	pod.Trouble = podstate.TroubleOf(object, func() time.Time { return record.Began(object) }, now)
+	pod.Trouble = podstate.TroubleOf(object, recorded.Began, now)
 	complete = !pod.UnderWay()
+	if complete {
+		pod.recorded = inplace.Recorded{}
+	}
 	pod.Serves = complete && sidecarsReady(spec, object, pairs)
 	pod.Available = pod.Ready && complete
 	return pod, true

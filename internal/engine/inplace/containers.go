@@ -57,22 +57,7 @@ func (r Record) Begin(pod *corev1.Pod, revision string, images map[string]string
 
 // Check says how far the update has come: None when the record knows of none, Done when every container that was changed is proven to run its
 // image.
-func (r Record) Check(pod *corev1.Pod, now time.Time) Status {
-	update, found, err := r.read(pod)
-	switch {
-	case err != nil:
-		return malformed(err)
-	case !found:
-		return Status{}
-	}
-	if s := update.check(pod, Options{}, now); s.Progress != Done {
-		return s
-	}
-	if !update.pending().isZero() {
-		return checkNext(pod, update)
-	}
-	return Status{Progress: Done}
-}
+func (r Record) Check(pod *corev1.Pod, now time.Time) Status { return r.Read(pod).Check(pod, now) }
 
 // Continue returns the edit of the next batch, once the one before is proven and its containers are ready, of which Check gives ReasonNextBatch. It
 // returns false when there is nothing to write now.
@@ -88,22 +73,57 @@ func (r Record) Continue(pod *corev1.Pod, now time.Time) (edit.Edit, bool) {
 	return e, true
 }
 
-// Revision is the revision that the record names; empty when it knows of no update.
-func (r Record) Revision(pod *corev1.Pod) string {
-	update, _, err := r.read(pod)
-	if err != nil {
-		return ""
-	}
-	return update.Revision
+// Recorded is what a Record says on a pod, decoded: a pod that is looked at many times while its annotations stay is decoded once.
+type Recorded struct {
+	record          Record
+	state, evidence string
+	update          run
+	found           bool
+	err             error
 }
 
-// Began is when the update that the record names began; zero when it knows of none.
-func (r Record) Began(pod *corev1.Pod) time.Time {
-	update, _, err := r.read(pod)
-	if err != nil {
+// Read decodes what the record says.
+func (r Record) Read(pod *corev1.Pod) Recorded {
+	update, found, err := r.read(pod)
+	return Recorded{record: r, state: pod.Annotations[r.State], evidence: pod.Annotations[r.Evidence], update: update, found: found, err: err}
+}
+
+// Current says that Read would find the same on the pod.
+func (d *Recorded) Current(pod *corev1.Pod) bool {
+	return d.record != Record{} && d.state == pod.Annotations[d.record.State] && d.evidence == pod.Annotations[d.record.Evidence]
+}
+
+// Check says how far the update has come on the pod of which this was read: see Record.Check.
+func (d Recorded) Check(pod *corev1.Pod, now time.Time) Status {
+	switch {
+	case d.err != nil:
+		return malformed(d.err)
+	case !d.found:
+		return Status{}
+	}
+	if s := d.update.check(pod, Options{}, now); s.Progress != Done {
+		return s
+	}
+	if !d.update.pending().isZero() {
+		return checkNext(pod, d.update)
+	}
+	return Status{Progress: Done}
+}
+
+// Revision is the revision that the record names; empty when it knows of no update, or cannot be decoded.
+func (d Recorded) Revision() string {
+	if d.err != nil {
+		return ""
+	}
+	return d.update.Revision
+}
+
+// Began is when the update that the record names began; zero when it knows of none, or cannot be decoded.
+func (d Recorded) Began() time.Time {
+	if d.err != nil {
 		return time.Time{}
 	}
-	return update.UpdateTimestamp.Time
+	return d.update.UpdateTimestamp.Time
 }
 
 func (r Record) read(pod *corev1.Pod) (update run, found bool, err error) {

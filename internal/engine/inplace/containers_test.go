@@ -88,8 +88,8 @@ func TestUpdateOfSomeContainers(t *testing.T) {
 	begin(mesh, "mesh-3", map[string]string{"proxy": "proxy:3"})
 	restartSidecar(pod, "proxy", now)
 	expect("at the third revision", mesh, Done)
-	if mesh.Revision(pod) != "mesh-3" || logs.Revision(pod) != "logs-2" {
-		t.Errorf("records name %s and %s", mesh.Revision(pod), logs.Revision(pod))
+	if mesh.Read(pod).Revision() != "mesh-3" || logs.Read(pod).Revision() != "logs-2" {
+		t.Errorf("records name %s and %s", mesh.Read(pod).Revision(), logs.Read(pod).Revision())
 	}
 	if again, err := mesh.Begin(pod, "mesh-3", map[string]string{"proxy": "proxy:3"}, now); err != nil || !again.IsZero() {
 		t.Errorf("what is done already is written once more: %+v, %v", again, err)

@@ -4,8 +4,11 @@
 package inplace
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"time"
@@ -43,22 +46,37 @@ func readRun(pod *corev1.Pod) (r run, found bool, err error) {
 
 // decodeRun decodes an update from its state and its evidence.
 func decodeRun(state, evidence []byte) (r run, err error) {
-	if err := json.Unmarshal(state, &r.InPlaceUpdateState); err != nil {
-		return run{}, err
-	}
-	if err := json.Unmarshal(state, &r.unknown); err != nil {
-		return run{}, err
-	}
-	fields := reflect.TypeFor[shared.InPlaceUpdateState]()
-	for i := range fields.NumField() {
-		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
-		delete(r.unknown, name)
+	if known, ok := decodeKnown(state); ok {
+		r.InPlaceUpdateState = known
+	} else {
+		if err := json.Unmarshal(state, &r.InPlaceUpdateState); err != nil {
+			return run{}, err
+		}
+		if err := json.Unmarshal(state, &r.unknown); err != nil {
+			return run{}, err
+		}
+		fields := reflect.TypeFor[shared.InPlaceUpdateState]()
+		for i := range fields.NumField() {
+			name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+			delete(r.unknown, name)
+		}
 	}
 	var noted shared.InPlaceEvidence
 	if json.Unmarshal(evidence, &noted) == nil && noted.Revision == r.Revision {
 		r.evidence = noted
 	}
 	return r, nil
+}
+
+// decodeKnown decodes a state of which we know every member, in one go: nearly all are ours. It returns false for any other.
+func decodeKnown(state []byte) (known shared.InPlaceUpdateState, ok bool) {
+	decoder := json.NewDecoder(bytes.NewReader(state))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&known); err != nil {
+		return shared.InPlaceUpdateState{}, false
+	}
+	_, err := decoder.Token()
+	return known, errors.Is(err, io.EOF)
 }
 
 // write adds the annotations to the Edit that begins a batch. The evidence holds the generation that this very Edit makes.
