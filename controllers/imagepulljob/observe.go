@@ -115,6 +115,7 @@ func (r *Reconciler) imageOf(ctx context.Context, node, repository string) (*pla
 	}
 	image := &plan.NodeImage{Meta: &metav1.ObjectMeta{
 		Name: stored.GetName(), UID: stored.GetUID(), ResourceVersion: stored.GetResourceVersion(), DeletionTimestamp: stored.GetDeletionTimestamp(),
+		OwnerReferences: stored.GetOwnerReferences(),
 	}}
 	images, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "images")
 	entries, _ := images.(map[string]any)

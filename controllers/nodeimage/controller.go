@@ -132,10 +132,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		lost = again
 	} else {
 		for _, tag := range todo.GivenUp {
-			r.Recorder.Eventf(image, nil, corev1.EventTypeWarning, "PullImageFailed", "GiveUp", "%s: the node has not answered for ten minutes", tag)
+			r.announce(image, tag)
 		}
 	}
 	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, lost)
+}
+
+// announce emits events about a tag that was given up: on the list, and on every job that has failed on this node by it.
+func (r *Reconciler) announce(image *appsv1beta1.NodeImage, tag plan.GivenUp) {
+	r.Recorder.Eventf(image, nil, corev1.EventTypeWarning, "PullImageFailed", "GiveUp", "%s: %s", tag.Name, tag.Message)
+	for i := range tag.Jobs {
+		if tag.Jobs[i].Kind == "ImagePullJob" {
+			r.Recorder.Eventf(&tag.Jobs[i], nil, corev1.EventTypeWarning, "PullImageFailed", "GiveUp", "node %s: %s: %s", image.Name, tag.Name, tag.Message)
+		}
+	}
 }
 
 // observe reads the node, and which jobs are gone.
@@ -148,8 +158,7 @@ func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) 
 	}
 	snapshot.Node, snapshot.Labels = err == nil, node.Labels
 	snapshot.Gone = func(of corev1.ObjectReference) bool {
-		found := job()
-		err := r.Cache.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, found, client.UnsafeDisableDeepCopy)
+		found, err := r.jobOf(ctx, of)
 		if apierrors.IsNotFound(err) {
 			return true
 		}
@@ -158,5 +167,21 @@ func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) 
 		}
 		return found.GetUID() != of.UID || found.GetDeletionTimestamp() != nil
 	}
+	snapshot.Working = func(of corev1.ObjectReference) bool {
+		found, err := r.jobOf(ctx, of)
+		if err != nil || found.GetUID() != of.UID {
+			return false
+		}
+		kind, _, _ := unstructured.NestedString(found.Object, "spec", "completionPolicy", "type")
+		end, _, _ := unstructured.NestedString(found.Object, "status", "completionTime")
+		return kind != string(appsv1beta1.CompleteNever) && end == ""
+	}
 	return snapshot, nil
+}
+
+// jobOf reads the job which signed a tag. Read-only.
+func (r *Reconciler) jobOf(ctx context.Context, of corev1.ObjectReference) (*unstructured.Unstructured, error) {
+	found := job()
+	err := r.Cache.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, found, client.UnsafeDisableDeepCopy)
+	return found, err
 }

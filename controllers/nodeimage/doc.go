@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodeimage keeps NodeImages in order: it takes out tags whose jobs are gone and those that have expired, fails tags about which a node
-// says nothing for ten minutes, gives them the labels of their nodes, and deletes those without a node.
+// says nothing for ten minutes or that take longer than they may, gives them the labels of their nodes, and deletes those without a node.
 //
 // What it promises:
 //

@@ -84,6 +84,9 @@ type nodeState struct {
 // look says what a node is at, for the job.
 func (s *Spec) look(n *Node) nodeState {
 	result := nodeState{Node: n, stage: idle}
+	if n.former() {
+		return result
+	}
 	tag := n.tag(s.Image.Tag)
 	if tag == nil || !owns(tag, s.Job.UID) {
 		return result
@@ -105,6 +108,18 @@ func (s *Spec) look(n *Node) nodeState {
 	case appsv1beta1.ImagePhaseWaiting, appsv1beta1.ImagePhasePulling:
 	}
 	return result
+}
+
+// former says that the NodeImage is that of a node which had the name before: it says nothing about this one, and is collected soon.
+func (n *Node) former() bool {
+	return n.Image != nil && slices.ContainsFunc(n.Image.Meta.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return o.Kind == "Node" && o.UID != n.UID
+	})
+}
+
+// askable says that its NodeImage can be written.
+func (n *Node) askable() bool {
+	return n.Image == nil || !n.Image.Full && n.Image.Meta.DeletionTimestamp == nil && !n.former()
 }
 
 func (n *Node) tag(name string) *appsv1beta1.ImageTagSpec {

@@ -27,6 +27,8 @@ const (
 	answering = time.Minute
 	// namespaceRecheck is when to look for the node daemon's namespace again.
 	namespaceRecheck = 2 * time.Second
+	// askableRecheck is when to look again at a node that cannot be asked now: what changes in a NodeImage without the job wakes nobody.
+	askableRecheck = 10 * time.Second
 	// mostAsked is how many nodes one plan asks: more could not be written in its time slice.
 	mostAsked = 500
 )
@@ -147,7 +149,11 @@ func (d *Decision) ask(spec *Spec, s Snapshot) {
 			if free <= 0 {
 				return
 			}
-			if at.stage != idle || at.Ready != ready || at.Image != nil && (at.Image.Full || at.Image.Meta.DeletionTimestamp != nil) {
+			if at.stage != idle || at.Ready != ready {
+				continue
+			}
+			if !at.askable() {
+				d.Recheck(askableRecheck)
 				continue
 			}
 			d.Actions = append(d.Actions, spec.asking(at.Node, s))

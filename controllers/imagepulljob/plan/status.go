@@ -138,7 +138,8 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 	case waiting > 0 && d.count[active] == 0:
 		return podset.Progress{
 			Stalled: true, Reason: appsv1beta1.ReasonPulling,
-			Message: fmt.Sprintf("%d nodes cannot be asked: their NodeImages have 256 images, which is the limit, or are being deleted.", waiting),
+			Message: fmt.Sprintf("%d nodes cannot be asked: their NodeImages have 256 images, which is the limit, are being deleted, or are those of "+
+				"former nodes of these names.", waiting),
 		}
 	case waiting+d.count[active] > 0 && len(s.Unreadable) > 0:
 		return podset.Progress{

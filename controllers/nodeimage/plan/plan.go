@@ -33,10 +33,17 @@ const (
 const (
 	// LabelFake keeps a NodeImage without a node.
 	LabelFake = "apps.kruise.io/fake-nodeimage"
-	// patience is how long a node may say nothing about a tag, and how long it may overdraw the deadline of one.
+	// patience is how long a node may say nothing about a tag, and how long it may overdraw the deadline of one, or the tries that it has.
 	patience = 10 * time.Minute
+	// longestWait is the longest wait of a node between two tries.
+	longestWait = 30 * time.Second
+	// longestTurn is how long a tag may wait for its turn on a node that has answered.
+	longestTurn = 24 * time.Hour
+	// mostTries is how many tries are allowed for, and longestTurn each: what is written by hand may say anything.
+	mostTries = 100
 
 	messageSilent  = "node has not responded for a long time"
+	messageLate    = "the node has not finished in the time that its tries may take"
 	messageOverdue = "pulling exceeds the activeDeadlineSeconds"
 )
 
@@ -50,23 +57,31 @@ type Snapshot struct {
 	// Node says that there is a node of its name, whose labels are Labels.
 	Node   bool
 	Labels map[string]string
-	// Gone says that the job which signed a tag does not exist any more. It is asked about ImagePullJobs only.
-	Gone func(corev1.ObjectReference) bool
+	// Gone says that the job which signed a tag does not exist any more, Working that it will end and has not. They are asked about ImagePullJobs
+	// only.
+	Gone, Working func(corev1.ObjectReference) bool
 }
 
 // Decision is a plan, and which tags were given up.
 type Decision struct {
 	planning.Plan
-	// GivenUp are tags of which the node has said nothing for too long, with the repository before the tag.
-	GivenUp []string
+	// GivenUp are tags that have failed because the node does not end them.
+	GivenUp []GivenUp
+}
+
+// GivenUp is a tag, with its repository before it, and why it has failed for which jobs.
+type GivenUp struct {
+	Name, Message string
+	Jobs          []corev1.ObjectReference
 }
 
 // Plan says what to do now:
 //
 //  1. a NodeImage without a node is deleted, unless a label keeps it;
 //  2. jobs that are gone are taken off their tags, and a tag goes with the last of its jobs; one that never had any stays;
-//  3. a tag goes when it has ended longer ago than its ttlSecondsAfterFinished, and a repository with its last tag;
-//  4. a tag about which the node says nothing for ten minutes, or that is ten minutes over its deadline, has failed.
+//  3. a tag goes when it has ended longer ago than its ttlSecondsAfterFinished, and a repository with its last tag. It stays while one of its jobs
+//     counts on it: without the answer that job would ask the node again, and a job of many nodes would never end;
+//  4. a tag about which the node says nothing for ten minutes, or that is ten minutes over what its deadline and its tries allow, has failed.
 func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 	d := Decision{}
 	if image.DeletionTimestamp != nil {
@@ -110,9 +125,13 @@ func (d *Decision) keep(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.Image
 	if tag.PullPolicy == nil || tag.PullPolicy.TTLSecondsAfterFinished == nil || !ended(tag, answer) {
 		return kept, true
 	}
-	left := time.Duration(*tag.PullPolicy.TTLSecondsAfterFinished)*time.Second - s.Now.Sub(answer.CompletionTime.Time)
+	ttl := time.Duration(*tag.PullPolicy.TTLSecondsAfterFinished) * time.Second
+	left := ttl - s.Now.Sub(answer.CompletionTime.Time)
 	if left <= 0 {
-		return kept, false
+		if !slices.ContainsFunc(kept.OwnerReferences, func(o corev1.ObjectReference) bool { return o.Kind == "ImagePullJob" && s.Working(o) }) {
+			return kept, false
+		}
+		left = max(ttl, time.Minute) // the end of a job wakes nobody here
 	}
 	d.Recheck(left)
 	return kept, true
@@ -161,18 +180,12 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s 
 			if tag.CreatedAt == nil || ended(tag, answer) {
 				continue
 			}
-			limit, message := patience, messageSilent
-			if answer != nil && answer.Version == tag.Version {
-				if tag.PullPolicy == nil || tag.PullPolicy.ActiveDeadlineSeconds == nil {
-					continue
-				}
-				limit, message = time.Duration(*tag.PullPolicy.ActiveDeadlineSeconds)*time.Second+patience, messageOverdue
-			}
-			if left := limit - s.Now.Sub(tag.CreatedAt.Time); left > 0 {
+			limit, message := limitOf(tag, answer)
+			if left := limit.Sub(s.Now); left > 0 {
 				d.Recheck(left)
 				continue
 			}
-			d.GivenUp = append(d.GivenUp, repository+":"+tag.Tag)
+			d.GivenUp = append(d.GivenUp, GivenUp{Name: repository + ":" + tag.Tag, Message: message, Jobs: tag.OwnerReferences})
 			fail(status, repository, appsv1beta1.ImageTagStatus{
 				Tag: tag.Tag, Version: tag.Version, Phase: appsv1beta1.ImagePhaseFailed, StartTime: tag.CreatedAt, CompletionTime: &now, Message: message,
 			})
@@ -185,6 +198,24 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s 
 	d.Actions = append(d.Actions, patch(image, StepGiveUp, "status", map[string]any{
 		"metadata": map[string]any{"uid": image.UID, "resourceVersion": image.ResourceVersion}, "status": status,
 	}))
+}
+
+// limitOf is until when a node may take for a tag that has not ended, and what is said of it afterwards. A node that dies while it pulls, or
+// before it does, says nothing more, and its job has to end all the same.
+func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) (time.Time, string) {
+	created := tag.CreatedAt.Time
+	if answer == nil || answer.Version != tag.Version {
+		return created.Add(patience), messageSilent
+	}
+	timeout, backoff, deadline := engineimage.Policy(tag.PullPolicy)
+	switch {
+	case tag.PullPolicy != nil && tag.PullPolicy.ActiveDeadlineSeconds != nil:
+		return created.Add(deadline + patience), messageOverdue
+	case answer.StartTime != nil:
+		timeout, backoff = min(timeout, longestTurn), min(backoff, mostTries)
+		return answer.StartTime.Add(timeout*time.Duration(backoff+1) + longestWait*time.Duration(backoff) + patience), messageLate
+	}
+	return created.Add(longestTurn), messageLate
 }
 
 // fail makes an answer that of a tag.

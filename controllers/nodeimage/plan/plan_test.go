@@ -40,6 +40,10 @@ func endedBefore(ago time.Duration) *appsv1beta1.ImageTagStatus {
 	return &appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhaseSucceeded, CompletionTime: ptr.To(metav1.NewTime(noon().Add(-ago)))}
 }
 
+func pullingFor(long time.Duration) *appsv1beta1.ImageTagStatus {
+	return &appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhasePulling, StartTime: ptr.To(metav1.NewTime(noon().Add(-long)))}
+}
+
 func bodyOf(t *testing.T, a planning.Action) map[string]any {
 	t.Helper()
 	text, err := a.Change.Requests(a.Object)[0].Body(planning.Version{})
@@ -58,19 +62,31 @@ func TestPlan(t *testing.T) {
 	for name, tc := range map[string]struct {
 		image   *appsv1beta1.NodeImage
 		gone    map[types.UID]bool
+		working bool
 		noNode  bool
 		want    planning.Step
 		images  any
 		recheck time.Duration
 	}{
-		"a tag that has ended lately stays":        {image: list(as, endedBefore(time.Second)), recheck: 59 * time.Second},
-		"a tag goes when it has expired":           {image: list(as, endedBefore(time.Minute)), want: StepPrune, images: map[string]any{"nginx": nil}},
-		"a tag of another round has not ended":     {image: list(func(s *appsv1beta1.ImageTagSpec) { s.Version = 1; s.CreatedAt = nil }, endedBefore(time.Hour))},
-		"a tag goes with the last of its jobs":     {image: list(as, endedBefore(0)), gone: map[types.UID]bool{"a": true, "b": true}, want: StepPrune, images: map[string]any{"nginx": nil}},
-		"a tag that never had a job stays":         {image: list(func(s *appsv1beta1.ImageTagSpec) { s.OwnerReferences = nil }, endedBefore(0)), recheck: time.Minute},
-		"a silent node is given up":                {image: list(as, nil), want: StepGiveUp},
-		"a list without a node goes":               {image: list(as, endedBefore(0)), noNode: true, want: StepDelete},
-		"a node that pulls for long is not silent": {image: list(as, &appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhasePulling})},
+		"a tag that has ended lately stays":    {image: list(as, endedBefore(time.Second)), recheck: 59 * time.Second},
+		"a tag goes when it has expired":       {image: list(as, endedBefore(time.Minute)), want: StepPrune, images: map[string]any{"nginx": nil}},
+		"a tag of another round has not ended": {image: list(func(s *appsv1beta1.ImageTagSpec) { s.Version = 1; s.CreatedAt = nil }, endedBefore(time.Hour))},
+		"a tag goes with the last of its jobs": {image: list(as, endedBefore(0)), gone: map[types.UID]bool{"a": true, "b": true}, want: StepPrune, images: map[string]any{"nginx": nil}},
+		"a tag that never had a job stays":     {image: list(func(s *appsv1beta1.ImageTagSpec) { s.OwnerReferences = nil }, endedBefore(0)), recheck: time.Minute},
+		"a silent node is given up":            {image: list(as, nil), want: StepGiveUp},
+		"a list without a node goes":           {image: list(as, endedBefore(0)), noNode: true, want: StepDelete},
+		"a tag stays while one of its jobs is at work": {
+			image: list(as, endedBefore(time.Hour)), working: true, recheck: time.Minute,
+		},
+		"a tag that waits for its turn is not silent": {
+			image: list(as, &appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhaseWaiting}), recheck: 24*time.Hour - 10*time.Minute,
+		},
+		"a node that pulls for long is not silent": {
+			image: list(as, pullingFor(4*10*time.Minute+3*30*time.Second+9*time.Minute)), recheck: time.Minute,
+		},
+		"a node that pulls for longer than all of its tries is given up": {
+			image: list(as, pullingFor(4*10*time.Minute+3*30*time.Second+10*time.Minute)), want: StepGiveUp,
+		},
 		"a node over its deadline is given up": {
 			image: list(func(s *appsv1beta1.ImageTagSpec) { s.PullPolicy.ActiveDeadlineSeconds = ptr.To(int64(0)) },
 				&appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhasePulling}),
@@ -80,6 +96,7 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := Plan(tc.image, Snapshot{
 				Now: noon(), Node: !tc.noNode, Labels: map[string]string{"a": "b"}, Gone: func(o corev1.ObjectReference) bool { return tc.gone[o.UID] },
+				Working: func(o corev1.ObjectReference) bool { return tc.working && o.UID == "b" },
 			})
 			if d.RecheckAfter != tc.recheck {
 				t.Errorf("looked at again after %s, want %s", d.RecheckAfter, tc.recheck)
@@ -129,7 +146,11 @@ func TestASilentNodeIsGivenUpInItsStatus(t *testing.T) {
 	if status["failed"] != 1.0 || status["desired"] != 1.0 || status["waiting"] != 0.0 && status["waiting"] != nil {
 		t.Errorf("status %v", status)
 	}
-	if diff := cmp.Diff([]string{"nginx:1"}, d.GivenUp); diff != "" {
+	want := []GivenUp{{
+		Name: "nginx:1", Message: "node has not responded for a long time",
+		Jobs: []corev1.ObjectReference{{Kind: "ImagePullJob", UID: "a"}, {Kind: "ImagePullJob", UID: "b"}},
+	}}
+	if diff := cmp.Diff(want, d.GivenUp); diff != "" {
 		t.Error(diff)
 	}
 }
