@@ -30,7 +30,7 @@ func TestWrongConfiguration(t *testing.T) {
 	o := e.start(operator.Options{Name: "wrong"})
 	n := e.Namespace(t)
 	for spec, part := range map[string]string{
-		"{featureGates: [{name: Nonsense, state: Enabled}]}": "unknown feature gate: know AdvancedDeployment, ",
+		"{featureGates: [{name: Nonsense, state: Enabled}]}": `Unsupported value: "Nonsense": supported values: "AdvancedDeployment", `,
 		"{kinds: [Nonsense]}":                                `supported values: "` + strings.Join(kinds.Names(kinds.Switchable()), `", "`) + `"`,
 		"{workers: 0}":                                       "greater than or equal to 1",
 		"{logLevel: loud}":                                   `supported values: "Error", "Info", "Debug", "Trace"`,
