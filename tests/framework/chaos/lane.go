@@ -23,11 +23,13 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
+	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
@@ -472,8 +474,25 @@ func (l *Lane) clear(w *World, s Scenario) {
 				return fmt.Errorf("of the %s there is %s, deleted at %s with finalizers %v", resource, all[0].GetName(), ptr.Deref(all[0].GetDeletionTimestamp(), metav1.Time{}), all[0].GetFinalizers())
 			}
 		}
+		if s.Kind == "SidecarSet" {
+			return historyGone(ctx, w)
+		}
 		return nil
 	})
+}
+
+// historyGone says that the revisions of SidecarSets, which lie in the operator's namespace, have been collected. A set that comes back before finds
+// its names taken, and gives its own others.
+func historyGone(ctx context.Context, w *World) error {
+	left := &metav1.PartialObjectMetadataList{}
+	left.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+	if err := w.Client.List(ctx, left, client.InNamespace(install.Namespace), client.HasLabels{"kruise.io/sidecarset-name"}); err != nil {
+		return err
+	}
+	if len(left.Items) > 0 {
+		return fmt.Errorf("there is revision %s", left.Items[0].Name)
+	}
+	return nil
 }
 
 // tidy does what is left to do, and waits until what the operator made for nodes of the lane is gone with them.

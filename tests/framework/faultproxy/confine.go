@@ -38,7 +38,7 @@ func (p *Proxy) Intercept(interceptor Interceptor) {
 }
 
 // Confine answers lists and watches over all namespaces with what one namespace has, so that an operator behind the proxy sees that one alone.
-// Of SidecarSets, which have no namespace, it sees those that LaneLabel gives to the namespace. Operators of different proxies then work side
+// Of SidecarSets, which have no namespace, it sees those that LaneLabel gives to the namespace, and of what sets register nothing. Operators of different proxies then work side
 // by side on one API server.
 func (p *Proxy) Confine(namespace string) {
 	p.mutex.Lock()
@@ -135,10 +135,30 @@ func confined() []string {
 	}
 }
 
+// registered says whether a request is about what SidecarSets register for the whole cluster. An operator that sees no set would take it back.
+func registered(t Target, r *http.Request) bool {
+	switch t.Resource {
+	case "mutatingadmissionpolicybindings.admissionregistration.k8s.io":
+		return true
+	case "controllerrevisions.apps":
+		return strings.Contains(r.URL.Query().Get("labelSelector"), "operator.kruise.io/injection")
+	}
+	return false
+}
+
 // confine changes a request that looks at all namespaces.
 func confine(r *http.Request, namespace, nodes string) {
 	t, ok := TargetOf(r)
-	if !ok || r.Method != http.MethodGet || t.Namespace != "" || t.Name != "" {
+	if !ok || r.Method != http.MethodGet || t.Name != "" {
+		return
+	}
+	if registered(t, r) {
+		query := r.URL.Query()
+		query.Set("labelSelector", strings.TrimPrefix(query.Get("labelSelector")+","+LaneLabel+"="+namespace, ","))
+		r.URL.RawQuery = query.Encode()
+		return
+	}
+	if t.Namespace != "" {
 		return
 	}
 	if selector := map[string]string{

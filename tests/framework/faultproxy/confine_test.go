@@ -43,6 +43,11 @@ func TestConfine(t *testing.T) {
 		"GET /api/v1/nodes?watch=1":                            "/api/v1/nodes?watch=1",
 		"GET /apis/apps.kruise.io/v1beta1/sidecarsets?watch=1": "/apis/apps.kruise.io/v1beta1/sidecarsets?labelSelector=chaos.kruise.io%2Flane%3Da&watch=1",
 		"POST /api/v1/namespaces/b/pods":                       "/api/v1/namespaces/b/pods",
+		"GET /apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings": "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings" +
+			"?labelSelector=chaos.kruise.io%2Flane%3Da",
+		"GET /apis/apps/v1/namespaces/b/controllerrevisions?labelSelector=operator.kruise.io%2Finjection": "/apis/apps/v1/namespaces/b/controllerrevisions" +
+			"?labelSelector=operator.kruise.io%2Finjection%2Cchaos.kruise.io%2Flane%3Da",
+		"GET /apis/apps/v1/namespaces/b/controllerrevisions": "/apis/apps/v1/namespaces/b/controllerrevisions",
 	} {
 		var method, path string
 		for i := range asked {
