@@ -131,7 +131,7 @@ func (r *Registrar) served() bool {
 func (r *Registrar) apply(ctx context.Context, owner metav1.OwnerReference, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		object.SetOwnerReferences([]metav1.OwnerReference{owner})
-		if err := registration.Keep(ctx, r.Live, r.Client, object); err != nil {
+		if _, err := registration.Keep(ctx, r.Live, r.Client, object); err != nil {
 			return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}

@@ -46,7 +46,11 @@ func New(d workload.Dependencies, o Options) *Reconciler {
 
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.injected, Revisions: true})
+	watches := workload.Watches{Pods: r.injected, Revisions: true}
+	if r.Injection != nil && r.Injection.options.Metadata != nil {
+		watches.Further = r.Injection.Watch
+	}
+	return r.Setup(ctx, mgr, r, watches)
 }
 
 // Reconcile takes one SidecarSet a step closer to its spec, when it is its turn and the view of it is complete.

@@ -13,9 +13,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 )
@@ -62,6 +66,8 @@ type InjectionState struct {
 	Condition metav1.Condition
 	// Without says that there are pods that the set selects and that do not have its sidecars; nil: there are none.
 	Without *metav1.Condition
+	// Events tell what was put right that somebody else had changed.
+	Events []planning.Event
 	// RecheckAfter is when to ask again; 0: only when something changes.
 	RecheckAfter time.Duration
 }
@@ -82,6 +88,10 @@ type InjectionOptions struct {
 	// SortByName orders the ordinary sidecars of all sets by name.
 	SortByName bool
 	Clock      clock.PassiveClock
+	// Metadata watches what is registered; nil: it is compared with what it should be every few minutes only.
+	Metadata metadata.Interface
+	// ReadError is told when it cannot be watched; nil: that is logged.
+	ReadError cache.WatchErrorHandlerWithContext
 }
 
 // Injection registers at the API server what SidecarSets inject, and says whether it does. All sets are registered together, since what
@@ -108,13 +118,19 @@ type Injection struct {
 	searched bool
 	// loaded says that what another process has registered was read.
 	loaded bool
+	// policyOwner is the owner of the policy that was written or read last.
+	policyOwner types.UID
+	// registry hears of what others do to what is registered. touched says that they did something, repaired that it was put right.
+	registry          *registry
+	repairs           repairs
+	touched, repaired bool
 }
 
 // NewInjection returns an Injection that has registered nothing yet.
 func NewInjection(options InjectionOptions) *Injection {
 	return &Injection{
 		options: options, written: map[string]bool{}, unused: map[string]time.Time{}, entries: map[string]string{}, bindings: map[string]string{},
-		proofs: map[string]*proofs{}, latest: map[string]Latest{},
+		proofs: map[string]*proofs{}, latest: map[string]Latest{}, registry: newRegistry(),
 	}
 }
 
@@ -151,6 +167,7 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 	if !seen.same(i.registered) || now.Sub(i.verified) >= verifyEvery {
 		i.verified = time.Time{}
 	}
+	later := i.touch()
 	if err := i.settle(ctx, &seen); err != nil {
 		return InjectionState{}, err
 	}
@@ -164,10 +181,14 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 	}
 	i.registered = seen
 	wait, err := i.collect(ctx)
+	if later > 0 && (wait == 0 || later < wait) {
+		wait = later
+	}
 	if one == nil {
 		return InjectionState{Path: PathNone, RecheckAfter: wait}, err
 	}
 	state := i.state(one)
+	state.Events = i.proofsOf(name).announcements()
 	if err == nil {
 		state.Without, err = i.without(ctx, one)
 		if i.options.Pods != nil && state.Path != PathNone && (state.RecheckAfter == 0 || state.RecheckAfter > countEvery) {
@@ -201,8 +222,12 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	// What a registration names is there before it, and goes after it.
 	for _, one := range seen.sets {
 		if one.wantEntry || one.wantBinding {
-			if err := i.writeRevision(ctx, one, owner); err != nil {
+			again, err := i.writeRevision(ctx, one, owner)
+			if err != nil {
 				return err
+			}
+			if again {
+				i.revisionRestored(one)
 			}
 		}
 	}
@@ -212,7 +237,7 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	if err := i.registerWebhooks(ctx, seen, owner); err != nil {
 		return err
 	}
-	i.verified = i.options.Clock.Now()
+	i.settled()
 	return nil
 }
 
@@ -235,7 +260,7 @@ func (i *Injection) state(one *injected) InjectionState {
 			"with the annotation " + sidecar.FailurePolicyAnnotation + ": Ignore the set is injected by webhook"
 		return s
 	}
-	known, now := i.proofs[one.name], i.options.Clock.Now()
+	known, now, epoch := i.proofs[one.name], i.options.Clock.Now(), i.registry.epoch()
 	s.Path = PathWebhook
 	ways := []*proof{&known.webhook}
 	switch {
@@ -246,14 +271,23 @@ func (i *Injection) state(one *injected) InjectionState {
 	}
 	s.Condition.Reason = string(s.Path)
 	s.Condition.Status, s.Condition.Message = ways[0].verdict(one.revision)
-	s.RecheckAfter = ways[0].recheck(one.revision, now)
 	if s.Path == PathSplit {
 		status, message := ways[1].verdict(one.revision)
 		if s.Condition.Status == metav1.ConditionTrue || status == metav1.ConditionFalse {
 			s.Condition.Status = status
 		}
 		s.Condition.Message = "of the policy, " + s.Condition.Message + "; of the webhook, " + message
-		s.RecheckAfter = min(s.RecheckAfter, ways[1].recheck(one.revision, now))
+	}
+	// A way that takes the place of another one is tried, too.
+	s.RecheckAfter = proveEvery
+	if one.wantBinding {
+		s.RecheckAfter = min(s.RecheckAfter, known.policy.recheck(one.revision, now, epoch))
+	}
+	if one.wantEntry {
+		s.RecheckAfter = min(s.RecheckAfter, known.webhook.recheck(one.revision, now, epoch))
+	}
+	if left := known.retreat.left(now); left > 0 {
+		s.RecheckAfter = min(s.RecheckAfter, left)
 	}
 	s.Condition.Message = one.why(s.Path) + "; " + s.Condition.Message
 	return s

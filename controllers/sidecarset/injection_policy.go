@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -91,6 +92,9 @@ func (i *Injection) load(ctx context.Context) error {
 			i.bindings[name] = "of another process"
 		}
 	}
+	if anchor := bindings[sidecar.AnchorName]; anchor != nil {
+		i.registry.note(watchedBinding, anchor.Name, anchor.ResourceVersion)
+	}
 	i.loaded = true
 	return nil
 }
@@ -144,16 +148,23 @@ func (i *Injection) writeBindings(
 			continue
 		}
 		if !written {
-			if err := i.writePolicy(ctx, owner, there); err != nil {
+			if err := i.writePolicy(ctx, seen, owner, there); err != nil {
 				return err
 			}
 			written = true
 		}
 		binding := sidecar.Binding(sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.revision}, i.options.Namespace, one.owner)
-		if err := i.writeBinding(ctx, binding, there); err != nil {
+		kept, err := i.writeBinding(ctx, binding, there)
+		if err != nil {
 			return one.errorf(err)
 		}
+		if (kept.Created || kept.Changed) && i.bindings[one.name] == one.binding() {
+			i.restored(one, &i.proofsOf(one.name).policy, "its binding to the policy "+sidecar.PolicyName, kept.Created)
+		}
 		i.bindings[one.name] = one.binding()
+	}
+	if !written && i.touched && owner.UID != "" && i.registry.knows(watchedBinding, sidecar.AnchorName) {
+		return i.writePolicy(ctx, seen, owner, there)
 	}
 	return nil
 }
@@ -161,31 +172,52 @@ func (i *Injection) writeBindings(
 // writeBinding writes a binding, unless it is there as it should be.
 func (i *Injection) writeBinding(
 	ctx context.Context, binding *admissionv1.MutatingAdmissionPolicyBinding, there map[string]*admissionv1.MutatingAdmissionPolicyBinding,
-) error {
-	if have := there[binding.Name]; have != nil {
-		return registration.KeepBeside(ctx, i.options.Client, binding, have)
+) (registration.Kept, error) {
+	var have runtime.Object // A nil pointer would not be nil there.
+	if found := there[binding.Name]; found != nil {
+		have = found
 	}
-	return registration.KeepBeside(ctx, i.options.Client, binding, nil) // A nil pointer would not be nil there.
+	kept, err := registration.KeepBeside(ctx, i.options.Client, binding, have)
+	if err == nil {
+		i.registry.note(watchedBinding, binding.Name, kept.Version)
+	}
+	return kept, err
 }
 
 // writePolicy writes the policy and its anchor, which both stay: an API server that has seen the last binding go would not notice the
 // revisions of the next one.
-func (i *Injection) writePolicy(ctx context.Context, owner metav1.OwnerReference, there map[string]*admissionv1.MutatingAdmissionPolicyBinding) error {
+func (i *Injection) writePolicy(
+	ctx context.Context, seen *injectionState, owner metav1.OwnerReference, there map[string]*admissionv1.MutatingAdmissionPolicyBinding,
+) error {
+	again := i.policyOwner == owner.UID
 	anchor := &injected{name: sidecar.AnchorName, revision: sidecar.AnchorName, data: []byte("{}")}
-	if err := i.writeRevision(ctx, anchor, owner); err != nil {
+	recreated, err := i.writeRevision(ctx, anchor, owner)
+	if err != nil {
 		return err
+	}
+	if recreated {
+		i.policyRestored(seen, "the revision of the policy's anchor", true)
 	}
 	policy, err := sidecar.Policy(i.options.Namespace)
 	if err != nil {
 		return err
 	}
 	policy.OwnerReferences = []metav1.OwnerReference{owner}
-	if err := registration.Keep(ctx, i.options.Live, i.options.Client, policy); err != nil {
+	kept, err := registration.Keep(ctx, i.options.Live, i.options.Client, policy)
+	if err != nil {
 		return fmt.Errorf("writing the policy that injects: %w", err)
 	}
-	if err := i.writeBinding(ctx, sidecar.Anchor(i.options.Namespace, owner), there); err != nil {
+	i.registry.note(watchedPolicy, policy.Name, kept.Version)
+	if again && (kept.Created || kept.Changed) {
+		i.policyRestored(seen, "the policy "+policy.Name, kept.Created)
+	}
+	if kept, err = i.writeBinding(ctx, sidecar.Anchor(i.options.Namespace, owner), there); err != nil {
 		return fmt.Errorf("writing the anchor of the policy that injects: %w", err)
 	}
+	if again && (kept.Created || kept.Changed) {
+		i.policyRestored(seen, "the binding "+sidecar.AnchorName+", the anchor of the policy", kept.Created)
+	}
+	i.policyOwner = owner.UID
 	return nil
 }
 
@@ -201,6 +233,7 @@ func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, th
 		if wanted[name] {
 			continue
 		}
+		i.registry.forget(watchedBinding, name)
 		binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if err := i.options.Client.Delete(ctx, binding); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 			return fmt.Errorf("deleting binding %s: %w", name, err)

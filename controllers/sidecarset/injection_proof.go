@@ -31,8 +31,9 @@ const (
 	lastTry  = 30 * time.Second
 	// patience is how long a policy may take to act. After that the webhook injects.
 	patience = 8 * time.Second
-	// tryPolicyAgain is when a policy that had no effect is tried again.
-	tryPolicyAgain = 10 * time.Minute
+	// firstRetry is when a policy that had no effect is tried again; the pause doubles each time, up to lastRetry.
+	firstRetry = 15 * time.Second
+	lastRetry  = 10 * time.Minute
 	// proofTimeout is how long one try may take.
 	proofTimeout = 5 * time.Second
 	// someNamespaces is how many namespaces are looked at to find one for a proof.
@@ -43,6 +44,10 @@ const (
 type proofs struct {
 	policy, webhook proof
 	rehearsal       rehearsal
+	// retreat keeps the policy away while it has no effect.
+	retreat retreat
+	// restored are messages about what was put right since the last pass over the set.
+	restored []string
 	// counted is when pods without sidecars were looked for at that revision, and what was found.
 	counted         time.Time
 	countedRevision string
@@ -52,7 +57,9 @@ type proofs struct {
 // rehearsal is whether the server takes what a policy would make.
 type rehearsal struct {
 	revision string
-	done     bool
+	// epoch is that of the API server that was asked.
+	epoch int
+	done  bool
 	// refused is why it does not.
 	refused string
 }
@@ -63,21 +70,57 @@ type proof struct {
 	revision    string
 	tries       int
 	first, last time.Time
-	// injected says that the last try found everything in the pod; refuted that it found a pod without.
-	injected, refuted bool
-	message           string
+	// epoch is that of the API server at the last try: one that was restarted is asked again.
+	epoch int
+	// notBefore is when the first try makes sense.
+	notBefore time.Time
+	// injected says that the last try found everything in the pod, held that some earlier one did; refuted that the last one found a pod without.
+	injected, held, refuted bool
+	message                 string
 }
+
+// unproven is a proof of a way of which nothing is known.
+func unproven() proof { return proof{} }
 
 func (p *proof) holds(revision string) bool { return p.injected && p.revision == revision }
 
-// failedFor says whether pods have been seen without the sidecars for so long that another way is needed.
-func (p *proof) failedFor(now time.Time) bool {
-	return p.refuted && p.last.Sub(p.first) >= patience && now.Sub(p.last) < tryPolicyAgain
+// failed says whether another way is needed: pods have been seen without the sidecars for some time, or after pods that had them.
+func (p *proof) failed() bool { return p.refuted && (p.held || p.last.Sub(p.first) >= patience) }
+
+// retreat says for how long the policy is left alone after it had no effect. A policy that acts only for a moment does not shorten the pauses, so
+// that a set does not go to and fro between both ways.
+type retreat struct {
+	// count is how often it had no effect, until when it is left alone, and why.
+	count int
+	until time.Time
+	why   string
+	// since is when it was seen to act again.
+	since time.Time
 }
+
+func (r *retreat) begin(now time.Time, why string) {
+	r.count++
+	r.until, r.why, r.since = now.Add(min(firstRetry<<min(r.count-1, 10), lastRetry)), why, time.Time{}
+}
+
+// acts notes that the policy was seen to act.
+func (r *retreat) acts(now time.Time) {
+	r.until = time.Time{}
+	switch {
+	case r.count > 0 && r.since.IsZero():
+		r.since = now
+	case now.Sub(r.since) >= proveEvery:
+		*r = retreat{}
+	}
+}
+
+func (r *retreat) left(now time.Time) time.Duration { return max(0, r.until.Sub(now)) }
 
 // verdict is what a condition says.
 func (p *proof) verdict(revision string) (metav1.ConditionStatus, string) {
 	switch {
+	case p.revision == revision && p.tries == 0 && p.message != "":
+		return metav1.ConditionUnknown, p.message + "; whether it acts again was not tried yet"
 	case p.revision != revision || p.tries == 0:
 		return metav1.ConditionUnknown, "whether it does was not tried yet"
 	case p.injected:
@@ -90,49 +133,68 @@ func (p *proof) verdict(revision string) (metav1.ConditionStatus, string) {
 }
 
 // due is when to try next.
-func (p *proof) due(revision string) time.Time {
+func (p *proof) due(revision string, epoch int) time.Time {
 	switch {
 	case p.revision != revision:
+		return time.Time{}
+	case p.tries == 0:
+		return p.notBefore
+	case p.injected && p.epoch != epoch:
 		return time.Time{}
 	case p.injected:
 		return p.last.Add(proveEvery)
 	default:
-		return p.last.Add(min(firstTry<<min(p.tries, 10), lastTry))
+		next, end := p.last.Add(min(firstTry<<min(p.tries, 10), lastTry)), p.first.Add(patience)
+		if p.last.Before(end) && next.After(end) {
+			return end // when it is decided whether another way is needed
+		}
+		return next
 	}
 }
 
-func (p *proof) recheck(revision string, now time.Time) time.Duration {
-	return max(p.due(revision).Sub(now), firstTry)
+func (p *proof) recheck(revision string, now time.Time, epoch int) time.Duration {
+	return max(p.due(revision, epoch).Sub(now), firstTry)
 }
 
 // prove tries the ways of a set that are due.
 func (i *Injection) prove(ctx context.Context, one *injected) {
-	for _, way := range []struct {
-		wanted bool
-		name   string
-		proof  *proof
-	}{
-		{one.wantBinding, sidecar.ProofPolicy, &i.proofsOf(one.name).policy}, {one.wantEntry, sidecar.ProofWebhook, &i.proofsOf(one.name).webhook},
-	} {
-		now := i.options.Clock.Now()
-		if !way.wanted || now.Before(way.proof.due(one.revision)) {
-			continue
-		}
-		if way.proof.revision != one.revision {
-			*way.proof = proof{revision: one.revision, first: now}
-		}
-		way.proof.tries++
-		missing, err := i.try(ctx, one, way.name)
-		way.proof.last = i.options.Clock.Now()
-		way.proof.injected, way.proof.refuted = err == nil && missing == "", err == nil && missing != ""
-		way.proof.message = missing
-		if err != nil {
-			way.proof.message = err.Error()
-		}
-		if way.proof.injected {
-			way.proof.tries = 1
+	known := i.proofsOf(one.name)
+	if one.wantBinding && i.proveWay(ctx, one, sidecar.ProofPolicy, &known.policy) {
+		switch now := known.policy.last; {
+		case known.policy.injected:
+			known.retreat.acts(now)
+		case known.policy.failed() && known.retreat.left(now) == 0:
+			known.retreat.begin(now, known.policy.message)
+			known.policy = unproven() // The next time it has to show itself from the beginning.
 		}
 	}
+	if one.wantEntry {
+		i.proveWay(ctx, one, sidecar.ProofWebhook, &known.webhook)
+	}
+}
+
+// proveWay tries one way, if it is due.
+func (i *Injection) proveWay(ctx context.Context, one *injected, name string, way *proof) bool {
+	now, epoch := i.options.Clock.Now(), i.registry.epoch()
+	if now.Before(way.due(one.revision, epoch)) {
+		return false
+	}
+	if way.revision != one.revision || way.tries == 0 {
+		*way = proof{revision: one.revision, first: now}
+	}
+	way.tries++
+	missing, err := i.try(ctx, one, name)
+	way.last, way.epoch = i.options.Clock.Now(), epoch
+	way.held = way.held || way.injected
+	way.injected, way.refuted = err == nil && missing == "", err == nil && missing != ""
+	way.message = missing
+	if err != nil {
+		way.message = err.Error()
+	}
+	if way.injected {
+		way.tries = 1
+	}
+	return true
 }
 
 func (i *Injection) proofsOf(name string) *proofs {
@@ -218,14 +280,16 @@ func example(compiled sidecar.Injection, pod *corev1.Pod, namespace *corev1.Name
 	return want, nil
 }
 
-// rehearse asks, once for each revision, whether the server knows all fields of what a set injects. From a webhook it takes those that it
-// does not know, and drops them; for a policy that sets one it refuses the pod.
+// rehearse asks, once for each revision and each API server, whether the server knows all fields of what a set injects. From a webhook it takes
+// those that it does not know, and drops them; for a policy that sets one it refuses the pod.
 func (i *Injection) rehearse(ctx context.Context, one *injected) {
-	known := &i.proofsOf(one.name).rehearsal
-	if known.done && known.revision == one.revision {
+	known, epoch := &i.proofsOf(one.name).rehearsal, i.registry.epoch()
+	if known.done && known.revision == one.revision && known.epoch == epoch {
 		return
 	}
-	*known = rehearsal{revision: one.revision}
+	if known.revision != one.revision {
+		*known = rehearsal{revision: one.revision}
+	}
 	labels, possible := sidecar.ExampleLabels(one.set.Match.Labels)
 	namespace, err := i.exampleNamespace(ctx, one.set.Match.Namespace)
 	if !possible || err != nil {
@@ -243,10 +307,20 @@ func (i *Injection) rehearse(ctx context.Context, one *injected) {
 	bypassing := asked.GetLabels()
 	bypassing[sidecar.BypassLabel] = sidecar.BypassValue
 	asked.SetLabels(bypassing)
-	known.done = true
-	if err := i.options.Client.Create(ctx, asked, client.DryRunAll, client.FieldValidation("Strict")); apierrors.IsBadRequest(err) {
+	err = i.options.Client.Create(ctx, asked, client.DryRunAll, client.FieldValidation("Strict"))
+	if unanswered(err) {
+		return // The server has not answered: what an earlier one said still counts.
+	}
+	known.done, known.epoch, known.refused = true, epoch, ""
+	if apierrors.IsBadRequest(err) {
 		known.refused = strings.TrimSpace(err.Error())
 	}
+}
+
+// unanswered says that the server did not say what it thinks of a request.
+func unanswered(err error) bool {
+	return err != nil && (apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err))
 }
 
 // examplePod is one that strict namespaces admit, too. It is for dry runs only.

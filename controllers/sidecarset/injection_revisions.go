@@ -21,11 +21,11 @@ import (
 // injectionLabel is on the revisions that say what is injected. Its value is the name of the set.
 const injectionLabel = "operator.kruise.io/injection"
 
-// writeRevision makes the revision of a set, unless it is there. What has its name says the same.
-func (i *Injection) writeRevision(ctx context.Context, one *injected, owner metav1.OwnerReference) error {
+// writeRevision makes the revision of a set, unless it is there, and says whether somebody had deleted it. What has its name says the same.
+func (i *Injection) writeRevision(ctx context.Context, one *injected, owner metav1.OwnerReference) (again bool, err error) {
 	delete(i.unused, one.revision)
 	if i.written[one.revision] && !i.verified.IsZero() {
-		return nil
+		return false, nil
 	}
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
@@ -37,17 +37,20 @@ func (i *Injection) writeRevision(ctx context.Context, one *injected, owner meta
 		revision.OwnerReferences = []metav1.OwnerReference{owner}
 	}
 	// Mostly it is there: asking is no write.
-	err := i.options.Live.Get(ctx, client.ObjectKeyFromObject(revision), &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
-		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision",
-	}})
+	have := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"}}
+	err = i.options.Live.Get(ctx, client.ObjectKeyFromObject(revision), have)
+	version := have.ResourceVersion
 	if apierrors.IsNotFound(err) {
+		again = i.written[one.revision]
 		err = i.options.Client.Create(ctx, revision, client.FieldOwner(shared.FieldManager))
+		version = revision.ResourceVersion
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return one.errorf(fmt.Errorf("writing revision %s: %w", one.revision, err))
+		return false, one.errorf(fmt.Errorf("writing revision %s: %w", one.revision, err))
 	}
 	i.written[one.revision] = true
-	return nil
+	i.registry.note(watchedRevision, one.revision, version)
+	return again && err == nil, nil
 }
 
 // collect deletes revisions that nothing has registered for a while, and says when to look again.
@@ -73,6 +76,7 @@ func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
 			wait = max(wait, left)
 			continue
 		}
+		i.registry.forget(watchedRevision, name)
 		revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: i.options.Namespace, Name: name}}
 		if err := client.IgnoreNotFound(i.options.Client.Delete(ctx, revision)); err != nil {
 			return 0, fmt.Errorf("deleting revision %s, which nothing injects any more: %w", name, err)

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -30,9 +31,13 @@ const (
 )
 
 // injectionOf is the injection of a manager.
-func injectionOf(d workload.Dependencies, c *config.Config) *Injection {
-	return NewInjection(InjectionOptions{
-		Client: d.Client, Live: d.Live, Pods: d.Client, Namespace: c.Namespace, Clock: d.Clock,
+func injectionOf(mgr manager.Manager, d workload.Dependencies, c *config.Config) (*Injection, error) {
+	watches, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("watching what SidecarSets register: %w", err)
+	}
+	options := InjectionOptions{
+		Metadata: watches, Client: d.Client, Live: d.Live, Pods: d.Client, Namespace: c.Namespace, Clock: d.Clock,
 		PreferPolicy: c.AdmissionMode != "Webhook", SortByName: c.Features.Enabled(features.EnableSortSidecarContainerByName),
 		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			list := &unstructured.UnstructuredList{}
@@ -40,7 +45,11 @@ func injectionOf(d workload.Dependencies, c *config.Config) *Injection {
 			err := d.Cache.List(ctx, list, client.UnsafeDisableDeepCopy)
 			return list.Items, err
 		},
-	})
+	}
+	if d.Denied != nil {
+		options.ReadError = d.Denied.Handle
+	}
+	return NewInjection(options), nil
 }
 
 // CleanUp makes the manager take back what is registered for SidecarSets while the kind is off: no pod may wait for an operator that does
@@ -120,6 +129,7 @@ func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.Si
 			Type: ConditionInjectionPath, Status: metav1.ConditionUnknown, Reason: "NotRegistered", Message: "it cannot be registered at the API server: " + err.Error(),
 		}
 	}
+	r.Announce(set, "Inject", state.Events)
 	var all []conditions.Condition
 	for _, c := range []*metav1.Condition{&state.Condition, state.Without} {
 		if c != nil && c.Type != "" {

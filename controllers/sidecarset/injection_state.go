@@ -291,10 +291,17 @@ func (i *Injection) plan(seen *injectionState) {
 		if refused := proof.rehearsal.refused; refused != "" {
 			one.reasons = append(one.reasons, "a policy may not set what the API server does not know: "+refused)
 		}
-		if proof.policy.failedFor(now) {
-			one.reasons = append(one.reasons, "the policy has no effect: "+proof.policy.message)
+		ineffective := "the policy has no effect: " + proof.retreat.why
+		if proof.retreat.left(now) > 0 {
+			one.reasons = append(one.reasons, ineffective)
 		}
 		byPolicy := len(one.reasons) == 0 && !seen.ownerless
+		if i.bindings[one.name] == "" {
+			proof.policy = unproven() // What was seen of an earlier binding says nothing about the next one.
+		}
+		if byPolicy && proof.retreat.count > 0 && !proof.policy.holds(one.revision) {
+			one.reasons = append(one.reasons, ineffective) // It is being tried again.
+		}
 		one.wantBinding = byPolicy || i.bindings[one.name] != "" && !seen.ownerless && !proof.webhook.holds(one.revision)
 		one.wantEntry = !byPolicy || i.entries[one.name] != "" && !proof.policy.holds(one.revision)
 		if byPolicy && one.compiled.Guard != nil {

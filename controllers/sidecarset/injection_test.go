@@ -51,6 +51,9 @@ type rig struct {
 	injects map[string]bool
 	// without: the server does not serve policies any more.
 	without bool
+	// woken are the sets that watches have woken, asked is how many proofs were made.
+	woken []string
+	asked int
 }
 
 // errNotServed is what a server answers about a kind that it does not have.
@@ -79,6 +82,13 @@ func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
 		Client: r.client, Live: r.client, Pods: r.client, Namespace: "kruise-system", PreferPolicy: preferPolicy, Clock: r.clock,
 		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return r.sets, nil },
 	})
+	r.registry.wake = func(concerns func(string) bool) {
+		for at := range r.sets {
+			if name := r.sets[at].GetName(); concerns(name) {
+				r.woken = append(r.woken, name)
+			}
+		}
+	}
 	return r
 }
 
@@ -119,6 +129,7 @@ func (r *rig) functions() interceptor.Funcs {
 		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			if pod, is := object.(*corev1.Pod); is {
+				r.asked++
 				r.answer(ctx, pod)
 				return nil
 			}
@@ -339,7 +350,8 @@ func TestWaysOfInjection(t *testing.T) {
 			}
 			before := r.writes
 			r.pass("log", 2*time.Minute)
-			if r.writes != before && tc.works != "" {
+			retries := tc.works == "webhook" && strings.Contains(tc.want, "anchor") // of the policy
+			if r.writes != before && tc.works != "" && !retries {
 				t.Errorf("%d writes at rest", r.writes-before)
 			}
 			r.set()

@@ -55,11 +55,12 @@ func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, 
 	exists := err == nil
 	switch {
 	case len(registrations) == 0 && exists:
+		i.registry.forget(watchedWebhooks, have.Name)
 		err = client.IgnoreNotFound(i.options.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID}))
 	case len(registrations) == 0:
 		err = nil
 	default:
-		err = i.writeWebhooks(ctx, have, exists, registrations, owner)
+		err = i.writeWebhooks(ctx, seen, have, exists, registrations, owner)
 	}
 	if err != nil {
 		return fmt.Errorf("registering the webhook on pods: %w", err)
@@ -74,7 +75,8 @@ func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, 
 }
 
 func (i *Injection) writeWebhooks(
-	ctx context.Context, have *admissionv1.MutatingWebhookConfiguration, exists bool, registrations []sidecar.Registration, owner metav1.OwnerReference,
+	ctx context.Context, seen *injectionState, have *admissionv1.MutatingWebhookConfiguration, exists bool, registrations []sidecar.Registration,
+	owner metav1.OwnerReference,
 ) error {
 	call, err := i.endpoint(ctx)
 	if err != nil {
@@ -88,11 +90,16 @@ func (i *Injection) writeWebhooks(
 		want.OwnerReferences = []metav1.OwnerReference{owner}
 	}
 	if exists {
-		if equality.Semantic.DeepEqual(have, want) {
-			return nil
+		if !equality.Semantic.DeepEqual(have, want) {
+			entries := want.Webhooks
+			// The server refuses it when another writer, who keeps the certificate trusted, was faster; the next pass tries again.
+			if err := i.options.Client.Update(ctx, want, client.FieldOwner(shared.FieldManager)); err != nil {
+				return err
+			}
+			i.entriesRestored(seen, have.Webhooks, entries)
 		}
-		// The server refuses it when another writer, who keeps the certificate trusted, was faster; the next pass tries again.
-		return i.options.Client.Update(ctx, want, client.FieldOwner(shared.FieldManager))
+		i.registry.note(watchedWebhooks, want.Name, want.ResourceVersion)
+		return nil
 	}
 	// Applied, because the right to create objects of this name alone can only be given for that.
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
@@ -102,7 +109,13 @@ func (i *Injection) writeWebhooks(
 	object := &unstructured.Unstructured{Object: content}
 	object.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
 	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
-	return i.options.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
+	err = i.options.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
+	if err != nil {
+		return err
+	}
+	i.registry.note(watchedWebhooks, want.Name, object.GetResourceVersion())
+	i.entriesRestored(seen, nil, want.Webhooks)
+	return nil
 }
 
 // endpoint returns how the API server calls the operator at a path: as the definition of a converted kind says, which the operator keeps

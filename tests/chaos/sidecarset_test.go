@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -90,10 +92,7 @@ func sidecarSets() []chaos.Scenario {
 	also := chaos.Step{Settled: grow.Settled, Do: func(w *chaos.World) {
 		w.T.Helper()
 		grow.Do(w)
-		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Name, Name: scenario.Name}}
-		if err := w.Client.Patch(w.T.Context(), deployment, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":4}}`))); err != nil {
-			w.T.Fatal(err)
-		}
+		scaleTo4(w)
 	}}
 	clones := apply(injectedSet, both(agents(3, agentV1, v1beta1.ReasonComplete), clonesMoved), "IMAGE", scenario.V1)
 	twoOwners := change(both(agents(3, agentV2, v1beta1.ReasonComplete), clonesMoved), image(agentV2))
@@ -102,7 +101,10 @@ func sidecarSets() []chaos.Scenario {
 		twoOwners.Do(w)
 		w.Apply(strings.ReplaceAll(injectedSet, "IMAGE", scenario.V2))
 	}}
+	deleted := chaos.Step{Settled: registeredAgain, Do: deleteRegistration}
+	another := chaos.Step{Settled: agents(4, agentV1, v1beta1.ReasonComplete), Do: scaleTo4}
 	all := []chaos.Scenario{
+		{Name: "policy-deleted-by-a-user", Steps: []chaos.Step{create, deploy, deleted, another}},
 		{Name: "pods-come-while-it-is-changed", Steps: []chaos.Step{create, deploy, also}},
 		{Name: "updated-beside-a-cloneset", Steps: []chaos.Step{create, clones, together}},
 		{Name: "inject-and-upgrade", Steps: []chaos.Step{create, deploy, change(agents(3, agentV2, v1beta1.ReasonComplete), image(agentV2))}},
@@ -150,6 +152,72 @@ func clonesMoved(ctx context.Context, w *chaos.World) error {
 		return fmt.Errorf("the status is %+v", s)
 	}
 	return nil
+}
+
+func scaleTo4(w *chaos.World) {
+	w.T.Helper()
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Name, Name: scenario.Name}}
+	if err := w.Client.Patch(w.T.Context(), deployment, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":4}}`))); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// registration is the binding of the set, and the policy that it binds; nil without them.
+func registration(ctx context.Context, w *chaos.World) (*admissionv1.MutatingAdmissionPolicyBinding, *admissionv1.MutatingAdmissionPolicy, error) {
+	bindings := &admissionv1.MutatingAdmissionPolicyBindingList{}
+	if err := w.Client.List(ctx, bindings); err != nil {
+		return nil, nil, err
+	}
+	i := slices.IndexFunc(bindings.Items, func(b admissionv1.MutatingAdmissionPolicyBinding) bool {
+		return slices.ContainsFunc(b.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "SidecarSet" && o.Name == "agents" })
+	})
+	if i < 0 {
+		return nil, nil, nil
+	}
+	policy := &admissionv1.MutatingAdmissionPolicy{}
+	err := w.Client.Get(ctx, client.ObjectKey{Name: bindings.Items[i].Spec.PolicyName}, policy)
+	if apierrors.IsNotFound(err) {
+		return &bindings.Items[i], nil, nil
+	}
+	return &bindings.Items[i], policy, err
+}
+
+// deleteRegistration plays a user who deletes the policy that injects, and the binding of the set to it.
+func deleteRegistration(w *chaos.World) {
+	w.T.Helper()
+	ctx := w.T.Context()
+	binding, policy, err := registration(ctx, w)
+	if err != nil || binding == nil || policy == nil {
+		w.T.Fatalf("the set is bound by %v to %v: %v", binding, policy, err)
+	}
+	for _, object := range []client.Object{policy, binding} {
+		if err := w.Client.Delete(ctx, object); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+}
+
+// registeredAgain says that the policy and the binding of the set are there, and that the API server injects by them: what the status says may be
+// of before.
+func registeredAgain(ctx context.Context, w *chaos.World) error {
+	binding, policy, err := registration(ctx, w)
+	if err != nil {
+		return err
+	}
+	if binding == nil || policy == nil {
+		return fmt.Errorf("the set is bound by %v to %v", binding, policy)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Name, Name: "asked", Labels: map[string]string{"app": scenario.Name}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: scenario.V1}}},
+	}
+	if err := w.Client.Create(ctx, pod, client.DryRunAll); err != nil {
+		return err
+	}
+	if len(pod.Spec.Containers) != 2 {
+		return fmt.Errorf("a pod has the containers %v", pod.Spec.Containers)
+	}
+	return agents(3, agentV1, v1beta1.ReasonComplete)(ctx, w)
 }
 
 // injecting says that the API server injects by policy, proven.

@@ -24,6 +24,14 @@ const PolicyName = "kruise-operator-sidecars"
 // forget how to read revisions, and refuse pods later.
 const AnchorName = PolicyName + "-anchor"
 
+// BindingLabels selects the bindings, and others of the operator.
+const BindingLabels = nameLabel + "=" + operatorName
+
+const (
+	nameLabel    = "app.kubernetes.io/name"
+	operatorName = "kruise-operator"
+)
+
 // Policy is the static policy for an operator in a namespace.
 func Policy(operatorNamespace string) (*admissionv1.MutatingAdmissionPolicy, error) {
 	policy := &admissionv1.MutatingAdmissionPolicy{}
@@ -58,7 +66,7 @@ func Anchor(operatorNamespace string, owner metav1.OwnerReference) *admissionv1.
 func bindingTo(name, revision, namespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
 	return &admissionv1.MutatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "MutatingAdmissionPolicyBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "kruise-operator"}, OwnerReferences: []metav1.OwnerReference{owner}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{nameLabel: operatorName}, OwnerReferences: []metav1.OwnerReference{owner}},
 		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
 			PolicyName: PolicyName,
 			ParamRef: &admissionv1.ParamRef{

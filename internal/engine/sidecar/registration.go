@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,8 @@ const (
 	callTimeout = 10
 	// maxLabel is the length of one label of a domain name.
 	maxLabel = 63
+
+	entryPrefix, entrySuffix = "sidecarset-", ".operator.kruise.io"
 )
 
 // Registration is one set that is injected by webhook.
@@ -75,12 +78,17 @@ func Entries(sets []Registration, operatorNamespace string, call func(path strin
 
 // EntryName is the name of what registers a set: of its webhook entry, and of the binding of the policy.
 func EntryName(set string) string {
-	label := "sidecarset-" + set
+	label := entryPrefix + set
 	if len(label) > maxLabel {
 		sum := sha256.Sum256([]byte(set))
 		label = label[:maxLabel-9] + "-" + hex.EncodeToString(sum[:])[:8]
 	}
-	return label + ".operator.kruise.io"
+	return label + entrySuffix
+}
+
+// IsEntryName says whether some set can have a name like this for what registers it.
+func IsEntryName(name string) bool {
+	return strings.HasPrefix(name, entryPrefix) && strings.HasSuffix(name, entrySuffix)
 }
 
 // FailurePolicy is what a SidecarSet with these annotations asks for.

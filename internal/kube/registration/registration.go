@@ -18,44 +18,54 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
+// Kept is what keeping an object came to.
+type Kept struct {
+	// Version is the resource version of the object as it should be.
+	Version string
+	// Created says that it was not there, Changed that it was not as it should be.
+	Created, Changed bool
+}
+
 // Keep makes an object be as it should, whoever changed it. The reader must see the API server's present state.
-func Keep(ctx context.Context, reader client.Reader, writer client.Client, object runtime.Object) error {
+func Keep(ctx context.Context, reader client.Reader, writer client.Client, object runtime.Object) (Kept, error) {
 	want, err := contentOf(object)
 	if err != nil {
-		return err
+		return Kept{}, err
 	}
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(want.GroupVersionKind())
 	err = reader.Get(ctx, client.ObjectKeyFromObject(want), have)
 	if err == nil && holds(want, have) {
-		return nil
+		return Kept{Version: have.GetResourceVersion()}, nil
 	}
 	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
-		return fmt.Errorf("reading %s %s: %w", want.GetKind(), want.GetName(), err)
+		return Kept{}, fmt.Errorf("reading %s %s: %w", want.GetKind(), want.GetName(), err)
 	}
-	return apply(ctx, writer, want)
+	return apply(ctx, writer, want, err == nil)
 }
 
 // KeepBeside is Keep for an object of which a list has shown what is there; nil: nothing.
-func KeepBeside(ctx context.Context, writer client.Client, object, there runtime.Object) error {
+func KeepBeside(ctx context.Context, writer client.Client, object, there runtime.Object) (Kept, error) {
 	want, err := contentOf(object)
 	if err != nil {
-		return err
+		return Kept{}, err
 	}
 	if there != nil {
 		have, err := contentOf(there)
 		if err != nil {
-			return err
+			return Kept{}, err
 		}
 		if holds(want, have) {
-			return nil
+			return Kept{Version: have.GetResourceVersion()}, nil
 		}
 	}
-	return apply(ctx, writer, want)
+	return apply(ctx, writer, want, there != nil)
 }
 
-func apply(ctx context.Context, writer client.Client, want *unstructured.Unstructured) error {
-	return writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
+func apply(ctx context.Context, writer client.Client, want *unstructured.Unstructured, exists bool) (Kept, error) {
+	err := writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
+	// The answer was decoded into what was sent.
+	return Kept{Version: want.GetResourceVersion(), Created: !exists, Changed: exists}, err
 }
 
 func contentOf(object runtime.Object) (*unstructured.Unstructured, error) {

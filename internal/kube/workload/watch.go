@@ -56,6 +56,8 @@ type Watches struct {
 	Nodes Of
 	// NodeChanges is Nodes for kinds that look at what has changed.
 	NodeChanges OfNodes
+	// Further starts watches of the kind's own beside the cache, and does not wait for them. They end with ctx; wake has an object reconciled.
+	Further func(ctx context.Context, wake func(types.NamespacedName)) error
 }
 
 // watchAll starts the watches of the kind itself and of what else wakes its objects.
@@ -87,6 +89,11 @@ func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 	if watches.Revisions {
 		if err := b.watch(ctx, &appsv1.ControllerRevision{}, b.waking(b.Controller)); err != nil {
 			return err
+		}
+	}
+	if watches.Further != nil {
+		if err := b.controller.Watch(source.Func(func(ctx context.Context, _ queue) error { return watches.Further(ctx, b.wake) })); err != nil {
+			return fmt.Errorf("starting further watches: %w", err)
 		}
 	}
 	if watches.NodeChanges != nil {
