@@ -13,8 +13,10 @@ import (
 	"time"
 
 	libhandler "github.com/operator-framework/operator-lib/handler"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
@@ -41,10 +43,13 @@ const (
 	working = 5 * time.Second
 	// missing is when to look again for a CRD that was not there.
 	missing = 5 * time.Second
+	// longestNote is how long the note of an event may be, in bytes: the API server's limit.
+	longestNote = 1024
 )
 
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises,verbs=get;list;watch
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler makes the operator run as the Kruise object says.
 type Reconciler struct {
@@ -389,7 +394,20 @@ func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise
 	if err := r.Client.Status().Patch(ctx, next, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", client.IgnoreNotFound(err))
 	}
+	if message := newlyUnconfirmed(object.Status, status); message != "" {
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, operatorv1alpha1.KruiseConfirmationRequired, "Configure", "%s", short(message, longestNote))
+	}
 	return nil
+}
+
+// newlyUnconfirmed says which kinds wait for the administrator, when the status before did not say that these wait; empty otherwise.
+func newlyUnconfirmed(before, after operatorv1alpha1.KruiseStatus) string {
+	said := meta.FindStatusCondition(before.Conditions, operatorv1alpha1.KruiseConfirmationRequired)
+	says := meta.FindStatusCondition(after.Conditions, operatorv1alpha1.KruiseConfirmationRequired)
+	if says == nil || said != nil && said.Message == says.Message {
+		return ""
+	}
+	return says.Message
 }
 
 // Leave takes the report of a replica that ends out of the status, so that nobody waits for it.

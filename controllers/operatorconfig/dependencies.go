@@ -9,6 +9,7 @@ import (
 	"github.com/operator-framework/operator-lib/conditions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,6 +49,8 @@ type Dependencies struct {
 	Appeared func(ctx context.Context) (kind string, err error)
 	// Resting are kinds that have no objects yet. A restart takes them up with their first one.
 	Resting []schema.GroupVersionKind
+	// Recorder takes events.
+	Recorder events.EventRecorder
 	// Clock is the time.
 	Clock clock.PassiveClock
 

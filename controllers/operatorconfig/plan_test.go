@@ -201,3 +201,24 @@ func TestReplicasReportBesideEachOther(t *testing.T) {
 		t.Errorf("the leader, not current yet (-want +got):\n%s", diff)
 	}
 }
+
+// An event tells of kinds that wait when they begin to, and when others do, and not at every report.
+func TestWaitingIsAnnouncedOnce(t *testing.T) {
+	status := func(message string) operatorv1alpha1.KruiseStatus {
+		if message == "" {
+			return operatorv1alpha1.KruiseStatus{}
+		}
+		return operatorv1alpha1.KruiseStatus{Conditions: []metav1.Condition{{Type: operatorv1alpha1.KruiseConfirmationRequired, Status: metav1.ConditionTrue, Message: message}}}
+	}
+	for _, tc := range []struct{ before, after, want string }{
+		{"", "", ""},
+		{"", "SidecarSet: 2", "SidecarSet: 2"},
+		{"SidecarSet: 2", "SidecarSet: 2", ""},
+		{"SidecarSet: 2", "DaemonSet: 1; SidecarSet: 2", "DaemonSet: 1; SidecarSet: 2"},
+		{"SidecarSet: 2", "", ""},
+	} {
+		if got := newlyUnconfirmed(status(tc.before), status(tc.after)); got != tc.want {
+			t.Errorf("after %q, %q is announced as %q, want %q", tc.before, tc.after, got, tc.want)
+		}
+	}
+}

@@ -214,6 +214,7 @@ func (p *process) completeOperator(
 	ctx context.Context, operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager, guard *takeover.Guard,
 ) error {
 	operator.UnderOLM = underOLM()
+	operator.Recorder = mgr.GetEventRecorder(operatorconfig.Name)
 	if p.serving != nil && !operator.UnderOLM { // the Operator Lifecycle Manager makes webhook configurations of its own
 		operator.KeepWebhooks = p.serving.KeepEntries
 	}

@@ -17,6 +17,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -96,6 +97,19 @@ func TestObjectsFromBeforeAnUpgradeWaitForTheAdministrator(t *testing.T) {
 		return p
 	}
 	n.Eventually("both kinds wait", waits(map[string]bool{"SidecarSet": true, "AdvancedCronJob": true}))
+	n.Eventually("an event says so", func(ctx context.Context) error {
+		list := &eventsv1.EventList{}
+		if err := env.Client.List(ctx, list, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+			return err
+		}
+		for _, event := range list.Items {
+			if event.Reason == "ConfirmationRequired" && event.Regarding.Kind == "Kruise" && event.Type == corev1.EventTypeWarning &&
+				strings.Contains(event.Note, "SidecarSet: 1 object is older") && strings.Contains(event.Note, "AdvancedCronJob: 1 object is older") {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d events does", len(list.Items))
+	})
 	if p := pod("before"); len(p.Spec.Containers) != 1 {
 		t.Errorf("injected without confirmation: %+v", p.Spec.Containers)
 	}

@@ -49,7 +49,7 @@ func TestWrongConfiguration(t *testing.T) {
 	// A CRD of another version may let names in that this operator does not know.
 	crd := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
 	crd.SetName("kruises.operator.kruise.io")
-	const at = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/featureGates/items/properties/name/x-kubernetes-validations"
+	const at = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/featureGates/items/properties/name/enum"
 	if err := e.Client.Patch(t.Context(), crd, client.RawPatch("application/json-patch+json", []byte(`[{"op":"remove","path":"`+at+`"}]`))); err != nil {
 		t.Fatal(err)
 	}
