@@ -172,7 +172,7 @@ func (i *interceptor) counts(t faultproxy.Target) bool {
 	if strings.HasPrefix(t.Resource, "events") {
 		return false
 	}
-	return i.everywhere || t.Namespace == i.namespace && i.namespace != "" || t.Resource == nodeImages && i.namespace != ""
+	return i.everywhere || t.Namespace == i.namespace && i.namespace != "" || slices.Contains(ofNodes(), t.Resource) && i.namespace != ""
 }
 
 // write counts a write and lets it meet the perturbation.
@@ -186,7 +186,7 @@ func (i *interceptor) write(w http.ResponseWriter, r *http.Request, next http.Ha
 	}
 	i.writes++
 	entry.N = i.writes
-	creates := r.Method == http.MethodPost && t.Name == "" && (t.Namespace == i.namespace || t.Resource == nodeImages)
+	creates := r.Method == http.MethodPost && t.Name == "" && (t.Namespace == i.namespace || slices.Contains(ofNodes(), t.Resource))
 	if creates {
 		i.created[t.Resource]++
 	}

@@ -58,8 +58,11 @@ type Scenario struct {
 	Steps []Step
 	// Everywhere says that writes outside of the namespace are part of it, too. Nothing else may run beside.
 	Everywhere bool
-	// OwnNodes says that the operator sees those nodes alone that have the label chaos with the name of the lane, and the NodeImages of them.
+	// OwnNodes says that the operator sees those nodes alone that have the label chaos with the name of the lane, and the NodeImages of them. Of
+	// NodePodProbes it sees that of faultproxy.OwnNode alone.
 	OwnNodes bool
+	// AnyRound says that the round in which a node pulls is up to the order of events: what takes the place of a job may come before that is gone.
+	AnyRound bool
 	// Made are the resources in the namespace that the steps make besides the objects of Kind, such as pods.
 	Made []string
 	// Trailing is how long after the last change the operator still cleans up. It counts as at rest only then.
@@ -357,7 +360,7 @@ func (l *Lane) deleteCreated(ctx context.Context, w *World) error {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
 	key := client.ObjectKey{Namespace: l.namespace.Name, Name: name}
-	if w.Plan.Resource == nodeImages {
+	if slices.Contains(ofNodes(), w.Plan.Resource) {
 		key.Namespace = ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -447,7 +450,7 @@ func (l *Lane) clear(w *World, s Scenario) {
 	}
 	w.EventuallyWithin(settleTimeout, "everything is gone", func(ctx context.Context) error {
 		for _, resource := range resources() {
-			if resource == nodeImages { // they go with their nodes
+			if slices.Contains(ofNodes(), resource) { // they go with their nodes
 				continue
 			}
 			all, err := list(ctx, w, resource)
@@ -501,12 +504,17 @@ func (l *Lane) tidy(w *World) {
 	for _, do := range w.Tidy {
 		do()
 	}
-	w.EventuallyWithin(settleTimeout, "the NodeImages are gone", func(ctx context.Context) error {
-		left, err := list(ctx, w, nodeImages)
-		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("there is %s", left[0].GetName())
+	w.EventuallyWithin(settleTimeout, "what was asked of the nodes is gone", func(ctx context.Context) error {
+		for _, resource := range ofNodes() {
+			left, err := list(ctx, w, resource)
+			if err == nil && len(left) > 0 {
+				err = fmt.Errorf("of the %s there is %s", resource, left[0].GetName())
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 }
 

@@ -20,8 +20,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
 )
 
-// nodeImages are in no namespace, and are there as long as their nodes.
-const nodeImages = "nodeimages.apps.kruise.io"
+// What is asked of nodes is in no namespace, and is there as long as they are.
+const (
+	nodeImages    = "nodeimages.apps.kruise.io"
+	nodePodProbes = "nodepodprobes.apps.kruise.io"
+)
+
+func ofNodes() []string { return []string{nodeImages, nodePodProbes} }
 
 // kindsOf are the resources whose objects make up the state of a scenario.
 func kindsOf() map[string]schema.GroupVersionKind {
@@ -41,6 +46,8 @@ func kindsOf() map[string]schema.GroupVersionKind {
 		"daemonsets.apps.kruise.io":                ours("DaemonSet"),
 		"ephemeraljobs.apps.kruise.io":             ours("EphemeralJob"),
 		nodeImages:                                 ours("NodeImage"),
+		nodePodProbes:                              {Group: "apps.kruise.io", Version: "v1alpha1", Kind: "NodePodProbe"},
+		"podprobemarkers.apps.kruise.io":           {Group: "apps.kruise.io", Version: "v1alpha1", Kind: "PodProbeMarker"},
 		"containerrecreaterequests.apps.kruise.io": ours("ContainerRecreateRequest"),
 		"imagelistpulljobs.apps.kruise.io":         ours("ImageListPullJob"),
 		"imagepulljobs.apps.kruise.io":             ours("ImagePullJob"),
@@ -69,8 +76,11 @@ func within(w *World, resource string) []any {
 	if resource == "sidecarsets.apps.kruise.io" { // they are in no namespace
 		return []any{client.MatchingLabels{faultproxy.LaneLabel: w.Name}}
 	}
-	if resource == nodeImages { // nor are these, which have the labels of their nodes
+	switch resource {
+	case nodeImages: // nor are these, which have the labels of their nodes
 		return []any{client.MatchingLabels{"chaos": w.Lane.Name}}
+	case nodePodProbes: // which have none
+		return []any{client.MatchingFields{"metadata.name": faultproxy.OwnNode(w.Name)}}
 	}
 	return []any{client.InNamespace(w.Name)}
 }
@@ -121,6 +131,9 @@ func stateOf(ctx context.Context, w *World, s Scenario, lenient bool) (string, e
 		}
 	}
 	text = strings.ReplaceAll(text, w.Name, "NAMESPACE")
+	if s.AnyRound {
+		text = regexp.MustCompile(`"version":\d+`).ReplaceAllString(text, `"version":N`)
+	}
 	for _, c := range changing() {
 		text = c.pattern.ReplaceAllString(text, c.with)
 	}
@@ -144,8 +157,10 @@ func changing() []change {
 		{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 		{regexp.MustCompile(`applied-hash":"[0-9a-f]+"`), `applied-hash":"HASH"`}, // of the owner's UID, too
 		{regexp.MustCompile(`tick-\d+`), "RUN"},
+		{regexp.MustCompile(`warm-[0-9a-f]{10}`), "JOB"}, // a digest of the UID of the list, too
 		{regexp.MustCompile(`"ttlSecondsAfterFinished":\d{4,}`), `"ttlSecondsAfterFinished":"SPREAD"`}, // of a tag, by the UID of its job
 		{regexp.MustCompile(`\\"generation\\":\d+`), `\"generation\":N`},                               // in an annotation: of two owners, either may update the pod first
+		{regexp.MustCompile(`"IP":"[0-9a-f.:]+"`), `"IP":"IP"`},
 		{regexp.MustCompile(`containerd://[0-9a-f]+`), "CONTAINER"},
 		{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
 	}

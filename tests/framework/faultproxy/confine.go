@@ -46,12 +46,16 @@ func (p *Proxy) Confine(namespace string) {
 	p.namespace = namespace
 }
 
-// ConfineNodes shows the nodes alone that a label selects, and the NodeImages of them.
+// ConfineNodes shows the nodes alone that a label selects, and the NodeImages of them. Of NodePodProbes, which have no labels, it shows that of the
+// node which OwnNode names.
 func (p *Proxy) ConfineNodes(selector string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.nodes = selector
 }
+
+// OwnNode is the one node of a namespace whose NodePodProbe is shown.
+func OwnNode(namespace string) string { return namespace + "-a" }
 
 // Lease gives the lease of the operator another name, and lets it be had with the administrator's rights, so that operators of several lanes
 // lead side by side.
@@ -166,6 +170,12 @@ func confine(r *http.Request, namespace, nodes string) {
 	}[t.Resource]; selector != "" {
 		query := r.URL.Query()
 		query.Set("labelSelector", selector)
+		r.URL.RawQuery = query.Encode()
+		return
+	}
+	if t.Resource == "nodepodprobes.apps.kruise.io" && nodes != "" {
+		query := r.URL.Query()
+		query.Set("fieldSelector", "metadata.name="+OwnNode(namespace))
 		r.URL.RawQuery = query.Encode()
 		return
 	}

@@ -64,6 +64,21 @@ func TestConfine(t *testing.T) {
 	}
 }
 
+func TestConfineNodes(t *testing.T) {
+	for asked, want := range map[string]string{
+		"/api/v1/nodes?watch=1":                               "/api/v1/nodes?labelSelector=chaos%3Dlane&watch=1",
+		"/apis/apps.kruise.io/v1beta1/nodeimages":             "/apis/apps.kruise.io/v1beta1/nodeimages?labelSelector=chaos%3Dlane",
+		"/apis/apps.kruise.io/v1alpha1/nodepodprobes?watch=1": "/apis/apps.kruise.io/v1alpha1/nodepodprobes?fieldSelector=metadata.name%3Da-a&watch=1",
+		"/apis/apps.kruise.io/v1alpha1/nodepodprobes/another": "/apis/apps.kruise.io/v1alpha1/nodepodprobes/another",
+	} {
+		r := httptest.NewRequest(http.MethodGet, asked, nil)
+		confine(r, "a", "chaos=lane")
+		if got := r.URL.RequestURI(); got != want {
+			t.Errorf("%s: got %s, want %s", asked, got, want)
+		}
+	}
+}
+
 // The lease of OpenKruise, which the operator looks at before it acts, must not be taken for its own.
 func TestTheOperatorsLeaseAloneIsRenamed(t *testing.T) {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/kruise-system/leases"
