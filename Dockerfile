@@ -1,4 +1,4 @@
-# The image of the manager: one static program, no shell, an unprivileged user. Build arguments: VERSION, such as v0.1.0.
+# The image of the operator: two static programs, no shell, an unprivileged user. Build arguments: VERSION, such as v0.1.0.
 #
 # The builder runs on the machine's own platform and cross-compiles, so that images for other platforms need no emulation.
 ARG GO_VERSION=1.26
@@ -19,13 +19,16 @@ COPY controllers/ controllers/
 COPY internal/ internal/
 RUN CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath \
     -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.release=${VERSION}" \
-    -o /kruise-operator .
+    -o /kruise-operator . && \
+    CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath \
+    -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.release=${VERSION}" \
+    -o /kruise-daemon ./internal/cmd/daemon
 
-# Nothing but the program: it is static, talks to the API server alone, whose certificates are mounted, and writes no files.
+# Nothing but the manager and the node daemon: they are static and need no files but certificates, which are mounted.
 FROM scratch
 LABEL org.opencontainers.image.title="kruise-operator" \
       org.opencontainers.image.licenses="Apache-2.0"
-COPY --from=builder /kruise-operator /kruise-operator
+COPY --from=builder /kruise-operator /kruise-daemon /
 # By number: there is no /etc/passwd, and runAsNonRoot is checked before the image is looked into.
 USER 65532:65532
 ENTRYPOINT ["/kruise-operator"]

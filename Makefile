@@ -178,8 +178,10 @@ undeploy: ## Remove the operator that `make deploy` installed. Our kinds, their 
 ##@ The operator as a local process
 
 .PHONY: build
-build: ## Build the manager into bin/.
+build: ## Build the manager and the node daemon into bin/.
 	go build -trimpath -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.release=$(VERSION)" -o bin/kruise-operator .
+	go build -trimpath -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.release=$(VERSION)" \
+		-o bin/kruise-daemon ./internal/cmd/daemon
 
 .PHONY: install
 install: ## Install CRDs, RBAC and webhooks (by WEBHOOK_URL) into the cluster that KUBECONFIG names.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The manager of kruise-operator, which runs the controllers and serves admission, and the daemon that runs on nodes.
+// The manager of kruise-operator, which runs the controllers and serves admission. What runs on nodes is internal/cmd/daemon.
 package main
 
 import (
@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/kruise-operator/kruise-operator/internal/cmd/daemon"
 	"github.com/kruise-operator/kruise-operator/internal/manager"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
@@ -45,6 +44,6 @@ func command() *cobra.Command {
 	}
 	c.AddFlags(run.Flags())
 	checks := preflight.Command(manager.Connect)
-	root.AddCommand(run, checks, daemon.Command())
+	root.AddCommand(run, checks)
 	return root
 }

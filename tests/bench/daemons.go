@@ -31,6 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
@@ -588,7 +589,11 @@ func (b *run) daemonProcess(ctx context.Context, node string) (before, after ope
 		return before, after, err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	cmd := exec.CommandContext(ctx, b.operator.Program(), "daemon", "--node="+node, "--addr=0", "--runtime-socket="+socket)
+	program, err := images.Compile(ctx, images.NodeDaemon(""))
+	if err != nil {
+		return before, after, err
+	}
+	cmd := exec.CommandContext(ctx, program, "--node="+node, "--addr=0", "--runtime-socket="+socket)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.cluster.AdminKubeconfig(), "GOMEMLIMIT=134217728") // the limit of its DaemonSet
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

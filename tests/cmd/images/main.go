@@ -70,7 +70,7 @@ func releases(version string) []release {
 	return []release{
 		{suffix: "-scorecard", image: images.Image{Programs: []images.Program{images.Scorecard()}, User: images.NonRoot}},
 		{image: images.Image{
-			Programs: []images.Program{images.Manager(version)},
+			Programs: images.Operator(version),
 			User:     images.NonRoot,
 			Command:  []string{"run"},
 			Labels: map[string]string{

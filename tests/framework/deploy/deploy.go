@@ -69,7 +69,7 @@ func Push(ctx context.Context, c *cluster.Cluster, reference string, content ima
 
 // PushManager pushes the manager of this tree.
 func PushManager(ctx context.Context, c *cluster.Cluster, reference, version string) error {
-	_, err := Push(ctx, c, reference, images.Image{Programs: []images.Program{images.Manager(version)}, User: images.NonRoot})
+	_, err := Push(ctx, c, reference, images.Image{Programs: images.Operator(version), User: images.NonRoot})
 	return err
 }
 

@@ -50,13 +50,23 @@ type Program struct {
 	Tags []string
 }
 
-// Manager is the operator at the given version, such as v0.1.0.
+// Manager is the manager of the operator at the given version, such as v0.1.0.
 func Manager(version string) Program {
 	return Program{
 		Package: ".", Name: "kruise-operator",
 		Version: version, VersionVariable: "github.com/kruise-operator/kruise-operator/internal/platform/version.release",
 	}
 }
+
+// NodeDaemon is what the operator deploys on nodes, at the given version. It is in the operator's image.
+func NodeDaemon(version string) Program {
+	daemon := Manager(version)
+	daemon.Package, daemon.Name = "internal/cmd/daemon", "kruise-daemon"
+	return daemon
+}
+
+// Operator are the programs of the operator's image: the manager, which the image runs, and the node daemon.
+func Operator(version string) []Program { return []Program{Manager(version), NodeDaemon(version)} }
 
 // Guestbook is the web server of tests/images/guestbook at the given version.
 func Guestbook(version string) Program {

@@ -173,7 +173,7 @@ func (s *story) serveCatalog() {
 	previous := s.previous(root, bundle, network.PushIndex)
 	s.from = previous.Version
 	releases := packaging.Releases{Versions: []packaging.Version{previous}}
-	manager := push(pullFrom+":"+to, images.Image{Programs: []images.Program{images.Manager(to)}, User: images.NonRoot})
+	manager := push(pullFrom+":"+to, images.Image{Programs: images.Operator(to), User: images.NonRoot})
 	for _, version := range []string{to, again} {
 		next := packaging.Version{Version: version, Channels: packaging.Channels(), Replaces: previous.Version, Image: manager}
 		b := packaging.Bundle{

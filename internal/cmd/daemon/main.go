@@ -1,27 +1,39 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon is the command that runs the node daemon.
-package daemon
+// The daemon that runs on nodes. It is a program of its own: what only the manager needs would be resident on every node.
+package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kruise-operator/kruise-operator/internal/daemon"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/platform/version"
 )
 
-// Command returns the command `daemon`.
-func Command() *cobra.Command {
+func main() {
+	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
 	o := daemon.Options{}
 	command := &cobra.Command{
-		Use:   "daemon",
-		Short: "Run the node daemon until the process is told to stop",
-		Long:  "Run the node daemon, which pulls images on its node through the container runtime.\nThe operator deploys it where something needs it.",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return daemon.Run(cmd.Context(), o) },
+		Use:           "kruise-daemon",
+		Short:         "Run the node daemon until the process is told to stop",
+		Long:          "Run the node daemon, which works on its node through the container runtime.\nThe operator deploys it where something needs it.",
+		Version:       version.String(),
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return daemon.Run(cmd.Context(), o) },
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "Name of the node; $NODE_NAME when omitted.")
