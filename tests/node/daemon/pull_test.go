@@ -197,10 +197,11 @@ func TestDaemonDiesAroundAPull(t *testing.T) {
 	s.free()
 	pulls(n, "pull", "both nodes have the image", onBoth)
 	assertOnNodes(t, "registry.example/team/mortal:v1")
-	// One daemon died while it pulled. The runtime may have thrown away what it had by then; the other node is sent each layer once.
+	// A daemon died while it pulled, and the one before it may have begun, too: who is deleted by force works on until the kubelet stops it. The runtime
+	// may have thrown away what it had by then; the other node is sent each layer once.
 	for _, layer := range layers {
-		if got := s.times(layer); len(got) != 2 || got[0] != 1 || got[1] > 2 {
-			t.Errorf("%s was sent %v times, want once to one node, and at most twice to the other", layer, got)
+		if got := s.times(layer); len(got) != 2 || got[0] != 1 || got[1] > 3 {
+			t.Errorf("%s was sent %v times, want once to one node, and at most once by each of three daemons to the other", layer, got)
 		}
 	}
 
