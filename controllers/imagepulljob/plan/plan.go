@@ -5,6 +5,7 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,8 @@ import (
 const (
 	// StepAsk asks a node to pull.
 	StepAsk planning.Step = "AskNode"
+	// StepSecrets gives a node that pulls already the pull secrets that it was not given then.
+	StepSecrets planning.Step = "AddSecrets"
 	// StepRelease lets the job go.
 	StepRelease planning.Step = "Release"
 )
@@ -71,7 +74,8 @@ func Wants(spec *Spec) bool {
 //  2. a job that has ended is deleted when its time to live is over;
 //  3. the job ends when every node has answered, and when its deadline is over;
 //  4. no node is asked while there is no place for copies of its pull secrets;
-//  5. nodes that were not asked yet are asked, as parallelism allows: those that are ready first, in the order of their names.
+//  5. nodes that pull get copies of pull secrets that came later, for the tries that they have left;
+//  6. nodes that were not asked yet are asked, as parallelism allows: those that are ready first, in the order of their names.
 //
 // Nodes that were asked before parallelism was lowered go on.
 func Plan(spec *Spec, s Snapshot) Decision {
@@ -115,8 +119,31 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		d.Recheck(namespaceRecheck) // it comes with the node daemon, and its creation wakes nobody
 		return d
 	}
+	d.addSecrets(spec, s)
 	d.ask(spec, s)
 	return d
+}
+
+// addSecrets gives nodes that pull the copies of pull secrets that were not there when they were asked. Their round stays the same.
+func (d *Decision) addSecrets(spec *Spec, s Snapshot) {
+	for i := range d.nodes {
+		at := &d.nodes[i]
+		if at.stage != active || !at.askable() {
+			continue
+		}
+		have := at.Image.Entry.PullSecrets
+		all := withSecrets(slices.Clone(have), s.Secrets)
+		if len(all) == len(have) || len(d.Actions) >= mostAsked {
+			continue
+		}
+		d.Actions = append(d.Actions, planning.Action{
+			Verb: planning.VerbPatch, Step: StepSecrets, Kind: KindNodeImage(), Slot: planning.Slot(at.Name), Reason: "PullSecrets",
+			Object: &appsv1beta1.NodeImage{ObjectMeta: *at.Image.Meta},
+			Change: merge(at.Image.Meta, map[string]any{
+				"spec": map[string]any{"images": map[string]any{spec.Image.Repository: map[string]any{"pullSecrets": all}}},
+			}),
+		})
+	}
 }
 
 // release takes the finalizer off a job that needs it no more.

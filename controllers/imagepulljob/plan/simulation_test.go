@@ -29,9 +29,11 @@ type simulation struct {
 	nodes  []string
 	images map[string]*appsv1beta1.NodeImage
 	// again are the UIDs of nodes that were made again; those of the others are their names.
-	again  map[string]types.UID
-	writes int
-	last   Decision
+	again map[string]types.UID
+	// secrets are the copies of the pull secrets.
+	secrets []appsv1beta1.ImagePullSecret
+	writes  int
+	last    Decision
 	// most is how many nodes were asked and had not answered, at most.
 	most int
 	// log is the story so far.
@@ -62,7 +64,7 @@ func (w *simulation) pass(name string) *appsv1beta1.ImagePullJobStatus {
 	w.t.Helper()
 	job := w.jobs[name]
 	spec := Parse(job)
-	s := Snapshot{Now: w.now, Released: true}
+	s := Snapshot{Now: w.now, Released: true, Secrets: w.secrets}
 	for _, node := range w.nodes {
 		n := Node{Name: node, UID: w.uidOf(node), Ready: true, Labels: map[string]string{"of": node}}
 		if image := w.images[node]; image != nil {
@@ -122,7 +124,7 @@ func (w *simulation) carryOut(name string, a *planning.Action) {
 		fmt.Fprintf(&w.log, "  %s %s\n", a.Step, a.Reason)
 		delete(w.jobs, name)
 		return
-	case StepAsk:
+	case StepAsk, StepSecrets:
 	default:
 		w.t.Fatalf("step %s", a.Step)
 	}

@@ -40,7 +40,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	} else {
 		list.Set(progressOf(spec, s, d, outcome, &status).Conditions()...)
 	}
-	if failure, ok := outcome.Failed(StepAsk, StepRelease, planning.StepDeleteJob); ok {
+	if failure, ok := outcome.Failed(StepAsk, StepSecrets, StepRelease, planning.StepDeleteJob); ok {
 		message := failure.Message
 		if failure.Slot != "" {
 			message = fmt.Sprintf("node %s: %s", failure.Slot, failure.Message)

@@ -78,3 +78,28 @@ func TestStoryParallelismIsChanged(t *testing.T) {
 	expect(t, w.pass("a"), 4, 0, 3, 1, "job has completed")
 	w.golden()
 }
+
+// A pull secret that comes when nodes have begun reaches those that still try, once, and in the same round.
+func TestStoryASecretComesLater(t *testing.T) {
+	w := newSimulation(t, 3)
+	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) {
+		s.PullSecrets, s.Parallelism = []string{"registry"}, ptr.To(intstr.FromInt32(2))
+	})
+	w.pass("a")
+	w.answer(appsv1beta1.ImagePhaseFailed, "n1")
+	w.tell("the Secret comes")
+	w.secrets = []appsv1beta1.ImagePullSecret{{Namespace: "kruise-daemon-config", Name: "registry-abc", Mode: "batch"}}
+	expect(t, w.pass("a"), 3, 2, 0, 1, "job is running, progress 33.3%")
+	writes := w.writes
+	if w.pass("a"); w.writes != writes {
+		t.Errorf("%d writes while nothing happened", w.writes-writes)
+	}
+	for node, want := range map[string]int{"n1": 0, "n2": 1, "n3": 1} {
+		if entry := w.images[node].Spec.Images["nginx"]; len(entry.PullSecrets) != want || entry.Tags[0].Version != 0 {
+			t.Errorf("%s is asked for %+v", node, entry)
+		}
+	}
+	w.answer(appsv1beta1.ImagePhaseSucceeded, "n2", "n3")
+	expect(t, w.pass("a"), 3, 0, 2, 1, "job has completed")
+	w.golden()
+}

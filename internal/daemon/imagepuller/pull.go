@@ -39,7 +39,6 @@ var errDeadline = errors.New("pulling exceeds the activeDeadlineSeconds")
 type task struct {
 	key
 	tag     v1beta1.ImageTagSpec
-	secrets []v1beta1.ImagePullSecret
 	sandbox *v1beta1.SandboxConfig
 }
 
@@ -139,7 +138,7 @@ func (p *puller) try(ctx context.Context, t task, full string, limit time.Durati
 			pull.Annotations[key] = value
 		}
 	}
-	all := credentialsFor(full, p.read(ctx, t.secrets))
+	all := credentialsFor(full, p.read(ctx, p.secretsOf(t)))
 	if len(all) == 0 {
 		return p.host.Runtime.PullImage(ctx, pull)
 	}

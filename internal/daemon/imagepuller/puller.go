@@ -11,7 +11,7 @@
 //     asked.
 //   - A runtime that does not answer uses up no try.
 //   - The status is written when it has changed, soon after the first change and at most every two seconds; at rest, never.
-//   - Secrets are read in the daemon's namespace alone, for each pull, and kept nowhere.
+//   - Secrets are read in the daemon's namespace alone, for each pull, and kept nowhere. One that is named later counts for the tries that are left.
 package imagepuller
 
 import (
@@ -55,6 +55,8 @@ type work struct {
 	version int64
 	cancel  context.CancelFunc
 	status  v1beta1.ImageTagStatus
+	// secrets are those that the list names now: some may come when tries have failed already.
+	secrets []v1beta1.ImagePullSecret
 }
 
 // puller is the worker of a node.
@@ -249,12 +251,13 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 					round.cancel()
 					delete(p.rounds, at)
 				}
+				round.secrets = entry.PullSecrets
 				continue
 			}
 			if ended {
 				continue
 			}
-			p.begin(task{key: at, tag: *tag.DeepCopy(), secrets: entry.PullSecrets, sandbox: entry.SandboxConfig}, answer)
+			p.begin(task{key: at, tag: *tag.DeepCopy(), sandbox: entry.SandboxConfig}, answer, entry.PullSecrets)
 			started = true
 		}
 	}
@@ -262,15 +265,25 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 }
 
 // begin starts a round. Of one that was under way when the daemon ended, the time of its start is kept.
-func (p *puller) begin(t task, before *v1beta1.ImageTagStatus) {
+func (p *puller) begin(t task, before *v1beta1.ImageTagStatus, secrets []v1beta1.ImagePullSecret) {
 	ctx, cancel := context.WithCancel(p.lifetime)
-	round := &work{version: t.tag.Version, cancel: cancel}
+	round := &work{version: t.tag.Version, cancel: cancel, secrets: secrets}
 	round.status = v1beta1.ImageTagStatus{Tag: t.tag.Tag, Version: t.tag.Version, Phase: v1beta1.ImagePhaseWaiting}
 	if before != nil && before.Version == t.tag.Version {
 		round.status.StartTime = before.StartTime
 	}
 	p.rounds[t.key] = round
 	go p.run(ctx, t)
+}
+
+// secretsOf are the Secrets that the list names for a round now.
+func (p *puller) secretsOf(t task) []v1beta1.ImagePullSecret {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if round := p.rounds[t.key]; round != nil && round.version == t.tag.Version {
+		return round.secrets
+	}
+	return nil
 }
 
 func (p *puller) endAll() {

@@ -263,6 +263,38 @@ func TestSecretsOfTheOwnNamespaceAreTriedInTurn(t *testing.T) {
 	}
 }
 
+// Somebody creates the Secret when the first try has failed without it, or another job with credentials shares the pull.
+func TestASecretThatComesLaterIsTried(t *testing.T) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "late"}, Data: map[string][]byte{
+		corev1.DockerConfigJsonKey: []byte(`{"auths":{"docker.io":{"username":"me","password":"secret"}}}`),
+	}}
+	runtime := &critest.Runtime{OnPull: func(_ context.Context, p cri.Pull) error {
+		if p.Credentials == nil {
+			return errors.New("denied")
+		}
+		return nil
+	}}
+	c := store(t, tags(tag("1", 2)), secret)
+	d := start(t, c, runtime, 1)
+	d.until("it was tried", func(s v1beta1.NodeImageStatus) bool {
+		tags := s.ImageStatuses["nginx"].Tags
+		return len(tags) == 1 && tags[0].Message == "denied"
+	})
+	list := &v1beta1.NodeImage{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, list); err != nil {
+		t.Fatal(err)
+	}
+	entry := list.Spec.Images["nginx"]
+	entry.PullSecrets = []v1beta1.ImagePullSecret{{Namespace: namespace, Name: "late"}}
+	list.Spec.Images["nginx"] = entry
+	if err := c.Update(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	if status := d.until("it is over", ended(1)); status.Succeeded != 1 {
+		t.Errorf("status %+v", status)
+	}
+}
+
 func TestCredentialsMatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		key, host, repository string
