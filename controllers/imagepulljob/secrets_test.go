@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepulljob
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+)
+
+// The worked example of the reference: two jobs of a namespace name the same Secret.
+func TestExample5Secrets(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: "regcred", Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}"}},
+		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")},
+	}
+	c := fake.NewClientBuilder().WithScheme(types).WithObjects(source).Build()
+	r := New(workload.Dependencies{Client: c, Live: c, Clock: clock.RealClock{}, WriteTimeout: time.Minute})
+	spec := func(name string) *plan.Spec {
+		return plan.Parse(&appsv1beta1.ImagePullJob{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: name, Finalizers: []string{plan.Finalizer}},
+			Spec:       appsv1beta1.ImagePullJobSpec{Image: "nginx", ImagePullJobTemplate: appsv1beta1.ImagePullJobTemplate{PullSecrets: []string{"regcred", "gone"}}},
+		})
+	}
+	name := copyName("ns1", "regcred")
+	held := func(job string) {
+		t.Helper()
+		made, err := r.copyAll(t.Context(), spec(job))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []appsv1beta1.ImagePullSecret{{Namespace: secretNamespace, Name: name, Mode: "batch"}}
+		if diff := cmp.Diff(want, made.held); diff != "" || !cmp.Equal(made.missing, []string{"gone"}) {
+			t.Errorf("%s: missing %v, held:\n%s", job, made.missing, diff)
+		}
+	}
+	shared := func(references, data string) {
+		t.Helper()
+		all := &corev1.SecretList{}
+		if err := c.List(t.Context(), all, client.InNamespace(secretNamespace)); err != nil || len(all.Items) != 1 {
+			t.Fatalf("%d copies: %v", len(all.Items), err)
+		}
+		is := &all.Items[0]
+		want := map[string]string{annotationReferences: references, annotationSource: "ns1/regcred", annotationMode: modeShared}
+		if diff := cmp.Diff(want, is.Annotations); diff != "" || is.Name != name || is.Type != source.Type || string(is.Data[corev1.DockerConfigJsonKey]) != data {
+			t.Errorf("%s of type %s is %s, annotations:\n%s", is.Name, is.Type, is.Data, diff)
+		}
+	}
+	released := func(job string) {
+		t.Helper()
+		s := &plan.Snapshot{}
+		if err := r.release(t.Context(), spec(job), &copies{}, s); err != nil || !s.Released {
+			t.Errorf("%s is released: %v, %v", job, s.Released, err)
+		}
+	}
+	held("a")
+	shared("ns1/a", "{}")
+	held("b")
+	shared("ns1/a,ns1/b", "{}")
+
+	source.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{}}`)
+	if err := c.Update(t.Context(), source); err != nil {
+		t.Fatal(err)
+	}
+	held("b")
+	shared("ns1/a,ns1/b", `{"auths":{}}`)
+
+	released("a")
+	shared("ns1/b", `{"auths":{}}`)
+	released("b")
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: secretNamespace, Name: name}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the copy is still there: %v", err)
+	}
+	released("b") // once more, when that was not noted
+}
