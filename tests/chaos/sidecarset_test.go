@@ -264,7 +264,8 @@ func agents(count int, image, reason string) func(context.Context, *chaos.World)
 	}
 }
 
-// agentsWithin judges that each pod has the sidecar when it is created, and that one at most is out of service because its sidecar was changed.
+// agentsWithin judges that each pod has the sidecar when it is created, and that one at most is out of service because its sidecar was changed. A pod
+// that was not ready anyhow, such as one that its CloneSet has just taken out of service, may be changed beside it: it costs nothing.
 func agentsWithin(w *chaos.World) {
 	images, taken := map[types.UID]string{}, map[types.UID]bool{}
 	chaos.Follow(w, &corev1.PodList{}, func(object client.Object, deleted bool) error {
@@ -278,7 +279,7 @@ func agentsWithin(w *chaos.World) {
 		switch {
 		case deleted || pod.DeletionTimestamp != nil:
 			delete(taken, pod.UID)
-		case known && before != images[pod.UID]:
+		case known && before != images[pod.UID] && environment.IsReady(pod):
 			taken[pod.UID] = true
 		case taken[pod.UID] && environment.IsReady(pod) && runs(pod, images[pod.UID]):
 			delete(taken, pod.UID)
