@@ -158,6 +158,9 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 	if err := i.load(ctx); err != nil {
 		return InjectionState{}, err
 	}
+	if name == "" && len(seen.sets) > 0 {
+		return InjectionState{}, nil // Their own passes see to it: a new set has no revision before its own.
+	}
 	for _, one := range seen.sets {
 		if i.options.PreferPolicy && one.revision != "" {
 			i.rehearse(ctx, one)
@@ -286,8 +289,10 @@ func (i *Injection) state(one *injected) InjectionState {
 	if one.wantEntry {
 		s.RecheckAfter = min(s.RecheckAfter, known.webhook.recheck(one.revision, now, epoch))
 	}
-	if left := known.retreat.left(now); left > 0 {
-		s.RecheckAfter = min(s.RecheckAfter, left)
+	for _, left := range []time.Duration{known.retreat.left(now), i.policy.left(now)} {
+		if left > 0 {
+			s.RecheckAfter = min(s.RecheckAfter, left)
+		}
 	}
 	s.Condition.Message = one.why(s.Path) + "; " + s.Condition.Message
 	return s

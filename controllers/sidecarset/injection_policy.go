@@ -25,8 +25,11 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies,verbs=get;create;patch,resourceNames=kruise-operator-sidecars
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicybindings,verbs=create;delete;list;patch
 
-// afterFault is when the policy is tried again after the server has refused it.
-const afterFault = time.Minute
+// afterFault is when the policy is tried again after it could not be written; the pause doubles each time, up to lastAfterFault.
+const (
+	afterFault     = 5 * time.Second
+	lastAfterFault = time.Minute
+)
 
 func policyKind() schema.GroupVersionKind {
 	return admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy")
@@ -34,9 +37,18 @@ func policyKind() schema.GroupVersionKind {
 
 // policyState is what is known of the policy.
 type policyState struct {
-	// fault is why it could not be written, at that time.
+	// fault is why it could not be written, at that time, and how often in a row.
 	fault string
 	at    time.Time
+	count int
+}
+
+// left is how long the policy is left alone.
+func (p *policyState) left(now time.Time) time.Duration {
+	if p.fault == "" {
+		return 0
+	}
+	return max(0, min(afterFault<<min(p.count-1, 10), lastAfterFault)-now.Sub(p.at))
 }
 
 // policyServed says whether the API server knows policies that change objects.
@@ -52,7 +64,7 @@ func (i *Injection) policyAvailable() string {
 		return "admission.mode is Webhook"
 	case !i.policyServed():
 		return "the API server does not serve MutatingAdmissionPolicy v1"
-	case i.policy.fault != "" && i.options.Clock.Now().Sub(i.policy.at) < afterFault:
+	case i.policy.left(i.options.Clock.Now()) > 0:
 		return "the policy could not be written: " + i.policy.fault
 	}
 	return ""
@@ -134,7 +146,7 @@ func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, ow
 	if ctx.Err() != nil {
 		return err
 	}
-	i.policy = policyState{fault: strings.TrimSpace(err.Error()), at: i.options.Clock.Now()}
+	i.policy = policyState{fault: strings.TrimSpace(err.Error()), at: i.options.Clock.Now(), count: i.policy.count + 1}
 	i.plan(seen)
 	return nil
 }

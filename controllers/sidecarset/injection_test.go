@@ -5,6 +5,7 @@ package sidecarset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,6 +52,8 @@ type rig struct {
 	injects map[string]bool
 	// without: the server does not serve policies any more.
 	without bool
+	// fails is how many bindings the server fails to write.
+	fails int
 	// woken are the sets that watches have woken, asked is how many proofs were made.
 	woken []string
 	asked int
@@ -146,6 +149,10 @@ func (r *rig) functions() interceptor.Funcs {
 		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			if kind, is := object.(interface{ GetKind() string }); is && r.without && strings.HasPrefix(kind.GetKind(), "MutatingAdmissionPolicy") {
 				return errNotServed
+			}
+			if kind, is := object.(interface{ GetKind() string }); is && r.fails > 0 && kind.GetKind() == "MutatingAdmissionPolicyBinding" {
+				r.fails--
+				return errors.New("an internal error")
 			}
 			r.writes++
 			return c.Apply(ctx, object, options...)

@@ -171,6 +171,15 @@ func TestTheAnchorIsPutBackWithoutASet(t *testing.T) {
 	}
 }
 
+// A new set is registered by its own pass, which knows its revision, and not by one that puts something else right.
+func TestASetIsRegisteredByItsOwnPassAlone(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.set(plain)
+	if _, err := r.Reconcile(t.Context(), "", Latest{}); err != nil || r.writes > 0 {
+		t.Errorf("%d writes, registered: %s, %v", r.writes, r.registered(), err)
+	}
+}
+
 // What the operator has written itself is no reason to look at anything again, in whichever order a write and its event arrive.
 func TestOwnWritesWakeNobody(t *testing.T) {
 	r := newRig(t, true, installation())
@@ -292,6 +301,27 @@ func TestAPolicyThatComesAndGoesIsLeftAlone(t *testing.T) {
 	}
 	if changes > 24 {
 		t.Errorf("the way changed %d times in an hour", changes)
+	}
+}
+
+// A policy that could not be written for a moment is tried again within seconds, and the webhook, which injects meanwhile, goes.
+func TestAPolicyThatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"], r.injects["webhook"] = true, true
+	r.set(plain)
+	r.fails = 1
+	state, err := r.Reconcile(t.Context(), "log", Latest{})
+	if err != nil || state.Path != PathWebhook || !strings.Contains(state.Condition.Message, "the policy could not be written") || state.RecheckAfter > afterFault {
+		t.Errorf("%+v, %v", state, err)
+	}
+	if state = r.pass("log", 15*time.Second); state.Path != PathPolicy || r.registered() != "binding kruise-operator-sidecars-anchor, binding log" {
+		t.Errorf("registered: %s, %+v", r.registered(), state)
+	}
+	for try, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, time.Minute} {
+		p := policyState{fault: "it cannot", at: r.clock.Now(), count: try + 1}
+		if got := p.left(r.clock.Now()); got != want {
+			t.Errorf("after %d faults it is left alone for %s, want %s", try+1, got, want)
+		}
 	}
 }
 
