@@ -11,8 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -31,8 +29,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
-	"github.com/kruise-operator/kruise-operator/tests/framework/images"
-	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
 // The scenarios of kinds for which the node daemon does the work.
@@ -519,108 +515,4 @@ func (b *run) runDaemonsCounting(ctx context.Context, nodes []string, commands *
 		})
 	}
 	return func() { cancel(); running.Wait() }, nil
-}
-
-// atRestOnNode runs the daemon as a process of its own on a node with some pods, over a runtime without anything, and says what it uses at rest.
-func (b *run) atRestOnNode(ctx context.Context) (figures []figure, err error) {
-	for _, pods := range []int{10, 250} {
-		f, err := b.oneDaemon(ctx, pods)
-		if err != nil {
-			return figures, err
-		}
-		figures = append(figures, f)
-	}
-	return figures, nil
-}
-
-func (b *run) oneDaemon(ctx context.Context, pods int) (f figure, err error) {
-	node := fmt.Sprintf("daemon-%d", pods)
-	b.progress(nodeDaemon.kind, restScenario, 0, fmt.Sprintf("%d pods on the node", pods))
-	if err := b.nodes.Add(ctx, node, nil); err != nil {
-		return f, err
-	}
-	defer func() { err = errors.Join(err, b.nodes.Remove(context.WithoutCancel(ctx), node)) }()
-	r, err := b.bare(ctx, node)
-	if err != nil {
-		return f, err
-	}
-	names := make([]string, pods)
-	for i := range names {
-		names[i] = fmt.Sprintf("pod-%d", i)
-	}
-	err = parallel(ctx, names, func(ctx context.Context, name string) error {
-		if err := r.createOn(ctx, node, name, podTemplate("bench", imageBefore)); err != nil {
-			return err
-		}
-		return r.patchConditions(ctx, name, corev1.ConditionTrue, "", "InPlaceUpdateReady", "KruisePodReady")
-	})
-	if err != nil {
-		return f, err
-	}
-	if _, err := r.awaitReady(ctx, pods, imageBefore); err != nil {
-		return f, err
-	}
-	before, after, err := b.daemonProcess(ctx, node)
-	if err != nil {
-		return f, err
-	}
-	cpu := float64((after.CPU - before.CPU).Microseconds()) / float64(b.options.idle.Microseconds()) * 1000
-	f = figure{Scenario: restScenario, Pods: pods, Runs: 1, Seconds: b.options.idle.Seconds(), PeakRSSMiB: float64(after.PeakRSS) / (1 << 20), Note: fmt.Sprintf(
-		"RSS %.1f MiB, %.1f of it anonymous, CPU %.1f m of a core over %s; wanted: at most 30 MiB with 10 pods, 50 with 250, 2 m",
-		float64(after.RSS)/(1<<20), float64(after.Anonymous)/(1<<20), cpu, b.options.idle)}
-	return f, r.clear(ctx)
-}
-
-// daemonProcess runs the daemon of a node, and says what it had used when it was at rest, and after it has been so for a while.
-func (b *run) daemonProcess(ctx context.Context, node string) (before, after operator.Usage, err error) {
-	folder, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return before, after, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	socket := filepath.Join(folder, "cri.sock")
-	stop, err := (&critest.Runtime{}).Serve(ctx, socket)
-	if err != nil {
-		return before, after, err
-	}
-	defer stop()
-	log, err := os.Create(filepath.Join(folder, "log"))
-	if err != nil {
-		return before, after, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	program, err := images.Compile(ctx, images.NodeDaemon(""))
-	if err != nil {
-		return before, after, err
-	}
-	cmd := exec.CommandContext(ctx, program, "--node="+node, "--addr=0", "--runtime-socket="+socket)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.cluster.AdminKubeconfig(), "GOMEMLIMIT=134217728") // the limit of its DaemonSet
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return before, after, err
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	}()
-	pause := func(d time.Duration) error {
-		select {
-		case <-time.After(d):
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	if err := pause(10 * time.Second); err != nil { // it reads its objects
-		return before, after, err
-	}
-	if before, err = operator.UsageOf(cmd.Process.Pid); err != nil {
-		text, _ := os.ReadFile(log.Name())
-		return before, after, fmt.Errorf("the daemon has ended: %w\n%s", err, text)
-	}
-	if err := pause(b.options.idle); err != nil {
-		return before, after, err
-	}
-	after, err = operator.UsageOf(cmd.Process.Pid)
-	return before, after, err
 }
