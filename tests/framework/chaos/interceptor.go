@@ -70,6 +70,8 @@ type interceptor struct {
 	release chan struct{}
 	// lagging says that the standby's watch of the planned resource is held until release is closed.
 	lagging bool
+	// early says that the standby leads before its time: the leader has lost its lease on a loaded machine. Then nothing is perturbed.
+	early bool
 	// held is open while the planned resource is cut off before it is compacted; compacted is the version before which nothing is known then.
 	held      chan struct{}
 	compacted uint64
@@ -88,6 +90,7 @@ func (i *interceptor) arm(namespace string, plan Perturbation, everywhere bool) 
 	i.namespace, i.plan, i.everywhere, i.began = namespace, plan, everywhere, time.Now()
 	i.writes, i.created, i.seen, i.trace, i.target = 0, map[string]int{}, map[string]bool{}, nil, ""
 	i.fired, i.release = make(chan struct{}), make(chan struct{})
+	i.early = false
 	i.old, i.missing, i.dead, i.lagging, i.held, i.compacted, i.guarded, i.trespasses = "", false, false, false, nil, 0, "", nil
 	if i.watches == nil {
 		i.watches = map[string]map[int]context.CancelFunc{}
@@ -195,7 +198,8 @@ func (i *interceptor) write(w http.ResponseWriter, r *http.Request, next http.Ha
 	if plan.Kind == Missed || plan.Kind == Stolen {
 		due = !fired && creates && t.Resource == plan.Resource && i.created[t.Resource] == plan.At
 	}
-	i.lagging = i.lagging || plan.Kind == Failover && !fired && entry.N >= plan.At-lag
+	due = due && !i.early
+	i.lagging = i.lagging || plan.Kind == Failover && !i.early && !fired && entry.N >= plan.At-lag
 	remember := plan.Kind == Stale && !fired && i.old == "" && entry.N >= plan.At-lag
 	i.mutex.Unlock()
 

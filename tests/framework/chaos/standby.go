@@ -40,6 +40,9 @@ func (s standby) Intercept(w http.ResponseWriter, r *http.Request, next http.Han
 		return false
 	}
 	if faultproxy.IsWrite(r) {
+		s.mutex.Lock()
+		s.early = s.early || s.counts(t) && !s.hasFired()
+		s.mutex.Unlock()
 		return s.write(w, r, next, t)
 	}
 	query := r.URL.Query()
