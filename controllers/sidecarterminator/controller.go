@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -27,6 +28,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -52,15 +54,16 @@ type reconciler struct{ workload.Dependencies }
 
 // Setup makes the manager run the controller.
 func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
-	var r reconcile.Reconciler = &reconciler{d}
+	r := &reconciler{d}
+	var guarded reconcile.Reconciler = r
 	if d.CatchUp != nil {
-		r = d.CatchUp.Reconciler(r)
+		guarded = d.CatchUp.Reconciler(guarded)
 	}
 	if d.Guard != nil {
-		r = d.Guard(r)
+		guarded = d.Guard(guarded)
 	}
 	c, err := controller.New(Name, mgr, controller.Options{
-		Reconciler: r, MaxConcurrentReconciles: workers, ReconciliationTimeout: d.ReconcileTimeout,
+		Reconciler: guarded, MaxConcurrentReconciles: workers, ReconciliationTimeout: d.ReconcileTimeout,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
 	})
 	if err != nil {
@@ -70,6 +73,15 @@ func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
 		pod, ok := object.(*corev1.Pod)
 		return ok && plan.Due(pod)
 	})
+	due.UpdateFunc = func(e event.UpdateEvent) bool {
+		was, ok := e.ObjectOld.(*corev1.Pod)
+		is, also := e.ObjectNew.(*corev1.Pod)
+		if !ok || !also {
+			return false
+		}
+		r.measure(was, is)
+		return plan.Due(is)
+	}
 	if err := c.Watch(source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}), due)); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
@@ -115,12 +127,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now(), Pod: pod}
-	node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+	node := &corev1.Node{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node)
 	if client.IgnoreNotFound(err) != nil { // one that is gone is not virtual
 		return snapshot, fmt.Errorf("reading the node: %w", err)
 	}
-	snapshot.Virtual = node.Labels[appsv1beta1.LabelNodeType] == appsv1beta1.NodeTypeVirtual
+	snapshot.Virtual = plan.Virtual(node)
 	if snapshot.Virtual {
 		return snapshot, nil
 	}
@@ -143,20 +155,21 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decis
 		for _, name := range todo.Stopped {
 			containers = append(containers, map[string]any{"name": name, "image": todo.Images[name]})
 		}
-		if err := r.patch(ctx, pod, "", map[string]any{"metadata": metadata, "spec": map[string]any{"containers": containers}}); err != nil {
+		body := map[string]any{"metadata": metadata, "spec": map[string]any{"containers": containers}}
+		if err := r.count("image", r.patch(ctx, pod, "", body)); err != nil {
 			return fmt.Errorf("exchanging images: %w", err)
 		}
 		r.emit(pod, "Exchanged the images of sidecars, so that they end: "+strings.Join(todo.Stopped, ", "))
 	}
 	if todo.Phase != "" {
 		status := map[string]any{"phase": todo.Phase, "conditions": []corev1.PodCondition{plan.Terminated(now)}}
-		if err := r.patch(ctx, pod, "status", map[string]any{"metadata": metadata, "status": status}); err != nil {
+		if err := r.count("phase", r.patch(ctx, pod, "status", map[string]any{"metadata": metadata, "status": status})); err != nil {
 			return fmt.Errorf("writing the phase: %w", err)
 		}
 		r.emit(pod, fmt.Sprintf("The main containers are done, and the pod is %s whatever its sidecars end with", todo.Phase))
 	}
 	if todo.Create != nil {
-		if err := r.Client.Create(ctx, todo.Create, client.FieldOwner(shared.FieldManager)); err != nil {
+		if err := r.count("request", r.Client.Create(ctx, todo.Create, client.FieldOwner(shared.FieldManager))); err != nil {
 			if !apierrors.IsAlreadyExists(err) {
 				r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Terminate", "Sidecars cannot be stopped: %s", err.Error())
 			}
@@ -179,6 +192,32 @@ func (r *reconciler) patch(ctx context.Context, pod *corev1.Pod, subresource str
 		return r.Client.Patch(ctx, answer, patch, by)
 	}
 	return r.Client.SubResource(subresource).Patch(ctx, answer, patch, by)
+}
+
+// count counts what was done by its method and result, and returns the error as it is.
+func (r *reconciler) count(method string, err error) error {
+	result := "ok"
+	switch {
+	case err == nil:
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		result = "conflict"
+	case apierrors.IsNotFound(err):
+		result = "gone"
+	default:
+		result = "refused"
+	}
+	r.Metrics.SidecarStops.WithLabelValues(method, result).Inc()
+	return err
+}
+
+// measure tells how long a pod that was due took to end after its main containers had.
+func (r *reconciler) measure(was, is *corev1.Pod) {
+	if !plan.Due(was) || podstate.Finished(was) || !podstate.Finished(is) || is.UID != was.UID {
+		return
+	}
+	if took, ok := plan.SinceMain(is, r.Clock.Now()); ok {
+		r.Metrics.SidecarLatency.Observe(took.Seconds())
+	}
 }
 
 func (r *reconciler) emit(pod *corev1.Pod, message string) {

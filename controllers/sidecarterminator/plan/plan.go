@@ -63,7 +63,8 @@ func RequestName(pod *corev1.Pod) string { return namePrefix + string(pod.UID) }
 //  2. on a virtual node sidecars get the image that ends at once; nothing else is known there;
 //  3. sidecars whose exit codes count are stopped by a request to the daemon of the node; while there is one, nothing else is done;
 //  4. when these have ended, or there are none, and others are left whose exit codes are ignored, the pod gets its phase by its main
-//     containers, and then a request for those;
+//     containers, and then a request for those. Under OnFailure a sidecar that has crashed and waits for its next start is one of these,
+//     whatever its mark says: there is nothing to stop, and it might wait, or go on, for ever;
 //  5. under OnFailure a sidecar that was stopped, has ended with another code than 0 and was started again would go on for ever: the pod gets
 //     its phase, too. The kubelet stops what is left;
 //  6. a phase that the kubelet overwrote, because it reported the pod before it saw the phase, is written again, request or not.
@@ -76,9 +77,10 @@ func Plan(s Snapshot) Decision {
 		d.exchange(s.Pod)
 		return d
 	}
-	counted, left := running(s.Pod)
+	counted, left, crashed := unfinished(s.Pod)
+	undecided := len(counted) == 0 && len(left)+len(crashed) > 0
 	if s.Request != nil {
-		if !over(s.Pod) && (len(counted) == 0 && len(left) > 0 && (ended(s.Request) || decided(s.Pod)) || startedAgain(s, counted)) {
+		if !over(s.Pod) && (undecided && (ended(s.Request) || decided(s.Pod)) || startedAgain(s, counted)) {
 			d.Phase = outcome(s.Pod)
 		}
 		return d
@@ -86,7 +88,7 @@ func Plan(s Snapshot) Decision {
 	switch {
 	case len(counted) > 0 && !over(s.Pod):
 		d.request(s.Pod, counted)
-	case len(left) > 0 && !over(s.Pod):
+	case undecided && !over(s.Pod):
 		d.Phase = outcome(s.Pod)
 	case len(left) > 0:
 		d.request(s.Pod, left)
@@ -94,20 +96,34 @@ func Plan(s Snapshot) Decision {
 	return d
 }
 
-// running are the sidecars for the daemon that have not ended: those whose exit codes count, and those whose exit codes are ignored.
-func running(pod *corev1.Pod) (counted, left []string) {
+// unfinished are the sidecars for the daemon that have not ended: those whose exit codes count, those whose exit codes are ignored, and those
+// of either kind that have crashed and wait for their next start.
+func unfinished(pod *corev1.Pod) (counted, left, crashed []string) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		if !byDaemon(c) || terminated(pod, c.Name) != nil {
 			continue
 		}
-		if ignored(c) {
+		switch {
+		case waitsForRestart(pod, c.Name):
+			crashed = append(crashed, c.Name)
+		case ignored(c):
 			left = append(left, c.Name)
-		} else {
+		default:
 			counted = append(counted, c.Name)
 		}
 	}
-	return counted, left
+	return counted, left, crashed
+}
+
+// waitsForRestart says that a container does not run, has failed before, and would be started again.
+func waitsForRestart(pod *corev1.Pod, name string) bool {
+	status := restart.StatusOf(pod, name)
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure || status == nil || status.State.Waiting == nil {
+		return false
+	}
+	last := status.LastTerminationState.Terminated
+	return last != nil && last.ExitCode != 0
 }
 
 // exchange gives the sidecars of a virtual node the images that end at once.

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,8 +45,11 @@ func pod(policy corev1.RestartPolicy, containers ...string) *corev1.Pod {
 		case "waiting":
 			status.State.Waiting = &corev1.ContainerStateWaiting{}
 		default:
-			code := map[string]int32{"0": 0, "1": 1, "143": 143}[parts[2]]
-			status.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: code}
+			code, err := strconv.ParseInt(parts[2], 10, 32)
+			if err != nil {
+				panic(err) // a mistake in the table
+			}
+			status.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: int32(code)}
 		}
 		p.Spec.Containers = append(p.Spec.Containers, c)
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, status)
@@ -156,24 +160,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Plan(Snapshot{Now: time.Unix(0, 0), Pod: tc.pod, Virtual: tc.virtual, Request: tc.request})
-			var did []string
-			if d.Create != nil {
-				var names []string
-				for _, c := range d.Create.Spec.Containers {
-					names = append(names, c.Name)
-				}
-				if !slices.Equal(names, d.Stopped) {
-					t.Errorf("names %v, tells of %v", names, d.Stopped)
-				}
-				did = append(did, "request "+strings.Join(names, ","))
-			}
-			if d.Phase != "" {
-				did = append(did, "phase "+string(d.Phase))
-			}
-			for container, image := range d.Images {
-				did = append(did, "image "+container+"="+image)
-			}
-			if got := strings.Join(did, "; "); got != tc.want {
+			if got := told(t, d); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
@@ -203,4 +190,161 @@ func TestTheRequest(t *testing.T) {
 	if got := *Plan(Snapshot{Pod: p}).Create.Spec.ActiveDeadlineSeconds; got != 150 {
 		t.Errorf("without a grace period the deadline is %d", got)
 	}
+}
+
+// The worked examples of the specification. Each step is a state of the pod and of its request, and what is done then.
+func TestWorkedExamples(t *testing.T) {
+	crashed := func(p *corev1.Pod) *corev1.Pod {
+		for i := range p.Status.ContainerStatuses {
+			if status := &p.Status.ContainerStatuses[i]; status.State.Waiting != nil {
+				status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 143}
+			}
+		}
+		return p
+	}
+	decided := func(phase corev1.PodPhase, p *corev1.Pod) *corev1.Pod {
+		p.Status.Phase = phase
+		p.Status.Conditions = []corev1.PodCondition{Terminated(time.Unix(0, 0))}
+		return p
+	}
+	type step struct {
+		pod     *corev1.Pod
+		virtual bool
+		request *v1beta1.ContainerRecreateRequest
+		want    string
+	}
+	exchanged := pod(never, "main - 0", "side "+exit+" running")
+	exchanged.Spec.Containers[1].Image = "exit0:v1"
+	for name, steps := range map[string][]step{
+		"E1 a good sidecar under Never": {
+			{pod: pod(never, "main - running", "side "+strict+" running")},
+			{pod: pod(never, "main - 0", "side "+strict+" running"), want: "request side"},
+			{pod: pod(never, "main - 0", "side "+strict+" 0"), request: request(true, "side")},
+		},
+		"E2 the main container fails under Never": {
+			{pod: pod(never, "main - 2", "side "+strict+" running"), want: "request side"},
+			{pod: pod(never, "main - 2", "side "+strict+" 0"), request: request(true, "side")},
+		},
+		"E3 the main container fails once under OnFailure": {
+			{pod: pod(onFailure, "main - 1", "side "+strict+" running")},
+			{pod: pod(onFailure, "main - running", "side "+strict+" running")},
+			{pod: pod(onFailure, "main - 0", "side "+strict+" running"), want: "request side"},
+		},
+		"E4 the code 143 counts": {
+			{pod: pod(never, "main - 0", "side "+strict+" running"), want: "request side"},
+			{pod: pod(never, "main - 0", "side "+strict+" 143"), request: request(true, "side")},
+		},
+		"E4 and so does 137": {
+			{pod: pod(never, "main - 0", "side "+strict+" running"), want: "request side"},
+			{pod: pod(never, "main - 0", "side "+strict+" 137"), request: request(true, "side")},
+		},
+		"E4 unless it is ignored: first the phase, then the stop": {
+			{pod: pod(never, "main - 0", "side "+ignore+" running"), want: "phase Succeeded"},
+			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "side "+ignore+" running")), want: "request side"},
+			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "side "+ignore+" running")), request: request(false)},
+			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "side "+ignore+" 137")), request: request(true, "side")},
+		},
+		"E5 sidecars of both kinds": {
+			{pod: pod(never, "main - 0", "s1 "+strict+" running", "s2 "+ignore+" running"), want: "request s1"},
+			{pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(false, "s1")},
+			{pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(true, "s1"), want: "phase Succeeded"},
+			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running")), request: request(true, "s1")},
+		},
+		"E6 a virtual node": {
+			{pod: pod(never, "main - running", "side "+exit+" running"), virtual: true},
+			{pod: pod(never, "main - 0", "side "+exit+" running"), virtual: true, want: "image side=exit0:v1"},
+			{pod: exchanged, virtual: true},
+		},
+		"E7 two main containers": {
+			{pod: pod(never, "m1 - 0", "m2 - running", "side "+strict+" running")},
+			{pod: pod(never, "m1 - 0", "m2 - 0", "side "+strict+" running"), want: "request side"},
+		},
+		"E8 the sidecar has ended before": {
+			{pod: pod(never, "main - running", "side "+strict+" 0")},
+			{pod: pod(never, "main - 0", "side "+strict+" 0")},
+		},
+		"E9 the sidecar waits for its next start": {
+			{pod: crashed(pod(onFailure, "main - running", "side "+strict+" waiting"))},
+			{pod: crashed(pod(onFailure, "main - 0", "side "+strict+" waiting")), want: "phase Succeeded"},
+			{pod: decided(corev1.PodSucceeded, crashed(pod(onFailure, "main - 0", "side "+strict+" waiting")))},
+		},
+		"E9 beside one that runs": {
+			{pod: crashed(pod(onFailure, "main - 0", "s1 "+strict+" waiting", "s2 "+strict+" running")), want: "request s2"},
+			{pod: crashed(pod(onFailure, "main - 0", "s1 "+strict+" waiting", "s2 "+strict+" 0")), request: request(false, "s2")},
+			{pod: crashed(pod(onFailure, "main - 0", "s1 "+strict+" waiting", "s2 "+strict+" 0")), request: request(true, "s2"), want: "phase Succeeded"},
+		},
+		"one that has not been started yet has not crashed": {
+			{pod: pod(onFailure, "main - 0", "side "+strict+" waiting"), want: "request side"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i, s := range steps {
+				if got := told(t, Plan(Snapshot{Now: time.Unix(0, 0), Pod: s.pod, Virtual: s.virtual, Request: s.request})); got != s.want {
+					t.Errorf("step %d: %q, want %q", i+1, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestVirtual(t *testing.T) {
+	for name, tc := range map[string]struct {
+		node corev1.Node
+		want bool
+	}{
+		"a node":            {},
+		"by its label":      {corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"type": "virtual-kubelet"}}}, true},
+		"another label":     {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"type": "edge"}}}},
+		"by its taint":      {corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "a"}, {Key: "virtual-kubelet.io/provider", Value: "x"}}}}, true},
+		"with other taints": {node: corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "node.kubernetes.io/not-ready"}}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Virtual(&tc.node); got != tc.want {
+				t.Errorf("virtual: %v", got)
+			}
+		})
+	}
+}
+
+func TestSinceMain(t *testing.T) {
+	p := pod(never, "m1 - 0", "m2 - 1", "side "+strict+" 0")
+	for i, second := range []int64{10, 20, 30} {
+		p.Status.ContainerStatuses[i].State.Terminated.FinishedAt = metav1.Unix(second, 0)
+	}
+	if got, ok := SinceMain(p, time.Unix(32, 0)); !ok || got != 12*time.Second {
+		t.Errorf("%v %v after the last main container", got, ok)
+	}
+	if got, ok := SinceMain(p, time.Unix(5, 0)); !ok || got != 0 {
+		t.Errorf("%v %v by a clock that is behind", got, ok)
+	}
+	for name, p := range map[string]*corev1.Pod{
+		"one runs": pod(never, "m1 - 0", "m2 - running", "side "+strict+" 0"), "there is none": pod(never, "side "+strict+" 0"),
+	} {
+		if _, ok := SinceMain(p, time.Unix(32, 0)); ok {
+			t.Errorf("a time although of the main containers %s", name)
+		}
+	}
+}
+
+// told is a decision in words: "request a,b", "phase Succeeded", "image a=b", or nothing.
+func told(t *testing.T, d Decision) string {
+	t.Helper()
+	var did []string
+	if d.Create != nil {
+		var names []string
+		for _, c := range d.Create.Spec.Containers {
+			names = append(names, c.Name)
+		}
+		if !slices.Equal(names, d.Stopped) {
+			t.Errorf("names %v, tells of %v", names, d.Stopped)
+		}
+		did = append(did, "request "+strings.Join(names, ","))
+	}
+	if d.Phase != "" {
+		did = append(did, "phase "+string(d.Phase))
+	}
+	for container, image := range d.Images {
+		did = append(did, "image "+container+"="+image)
+	}
+	return strings.Join(did, "; ")
 }

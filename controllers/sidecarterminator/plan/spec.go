@@ -5,9 +5,11 @@ package plan
 
 import (
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
@@ -75,6 +77,41 @@ func Due(pod *corev1.Pod) bool {
 		}
 	}
 	return sidecars
+}
+
+// taintProvider is the key of the taint by which virtual-kubelet keeps ordinary pods from its nodes.
+const taintProvider = "virtual-kubelet.io/provider"
+
+// Virtual says that a node is a virtual one, by its label type or by the taint of virtual-kubelet: no daemon runs on it.
+func Virtual(node *corev1.Node) bool {
+	if node.Labels[appsv1beta1.LabelNodeType] == appsv1beta1.NodeTypeVirtual {
+		return true
+	}
+	for i := range node.Spec.Taints {
+		if node.Spec.Taints[i].Key == taintProvider {
+			return true
+		}
+	}
+	return false
+}
+
+// SinceMain is how long before now the last main container of a pod has ended; false when there is none, or one has not.
+func SinceMain(pod *corev1.Pod, now time.Time) (time.Duration, bool) {
+	var last time.Time
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if isSidecar(c) {
+			continue
+		}
+		ended := terminated(pod, c.Name)
+		if ended == nil {
+			return 0, false
+		}
+		if ended.FinishedAt.After(last) {
+			last = ended.FinishedAt.Time
+		}
+	}
+	return max(0, now.Sub(last)), !last.IsZero()
 }
 
 // terminated is how a container has ended; nil while it has not.

@@ -30,6 +30,11 @@ type Metrics struct {
 	CronLeftOut prometheus.Counter
 	// LaunchWaiting is how many ordered pods wait until containers are ready before others start, by whether they have done so for long.
 	LaunchWaiting *prometheus.GaugeVec
+	// SidecarStops counts the writes that stop sidecars of pods whose main containers are done: by method (request, phase or image) and
+	// result (ok, conflict, gone or refused).
+	SidecarStops *prometheus.CounterVec
+	// SidecarLatency is how many seconds after its main containers a pod ended whose sidecars had to be stopped.
+	SidecarLatency prometheus.Histogram
 }
 
 // New returns the metrics, registered with registerer.
@@ -68,8 +73,19 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "kruise_launch_priority_waiting_pods",
 			Help: "Pods of which containers wait for others to be ready, by their launch priorities; long is true after two minutes.",
 		}, []string{"long"}),
+		SidecarStops: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kruise_sidecar_terminator_stops_total",
+			Help: "Writes that stop sidecars of pods whose main containers are done, by method and result.",
+		}, []string{"method", "result"}),
+		SidecarLatency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "kruise_sidecar_terminator_latency_seconds",
+			Help:    "How long after its main containers a pod ended whose sidecars had to be stopped.",
+			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900},
+		}),
 	}
-	for _, collector := range []prometheus.Collector{m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting} {
+	for _, collector := range []prometheus.Collector{
+		m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting, m.SidecarStops, m.SidecarLatency,
+	} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
