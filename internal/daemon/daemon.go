@@ -61,6 +61,9 @@ const (
 	graceful = 5 * time.Second
 	// answering is how long the runtime may take to answer for the daemon to be ready.
 	answering = 2 * time.Second
+	// givingBack is how often memory is given back that is not used any more. Each time costs some milliseconds: a collection of the heap, and the
+	// pages that are used again.
+	givingBack = time.Minute
 )
 
 // Options are what the daemon is started with.
@@ -177,12 +180,19 @@ type readiness struct {
 // started is called when the cache holds the node's objects.
 func (r *readiness) started(ctx context.Context) error {
 	r.synced.Store(true)
-	// Lists were decoded whole, and it is at rest from now on.
-	if err := resident.GiveBack(); err != nil {
-		ctrl.Log.Info("Pages of the start stay resident", "err", err.Error())
+	for {
+		// Lists were decoded whole, and work may have been done since: what neither needs any more is given back.
+		if err := resident.GiveBack(); err != nil {
+			ctrl.Log.Info("Pages of the start stay resident", "err", err.Error())
+			<-ctx.Done()
+			return nil
+		}
+		select {
+		case <-time.After(givingBack):
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	<-ctx.Done()
-	return nil
 }
 
 func (r *readiness) handlers() map[string]http.Handler {

@@ -133,8 +133,8 @@ func (b *run) daemonProcess(ctx context.Context, node string) (before, after ope
 }
 
 const (
-	// settling is how long the daemon has to come to rest when it is ready.
-	settling = 10 * time.Second
+	// settling is how long the daemon has to come to rest when it is ready. It gives memory back each minute: what is measured must not be just then.
+	settling = 65 * time.Second
 	// asking is the period of the probes of its DaemonSet.
 	asking = 20 * time.Second
 )
