@@ -23,6 +23,8 @@ import (
 const (
 	// reasonClaimOwners makes a claim go with its pod, or stay with the set.
 	reasonClaimOwners = "ClaimOwners"
+	// reasonClaimMissing creates a claim that a pending pod waits for.
+	reasonClaimMissing = "ClaimMissing"
 	// reasonClaimUnused deletes a claim that has no pod.
 	reasonClaimUnused = "ClaimUnused"
 )
@@ -122,7 +124,7 @@ func (p *planner) returning() (n int, after time.Duration) {
 
 // keepClaims gives claims the owner that says what becomes of them.
 //
-//   - A claim of a pod that stays belongs to the set.
+//   - A claim of a pod that stays belongs to the set, and is made again while the pod is pending.
 //   - A claim of a pod that is terminating or has finished goes with that pod, unless claims are reused.
 //   - A claim without a pod is deleted, unless claims are reused or this pass creates a pod for it.
 //
@@ -134,6 +136,7 @@ func (p *planner) keepClaims() {
 		case p.leaving[pod.Object.Name] && !p.pass.HeldFromDeletion(pod):
 		case counts(pod):
 			p.fixOwners(pod, false)
+			p.createAwaited(pod)
 		case !p.EnablePVCReuse:
 			p.fixOwners(pod, true)
 		}
@@ -149,6 +152,19 @@ func (p *planner) keepClaims() {
 				p.pass.Act(action)
 			}
 		}
+	}
+}
+
+// createAwaited creates claims that a pending pod lacks, because somebody deleted them: it would wait for them for ever.
+func (p *planner) createAwaited(pod *podset.Pod) {
+	if pod.Object.Status.Phase != corev1.PodPending {
+		return
+	}
+	for _, claim := range claims.Mounted(&pod.Object.Spec, p.missingClaims(pod.Slot, pod.Object.Name)) {
+		action := podset.CreateClaim(pod.Slot, claim, reasonClaimMissing)
+		action.Success = planning.Event{Reason: "SuccessfulCreate", Message: p.claimMessage("create", claim.Name, "successful")}
+		action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: p.claimMessage("create", claim.Name, "failed error")}
+		p.pass.Act(action)
 	}
 }
 

@@ -41,6 +41,20 @@ func TestClaimsOfANewPod(t *testing.T) {
 	w.expect("volume", w.Pods[0].Spec.Volumes[0].PersistentVolumeClaim.ClaimName, "data-web-p01")
 }
 
+// A pod waited for ever for a claim that somebody had deleted before the pod was bound to a node. One that runs keeps what it has mounted.
+func TestAClaimThatAPendingPodLacksIsMadeAgain(t *testing.T) {
+	w := newSimulation(t, 2, claimTemplates("data"))
+	w.Claims = nil
+	w.expectActions("")
+	w.Pods[0].Status.Phase = corev1.PodPending
+	w.expectActions("1 CreateClaim ClaimMissing")
+	action := w.Plan.Actions[0]
+	claim, ok := action.Object.(*corev1.PersistentVolumeClaim)
+	if !ok || claim.Name != "data-"+w.Pods[0].Name || claim.OwnerReferences[0].UID != w.set.UID || claim.Labels[shared.LabelInstanceID] == "" {
+		t.Errorf("it creates %+v", action.Object)
+	}
+}
+
 func TestClaimsGoWithPodsThatTheSetDeletes(t *testing.T) {
 	for name, enable := range map[string]func(*simulation){"without reuse": func(*simulation) {}, "with reuse": reuse} {
 		t.Run(name, func(t *testing.T) {

@@ -45,10 +45,7 @@ func (p *planner) keepClaims() {
 		if pod.Object.Status.Phase != corev1.PodPending {
 			continue
 		}
-		for _, claim := range p.missingClaims(pod.Object.Name) {
-			if !claims.Mounts(&pod.Object.Spec, claim.Name) {
-				continue // Its template is younger than the pod, which does not wait for it.
-			}
+		for _, claim := range claims.Mounted(&pod.Object.Spec, p.missingClaims(pod.Object.Name)) {
 			action := podset.CreateClaim(pod.Slot, claim, reasonClaimMissing)
 			action.Success = planning.Event{Reason: "SuccessfulCreate", Message: p.claimMessage("create", claim.Name, pod.Object.Name, "success")}
 			action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: p.claimMessage("create", claim.Name, pod.Object.Name, "failed error")}

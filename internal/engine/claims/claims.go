@@ -85,6 +85,11 @@ func Mounts(spec *corev1.PodSpec, claim string) bool {
 	})
 }
 
+// Mounted are those of the claims that the pod waits for. A claim whose template is younger than the pod is none of its volumes.
+func Mounted(spec *corev1.PodSpec, of []*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
+	return slices.DeleteFunc(of, func(claim *corev1.PersistentVolumeClaim) bool { return !Mounts(spec, claim.Name) })
+}
+
 // Retention says when claims are deleted; a false field keeps them.
 type Retention struct {
 	// WhenScaled deletes a claim once the workload does not ask for its slot any more and its pod is gone.
