@@ -395,7 +395,7 @@ func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise
 		return fmt.Errorf("writing the status: %w", client.IgnoreNotFound(err))
 	}
 	if message := newlyUnconfirmed(object.Status, status); message != "" {
-		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, operatorv1alpha1.KruiseConfirmationRequired, "Configure", "%s", short(message, longestNote))
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "ConfirmationRequired", "Configure", "%s", short(message, longestNote))
 	}
 	return nil
 }
