@@ -67,10 +67,16 @@ type process struct {
 	webhooks *webhookserving.Server
 }
 
+// collectAt is how much has been allocated when the heap is collected again, as a percentage of what was left of it, unless $GOGC says so.
+const collectAt = 200
+
 // Run runs the operator until ctx is done. An error means that the process has to exit: a manager may still be running.
 func Run(ctx context.Context, flags config.Config, given sets.Set[string]) error {
 	if _, err := config.Merge(flags, given, nil); err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
 	}
 	p := &process{flags: flags, given: given}
 	var err error
