@@ -7,6 +7,7 @@ package packaging
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -79,15 +80,19 @@ func TestSafeUpgrade(t *testing.T) {
 	}
 }
 
-// refusedByOLMv1 is what OLM v1 refuses in the upgrade from a released version although it makes no object invalid, as
+// refusedByOLMv1 is how the faults begin that OLM v1 refuses in the upgrade from a released version although they make no object invalid, as
 // docs/operations/olm.md says.
-var refusedByOLMv1 = map[string]string{
-	// The rule lists the known gates, and more are known now.
-	"v0.3.0": "kruises.operator.kruise.io v1alpha1.spec.featureGates[].name: x-kubernetes-validations has changed",
+var refusedByOLMv1 = map[string][]string{
+	// A rule listed the gates that were known. To change it is refused, and so is to remove it. The enumeration that has taken its place
+	// allows all of them: TestNamesOfGatesAreOnlyAdded.
+	"v0.2.0": {namesOfGates + ": x-kubernetes-validations has changed", namesOfGates + " allows only "},
+	"v0.3.0": {namesOfGates + ": x-kubernetes-validations has changed", namesOfGates + " allows only "},
 }
 
-// TestTheCommittedBundleFollowsTheLastRelease holds the tree to the last released version, from which users come.
-func TestTheCommittedBundleFollowsTheLastRelease(t *testing.T) {
+const namesOfGates = "kruises.operator.kruise.io v1alpha1.spec.featureGates[].name"
+
+// TestTheCommittedBundleFollowsTheReleases holds the tree to the released versions, from which users come.
+func TestTheCommittedBundleFollowsTheReleases(t *testing.T) {
 	releases, err := ReadReleases("../../../catalog/versions.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -95,12 +100,50 @@ func TestTheCommittedBundleFollowsTheLastRelease(t *testing.T) {
 	if len(releases.Versions) == 0 {
 		t.Skip("skipped, no version has been released")
 	}
-	last := releases.Versions[len(releases.Versions)-1].Version
-	var unexpected []string
-	if err := SafeUpgrade("../../../catalog/bundles/"+last, bundle); err != nil {
-		unexpected = slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(fault string) bool { return fault == refusedByOLMv1[last] })
+	for _, release := range releases.Versions {
+		t.Run(release.Version, func(t *testing.T) {
+			err := SafeUpgrade("../../../catalog/bundles/"+release.Version, bundle)
+			if err == nil {
+				return
+			}
+			unexpected := slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(fault string) bool {
+				return slices.ContainsFunc(refusedByOLMv1[release.Version], func(start string) bool { return strings.HasPrefix(fault, start) })
+			})
+			if len(unexpected) > 0 {
+				t.Errorf("an upgrade would be refused, or make objects invalid:\n%s", strings.Join(unexpected, "\n"))
+			}
+		})
 	}
-	if len(unexpected) > 0 {
-		t.Errorf("an upgrade from %s would be refused, or make objects invalid:\n%s", last, strings.Join(unexpected, "\n"))
+}
+
+// TestNamesOfGatesAreOnlyAdded: a name that a released version accepts may be stored, and the enumeration allows it.
+func TestNamesOfGatesAreOnlyAdded(t *testing.T) {
+	const name = "kruises.operator.kruise.io"
+	schemaOf := func(bundle string) apiextensionsv1.JSONSchemaProps {
+		all, err := definitions(bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := all[name].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+		return spec.Properties["featureGates"].Items.Schema.Properties["name"]
+	}
+	allowed := map[string]bool{}
+	for _, value := range schemaOf(bundle).Enum {
+		allowed[strings.Trim(string(value.Raw), `"`)] = true
+	}
+	for _, version := range []string{"v0.2.0", "v0.3.0"} {
+		rules := schemaOf("../../../catalog/bundles/" + version).XValidations
+		if len(rules) != 1 {
+			t.Fatalf("%s has %d rules for names of gates", version, len(rules))
+		}
+		before := regexp.MustCompile(`'([A-Za-z]+)'`).FindAllStringSubmatch(rules[0].Rule, -1)
+		if len(before) < 30 {
+			t.Fatalf("%s: only %d names are read from its rule", version, len(before))
+		}
+		for _, match := range before {
+			if !allowed[match[1]] {
+				t.Errorf("%s allows gate %s, and the tree does not", version, match[1])
+			}
+		}
 	}
 }
