@@ -199,6 +199,24 @@ func TestDeletionProtectionByCounting(t *testing.T) {
 		t.Error(err)
 	}
 
+	// What an owner that may go takes along, it takes along, pods and all.
+	owner := e.create(fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s-owner}}", n.Name))
+	owned := e.create(fmt.Sprintf(`{apiVersion: v1, kind: Namespace, metadata: {name: %s-owned, labels: {policy.kruise.io/delete-protection: Cascading},
+		ownerReferences: [{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, name: %s, uid: %s}]}}`, n.Name, owner.GetName(), owner.GetUID()))
+	e.create(fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {namespace: %s, name: a}, spec: {containers: [{name: main, image: example/main}]}}", owned.GetName()))
+	n.Eventually("a user may not delete it", func(ctx context.Context) error { return e.deleting(ctx, owned, "=Cascading and active pods 1>0") })
+	if err := e.Client.Delete(t.Context(), owner, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatal(err)
+	}
+	n.EventuallyWithin(time.Minute, "the garbage collector has deleted it", func(ctx context.Context) error {
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(owned), owned); client.IgnoreNotFound(err) != nil {
+			return err
+		} else if err == nil && owned.GetDeletionTimestamp() == nil {
+			return errors.New("it is not being deleted")
+		}
+		return nil
+	})
+
 	definition, objects := e.widgets(n)
 	e.label(definition, "Cascading")
 	if err := e.deleting(t.Context(), definition, "while the feature gate DeletionProtectionForCRDCascadingGate is off"); err != nil {

@@ -189,14 +189,20 @@ func TestRestartsLeaveNothingBehind(t *testing.T) {
 			firstBytes, firstCount = atRest(t, o), goroutines()
 		}
 	}
-	lastBytes, lastCount := atRest(t, o), goroutines()
+	// A manager gives back what its start took ten seconds after its caches are filled, which on a busy machine they are late.
+	var lastBytes int64
+	s.EventuallyWithin(time.Minute, "the last manager holds as little as the first", func(context.Context) error {
+		usage, err := o.Usage()
+		if lastBytes = usage.RSS; err == nil && lastBytes > firstBytes*13/10 {
+			err = fmt.Errorf("%.1f MiB became %.1f MiB", mib(firstBytes), mib(lastBytes))
+		}
+		return err
+	})
+	lastCount := goroutines()
 	if began := len(logged(t, o, `"msg":"Restarting"`)); began < restarts {
 		t.Errorf("it restarted %d times, want %d", began, restarts)
 	}
 	t.Logf("measured: %.1f MiB resident at rest and %d goroutines after one restart, %.1f MiB and %d after %d", mib(firstBytes), firstCount, mib(lastBytes), lastCount, restarts)
-	if lastBytes > firstBytes*13/10 {
-		t.Errorf("%.1f MiB became %.1f MiB", mib(firstBytes), mib(lastBytes))
-	}
 	if lastCount > firstCount*12/10 {
 		t.Errorf("%d goroutines became %d", firstCount, lastCount)
 	}
