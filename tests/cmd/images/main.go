@@ -54,7 +54,7 @@ func command() *cobra.Command {
 	cmd.Flags().StringVar(&output, "output", "dist/images", "Folder for the OCI layouts and the bills of materials.")
 	cmd.Flags().StringVar(&repository, "repository", os.Getenv("IMAGE_REPO"),
 		"Where the manager's image is pushed, such as registry.example/team/kruise-operator; others get a suffix. Empty pushes nothing.")
-	cmd.Flags().StringVar(&version, "version", "v0.4.0", "The version: the tag of the images and what the programs say of themselves.")
+	cmd.Flags().StringVar(&version, "version", "v0.5.0", "The version: the tag of the images and what the programs say of themselves.")
 	return cmd
 }
 

@@ -49,7 +49,7 @@ const (
 	root      = "../../.."
 	namespace = deploy.Namespace
 	manager   = deploy.Manager
-	version   = "v0.4.0"
+	version   = "v0.5.0"
 	image     = deploy.Repository + ":" + version
 	// overlay is what make deploy applies.
 	overlay = root + "/dist/deploy"
