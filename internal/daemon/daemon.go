@@ -40,6 +40,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/platform/connection"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
 	"github.com/kruise-operator/kruise-operator/internal/platform/resident"
@@ -97,11 +98,10 @@ func Run(ctx context.Context, o Options) error {
 	}
 	ctrl.SetLogger(log)
 	klog.SetLogger(log.WithName("client-go"))
-	server, err := ctrl.GetConfig()
+	server, err := connection.Config(Name + "/" + version.String())
 	if err != nil {
-		return fmt.Errorf("finding the API server: %w", err)
+		return err
 	}
-	server.UserAgent = Name + "/" + version.String()
 	runtime, err := cri.New(o.Sockets, ctrlmetrics.Registry)
 	if err != nil {
 		return err

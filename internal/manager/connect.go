@@ -8,9 +8,9 @@ import (
 	"fmt"
 
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/platform/connection"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/platform/serviceaccount"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
@@ -18,9 +18,9 @@ import (
 
 // Connect returns how the cluster is reached, and a client that asks the API server directly.
 func Connect() (*rest.Config, client.Client, error) {
-	server, err := ctrl.GetConfig()
+	server, err := connection.Config(version.UserAgent())
 	if err != nil {
-		return nil, nil, fmt.Errorf("finding the API server: %w", err)
+		return nil, nil, err
 	}
 	return directTo(server)
 }
@@ -34,11 +34,10 @@ func connectAs(ctx context.Context, account string) (*rest.Config, client.Client
 	if err != nil {
 		return nil, nil, fmt.Errorf("--service-account: %w", err)
 	}
-	own, err := ctrl.GetConfig()
+	own, err := connection.Config(version.UserAgent())
 	if err != nil {
-		return nil, nil, fmt.Errorf("finding the API server: %w", err)
+		return nil, nil, err
 	}
-	own.UserAgent = version.UserAgent()
 	server, err := serviceaccount.As(ctx, own, name)
 	if err != nil {
 		return nil, nil, err
