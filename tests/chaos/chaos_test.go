@@ -33,7 +33,7 @@ type settings struct {
 
 func fromEnvironment(t *testing.T) settings {
 	t.Helper()
-	s := settings{limit: 60 * time.Second, seed: 1, replay: os.Getenv("CHAOS_REPLAY"), record: os.Getenv("CHAOS_RECORD"), slots: 8, quiet: 30 * time.Second}
+	s := settings{limit: 30 * time.Second, seed: 1, replay: os.Getenv("CHAOS_REPLAY"), record: os.Getenv("CHAOS_RECORD"), slots: 8, quiet: 30 * time.Second}
 	for name, parse := range map[string]func(string) error{
 		"CHAOS_FULL":  func(text string) (err error) { s.full, err = strconv.ParseBool(text); return err },
 		"CHAOS_TIME":  func(text string) (err error) { s.limit, err = time.ParseDuration(text); return err },
