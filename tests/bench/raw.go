@@ -54,7 +54,7 @@ type waiter struct {
 func newRaw(ctx context.Context, cfg *rest.Config, namespace string) (*raw, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.ContentType, cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
-	cfg.UserAgent, cfg.DisableCompression = "kruise-bench-raw", true // as the operator
+	cfg.UserAgent = "kruise-bench-raw"
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
