@@ -247,8 +247,9 @@ func (b *run) upgradeSidecars(ctx context.Context, s *subject, name, image, done
 			statuses += n
 		}
 	}
-	f.Note = fmt.Sprintf("%d writes of the status in %.1f s; longest time without progress %.2f s; at most %d of %d allowed pods in flight at a time",
-		statuses, f.Seconds, flow.stall.Seconds(), flow.flying, max(s.pods*b.options.unavailable/100, 1))
+	f.Note = fmt.Sprintf("%d writes of the status in %.1f s; first pod after %.2f s, last after %.2f s; "+
+		"longest time without progress %.2f s; at most %d of %d allowed pods in flight at a time",
+		statuses, f.Seconds, flow.first.Seconds(), flow.last.Seconds(), flow.stall.Seconds(), flow.flying, max(s.pods*b.options.unavailable/100, 1))
 	return f, nil
 }
 
@@ -258,12 +259,15 @@ type progress struct {
 	// were seen.
 	stall  time.Duration
 	flying int
+	// first is when the first pod had moved, last when all pods had, since the change of the set.
+	first, last time.Duration
 }
 
 // followUpgrade returns when n pods are ready whose first container has the image.
 func (r *raw) followUpgrade(ctx context.Context, n int, image string) (progress, error) {
 	var p progress
-	last, at := -1, time.Now()
+	began := time.Now()
+	last, at := -1, began
 	err := r.await(ctx, func(pods int, ready map[string]int) bool {
 		flying := 0
 		for _, pod := range r.pods {
@@ -274,11 +278,15 @@ func (r *raw) followUpgrade(ctx context.Context, n int, image string) (progress,
 		// Pods that begin are progress, too.
 		if now := ready[image]*(n+1) + flying; now != last {
 			last, at = now, time.Now()
+			if now > 0 && p.first == 0 {
+				p.first = time.Since(began)
+			}
 		}
 		p.stall = max(p.stall, time.Since(at))
 		p.flying = max(p.flying, flying)
 		return pods == n && ready[image] == n
 	})
+	p.last = time.Since(began)
 	return p, err
 }
 
