@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
-	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
-	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/simdaemon"
 )
 
 // The scenarios of kinds for which the node daemon does the work.
@@ -311,75 +309,6 @@ func (b *run) poll(ctx context.Context, holds func() (bool, error)) error {
 	}
 }
 
-// simRuntime is the runtime of a simulated node: it knows what the daemon's own cache says that pods run.
-type simRuntime struct {
-	critest.Runtime
-	pods  client.Reader
-	nodes *simnode.Nodes
-	// commands counts those that were carried out; nil counts nothing.
-	commands *atomic.Int64
-}
-
-// ListContainers implements cri.Runtime.
-func (s *simRuntime) ListContainers(ctx context.Context, filter cri.ContainerFilter) ([]cri.Container, error) {
-	pods := &corev1.PodList{}
-	if err := s.pods.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
-	}
-	var all []cri.Container
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		for _, status := range pod.Status.ContainerStatuses {
-			_, id, started := strings.Cut(status.ContainerID, "://")
-			if !started || filter.PodUID != "" && filter.PodUID != string(pod.UID) || filter.ID != "" && filter.ID != id {
-				continue
-			}
-			c := cri.Container{ID: id, Name: status.Name, State: cri.Exited, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: string(pod.UID)}
-			if status.State.Running != nil {
-				c.State, c.Created = cri.Running, status.State.Running.StartedAt.Time
-			}
-			all = append(all, c)
-		}
-	}
-	return all, nil
-}
-
-// ContainerStatus implements cri.Runtime.
-func (s *simRuntime) ContainerStatus(ctx context.Context, id string) (cri.ContainerStatus, error) {
-	all, err := s.ListContainers(ctx, cri.ContainerFilter{ID: id})
-	if err != nil {
-		return cri.ContainerStatus{}, err
-	}
-	if len(all) == 0 {
-		return cri.ContainerStatus{}, cri.ErrNotFound
-	}
-	return cri.ContainerStatus{Container: all[0], Started: all[0].Created}, nil
-}
-
-// StopContainer implements cri.Runtime.
-func (s *simRuntime) StopContainer(ctx context.Context, id string, _ time.Duration) error {
-	of, err := s.ContainerStatus(ctx, id)
-	if err != nil {
-		return err
-	}
-	if of.State == cri.Running {
-		if err := s.nodes.KillContainer(of.PodNamespace, of.PodName, of.Name, 143); err != nil {
-			return err
-		}
-	}
-	for {
-		is, err := s.ContainerStatus(ctx, id)
-		if errors.Is(err, cri.ErrNotFound) || err == nil && is.State != cri.Running {
-			return nil
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // recreations asks for a restart of one container of many pods at once. The bare client kills the containers itself and waits until they run again.
 func (b *run) recreations(ctx context.Context) (figures []figure, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
@@ -501,13 +430,20 @@ func (b *run) runDaemonsCounting(ctx context.Context, nodes []string, commands *
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	for _, node := range nodes {
-		runtime := &simRuntime{nodes: b.nodes, commands: commands}
+		// Containers that are stopped end as by SIGTERM, and every command succeeds.
+		runtime := &simdaemon.Runtime{Nodes: b.nodes, ExitCode: 143}
+		runtime.OnExec = func(context.Context, cri.Container, []string) (cri.ExecResult, error) {
+			if commands != nil {
+				commands.Add(1)
+			}
+			return cri.ExecResult{}, nil
+		}
 		mgr, err := daemon.New(b.cluster.Config(), daemon.Options{Node: node, Namespace: "default", Address: "0", MaxPulls: 1}, runtime)
 		if err != nil {
 			cancel()
 			return nil, err
 		}
-		runtime.pods = mgr.GetClient()
+		runtime.Pods = mgr.GetClient()
 		running.Go(func() {
 			if err := mgr.Start(ctx); err != nil {
 				fmt.Fprintln(os.Stderr, "bench: the daemon of", node+":", err)

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
-	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
@@ -31,17 +30,6 @@ const (
 )
 
 var probeMarker = workload{kind: "PodProbeMarker"}
-
-// Exec implements cri.Runtime: every command succeeds in a container that is there, and is counted.
-func (s *simRuntime) Exec(ctx context.Context, id string, _ []string, _ time.Duration) (cri.ExecResult, error) {
-	if _, err := s.ContainerStatus(ctx, id); err != nil {
-		return cri.ExecResult{}, err
-	}
-	if s.commands != nil {
-		s.commands.Add(1)
-	}
-	return cri.ExecResult{}, nil
-}
 
 // probes has a PodProbeMarker probe many pods on a few nodes, and then watches it at rest: probes go on, and nobody may write. The bare client writes
 // a condition to each of the same pods.

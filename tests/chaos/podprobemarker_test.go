@@ -86,7 +86,7 @@ func withServers(names ...string) chaos.Step {
 	return chaos.Step{Settled: ready(len(names)), Do: func(w *chaos.World) {
 		w.T.Helper()
 		nodes(w, true, "a")
-		runtime := &simdaemon.Runtime{Env: env}
+		runtime := &simdaemon.Runtime{Pods: env.Client, Nodes: env.Nodes}
 		runtime.OnExec = func(_ context.Context, _ cri.Container, command []string) (cri.ExecResult, error) {
 			if command[0] == "/true" {
 				return cri.ExecResult{}, nil
