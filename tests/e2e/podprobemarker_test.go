@@ -140,7 +140,7 @@ func TestIdleServersAreDeletedFirst(t *testing.T) {
 	n.Apply(strings.ReplaceAll(game, "NODES", n.Name))
 	n.SettledCloneSet("game")
 	runtime := &servers{idle: map[string]bool{}}
-	runtime.Env, runtime.OnExec = env, runtime.answer
+	runtime.Pods, runtime.Nodes, runtime.OnExec = env.Client, env.Nodes, runtime.answer
 	pods := n.Pods("app=game")
 	for i, pod := range pods {
 		runtime.set(pod.Name, i == 1)
