@@ -146,6 +146,12 @@ func TestAPodIsTakenOutOfServiceBeforeItsContainersAreRestarted(t *testing.T) {
 	if holders := podstate.Holders(held); len(holders) != 1 || holders[0] != holder || podstate.Ready(held) {
 		t.Errorf("holders %v, ready %v", holders, podstate.Ready(held))
 	}
+	// Since when is shown to clients of v1alpha1 in an annotation, which they cannot move.
+	const earlier = `{"metadata":{"annotations":{"crr.apps.kruise.io/unready-acquired":"2026-01-01T00:00:00Z"}}}`
+	out, err := n.Kubectl("patch", "containerrecreaterequests.v1alpha1.apps.kruise.io", "drain", "--type=merge", "--patch", earlier)
+	if err == nil || !strings.Contains(out, "metadata.annotations[crr.apps.kruise.io/unready-acquired]: Forbidden") {
+		t.Errorf("the start of the grace period was moved: %v, %s", err, out)
+	}
 	// A second request waits for the first, and names it.
 	n.Apply(recreate("next", before.Name, "app", "  strategy: {unreadyGracePeriodSeconds: 1}\n"))
 	requestIs(n, "next", "waits and says why", func(r *v1beta1.ContainerRecreateRequest) bool {
@@ -184,6 +190,10 @@ func TestRequestsThatCannotBeCarriedOut(t *testing.T) {
 		"a container that does not exist": {recreate("r", pod.Name, "nobody", ""), `spec.containers[0].name: Unsupported value: "nobody": supported values: "app", "log"`},
 		"a container twice":               {recreate("r", pod.Name, "app,app", ""), "Duplicate value"},
 		"a deadline that is too short":    {recreate("r", pod.Name, "app", "  activeDeadlineSeconds: 2\n"), "spec.activeDeadlineSeconds: Invalid value: 2: must be 3 or more"},
+		"a negative time to run, in the older version": {
+			strings.Replace(recreate("r", pod.Name, "app", "  strategy: {minStartedSeconds: -1}\n"), "v1beta1", "v1alpha1", 1),
+			"spec.strategy.minStartedSeconds: Invalid value: -1",
+		},
 		"a hook of one's own": {
 			strings.Replace(recreate("r", pod.Name, "app", ""), "{name: app}", "{name: app, preStop: {exec: {command: [x]}}}", 1),
 			"spec.containers[0].preStop: Forbidden",

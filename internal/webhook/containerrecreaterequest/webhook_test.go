@@ -163,6 +163,18 @@ func TestValidate(t *testing.T) {
 		"no containers": {`{"spec":{"containers":[]}}`, "spec.containers: Required value"},
 		"two seconds":   {`{"spec":{"activeDeadlineSeconds":2}}`, "spec.activeDeadlineSeconds: Invalid value: 2: must be 3 or more"},
 		"three seconds": {`{"spec":{"activeDeadlineSeconds":3}}`, ""},
+		// What the schemas refuse, too: OpenKruise's v1alpha1 has stored such requests.
+		"a negative time to run": {
+			`{"spec":{"strategy":{"minStartedSeconds":-1}}}`, "spec.strategy.minStartedSeconds: Invalid value: -1: must be 0 or more",
+		},
+		"a negative grace period": {
+			`{"spec":{"strategy":{"terminationGracePeriodSeconds":-1}}}`, "spec.strategy.terminationGracePeriodSeconds: Invalid value: -1",
+		},
+		"a negative unready grace period": {
+			`{"spec":{"strategy":{"unreadyGracePeriodSeconds":-1}}}`, "spec.strategy.unreadyGracePeriodSeconds: Invalid value: -1",
+		},
+		"a negative time to live": {`{"spec":{"ttlSecondsAfterFinished":-1}}`, "spec.ttlSecondsAfterFinished: Invalid value: -1"},
+		"another policy":          {`{"spec":{"strategy":{"failurePolicy":"Retry"}}}`, `spec.strategy.failurePolicy: Unsupported value: "Retry"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := admissiontest.Parse[appsv1beta1.ContainerRecreateRequest](t, admissiontest.Merge(t, plain, tc.patch))
@@ -179,12 +191,26 @@ func TestValidate(t *testing.T) {
 
 func TestWhatMayNotChange(t *testing.T) {
 	const labels = `{"metadata":{"labels":{"crr.apps.kruise.io/pod-uid":"uid","crr.apps.kruise.io/node-name":"node-a","crr.apps.kruise.io/active":"true"}}}`
+	const held = `{"status":{"conditions":[{"type":"PreRecreateGrace","status":"True","lastTransitionTime":"2026-01-01T10:00:05Z","reason":"r","message":""}]}}`
 	for name, tc := range map[string]struct{ status, patch, want string }{
 		"a label of the user": {"", `{"metadata":{"labels":{"team":"a"}}}`, ""},
 		"the spec":            {"", `{"spec":{"podName":"another"}}`, "spec: Forbidden: cannot be changed"},
 		"the pod":             {"", `{"metadata":{"labels":{"crr.apps.kruise.io/pod-uid":"other"}}}`, "metadata.labels[crr.apps.kruise.io/pod-uid]: Forbidden"},
 		"the node":            {"", `{"metadata":{"labels":{"crr.apps.kruise.io/node-name":null}}}`, "metadata.labels[crr.apps.kruise.io/node-name]: Forbidden"},
 		"that it is active":   {"", `{"metadata":{"labels":{"crr.apps.kruise.io/active":null}}}`, "metadata.labels[crr.apps.kruise.io/active]: Forbidden"},
+		"since when the pod is out of service": {
+			held, `{"metadata":{"annotations":{"crr.apps.kruise.io/unready-acquired":"2026-01-01T11:00:00Z"}}}`,
+			"metadata.annotations[crr.apps.kruise.io/unready-acquired]: Forbidden: is 2026-01-01T10:00:05Z",
+		},
+		"since when the pod is out of service, with the same time": {
+			held, `{"metadata":{"annotations":{"crr.apps.kruise.io/unready-acquired":"2026-01-01T10:00:05Z"}}}`, "",
+		},
+		"since when, as only an annotation says": {
+			`{"metadata":{"annotations":{"crr.apps.kruise.io/unready-acquired":"2026-01-01T10:00:05Z"}}}`,
+			`{"metadata":{"annotations":{"crr.apps.kruise.io/unready-acquired":"2026-01-01T11:00:00Z"}}}`,
+			"metadata.annotations[crr.apps.kruise.io/unready-acquired]: Forbidden",
+		},
+		"since when, before it is":                {"", `{"metadata":{"annotations":{"crr.apps.kruise.io/unready-acquired":"2026-01-01T11:00:00Z"}}}`, ""},
 		"that it is active, when it is completed": {`{"status":{"phase":"Completed"}}`, `{"metadata":{"labels":{"crr.apps.kruise.io/active":null}}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
