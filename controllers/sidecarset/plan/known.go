@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
@@ -34,7 +35,7 @@ type knownPod struct {
 const manyMore = 2
 
 // Pods derives the facts about the pods that have the sidecars of the set, in the order of their names. Left out are pods that are terminating or
-// finished, those that the selectors do not select, and those that lack a container. inNamespace says whether the set selects the pods of a namespace.
+// finished, those of which only sidecars are left to be stopped, so that an image by which one ends is not written over, those that the selectors do not select, and those that lack a container. inNamespace says whether the set selects the pods of a namespace.
 func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now time.Time) []Pod {
 	if spec.Invalid != nil {
 		return nil
@@ -52,7 +53,7 @@ func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string)
 	pods := make([]Pod, 0, len(objects))
 	texts := hashes{set: spec.Set.Name, of: map[string]string{}}
 	for _, object := range objects {
-		if object.DeletionTimestamp != nil || podstate.Finished(object) || !spec.Selector.Matches(labels.Set(object.Labels)) || !inNamespace(object.Namespace) {
+		if isEnding(object) || !spec.Selector.Matches(labels.Set(object.Labels)) || !inNamespace(object.Namespace) {
 			continue
 		}
 		known := k.pods[object.UID]
@@ -77,6 +78,11 @@ func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string)
 		k.pods[object.UID] = kept
 	}
 	return pods
+}
+
+// isEnding says that a pod has ended, or is about to.
+func isEnding(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || podstate.Finished(pod) || jobsidecar.MainDone(pod)
 }
 
 // lasts says that the facts do not change with time.

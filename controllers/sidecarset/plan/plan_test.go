@@ -20,6 +20,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
@@ -326,6 +327,44 @@ func TestWhichPodsCount(t *testing.T) {
 			_, s := planFor(t, newSet("agent:v1", paused), tc.pod)
 			if got := fmt.Sprintf("%d matched, %d updated, %d ready, %d both", s.MatchedPods, s.UpdatedPods, s.ReadyPods, s.UpdatedReadyPods); got != tc.want {
 				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// Pitfall 6 of the terminator's specification: on a virtual node a sidecar ends by another image, which must not be written over.
+func TestAnImageByWhichASidecarEndsStays(t *testing.T) {
+	exits := func(set *appsv1beta1.SidecarSet) {
+		set.Spec.Containers[0].Env = []corev1.EnvVar{{Name: jobsidecar.EnvTerminateImage, Value: "exit0:v1"}}
+	}
+	job := func(mainDone bool) *corev1.Pod {
+		pod := newPod(t, "p0", newSet("agent:v1", exits))
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		pod.Spec.Containers[1].Env = newSet("agent:v1", exits).Spec.Containers[0].Env
+		run(pod, true)
+		if mainDone {
+			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+		}
+		return pod
+	}
+	exchanged := job(true)
+	exchanged.Spec.Containers[1].Image = "exit0:v1"
+	set := newSet("agent:v2", exits)
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"a job at work is updated":            {job(false), "p0"},
+		"one whose main container is done":    {job(true), ""},
+		"one whose sidecar has the new image": {exchanged, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			todo, status := planFor(t, set, tc.pod)
+			if got := updated(todo); got != tc.want {
+				t.Errorf("updated are %q, want %q", got, tc.want)
+			}
+			if tc.want == "" && (len(todo.Actions) > 0 || status.MatchedPods != 0) {
+				t.Errorf("%d actions, %d pods are counted; want none", len(todo.Actions), status.MatchedPods)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
@@ -101,13 +102,13 @@ func Plan(s Snapshot) Decision {
 func unfinished(pod *corev1.Pod) (counted, left, crashed []string) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if !byDaemon(c) || terminated(pod, c.Name) != nil {
+		if !jobsidecar.ByDaemon(c) || jobsidecar.Terminated(pod, c.Name) != nil {
 			continue
 		}
 		switch {
 		case waitsForRestart(pod, c.Name):
 			crashed = append(crashed, c.Name)
-		case ignored(c):
+		case jobsidecar.Ignored(c):
 			left = append(left, c.Name)
 		default:
 			counted = append(counted, c.Name)
@@ -130,7 +131,7 @@ func waitsForRestart(pod *corev1.Pod, name string) bool {
 func (d *Decision) exchange(pod *corev1.Pod) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if exit := image(c); exit != "" && exit != c.Image && terminated(pod, c.Name) == nil {
+		if exit := jobsidecar.Image(c); exit != "" && exit != c.Image && jobsidecar.Terminated(pod, c.Name) == nil {
 			if d.Images == nil {
 				d.Images = map[string]string{}
 			}

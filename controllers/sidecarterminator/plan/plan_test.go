@@ -15,13 +15,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 )
 
 // Marks of containers, as env writes them.
 const (
-	strict = EnvTerminate + "=true"
-	ignore = EnvTerminate + "=TRUE," + EnvIgnoreExitCode + "=True"
-	exit   = EnvTerminateImage + "=exit0:v1"
+	strict = jobsidecar.EnvTerminate + "=true"
+	ignore = jobsidecar.EnvTerminate + "=TRUE," + jobsidecar.EnvIgnoreExitCode + "=True"
+	exit   = jobsidecar.EnvTerminateImage + "=exit0:v1"
 )
 
 // pod builds a pod. Each container is "name mark state": the mark is a list of variables or -, the state running, waiting or an exit code.
@@ -78,9 +79,9 @@ func TestDue(t *testing.T) {
 		"one of two sidecars has ended":                   {pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), true},
 		"there are only sidecars":                         {pod(never, "side "+strict+" running"), true},
 		"there is no sidecar":                             {pod(never, "main - 0", "other - running"), false},
-		"only the exit code is to be ignored: no sidecar": {pod(never, "main - 0", "other "+EnvIgnoreExitCode+"=true running"), false},
-		"another value is no mark":                        {pod(never, "main - 0", "other "+EnvTerminate+"=1 running"), false},
-		"an empty image is no mark":                       {pod(never, "main - 0", "other "+EnvTerminateImage+"= running"), false},
+		"only the exit code is to be ignored: no sidecar": {pod(never, "main - 0", "other "+jobsidecar.EnvIgnoreExitCode+"=true running"), false},
+		"another value is no mark":                        {pod(never, "main - 0", "other "+jobsidecar.EnvTerminate+"=1 running"), false},
+		"an empty image is no mark":                       {pod(never, "main - 0", "other "+jobsidecar.EnvTerminateImage+"= running"), false},
 		"an image is a mark":                              {pod(never, "main - 0", "side "+exit+" running"), true},
 		"the pod runs for ever":                           {pod(corev1.RestartPolicyAlways, "main - 0", "side "+strict+" running"), false},
 	} {

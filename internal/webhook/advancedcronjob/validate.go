@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/schedule"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
@@ -125,6 +126,10 @@ func Warnings(cron, _ *appsv1beta1.AdvancedCronJob) []string {
 	}
 	if d := spec.StartingDeadlineSeconds; d != nil && *d < shortDeadline {
 		warnings = append(warnings, fmt.Sprintf("spec.startingDeadlineSeconds: with less than %d seconds, runs can be left out while the operator is busy", shortDeadline))
+	}
+	if template := podTemplate(cron); template.Pod != nil {
+		path := field.NewPath(template.Field("spec.template.spec"))
+		warnings = append(warnings, jobsidecar.Warnings(&template.Pod.Spec, path)...)
 	}
 	return warnings
 }

@@ -66,3 +66,22 @@ func TestKeep(t *testing.T) {
 		}
 	}
 }
+
+// TestMarksOfSidecarsWithoutEffect: whoever marks a sidecar learns when the mark does nothing.
+func TestMarksOfSidecarsWithoutEffect(t *testing.T) {
+	const marked = `template: {spec: {restartPolicy: Never, containers: [{name: main, image: web}, {name: s, image: log, env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "1"}]}]}}`
+	for kind, want := range map[string]string{
+		"jobTemplate":          "spec.template.jobTemplate.spec.template.spec.containers[1].env[0].value: ",
+		"broadcastJobTemplate": "spec.template.broadcastJobTemplate.spec.template.spec.containers[1].env[0].value: ",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			got := Warnings(cronJob(t, "c", `schedule: "0 0 * * *", template: {`+kind+": {spec: {"+marked+"}}}"), nil)
+			if len(got) != 1 || !strings.HasPrefix(got[0], want) {
+				t.Errorf("%q, want one that begins with %q", got, want)
+			}
+		})
+	}
+	if got := Warnings(cronJob(t, "c", `schedule: "0 0 * * *", template: `+job), nil); len(got) > 0 {
+		t.Errorf("%q about a job without marks", got)
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
@@ -31,6 +32,9 @@ func Kind() admission.Kind[appsv1beta1.BroadcastJob, *appsv1beta1.BroadcastJob] 
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("BroadcastJob"),
 		Default:          Default,
 		Validate:         Validate,
+		Warnings: func(job, _ *appsv1beta1.BroadcastJob) []string {
+			return jobsidecar.Warnings(&job.Spec.Template.Spec, field.NewPath("spec", "template", "spec"))
+		},
 		Templates: func(job *appsv1beta1.BroadcastJob) admission.Templates {
 			return admission.Templates{Pod: &job.Spec.Template}
 		},

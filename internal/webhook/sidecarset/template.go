@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
 
@@ -43,6 +45,7 @@ func isObject(text string) bool {
 func Warnings(set, _ *appsv1beta1.SidecarSet) []string {
 	var warnings []string
 	for i := range set.Spec.Containers {
+		warnings = append(warnings, jobsidecar.ContainerWarnings(&set.Spec.Containers[i].Container, field.NewPath("spec", "containers").Index(i))...)
 		for j, transfer := range set.Spec.Containers[i].TransferEnv {
 			if transfer.EnvName == "" && len(transfer.EnvNames) == 0 || transfer.SourceContainerName == "" && transfer.SourceContainerNameFrom == nil {
 				warnings = append(warnings, fmt.Sprintf("spec.containers[%d].transferEnv[%d]: copies nothing: it needs a container and a variable", i, j))

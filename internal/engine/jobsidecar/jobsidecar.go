@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package jobsidecar reads the marks of sidecars that are stopped when the main containers of their pod are done. The terminator acts on them; who
+// else changes containers leaves pods alone that are ending.
+package jobsidecar
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Variables in the environment of a container that mark it. Only literal values count.
+const (
+	// EnvTerminate with the value true marks a sidecar that the daemon of its node stops.
+	EnvTerminate = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
+	// EnvTerminateImage marks a sidecar on a virtual node. Its value is an image that ends at once.
+	EnvTerminateImage = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
+	// EnvIgnoreExitCode with the value true, beside EnvTerminate, keeps the sidecar's exit code from the result of the pod.
+	EnvIgnoreExitCode = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE"
+)
+
+// Is says that a container is a sidecar; every other one is a main container.
+func Is(c *corev1.Container) bool { return ByDaemon(c) || Image(c) != "" }
+
+// ByDaemon says that the daemon of the node stops the container; elsewhere on virtual nodes.
+func ByDaemon(c *corev1.Container) bool { return strings.EqualFold(literal(c, EnvTerminate), "true") }
+
+// Image is the one by which the container ends on a virtual node; empty when it has none.
+func Image(c *corev1.Container) string { return literal(c, EnvTerminateImage) }
+
+// Ignored says that the pod's result does not depend on the exit code of the container.
+func Ignored(c *corev1.Container) bool {
+	return ByDaemon(c) && strings.EqualFold(literal(c, EnvIgnoreExitCode), "true")
+}
+
+func literal(c *corev1.Container, name string) string {
+	for i := range c.Env {
+		if c.Env[i].Name == name && c.Env[i].ValueFrom == nil {
+			return c.Env[i].Value
+		}
+	}
+	return ""
+}
+
+// Concerns says that a pod has sidecars that may have to be stopped, whatever they are at.
+func Concerns(pod *corev1.Pod) bool {
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever && pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+		return false
+	}
+	for i := range pod.Spec.Containers {
+		if Is(&pod.Spec.Containers[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// MainDone says that a pod has sidecars and its main containers are done, under OnFailure with code 0: nothing is left but to stop the sidecars. A
+// pod of sidecars alone has no main containers, so they are done as soon as it runs.
+func MainDone(pod *corev1.Pod) bool {
+	if !Concerns(pod) || pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "" ||
+		len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
+		return false
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if Is(c) {
+			continue
+		}
+		ended := Terminated(pod, c.Name)
+		if ended == nil || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && ended.ExitCode != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Terminated is how a container has ended; nil while it has not.
+func Terminated(pod *corev1.Pod, name string) *corev1.ContainerStateTerminated {
+	for i := range pod.Status.ContainerStatuses {
+		if pod.Status.ContainerStatuses[i].Name == name {
+			return pod.Status.ContainerStatuses[i].State.Terminated
+		}
+	}
+	return nil
+}
