@@ -178,7 +178,7 @@ func TestAListFromBeginningToEnd(t *testing.T) {
 	}
 }
 
-// The worked example of an edit.
+// The worked example E6 of image pulls: an edit.
 func TestAnEditReplacesWhatItConcerns(t *testing.T) {
 	w := newSimulation(t, "a", "b")
 	w.pass()

@@ -84,6 +84,8 @@ func (d Decision) String() string {
 	return strings.Join(words, ", ")
 }
 
+// The worked examples: E1 are the first six cases, E3 those of equal priorities, E5 the barrier of an earlier pod, E6 the highest that is never ready. E2
+// and E4 are about which priorities containers have: package launch.
 func TestPlan(t *testing.T) {
 	finished := pod("0 ended", "-1")
 	finished.Status.Phase = corev1.PodSucceeded

@@ -126,7 +126,7 @@ func (b *bench) calls() string {
 	return strings.Join(all, ", ")
 }
 
-// Nothing is run inside of the container, so it works without a shell; the report proves the update to the operator.
+// The worked examples E3 and E4 of the daemon. Nothing is run inside of the container, so it works without a shell; the report proves the update to the operator.
 func TestAContainerThatReadsChangedMetadataIsRestarted(t *testing.T) {
 	b := newBench(t)
 	b.passes(1)
@@ -197,6 +197,21 @@ func TestAContainerThatNeverGetsTheValues(t *testing.T) {
 	}
 	if told != 1 {
 		t.Errorf("told %d times", told)
+	}
+}
+
+// The worked example E1 of the daemon: its restart writes nothing about pods that have not changed, and stops nothing.
+func TestARestartOfTheDaemonWritesNothing(t *testing.T) {
+	b := newBench(t)
+	b.passes(6)
+	calls, writes := b.calls(), b.writes
+	if writes != 1 {
+		t.Fatalf("%d writes, want one report", writes)
+	}
+	b.reconciler = newReconciler(b.Host, b.client)
+	b.passes(6)
+	if b.calls() != calls || b.writes != writes {
+		t.Errorf("after the restart: asked of the runtime %q, was %q; %d writes, were %d", b.calls(), calls, b.writes, writes)
 	}
 }
 

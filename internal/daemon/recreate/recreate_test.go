@@ -203,6 +203,7 @@ func TestWritesAreFew(t *testing.T) {
 	t.Logf("%d writes", was)
 }
 
+// The worked example E5.
 func TestASecondRequestFollowsTheFirst(t *testing.T) {
 	second := request("second", "app", "log")
 	second.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Minute))

@@ -5,6 +5,7 @@ package restart
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +135,7 @@ func (w *simulation) expect(t *testing.T, r *v1beta1.ContainerRecreateRequest, p
 	}
 }
 
+// The worked example E1 of requests.
 func TestTwoContainersAreStoppedOneAfterTheOtherWithoutWaiting(t *testing.T) {
 	w := newSimulation("app", "log")
 	r := w.request("restart", "app", "log")
@@ -156,19 +158,24 @@ func TestTwoContainersAreStoppedOneAfterTheOtherWithoutWaiting(t *testing.T) {
 	}
 }
 
+// E2: while a is not ready for 20 seconds, b waits.
 func TestOrderedWaitsUntilTheOneBeforeIsReady(t *testing.T) {
 	w := newSimulation("a", "b")
 	r := w.request("restart", "a", "b")
 	r.Spec.Strategy.OrderedRecreate = true
 	w.settle(t, r)
 	w.start("a", "a-1")
-	w.settle(t, r)
-	w.expect(t, r, v1beta1.RecreateRecreating, "a Recreating killed, b Pending", "a-0")
+	for range 20 {
+		w.settle(t, r)
+		w.expect(t, r, v1beta1.RecreateRecreating, "a Recreating killed, b Pending", "a-0")
+		w.now = w.now.Add(time.Second)
+	}
 	w.ready("a", true)
 	w.settle(t, r)
 	w.expect(t, r, v1beta1.RecreateRecreating, "a Succeeded killed, b Recreating killed", "a-0", "b-0")
 }
 
+// E3: what a failure does to the containers after it.
 func TestAContainerThatCannotBeStopped(t *testing.T) {
 	for policy, want := range map[v1beta1.ContainerRecreateRequestFailurePolicyType]string{
 		v1beta1.RecreateFail:   "Completed: a Failed, b Pending",
@@ -199,6 +206,7 @@ func TestAContainerThatCannotBeStopped(t *testing.T) {
 	}
 }
 
+// E4, the daemon's part; the operator's is in its planner.
 func TestTheUnreadyGracePeriodComesFirst(t *testing.T) {
 	w := newSimulation("app")
 	r := w.request("restart", "app")
@@ -215,6 +223,7 @@ func TestTheUnreadyGracePeriodComesFirst(t *testing.T) {
 	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed", "app-0")
 }
 
+// E7: a container that restarts every few seconds.
 func TestAContainerThatRestartedByItself(t *testing.T) {
 	t.Run("counts as restarted", func(t *testing.T) {
 		w := newSimulation("app")
@@ -225,6 +234,20 @@ func TestAContainerThatRestartedByItself(t *testing.T) {
 		w.ready("app", true)
 		w.settle(t, r)
 		w.expect(t, r, v1beta1.RecreateCompleted, "app Succeeded")
+	})
+	t.Run("ends by its deadline alone when it loops", func(t *testing.T) {
+		w := newSimulation("app")
+		r := w.request("restart", "app")
+		r.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+		for i := range 12 {
+			w.start("app", fmt.Sprintf("app-%d", i+1))
+			w.settle(t, r)
+			w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating")
+			w.now = w.now.Add(5 * time.Second)
+		}
+		if d := Plan(r, w.snapshot()); d.Kill != nil || d.Changed {
+			t.Errorf("at the deadline: %+v", d)
+		}
 	})
 	t.Run("is restarted once more by force, and once only", func(t *testing.T) {
 		w := newSimulation("app")
