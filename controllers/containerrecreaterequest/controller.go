@@ -67,6 +67,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	statusWait, statusErr := pass.WriteStatus(ctx, status, true)
 	if statusErr == nil && statusWait == 0 {
 		r.Announce(request, "Recreate", plan.Announcements(request, &status))
+		if reason, took, ended := plan.End(request, &status); ended {
+			r.Metrics.RecreateRequests.WithLabelValues(reason).Inc()
+			r.Metrics.RecreateLatency.Observe(took.Seconds())
+		}
 	}
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
 }

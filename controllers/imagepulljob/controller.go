@@ -64,6 +64,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
+	for _, answer := range workload.Own(pass.Memory, func() *plan.Answers { return &plan.Answers{} }).New(spec, todo) {
+		r.Metrics.ImagePullAnswers.WithLabelValues(answer.Result).Inc()
+		r.Metrics.ImagePullLatency.Observe(answer.Took.Seconds())
+	}
 	outcome := pass.Apply(ctx, job, todo.Plan)
 	lost := time.Duration(0)
 	if outcome.Done < len(todo.Actions) {

@@ -142,9 +142,13 @@ func New(server *rest.Config, o Options, runtime cri.Runtime) (ctrl.Manager, err
 	if err != nil {
 		return nil, fmt.Errorf("building the daemon: %w", err)
 	}
+	metrics, err := host.NewMetrics(ctrlmetrics.Registry)
+	if err != nil {
+		return nil, err
+	}
 	given := Host{
 		Node: o.Node, Namespace: o.Namespace, Manager: mgr, Runtime: runtime, Events: mgr.GetEventRecorder(Name),
-		Clock: clock.RealClock{}, MaxPulls: o.MaxPulls,
+		Clock: clock.RealClock{}, MaxPulls: o.MaxPulls, Metrics: metrics,
 	}
 	for _, add := range workers() {
 		if err := add(given); err != nil {

@@ -8,12 +8,16 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 )
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
@@ -51,4 +55,45 @@ func TestReadiness(t *testing.T) {
 	if got := ask("/healthz"); got != http.StatusOK {
 		t.Errorf("alive without a runtime: %d", got)
 	}
+}
+
+func TestEveryMetricIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := &collectors{}
+	if _, err := host.NewMetrics(registry); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cri.New(nil, registry); err != nil {
+		t.Fatal(err)
+	}
+	descriptions := make(chan *prometheus.Desc, 100)
+	for _, collector := range registry.all {
+		collector.Describe(descriptions)
+	}
+	close(descriptions)
+	seen := 0
+	for description := range descriptions {
+		_, rest, _ := strings.Cut(description.String(), `fqName: "`)
+		name, _, _ := strings.Cut(rest, `"`)
+		if seen++; !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/operations/metrics.md does not name %s", name)
+		}
+	}
+	if seen < 6 {
+		t.Errorf("%d metrics were looked for", seen)
+	}
+}
+
+// collectors is a registry that keeps what is registered.
+type collectors struct {
+	prometheus.Registerer
+	all []prometheus.Collector
+}
+
+func (c *collectors) Register(collector prometheus.Collector) error {
+	c.all = append(c.all, collector)
+	return nil
 }

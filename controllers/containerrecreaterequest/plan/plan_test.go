@@ -150,6 +150,7 @@ func (w *simulation) says(kind string, status metav1.ConditionStatus, reason, me
 	}
 }
 
+// A daemon that is silent is the worked example E6, the deadline the end of E7.
 func TestWhatEndsARequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change          func(*simulation)
@@ -219,6 +220,7 @@ func drained(t *testing.T) *simulation {
 	return w
 }
 
+// The worked example E4, the operator's part.
 func TestThePodIsTakenOutOfServiceAndGivenBack(t *testing.T) {
 	w := drained(t)
 	if !w.held() || podstate.Ready(w.pod) {
@@ -360,6 +362,15 @@ func TestEvents(t *testing.T) {
 	events := Announcements(before, &w.request.Status)
 	if len(events) != 1 || !events[0].Warning || events[0].Reason != "Failed" {
 		t.Errorf("%+v", events)
+	}
+	if reason, took, ok := End(before, &w.request.Status); !ok || reason != v1beta1.ReasonPodGone || took < 0 {
+		t.Errorf("measured as %q after %s: %v", reason, took, ok)
+	}
+	if _, _, ok := End(w.request, &w.request.Status); ok {
+		t.Error("measured twice")
+	}
+	if _, _, ok := End(before, &before.Status); ok {
+		t.Error("measured before its end")
 	}
 	if again := Announcements(w.request, &w.request.Status); len(again) > 0 {
 		t.Errorf("told twice: %+v", again)

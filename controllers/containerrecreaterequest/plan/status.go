@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,4 +163,15 @@ func Announcements(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.C
 		}
 	}
 	return events
+}
+
+// End is how a request has ended, when that is what a status says for the first time: the reason of its condition Succeeded, and how long after the
+// creation that was. False when it has not, or had ended before.
+func End(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.ContainerRecreateRequestStatus) (reason string, took time.Duration, ok bool) {
+	isEnd := func(c metav1.Condition) bool { return c.Type == appsv1beta1.RecreateConditionSucceeded }
+	i := slices.IndexFunc(after.Conditions, isEnd)
+	if i < 0 || slices.ContainsFunc(r.Status.Conditions, isEnd) || after.CompletionTime == nil {
+		return "", 0, false
+	}
+	return after.Conditions[i].Reason, max(0, after.CompletionTime.Sub(r.CreationTimestamp.Time)), true
 }

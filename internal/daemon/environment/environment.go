@@ -222,6 +222,9 @@ func (r *reconciler) stop(
 		Container: appsv1beta1.ContainerRecreateRequestContainer{Name: container.Name, PreStop: hookOf(container), Ports: container.Ports},
 		ID:        runtime + "://" + instance.ID, Grace: graceOf(pod),
 	}, nil, "because labels or annotations have changed that its environment refers to")
+	if !errors.Is(err, cri.ErrNotFound) && !errors.Is(err, cri.ErrUnavailable) {
+		r.Metrics.Stopped("environment", err)
+	}
 	if err != nil && !errors.Is(err, cri.ErrNotFound) {
 		return 0, false, fmt.Errorf("stopping container %s: %w", container.Name, err)
 	}

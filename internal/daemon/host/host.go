@@ -29,6 +29,8 @@ type Host struct {
 	Clock clock.WithTicker
 	// MaxPulls is how many images are pulled at the same time.
 	MaxPulls int
+	// Metrics count what features do.
+	Metrics *Metrics
 }
 
 // Worker is one feature of the daemon: it adds its controllers to the manager.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 )
 
@@ -25,6 +27,8 @@ const (
 	longestWait = 30 * time.Second
 	// lookForRuntime is when to try again while the runtime does not answer, which counts as no try.
 	lookForRuntime = 5 * time.Second
+	// tellAgain is how long a Secret that cannot be read is not logged again.
+	tellAgain = time.Hour
 	// longestText is the limit of a message in the status, in bytes.
 	longestText = 512
 	// attribution tells the runtime who pulls.
@@ -51,6 +55,7 @@ func (p *puller) run(ctx context.Context, t task) {
 	case <-ctx.Done():
 		return
 	}
+	defer p.host.Metrics.PullBegins()()
 	began := p.host.Clock.Now()
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
 		if s.StartTime == nil {
@@ -59,27 +64,45 @@ func (p *puller) run(ctx context.Context, t task) {
 		s.Phase, s.Message = v1beta1.ImagePhasePulling, ""
 	})
 	p.changed()
-	id, err := p.pull(ctx, t, began)
+	got, err := p.pull(ctx, t, began)
 	if ctx.Err() != nil {
 		return // the tag is gone, another round has begun, or the process ends: the next one goes on
 	}
 	took := p.host.Clock.Since(began).Round(time.Millisecond)
+	p.host.Metrics.PullEnded(resultOf(got, err), took)
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
 		s.CompletionTime = stamp(p.host.Clock.Now())
 		if err != nil {
 			s.Phase, s.Message = v1beta1.ImagePhaseFailed, short(err.Error())
 			return
 		}
-		s.Phase, s.Progress, s.ImageID, s.Message = v1beta1.ImagePhaseSucceeded, 100, t.repository+"@"+id, ""
+		s.Phase, s.Progress, s.ImageID, s.Message = v1beta1.ImagePhaseSucceeded, 100, t.repository+"@"+got.id, ""
 	})
 	p.emit(t, took, err)
 }
 
+// pulled is an image that is there: its ID, and whether it was before.
+type pulled struct {
+	id     string
+	before bool
+}
+
+// resultOf is what metrics call what became of an image.
+func resultOf(got pulled, err error) string {
+	switch {
+	case err != nil:
+		return host.Failed
+	case got.before:
+		return host.Present
+	}
+	return host.Pulled
+}
+
 // pull tries until the image is there, a limit is reached, or ctx ends.
-func (p *puller) pull(ctx context.Context, t task, began time.Time) (string, error) {
+func (p *puller) pull(ctx context.Context, t task, began time.Time) (pulled, error) {
 	full, err := image.Reference{Repository: t.repository, Tag: t.tag.Tag}.Full()
 	if err != nil {
-		return "", err
+		return pulled{}, err
 	}
 	timeout, backoff, deadline := image.Policy(t.tag.PullPolicy)
 	wait := firstWait
@@ -88,13 +111,13 @@ func (p *puller) pull(ctx context.Context, t task, began time.Time) (string, err
 		if deadline > 0 {
 			left := deadline - p.host.Clock.Since(began)
 			if left <= 0 {
-				return "", errDeadline
+				return pulled{}, errDeadline
 			}
 			limit = min(limit, left)
 		}
-		id, err := p.try(ctx, t, full, limit)
+		got, err := p.try(ctx, t, full, limit)
 		if err == nil || ctx.Err() != nil {
-			return id, err
+			return got, err
 		}
 		ctrl.Log.WithName("imagepuller").V(1).Info("Not pulled", "image", full, "err", err.Error())
 		pause := lookForRuntime
@@ -102,7 +125,7 @@ func (p *puller) pull(ctx context.Context, t task, began time.Time) (string, err
 			p.note(t, func(s *v1beta1.ImageTagStatus) { s.Phase, s.Message = v1beta1.ImagePhaseWaiting, short(err.Error()) })
 		} else {
 			if failures++; failures > backoff {
-				return "", err
+				return pulled{}, err
 			}
 			pause, wait = wait, min(2*wait, longestWait)
 			p.note(t, func(s *v1beta1.ImageTagStatus) { s.Phase, s.Message = v1beta1.ImagePhasePulling, short(err.Error()) })
@@ -113,22 +136,22 @@ func (p *puller) pull(ctx context.Context, t task, began time.Time) (string, err
 		case <-timer.C():
 		case <-ctx.Done():
 			timer.Stop()
-			return "", ctx.Err()
+			return pulled{}, ctx.Err()
 		}
 	}
 }
 
 // try pulls once. An image that is there is not pulled again unless the registry is to be asked.
-func (p *puller) try(ctx context.Context, t task, full string, limit time.Duration) (string, error) {
+func (p *puller) try(ctx context.Context, t task, full string, limit time.Duration) (pulled, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if t.tag.ImagePullPolicy == v1beta1.PullIfNotPresent {
 		found, err := p.host.Runtime.ImageStatus(ctx, full)
 		if err == nil {
-			return found.ID, nil
+			return pulled{id: found.ID, before: true}, nil
 		}
 		if !errors.Is(err, cri.ErrNotFound) {
-			return "", err
+			return pulled{}, err
 		}
 	}
 	pull := cri.Pull{Image: full, Annotations: map[string]string{attribution: attributionBy}}
@@ -140,18 +163,19 @@ func (p *puller) try(ctx context.Context, t task, full string, limit time.Durati
 	}
 	all := credentialsFor(full, p.read(ctx, p.secretsOf(t)))
 	if len(all) == 0 {
-		return p.host.Runtime.PullImage(ctx, pull)
+		id, err := p.host.Runtime.PullImage(ctx, pull)
+		return pulled{id: id}, err
 	}
 	var failures []error
 	for i := range all {
 		pull.Credentials = &all[i]
 		id, err := p.host.Runtime.PullImage(ctx, pull)
 		if err == nil || ctx.Err() != nil || errors.Is(err, cri.ErrUnavailable) {
-			return id, err
+			return pulled{id: id}, err
 		}
 		failures = append(failures, err)
 	}
-	return "", errors.Join(failures...)
+	return pulled{}, errors.Join(failures...)
 }
 
 // read reads the Secrets that a pull names. Only those in the daemon's own namespace are.
@@ -163,12 +187,30 @@ func (p *puller) read(ctx context.Context, names []v1beta1.ImagePullSecret) []*c
 		}
 		secret := &corev1.Secret{}
 		if err := p.client.Get(ctx, client.ObjectKey{Namespace: name.Namespace, Name: name.Name}, secret); err != nil {
-			ctrl.Log.WithName("imagepuller").Info("A Secret for pulling cannot be read; going on without it", "secret", name.Name, "err", err.Error())
+			if !p.toldOf(name.Name) {
+				ctrl.Log.WithName("imagepuller").Info("A Secret for pulling cannot be read; going on without it", "secret", name.Name, "err", err.Error())
+			}
 			continue
 		}
 		secrets = append(secrets, secret)
 	}
 	return secrets
+}
+
+// toldOf says that the log has named a Secret in the last hour. Each try reads it, and one that is missing would fill the log.
+func (p *puller) toldOf(secret string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.host.Clock.Now()
+	if at, told := p.told[secret]; told && now.Sub(at) < tellAgain {
+		return true
+	}
+	maps.DeleteFunc(p.told, func(_ string, at time.Time) bool { return now.Sub(at) >= tellAgain })
+	if p.told == nil {
+		p.told = map[string]time.Time{}
+	}
+	p.told[secret] = now
+	return false
 }
 
 // emit emits events: on the node's list, and on every job that has failed by it.

@@ -72,6 +72,8 @@ type puller struct {
 	rounds   map[key]*work
 	id       types.UID
 	lifetime context.Context
+	// told is when the log named a Secret that cannot be read.
+	told map[string]time.Time
 }
 
 // Setup adds the puller to the daemon.

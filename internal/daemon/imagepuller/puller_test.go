@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -44,11 +46,21 @@ func start(t *testing.T, c client.Client, runtime *critest.Runtime, pulls int) *
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	p := &puller{
-		host:   host.Host{Node: "n1", Namespace: namespace, Runtime: runtime, Events: events.NewFakeRecorder(100), Clock: clock.RealClock{}, MaxPulls: pulls},
+		host:   host.Host{Node: "n1", Namespace: namespace, Runtime: runtime, Events: events.NewFakeRecorder(100), Clock: clock.RealClock{}, MaxPulls: pulls, Metrics: metricsOf(t)},
 		client: c, slots: make(chan struct{}, pulls), wake: make(chan event.GenericEvent, 1), rounds: map[key]*work{}, lifetime: ctx,
 	}
 	t.Cleanup(end)
 	return &daemon{t: t, p: p, client: c, runtime: runtime, end: end}
+}
+
+// metricsOf are metrics of a registry of their own.
+func metricsOf(t *testing.T) *host.Metrics {
+	t.Helper()
+	m, err := host.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 // store is an API server with the node's list.
@@ -148,6 +160,56 @@ func TestAnImageThatIsThereIsLeftAlone(t *testing.T) {
 	}
 }
 
+// What is pulled, is there already, fails, and is under way is counted.
+func TestPullsAreMeasured(t *testing.T) {
+	release := make(chan struct{})
+	runtime := &critest.Runtime{OnPull: func(ctx context.Context, pull cri.Pull) error {
+		if pull.Image == nginx+"bad" {
+			return errors.New("denied")
+		}
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+	runtime.AddImage(nginx + "there")
+	registry := prometheus.NewRegistry()
+	m, err := host.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, store(t, tags(tag("slow", 0), tag("there", 0), tag("bad", 0))), runtime, 3)
+	d.p.host.Metrics = m
+	values := func() map[string]float64 {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]float64{}
+		for _, family := range families {
+			for _, one := range family.GetMetric() {
+				name := strings.TrimPrefix(family.GetName(), "kruise_daemon_")
+				for _, label := range one.GetLabel() {
+					name += " " + label.GetValue()
+				}
+				all[name] = one.GetCounter().GetValue() + one.GetGauge().GetValue() + float64(one.GetHistogram().GetSampleCount())
+			}
+		}
+		return all
+	}
+	d.until("one is being pulled", func(s v1beta1.NodeImageStatus) bool {
+		return s.Succeeded == 1 && s.Failed == 1 && values()["pulls_in_flight"] == 1
+	})
+	close(release)
+	d.until("all have ended", ended(3))
+	want := map[string]float64{
+		"pulls_total pulled": 1, "pulls_total present": 1, "pulls_total failed": 1, "pull_duration_seconds": 1, "pulls_in_flight": 0,
+	}
+	d.until("none is under way", func(v1beta1.NodeImageStatus) bool { return cmp.Equal(want, values()) })
+}
+
 func TestNoMoreThanMayBeArePulledAtOnce(t *testing.T) {
 	release := make(chan struct{})
 	runtime := &critest.Runtime{OnPull: func(ctx context.Context, _ cri.Pull) error {
@@ -195,6 +257,7 @@ func TestATryEndsAfterItsTimeout(t *testing.T) {
 	}
 }
 
+// The worked example E6 of the daemon.
 func TestARuntimeThatIsDownUsesUpNoTry(t *testing.T) {
 	runtime := &critest.Runtime{}
 	runtime.SetDown(true)
@@ -294,6 +357,21 @@ func TestASecretThatComesLaterIsTried(t *testing.T) {
 	}
 	if status := d.until("it is over", ended(1)); status.Succeeded != 1 {
 		t.Errorf("status %+v", status)
+	}
+}
+
+func TestASecretThatIsMissingIsLoggedOnceAnHour(t *testing.T) {
+	now := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	p := &puller{host: host.Host{Clock: now}}
+	if p.toldOf("a") || !p.toldOf("a") || p.toldOf("b") {
+		t.Error("each is told at once, and not again")
+	}
+	now.Step(tellAgain)
+	if p.toldOf("a") {
+		t.Error("an hour later it is not told again")
+	}
+	if len(p.told) != 1 {
+		t.Errorf("%d are remembered, want those of the last hour alone", len(p.told))
 	}
 }
 

@@ -142,11 +142,15 @@ func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.Containe
 	}
 	err = Stop(ctx, r.Host, pod, todo.Kill, request, "for ContainerRecreateRequest "+request.Name)
 	switch {
-	case err == nil, errors.Is(err, cri.ErrNotFound):
+	case errors.Is(err, cri.ErrNotFound):
+		return ctrl.Result{RequeueAfter: after}, nil
+	case err == nil:
+		r.Metrics.Stopped("request", nil)
 		return ctrl.Result{RequeueAfter: after}, nil
 	case errors.Is(err, cri.ErrUnavailable), ctx.Err() != nil:
 		return ctrl.Result{}, fmt.Errorf("stopping container %s: %w", todo.Kill.Container.Name, err)
 	}
+	r.Metrics.Stopped("request", err)
 	return r.wrote(ctx, request, restart.NotStopped(request, todo.Kill.Container.Name, err), after)
 }
 

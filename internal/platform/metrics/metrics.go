@@ -35,6 +35,14 @@ type Metrics struct {
 	SidecarStops *prometheus.CounterVec
 	// SidecarLatency is how many seconds after its main containers a pod ended whose sidecars had to be stopped.
 	SidecarLatency prometheus.Histogram
+	// RecreateRequests counts the ContainerRecreateRequests that have ended, by the reason of their condition Succeeded.
+	RecreateRequests *prometheus.CounterVec
+	// RecreateLatency is how many seconds after their creation they ended.
+	RecreateLatency prometheus.Histogram
+	// ImagePullAnswers counts how nodes have answered ImagePullJobs: by result (succeeded or failed).
+	ImagePullAnswers *prometheus.CounterVec
+	// ImagePullLatency is how many seconds after a node was asked its answer came.
+	ImagePullLatency prometheus.Histogram
 }
 
 // New returns the metrics, registered with registerer.
@@ -82,9 +90,28 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Help:    "How long after its main containers a pod ended whose sidecars had to be stopped.",
 			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900},
 		}),
+		RecreateRequests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kruise_recreate_requests_total",
+			Help: "ContainerRecreateRequests that have ended, by the reason of their condition Succeeded.",
+		}, []string{"reason"}),
+		RecreateLatency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "kruise_recreate_request_duration_seconds",
+			Help:    "How long after their creation ContainerRecreateRequests ended.",
+			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600},
+		}),
+		ImagePullAnswers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kruise_imagepulljob_nodes_total",
+			Help: "Nodes that have answered an ImagePullJob, by result.",
+		}, []string{"result"}),
+		ImagePullLatency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "kruise_imagepulljob_node_duration_seconds",
+			Help:    "How long after it was asked for an image a node answered.",
+			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
+		}),
 	}
 	for _, collector := range []prometheus.Collector{
 		m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting, m.SidecarStops, m.SidecarLatency,
+		m.RecreateRequests, m.RecreateLatency, m.ImagePullAnswers, m.ImagePullLatency,
 	} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
