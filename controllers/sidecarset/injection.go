@@ -146,11 +146,27 @@ type Latest struct {
 }
 
 // Reconcile makes the API server inject what the SidecarSets say, and returns how it does so for the set of this name. latest is what the
-// set's own pass has just found out. It is called for a set that is gone, too.
+// set's own pass has just found out. Without a name it is for no set in particular.
 func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (InjectionState, error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	i.latest[name] = latest
+	return i.reconcile(ctx, name)
+}
+
+// Gone takes back what a set injected that is not there any more. When another one of its name has come since, that is left to its own pass.
+func (i *Injection) Gone(ctx context.Context, name string) (InjectionState, error) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	seen, err := i.observe(ctx)
+	if err != nil || seen.sets[name] != nil {
+		return InjectionState{}, err
+	}
+	i.latest[name] = Latest{}
+	return i.reconcile(ctx, name)
+}
+
+func (i *Injection) reconcile(ctx context.Context, name string) (InjectionState, error) {
 	seen, err := i.observe(ctx)
 	if err != nil {
 		return InjectionState{}, err

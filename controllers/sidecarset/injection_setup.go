@@ -107,7 +107,7 @@ func (r *Reconciler) injectionGone(ctx context.Context, req ctrl.Request) (time.
 	if err := r.Cache.Get(ctx, req.NamespacedName, set); !apierrors.IsNotFound(err) {
 		return 0, err
 	}
-	state, err := r.Injection.Reconcile(ctx, req.Name, Latest{})
+	state, err := r.Injection.Gone(ctx, req.Name)
 	return state.RecheckAfter, err
 }
 

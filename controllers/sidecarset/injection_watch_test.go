@@ -178,6 +178,15 @@ func TestASetIsRegisteredByItsOwnPassAlone(t *testing.T) {
 	if _, err := r.Reconcile(t.Context(), "", Latest{}); err != nil || r.writes > 0 {
 		t.Errorf("%d writes, registered: %s, %v", r.writes, r.registered(), err)
 	}
+	// It may also come while what an earlier one of its name injected is taken back.
+	if _, err := r.Gone(t.Context(), "log"); err != nil || r.writes > 0 {
+		t.Errorf("with an earlier one gone: %d writes, registered: %s, %v", r.writes, r.registered(), err)
+	}
+	r.pass("log", time.Minute)
+	r.set()
+	if _, err := r.Gone(t.Context(), "log"); err != nil || strings.Contains(r.registered(), "log") {
+		t.Errorf("a set that has gone is registered: %s, %v", r.registered(), err)
+	}
 }
 
 // What the operator has written itself is no reason to look at anything again, in whichever order a write and its event arrive.
