@@ -354,6 +354,23 @@ func TestARefusedWriteIsTold(t *testing.T) {
 	w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, "RequestFailed", "forbidden")
 }
 
+func TestTheStartIsToldOnce(t *testing.T) {
+	w := newSimulation(t)
+	w.pass()
+	before := w.request.DeepCopy()
+	w.request.Status.Phase = v1beta1.RecreateRecreating
+	w.pass()
+	if got := Announcements(before, &w.request.Status); len(got) != 1 || got[0].Warning || got[0].Reason != "Started" {
+		t.Errorf("%+v", got)
+	}
+	refused := w.request.DeepCopy()
+	failed := planning.Outcome{Failures: []planning.Failure{{Step: StepHold, Message: "forbidden"}}}
+	refused.Status = Status(refused, w.snapshot(), Plan(refused, w.snapshot()), failed)
+	if got := Announcements(refused, &w.request.Status); len(got) > 0 {
+		t.Errorf("told again after a refused write: %+v", got)
+	}
+}
+
 func TestEvents(t *testing.T) {
 	w := newSimulation(t)
 	before := w.request.DeepCopy()

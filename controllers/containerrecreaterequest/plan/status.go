@@ -160,9 +160,17 @@ func Announcements(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.C
 			events = append(events, planning.Event{Warning: true, Reason: "Failed", Message: c.Message})
 		case c.Type == appsv1beta1.RecreatePreRecreateGrace:
 			events = append(events, planning.Event{Reason: c.Reason, Message: c.Message})
+		case c.Type == appsv1beta1.RecreateReconciling && c.Reason == appsv1beta1.ReasonRecreating && waited(before):
+			events = append(events, planning.Event{Reason: "Started", Message: "The daemon of node " + r.Labels[appsv1beta1.LabelRequestNode] + " has taken up the request."})
 		}
 	}
 	return events
+}
+
+// waited says that a request had not been taken up.
+func waited(before []conditions.Condition) bool {
+	c, found := conditions.Find(before, appsv1beta1.RecreateReconciling)
+	return !found || c.Reason == appsv1beta1.ReasonWaitingForDaemon || c.Reason == appsv1beta1.ReasonWaitingForRequest
 }
 
 // End is how a request has ended, when that is what a status says for the first time: the reason of its condition Succeeded, and how long after the

@@ -33,6 +33,7 @@ func pod(annotation string, words ...string) *corev1.Pod {
 	return p
 }
 
+// The worked examples E2 (a sidecar before main), E3 and E4 of launch priorities.
 func TestPriorities(t *testing.T) {
 	elsewhere := pod("", "a=1", "b")
 	elsewhere.Spec.Containers[0].Env[1] = corev1.EnvVar{Name: shared.EnvContainerPriority, ValueFrom: &corev1.EnvVarSource{}}
