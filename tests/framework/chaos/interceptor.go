@@ -254,15 +254,28 @@ func (i *interceptor) perturb(w http.ResponseWriter, r *http.Request, next http.
 		}
 		i.mutex.Unlock()
 		answer := commit()
+		nothing := i.plan.Kind != Compacted && answer.Code >= http.StatusMultipleChoices // as when two owners create the same object
 		entry.Code, entry.Note = answer.Code, "carried out, and "+string(i.plan.Kind)
+		if nothing {
+			entry.Note = "refused, so that it was not " + string(i.plan.Kind)
+		}
 		i.record(entry)
 		i.mutex.Lock()
-		i.target = nameIn(answer.Body.Bytes())
+		if nothing {
+			i.missing = false
+			close(i.release) // what was cut off meanwhile
+			i.release = make(chan struct{})
+			i.created[i.plan.Resource]--
+		} else {
+			i.target = nameIn(answer.Body.Bytes())
+		}
 		i.mutex.Unlock()
 		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes())
-		close(i.fired)
+		if !nothing {
+			close(i.fired)
+		}
 	case Fault:
 		all := faults()
 		f := all[slices.IndexFunc(all, func(f fault) bool { return f.name == i.plan.Fault })]
