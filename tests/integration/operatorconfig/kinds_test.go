@@ -80,11 +80,15 @@ func TestDisabledKindCostsNothing(t *testing.T) {
 			break
 		}
 	}
-	without := atRest(t, o)
+	without := with
+	s.Eventually("the operator holds less than with the kind", func(context.Context) error {
+		usage, err := o.Usage()
+		if without = min(without, usage.RSS); err != nil || usage.RSS == 0 || without < with { // 0: this system does not say
+			return err
+		}
+		return fmt.Errorf("%.1f MiB with the kind disabled, %.1f MiB with it", mib(usage.RSS), mib(with))
+	})
 	t.Logf("measured: %.1f MiB resident at rest with 150 pods, %.1f MiB with the kind disabled", mib(with), mib(without))
-	if with > 0 && without >= with {
-		t.Errorf("%d bytes with the kind disabled, %d with it", without, with)
-	}
 
 	e.mustConfigure(s.Namespace, "{kinds: [StatefulSet]}")
 	if entries := e.webhooks(); len(entries) < 2 {
@@ -122,7 +126,8 @@ func (e *testEnv) webhooks() (names []string) {
 	return names
 }
 
-// atRest returns what the operator holds in bytes when it has nothing to do: the least that is seen in ten seconds.
+// atRest returns what the operator holds in bytes when it has nothing to do: the least that is seen in 15 seconds, for it gives back what its start
+// took ten seconds after its caches are filled.
 func atRest(t *testing.T, o *operator.Operator) int64 {
 	t.Helper()
 	least, looks := int64(0), 0
@@ -131,7 +136,7 @@ func atRest(t *testing.T, o *operator.Operator) int64 {
 		if looks++; least == 0 || usage.RSS < least {
 			least = usage.RSS
 		}
-		return looks > 20, err
+		return looks > 30, err
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,6 +31,8 @@ type node struct {
 
 	mu   sync.RWMutex
 	down bool
+	// renewed is when the lease was renewed last.
+	renewed atomic.Pointer[time.Time]
 }
 
 func (n *Nodes) node(name string) *node {
@@ -286,28 +289,46 @@ func (n *Nodes) removeStartTaint(ctx context.Context, name string) error {
 	return nil
 }
 
-// heartbeats renews the leases of all nodes that are up, four times in the time after which one expires.
+// heartbeats renews the leases of all nodes that are up, four times in the time after which one expires. Nodes do not wait for each other: a
+// busy server answers a few dozen requests a second, and the last of hundreds would be late.
 func (n *Nodes) heartbeats(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		group := errgroup.Group{}
+		group.SetLimit(n.options.Workers)
 		for _, name := range n.Names() {
 			target := n.node(name)
 			if target == nil {
 				continue
 			}
-			if err := n.renewUnlessDown(ctx, target); err != nil && ctx.Err() == nil {
-				n.options.Log.Error(err, "cannot send a heartbeat", "Node", name)
-			}
+			group.Go(func() error {
+				if err := n.renewUnlessDown(ctx, target); err != nil && ctx.Err() == nil {
+					n.options.Log.Error(err, "cannot send a heartbeat", "Node", name)
+				}
+				return nil
+			})
 		}
+		_ = group.Wait()
 	}, n.options.LeaseDuration/4)
 }
 
+// renewUnlessDown renews the lease of a node that is up. When it ran out meanwhile, the node controller may have said that the node is not ready,
+// and the node reports its status again, as a kubelet does.
 func (n *Nodes) renewUnlessDown(ctx context.Context, target *node) error {
 	target.mu.RLock()
 	defer target.mu.RUnlock()
 	if target.down {
 		return nil
 	}
-	return n.renewLease(ctx, target)
+	before := target.renewed.Load()
+	limited, cancel := context.WithTimeout(ctx, n.options.LeaseDuration/2) // the others' next heartbeats wait for this one
+	defer cancel()
+	if err := n.renewLease(limited, target); err != nil {
+		return err
+	}
+	if before == nil || time.Since(*before) < n.options.LeaseDuration {
+		return nil
+	}
+	return n.patchNodeStatus(ctx, target, corev1.NodeStatus{Conditions: healthy()})
 }
 
 // renewLease renews the lease of a node, or creates it. The namespace of leases appears a moment after a new API server.
@@ -336,5 +357,6 @@ func (n *Nodes) renewLease(ctx context.Context, of *node) error {
 	if err != nil {
 		return fmt.Errorf("renewing the lease of node %s: %w", of.name, err)
 	}
+	of.renewed.Store(&now.Time)
 	return nil
 }

@@ -9,14 +9,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
@@ -132,6 +135,50 @@ func testHeartbeat(t *testing.T, cfg *rest.Config) {
 	other.until(func() (bool, string) { return time.Since(begin) > 600*time.Millisecond, "two more heartbeats are due" })
 	equal(t, "the lease stays", lease().Equal(last), true)
 }
+
+// A node whose heartbeats are held up for longer than its lease reports its status again, and the others' heartbeats go on meanwhile.
+func testLateHeartbeat(t *testing.T, cfg *rest.Config) {
+	var hold atomic.Bool
+	held := rest.CopyConfig(cfg)
+	held.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if hold.Load() && strings.HasSuffix(r.URL.Path, "-late") && strings.Contains(r.URL.Path, "/leases/") {
+				return nil, errors.New("held up")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	w := newFixture(t, held, simnode.Options{LeaseDuration: time.Second})
+	late := w.node + "-late"
+	if err := w.nodes.Add(t.Context(), late, nil); err != nil {
+		t.Fatal(err)
+	}
+	renewed := func(node string) time.Time {
+		lease, err := w.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), node, metav1.GetOptions{})
+		if err != nil {
+			t.Fatalf("reading the lease: %v", err)
+		}
+		return lease.Spec.RenewTime.Time
+	}
+	hold.Store(true)
+	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`)
+	if _, err := w.client.CoreV1().Nodes().Patch(t.Context(), late, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	before := renewed(w.node)
+	w.until(func() (bool, string) { return renewed(w.node).After(before), "the lease of the other node is renewed" })
+	began := time.Now()
+	w.until(func() (bool, string) { return time.Since(began) > 1500*time.Millisecond, "the lease has run out" })
+	equal(t, "node", nodeReady(w.getNode(late)), corev1.ConditionUnknown)
+	hold.Store(false)
+	w.until(func() (bool, string) {
+		return nodeReady(w.getNode(late)) == corev1.ConditionTrue, "the node is ready again"
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func testBadAnnotation(t *testing.T, cfg *rest.Config) {
 	w := newFixture(t, cfg, simnode.Options{})

@@ -44,6 +44,7 @@ func TestNodes(t *testing.T) {
 		"a node falls silent and comes back":                    testDown,
 		"nodes come and go":                                     testAddRemove,
 		"nodes send heartbeats":                                 testHeartbeat,
+		"a node whose heartbeats were late is ready again":      testLateHeartbeat,
 		"an annotation that cannot be understood":               testBadAnnotation,
 		"a second start continues the pods and nothing is left": testRestart,
 		"a start whose context ends":                            testEndedStart,
