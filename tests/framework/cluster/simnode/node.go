@@ -33,6 +33,8 @@ type node struct {
 	down bool
 	// renewed is when the lease was renewed last.
 	renewed atomic.Pointer[time.Time]
+	// renewing says whether that is going on.
+	renewing atomic.Bool
 }
 
 func (n *Nodes) node(name string) *node {
@@ -289,26 +291,31 @@ func (n *Nodes) removeStartTaint(ctx context.Context, name string) error {
 	return nil
 }
 
-// heartbeats renews the leases of all nodes that are up, four times in the time after which one expires. Nodes do not wait for each other: a
-// busy server answers a few dozen requests a second, and the last of hundreds would be late.
+// heartbeats renews the leases of all nodes that are up, four times in the time after which one expires. Each node has its own time, as kubelets
+// have, and none waits for another.
 func (n *Nodes) heartbeats(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		group := errgroup.Group{}
-		group.SetLimit(n.options.Workers)
-		for _, name := range n.Names() {
-			target := n.node(name)
-			if target == nil {
-				continue
-			}
-			group.Go(func() error {
+		for _, target := range n.due() {
+			n.work.Go(func() {
+				defer target.renewing.Store(false)
 				if err := n.renewUnlessDown(ctx, target); err != nil && ctx.Err() == nil {
-					n.options.Log.Error(err, "cannot send a heartbeat", "Node", name)
+					n.options.Log.Error(err, "cannot send a heartbeat", "Node", target.name)
 				}
-				return nil
 			})
 		}
-		_ = group.Wait()
-	}, n.options.LeaseDuration/4)
+	}, n.options.LeaseDuration/80)
+}
+
+// due returns the nodes whose lease has to be renewed, and is not being renewed.
+func (n *Nodes) due() (out []*node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, of := range n.nodes {
+		if renewed := of.renewed.Load(); (renewed == nil || time.Since(*renewed) >= n.options.LeaseDuration/4) && of.renewing.CompareAndSwap(false, true) {
+			out = append(out, of)
+		}
+	}
+	return out
 }
 
 // renewUnlessDown renews the lease of a node that is up. When it ran out meanwhile, the node controller may have said that the node is not ready,
@@ -320,9 +327,7 @@ func (n *Nodes) renewUnlessDown(ctx context.Context, target *node) error {
 		return nil
 	}
 	before := target.renewed.Load()
-	limited, cancel := context.WithTimeout(ctx, n.options.LeaseDuration/2) // the others' next heartbeats wait for this one
-	defer cancel()
-	if err := n.renewLease(limited, target); err != nil {
+	if err := n.renewLease(ctx, target); err != nil {
 		return err
 	}
 	if before == nil || time.Since(*before) < n.options.LeaseDuration {
