@@ -186,6 +186,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := setupLaunchPriority(mgr, deps, all); err != nil {
 		return err
 	}
+	if err := setupProviders(mgr, deps, all, configured); err != nil {
+		return err
+	}
 	if gates.Enabled(features.SidecarTerminator) {
 		if err := setupTerminator(mgr, deps, all, configured); err != nil {
 			return err
@@ -215,6 +218,27 @@ func setupLaunchPriority(mgr ctrl.Manager, deps Deps, all shared) error {
 	}
 	if err := launchpriority.SetupRegistrar(mgr, given, registrar); err != nil {
 		return fmt.Errorf("setting up launch priorities: %w", err)
+	}
+	return nil
+}
+
+// setupProviders sets up what has new pods ask the providers of virtual nodes for probes, or takes that back.
+func setupProviders(mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
+	gates := deps.Config.Features
+	served := slices.ContainsFunc(configured, func(k operatorconfig.Kind) bool { return k.Name == podprobemarker.Kind().Kind && k.Served })
+	given, err := dependencies(mgr, deps, all, podprobemarker.Name, 0)
+	if err != nil {
+		return fmt.Errorf("setting up probes on virtual nodes: %w", err)
+	}
+	registrar := &podprobemarker.Registrar{
+		Client: given.Client, Live: given.Live, Markers: given.Cache, Namespace: deps.Config.Namespace,
+		On: gates.Enabled(features.EnablePodProbeMarkerOnServerless) && gates.Enabled(features.PodProbeMarker) && served && deps.Config.ProbesPods,
+	}
+	if deps.Operator.Protection != nil {
+		registrar.Call = deps.Operator.Protection.Call
+	}
+	if err := podprobemarker.SetupRegistrar(mgr, given, registrar); err != nil {
+		return fmt.Errorf("setting up probes on virtual nodes: %w", err)
 	}
 	return nil
 }

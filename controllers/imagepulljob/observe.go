@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -78,7 +79,7 @@ func (r *Reconciler) choose(ctx context.Context, spec *plan.Spec) ([]*corev1.Nod
 	var chosen []*corev1.Node
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if node.DeletionTimestamp == nil && (places == nil || places.Has(node.Name)) && spec.Chooses(node.Name, node.Labels) {
+		if node.DeletionTimestamp == nil && !virtualnode.Is(node) && (places == nil || places.Has(node.Name)) && spec.Chooses(node.Name, node.Labels) {
 			chosen = append(chosen, node)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -73,7 +72,7 @@ func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
 	r := &reconciler{
 		Dependencies: d, writer: &writer.Writer{Client: d.Client, Live: d.Live, Timeout: d.WriteTimeout}, waiting: newWaiting(d.Metrics.LaunchWaiting),
 	}
-	c, err := newController(mgr, d, Name, r)
+	c, err := workload.NewController(mgr, d, Name, workers, r)
 	if err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
 
 // SetupRegistrar makes the manager keep what makes the API server order the containers of all pods, or take it back.
 func SetupRegistrar(mgr ctrl.Manager, d workload.Dependencies, r *Registrar) error {
-	c, err := newController(mgr, d, Name+"-admission", r)
+	c, err := workload.NewController(mgr, d, Name+"-admission", 1, r)
 	if err != nil {
 		return err
 	}
@@ -98,23 +97,6 @@ func SetupRegistrar(mgr ctrl.Manager, d workload.Dependencies, r *Registrar) err
 		return fmt.Errorf("starting the registration of launch priorities: %w", err)
 	}
 	return nil
-}
-
-func newController(mgr ctrl.Manager, d workload.Dependencies, name string, r reconcile.Reconciler) (controller.Controller, error) {
-	if d.CatchUp != nil {
-		r = d.CatchUp.Reconciler(r)
-	}
-	if d.Guard != nil {
-		r = d.Guard(r)
-	}
-	c, err := controller.New(name, mgr, controller.Options{
-		Reconciler: r, MaxConcurrentReconciles: workers, ReconciliationTimeout: d.ReconcileTimeout,
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("creating the controller: %w", err)
-	}
-	return c, nil
 }
 
 // due lets the events of pods through about which something may have to be done.

@@ -13,12 +13,9 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -138,27 +135,13 @@ func (r *Registrar) apply(ctx context.Context, owner metav1.OwnerReference, obje
 	return nil
 }
 
-// remove deletes what is there, a binding before its policy. Mostly there is nothing: asking is no write.
+// remove deletes what is there.
 func (r *Registrar) remove(ctx context.Context, objects []*unstructured.Unstructured) error {
-	for _, object := range slices.Backward(objects) {
-		found := &metav1.PartialObjectMetadata{}
-		found.SetGroupVersionKind(object.GroupVersionKind())
-		err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), found)
-		if err == nil {
-			err = r.Client.Delete(ctx, found, client.Preconditions{UID: &found.UID})
-		}
-		if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
-			return fmt.Errorf("deleting %s %s: %w", object.GetKind(), object.GetName(), err)
-		}
-	}
-	return nil
+	return registration.Remove(ctx, r.Live, r.Client, objects...)
 }
 
 func webhookObject() *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
-	object.SetName(launch.WebhookConfiguration)
-	return object
+	return registration.MutatingWebhooks(launch.WebhookConfiguration)
 }
 
 // writeWebhook makes the webhook be for all pods that ask, or for those alone that the policy leaves.
@@ -166,44 +149,12 @@ func (r *Registrar) writeWebhook(ctx context.Context, owner metav1.OwnerReferenc
 	if r.Call == nil {
 		return r.remove(ctx, []*unstructured.Unstructured{webhookObject()})
 	}
-	content, err := r.Call(launch.Path)
-	if err != nil {
-		return fmt.Errorf("registering the webhook of launch priorities: %w", err)
-	}
-	call := admissionv1.WebhookClientConfig{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &call); err != nil {
-		return fmt.Errorf("decoding how the operator is called: %w", err)
-	}
-	have := &admissionv1.MutatingWebhookConfiguration{}
-	err = r.Live.Get(ctx, client.ObjectKey{Name: launch.WebhookConfiguration}, have)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the webhook of launch priorities: %w", err)
-	}
-	exists := err == nil
-	want := have.DeepCopy()
-	want.Name, want.OwnerReferences = launch.WebhookConfiguration, []metav1.OwnerReference{owner}
-	want.Webhooks = []admissionv1.MutatingWebhook{launch.Webhook(r.Namespace, narrow, call)}
-	switch {
-	case exists && equality.Semantic.DeepEqual(have, want):
-		return nil
-	case exists:
-		// The server refuses it when another writer, who keeps the certificate trusted, was faster.
-		err = r.Client.Update(ctx, want, client.FieldOwner(shared.FieldManager))
-	default:
-		// Applied, because the right to create objects of this name alone can only be given for that.
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
-		if err != nil {
-			return err
-		}
-		object := &unstructured.Unstructured{Object: content}
-		object.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
-		unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
-		return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the webhook of launch priorities: %w", err)
-	}
-	return nil
+	return registration.Webhook{
+		Name: launch.WebhookConfiguration, Owner: owner, Path: launch.Path, Call: r.Call,
+		Entry: func(call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
+			return launch.Webhook(r.Namespace, narrow, call)
+		},
+	}.Keep(ctx, r.Live, r.Client)
 }
 
 // prove has the API server order one pod and refuse another one, in dry runs that only the policies look at. A policy can be served without effect,

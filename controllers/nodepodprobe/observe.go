@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -49,7 +49,7 @@ func (r *Reconciler) observe(ctx context.Context, list *appsv1alpha1.NodePodProb
 	if client.IgnoreNotFound(err) != nil {
 		return snapshot, fmt.Errorf("reading the node: %w", err)
 	}
-	snapshot.Node = err == nil && node.Labels[appsv1beta1.LabelNodeType] != appsv1beta1.NodeTypeVirtual
+	snapshot.Node = err == nil && !virtualnode.Is(node)
 	if !snapshot.Node || r.off {
 		return snapshot, nil
 	}

@@ -6,7 +6,6 @@ package nodepodprobe
 import (
 	"context"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -69,9 +68,5 @@ func (r *Reconciler) nodesOf(ctx context.Context, object client.Object) []types.
 func changed(before, after *corev1.Pod) bool {
 	return !maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
 		probing.Active(before) != probing.Active(after) || before.Status.PodIP != after.Status.PodIP ||
-		before.Spec.NodeName != after.Spec.NodeName || !slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, sameCondition)
-}
-
-func sameCondition(a, b corev1.PodCondition) bool {
-	return a.Type == b.Type && a.Status == b.Status && a.Message == b.Message
+		before.Spec.NodeName != after.Spec.NodeName || !probing.SameConditions(before, after)
 }

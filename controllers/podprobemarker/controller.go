@@ -30,7 +30,7 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=nodepodprobes,verbs=get;list;watch;create
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -39,11 +39,13 @@ type Reconciler struct {
 	*workload.Base
 	// off says why nothing is carried out; empty when it is.
 	off string
+	// providers says that the providers of virtual nodes are asked for probes.
+	providers bool
 }
 
 // Setup makes the manager run the reconciler of PodProbeMarkers.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	r := &Reconciler{Base: workload.New(Name, Kind(), d)}
+	r := &Reconciler{Base: workload.New(Name, Kind(), d), providers: c.Features.Enabled(features.EnablePodProbeMarkerOnServerless)}
 	switch {
 	case !c.Features.Enabled(features.PodProbeMarker):
 		r.off = "the feature gate " + string(features.PodProbeMarker) + " is off"
@@ -79,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		lost = again
 	}
 	if marker.DeletionTimestamp != nil && len(todo.Actions) > 0 {
-		return pass.Finish(nil, outcome.RecheckAfter, lost) // it is gone, or about to be
+		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, lost) // it is gone, or about to be
 	}
 	pass.StartClock()
 	status := plan.Status(spec, snapshot, todo, outcome)

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/nodedaemon"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -52,7 +52,7 @@ const gather = time.Second
 
 // observe reads the pods that a marker chooses, and what their nodes say. It returns when to look at the node daemon again.
 func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (plan.Snapshot, time.Duration, error) {
-	snapshot := plan.Snapshot{Now: r.Clock.Now(), Off: r.off}
+	snapshot := plan.Snapshot{Now: r.Clock.Now(), Off: r.off, Providers: r.providers}
 	if spec.Marker == nil || r.off != "" {
 		return snapshot, 0, nil
 	}
@@ -67,7 +67,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 			return snapshot, 0, fmt.Errorf("listing NodePodProbes: %w", err)
 		}
 		snapshot.Carried = len(carried.Items) > 0
-		return snapshot, 0, nil
+		return snapshot, 0, r.leaving(ctx, spec, &snapshot)
 	}
 	known := workload.Own(pass.Memory, func() *view { return &view{} })
 	if known.since.IsZero() || known.generation != spec.Object.Generation {
@@ -79,6 +79,9 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 		return snapshot, 0, err
 	}
 	if snapshot.Others, err = r.others(ctx, spec); err != nil {
+		return snapshot, 0, err
+	}
+	if err := r.leaving(ctx, spec, &snapshot); err != nil {
 		return snapshot, 0, err
 	}
 	snapshot.Silent = plan.Silent(spec, snapshot)
@@ -110,7 +113,7 @@ func (r *Reconciler) nodes(ctx context.Context, spec *plan.Spec) ([]plan.Node, e
 			return nil, fmt.Errorf("reading node %s: %w", name, err)
 		}
 		slices.SortFunc(pods, func(a, b plan.Pod) int { return strings.Compare(a.Object.Name, b.Object.Name) })
-		of := plan.Node{Name: name, UID: node.UID, Virtual: node.Labels[appsv1beta1.LabelNodeType] == appsv1beta1.NodeTypeVirtual, Pods: pods}
+		of := plan.Node{Name: name, UID: node.UID, Virtual: virtualnode.Is(node), Pods: pods}
 		if err := r.readList(ctx, spec, &of); err != nil {
 			return nil, err
 		}
@@ -118,6 +121,38 @@ func (r *Reconciler) nodes(ctx context.Context, spec *plan.Spec) ([]plan.Node, e
 	}
 	slices.SortFunc(nodes, func(a, b plan.Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes, nil
+}
+
+// leaving adds the pods on virtual nodes that ask for probes of a marker, and that it does not choose, and what that takes.
+func (r *Reconciler) leaving(ctx context.Context, spec *plan.Spec, to *plan.Snapshot) error {
+	if !r.providers {
+		return nil
+	}
+	var pods corev1.PodList
+	if err := r.Cache.List(ctx, &pods, client.InNamespace(spec.Marker.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !probing.AsksProvider(pod, spec.Marker.Name) || spec.Marker.Chooses(pod) || !probing.Active(pod) {
+			continue
+		}
+		node := &corev1.Node{}
+		err := r.Cache.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading node %s: %w", pod.Spec.NodeName, err)
+		}
+		if err == nil && virtualnode.Is(node) {
+			to.Leaving = append(to.Leaving, pod)
+		}
+	}
+	slices.SortFunc(to.Leaving, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	if to.Others != nil || len(to.Leaving) == 0 {
+		return nil
+	}
+	var err error
+	to.Others, err = r.others(ctx, spec)
+	return err
 }
 
 // readList reads of the NodePodProbe of a node what is about the marker. Decoding all of it for every node would be the most of a pass.

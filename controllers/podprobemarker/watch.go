@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 )
@@ -47,10 +48,12 @@ func selects(stored map[string]any, pod labels.Set) bool {
 	return err == nil && selector.Matches(pod)
 }
 
-// changed says that a pod has changed in what decides whether it is probed.
+// changed says that a pod has changed in what decides whether it is probed, or, where it asks the provider of a virtual node, in what that says.
 func changed(before, after *corev1.Pod) bool {
 	return !maps.Equal(before.Labels, after.Labels) || probing.Active(before) != probing.Active(after) ||
-		before.Status.PodIP != after.Status.PodIP || before.Spec.NodeName != after.Spec.NodeName
+		before.Status.PodIP != after.Status.PodIP || before.Spec.NodeName != after.Spec.NodeName ||
+		after.Annotations[appsv1alpha1.AnnotationPodProbe] != "" &&
+			(!maps.Equal(before.Annotations, after.Annotations) || !probing.SameConditions(before, after))
 }
 
 // markersIn names the markers whose probes a NodePodProbe has.

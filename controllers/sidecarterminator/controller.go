@@ -15,10 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -29,6 +27,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -55,19 +54,9 @@ type reconciler struct{ workload.Dependencies }
 // Setup makes the manager run the controller.
 func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
 	r := &reconciler{d}
-	var guarded reconcile.Reconciler = r
-	if d.CatchUp != nil {
-		guarded = d.CatchUp.Reconciler(guarded)
-	}
-	if d.Guard != nil {
-		guarded = d.Guard(guarded)
-	}
-	c, err := controller.New(Name, mgr, controller.Options{
-		Reconciler: guarded, MaxConcurrentReconciles: workers, ReconciliationTimeout: d.ReconcileTimeout,
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
-	})
+	c, err := workload.NewController(mgr, d, Name, workers, r)
 	if err != nil {
-		return fmt.Errorf("creating the controller: %w", err)
+		return err
 	}
 	due := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		pod, ok := object.(*corev1.Pod)
@@ -132,7 +121,7 @@ func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod) (plan.Snapsho
 	if client.IgnoreNotFound(err) != nil { // one that is gone is not virtual
 		return snapshot, fmt.Errorf("reading the node: %w", err)
 	}
-	snapshot.Virtual = plan.Virtual(node)
+	snapshot.Virtual = virtualnode.Is(node)
 	if snapshot.Virtual {
 		return snapshot, nil
 	}

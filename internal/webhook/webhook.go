@@ -14,6 +14,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
@@ -30,6 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podlaunch"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podprobemarker"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/podprobes"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/sidecarset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/uniteddeployment"
@@ -75,6 +77,8 @@ func Register(server webhook.Server, deps Deps) {
 	}})
 	// Only the configuration that the controller of launch priorities writes leads there.
 	server.Register(podlaunch.Path, &ctrladmission.Webhook{Handler: podlaunch.Handler{}})
+	// Only the configuration that the controller of PodProbeMarkers writes leads there.
+	server.Register(probing.WebhookPath, &ctrladmission.Webhook{Handler: &podprobes.Handler{Reader: deps.Client}})
 	serve(server, deps, advancedcronjob.Kind())
 	serve(server, deps, broadcastjob.Kind())
 	serve(server, deps, cloneset.Kind(cloneset.OptionsOf(deps.Gates), cloneset.Pods{Reader: deps.Client}))

@@ -54,6 +54,8 @@ func targets() []target {
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods", rightWebhooks},
 		// The controller of launch priorities makes it, while its gate is on.
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods-launch-priority", rightWebhooks},
+		// The controller of PodProbeMarkers makes it, while they are carried out on virtual nodes.
+		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods-probes", rightWebhooks},
 		// The reconciler of the Kruise object makes it, while deletion protection is on.
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-deletion-protection", rightWebhooks},
 	}

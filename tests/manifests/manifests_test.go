@@ -61,8 +61,8 @@ func TestRightsOfTheManagerAreNarrow(t *testing.T) {
 				t.Errorf("to %s is not for the operator's own", right)
 			}
 		case "customresourcedefinitions", "mutatingwebhookconfigurations", "validatingwebhookconfigurations":
-			if right.Name == "kruise-operator-pods" || right.Name == "kruise-operator-pods-launch-priority" {
-				continue // their entries, and whether they are there at all, follow from the SidecarSets and a feature gate
+			if strings.HasPrefix(right.Name, "kruise-operator-pods") {
+				continue // their entries, and whether they are there at all, follow from SidecarSets, PodProbeMarkers and feature gates
 			}
 			if right.Resource == "validatingwebhookconfigurations" && right.Name == "kruise-operator-deletion-protection" {
 				continue // whether it is there follows from a feature gate

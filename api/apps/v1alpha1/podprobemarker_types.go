@@ -81,6 +81,15 @@ const (
 // FinalizerPodProbeMarker keeps a PodProbeMarker until no node works for it any more.
 const FinalizerPodProbeMarker = "kruise.io/node-pod-probe-cleanup"
 
+// Annotations by which a pod asks the provider of a virtual node for probes. They are given to every new pod that a marker selects, since nobody
+// knows yet where it will run, while the feature gate EnablePodProbeMarkerOnServerless is on.
+const (
+	// AnnotationPodProbe has the probes, as a JSON list of PodContainerProbe without markerPolicy. The provider writes their conditions.
+	AnnotationPodProbe = "kruise.io/podprobe"
+	// AnnotationPodProbeMarkers names the markers that they come from, sorted, with commas between.
+	AnnotationPodProbeMarkers = "kruise.io/podprobemarker-list"
+)
+
 // PodProbeMarkerStatus says how far a marker is carried out.
 type PodProbeMarkerStatus struct {
 	// observedGeneration is the generation of the spec that the status is about.
@@ -129,8 +138,10 @@ const (
 	ReasonProbeNotRun = "ProbeNotRun"
 	// ReasonConditionTaken: another probe writes the same condition of the same pods.
 	ReasonConditionTaken = "ConditionTaken"
-	// ReasonVirtualNodes: chosen pods are on virtual nodes, where nobody probes them.
+	// ReasonVirtualNodes: chosen pods are on virtual nodes, and do not ask their provider for the probes.
 	ReasonVirtualNodes = "VirtualNodes"
+	// ReasonProviderSilent: there should be results of the provider of virtual nodes by now, and there are none.
+	ReasonProviderSilent = "ProviderSilent"
 )
 
 // +kubebuilder:object:root=true

@@ -20,6 +20,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 )
 
 const (
@@ -130,7 +131,7 @@ func (s *Spec) parse(spec *appsv1beta1.ImagePullJobSpec) error {
 // pods.
 func (s *Spec) Chooses(name string, of map[string]string) bool {
 	switch {
-	case of["type"] == "virtual-kubelet": // there is no container runtime behind it
+	case virtualnode.Labeled(of): // there is no container runtime behind it
 		return false
 	case len(s.Names) > 0:
 		return slices.Contains(s.Names, name)

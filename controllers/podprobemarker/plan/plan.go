@@ -29,6 +29,8 @@ const (
 	StepRelease planning.Step = "Release"
 	// StepAsk makes the list of a node that has none.
 	StepAsk planning.Step = "AskNode"
+	// StepMark gives a pod on a virtual node the marks of its results, or takes those of the marker off it.
+	StepMark planning.Step = "MarkPod"
 )
 
 const (
@@ -36,7 +38,7 @@ const (
 	patience = time.Minute
 	// marking is when to look again whether results have reached their pods.
 	marking = 2 * time.Second
-	// mostAsked is how many lists one plan makes: more could not be written in its time slice.
+	// mostAsked is how many lists one plan makes, and how many pods it marks: more could not be written in its time slice.
 	mostAsked = 500
 )
 
@@ -74,6 +76,10 @@ type Snapshot struct {
 	Nodes []Node
 	// Carried says that some NodePodProbe has probes of the marker. It matters only while the marker is being deleted.
 	Carried bool
+	// Providers says that the providers of virtual nodes are asked for probes.
+	Providers bool
+	// Leaving are pods on virtual nodes that ask for probes of the marker, and that it does not choose, sorted by name. Read-only.
+	Leaving []*corev1.Pod
 	// Others are the other markers of the namespace.
 	Others []*probing.Marker
 	// Since is since when this generation of the marker is known.
@@ -119,8 +125,9 @@ type Decision struct {
 	planning.Plan
 	// matched is how many pods are chosen, waiting how many of their probes have no result yet, unasked those that nodes were not asked for.
 	matched, waiting, unasked int
-	// marking are pods that do not carry their results yet, virtual those on virtual nodes.
-	marking, virtual []string
+	// marking are pods that do not carry their results yet, virtual those on virtual nodes that do not ask for the probes, silent those of which
+	// their provider should have said something by now.
+	marking, virtual, silent []string
 	// faults say why probes cannot be carried out at all, errors why they could not be carried out, each for the first pods.
 	faults, errors []string
 }
@@ -129,12 +136,17 @@ type Decision struct {
 //
 //  1. a marker that is being deleted is let go when no node works for it any more; taking its probes out of the lists is the matter of these;
 //  2. a new marker gets its finalizer;
-//  3. a node that has no list yet gets one, with the probes of this marker. Lists that there are follow by themselves.
+//  3. a node that has no list yet gets one, with the probes of this marker. Lists that there are follow by themselves;
+//  4. pods on virtual nodes get the marks of what their provider says, and lose those of a marker that does not choose them any more. On other
+//     nodes that is the matter of the lists.
 func Plan(spec *Spec, s Snapshot) Decision {
 	d := Decision{}
 	held := slices.Contains(spec.Object.Finalizers, appsv1alpha1.FinalizerPodProbeMarker)
+	if spec.Marker != nil && s.Off == "" {
+		d.leave(spec, s)
+	}
 	if spec.Object.DeletionTimestamp != nil {
-		if held && (!s.Carried || s.Off != "" || spec.Marker == nil) {
+		if held && len(d.Actions) == 0 && (!s.Carried || s.Off != "" || spec.Marker == nil) {
 			d.finalize(spec, StepRelease, slices.DeleteFunc(slices.Clone(spec.Object.Finalizers), func(f string) bool { return f == appsv1alpha1.FinalizerPodProbeMarker }))
 		}
 		return d
@@ -149,9 +161,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		node := &s.Nodes[i]
 		d.matched += len(node.Pods)
 		if node.Virtual {
-			for j := range node.Pods {
-				d.virtual = append(d.virtual, node.Pods[j].Object.Name)
-			}
+			d.provide(spec, node, s)
 			continue
 		}
 		probes := d.look(spec, node, s)
@@ -193,7 +203,7 @@ func (d *Decision) results(spec *Spec, pod *Pod, probes []appsv1alpha1.Container
 			continue
 		case result == nil || result.State == "" && result.Error == "":
 			d.waiting++
-			if left := limit(probe) - s.Now.Sub(since(pod.Object, s.Since)); left > 0 {
+			if left := limit(&probe.Probe) - s.Now.Sub(since(pod.Object, s.Since)); left > 0 {
 				d.Recheck(left)
 			}
 			continue
@@ -247,10 +257,10 @@ func since(pod *corev1.Pod, known time.Time) time.Time {
 }
 
 // limit is how long the first result of a probe may take, a week at most.
-func limit(p *appsv1alpha1.ContainerProbe) time.Duration {
+func limit(p *corev1.Probe) time.Duration {
 	const longest = 7 * 24 * time.Hour
-	tries := float64(max(p.Probe.SuccessThreshold, p.Probe.FailureThreshold, 1))
-	seconds := float64(p.Probe.InitialDelaySeconds) + tries*(float64(p.Probe.PeriodSeconds)+float64(p.Probe.TimeoutSeconds))
+	tries := float64(max(p.SuccessThreshold, p.FailureThreshold, 1))
+	seconds := float64(p.InitialDelaySeconds) + tries*(float64(p.PeriodSeconds)+float64(p.TimeoutSeconds))
 	return patience + time.Duration(min(seconds, longest.Seconds()))*time.Second
 }
 
@@ -273,7 +283,7 @@ func isSilent(spec *Spec, pod *Pod, s Snapshot) bool {
 	return slices.ContainsFunc(probes, func(p appsv1alpha1.ContainerProbe) bool {
 		result := pod.result(p.Name)
 		return slices.Contains(pod.Asked, p.Name) && (result == nil || result.State == "" && result.Error == "") &&
-			s.Now.Sub(since(pod.Object, s.Since)) >= limit(&p)
+			s.Now.Sub(since(pod.Object, s.Since)) >= limit(&p.Probe)
 	})
 }
 

@@ -37,7 +37,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 //  3. the node daemon is not there, or says nothing;
 //  4. probes cannot be carried out: no such container or port, or they cannot be run;
 //  5. another marker writes a condition of it;
-//  6. pods are on virtual nodes;
+//  6. pods are on virtual nodes and are not probed there, or their provider says nothing;
 //  7. no pod is chosen;
 //  8. nodes are still to be asked, results to come, or to be written to pods;
 //  9. every chosen pod is probed.
@@ -54,6 +54,9 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 	if failure, refused := outcome.Failed(StepAsk, StepHold); refused {
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "Nodes cannot be asked: " + failure.Message}
 	}
+	if failure, refused := outcome.Failed(StepMark); refused {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "Results cannot be written to pods: " + failure.Message}
+	}
 	if p, stalled := stalledBy(spec, s, d); stalled {
 		return p
 	}
@@ -69,7 +72,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 			Message: "Probes have no result yet: their containers, initialDelaySeconds, or as many tries as the thresholds ask for, are waited for."}
 	case len(d.marking) > 0:
 		return podset.Progress{Reconciling: true, Reason: appsv1alpha1.ReasonMarking,
-			Message: "Results are written to pods. Events of the NodePodProbes of their nodes say when that is refused."}
+			Message: "Results are written to pods. Events of the NodePodProbes of their nodes, and of this marker, say when that is refused."}
 	}
 	return podset.Progress{Reason: appsv1alpha1.ReasonProbing, Message: "Every chosen pod is probed and tells the results."}
 }
@@ -91,8 +94,15 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 		return stalled(appsv1alpha1.ReasonProbeNotRun, fmt.Sprintf("Some probes could not be carried out, and their states stay as they are: %s.", podset.List(d.errors)))
 	case len(taken) > 0:
 		return stalled(appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", podset.List(taken)))
+	case len(d.virtual) > 0 && !s.Providers:
+		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("There is no node daemon on virtual nodes, and the feature gate "+
+			"EnablePodProbeMarkerOnServerless is off, so %d pods are not probed (%s).", len(d.virtual), podset.List(d.virtual)))
 	case len(d.virtual) > 0:
-		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("There is no node daemon on virtual nodes, so %d pods are not probed (%s).", len(d.virtual), podset.List(d.virtual)))
+		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("%d pods on virtual nodes (%s) do not ask for all probes of the marker as it is now. "+
+			"Pods get what they ask for when they are created: recreate them.", len(d.virtual), podset.List(d.virtual)))
+	case len(d.silent) > 0:
+		return stalled(appsv1alpha1.ReasonProviderSilent, fmt.Sprintf("The provider of virtual nodes should have written the conditions of %d pods by now (%s), and has not. "+
+			"It may know no probes of PodProbeMarkers.", len(d.silent), podset.List(d.silent)))
 	}
 	return podset.Progress{}, false
 }

@@ -288,25 +288,6 @@ func TestWorkedExamples(t *testing.T) {
 	}
 }
 
-func TestVirtual(t *testing.T) {
-	for name, tc := range map[string]struct {
-		node corev1.Node
-		want bool
-	}{
-		"a node":            {},
-		"by its label":      {corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"type": "virtual-kubelet"}}}, true},
-		"another label":     {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"type": "edge"}}}},
-		"by its taint":      {corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "a"}, {Key: "virtual-kubelet.io/provider", Value: "x"}}}}, true},
-		"with other taints": {node: corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "node.kubernetes.io/not-ready"}}}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := Virtual(&tc.node); got != tc.want {
-				t.Errorf("virtual: %v", got)
-			}
-		})
-	}
-}
-
 func TestSinceMain(t *testing.T) {
 	p := pod(never, "m1 - 0", "m2 - 1", "side "+strict+" 0")
 	for i, second := range []int64{10, 20, 30} {

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
@@ -24,22 +23,6 @@ func Due(pod *corev1.Pod) bool {
 	}
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; jobsidecar.Is(c) && jobsidecar.Terminated(pod, c.Name) == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// taintProvider is the key of the taint by which virtual-kubelet keeps ordinary pods from its nodes.
-const taintProvider = "virtual-kubelet.io/provider"
-
-// Virtual says that a node is a virtual one, by its label type or by the taint of virtual-kubelet: no daemon runs on it.
-func Virtual(node *corev1.Node) bool {
-	if node.Labels[appsv1beta1.LabelNodeType] == appsv1beta1.NodeTypeVirtual {
-		return true
-	}
-	for i := range node.Spec.Taints {
-		if node.Spec.Taints[i].Key == taintProvider {
 			return true
 		}
 	}

@@ -119,6 +119,13 @@ func shows(pod *corev1.Pod, c corev1.PodCondition) bool {
 	return has != nil && has.Status == c.Status && has.Message == c.Message
 }
 
+// SameConditions says that the conditions of a pod tell the same results.
+func SameConditions(before, after *corev1.Pod) bool {
+	return slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, func(a, b corev1.PodCondition) bool {
+		return a.Type == b.Type && a.Status == b.Status && a.Message == b.Message
+	})
+}
+
 // Unmark is what has to be written to a pod so that it carries no label and no annotation of the probes that leave any more, but those that
 // probes which stay know, too. Conditions stay.
 func Unmark(pod *corev1.Pod, leave, stay []*appsv1alpha1.PodContainerProbe) edit.Edit {

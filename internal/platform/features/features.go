@@ -137,8 +137,8 @@ func Known() []Info {
 		},
 		{Name: EnableExternalCerts, Effect: "certificates of webhooks are made by somebody else", Ignored: "mounted certificates are always used where there are any"},
 		{
-			Name: EnablePodProbeMarkerOnServerless, Effect: "probes are handed to providers of virtual nodes",
-			Missing: "it has no effect: pods on virtual nodes are not probed, and PodProbeMarkers say so", Needs: []Gate{PodProbeMarker},
+			Name: EnablePodProbeMarkerOnServerless, Effect: "new pods ask the providers of virtual nodes for the probes of PodProbeMarkers",
+			Needs: []Gate{PodProbeMarker},
 		},
 		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
 		{

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +18,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
 
@@ -53,7 +53,7 @@ func (c Cluster) completeWith(o Options) func(context.Context, string, *request)
 		if why := unfit(pod); why != "" {
 			return field.ErrorList{field.Invalid(path, pod.Name, why)}
 		}
-		node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+		node := &corev1.Node{}
 		if err := c.get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node, path, fmt.Sprintf("its node %s does not exist", pod.Spec.NodeName)); err != nil {
 			return field.ErrorList{err}
 		}
@@ -92,7 +92,7 @@ func unfit(pod *corev1.Pod) string {
 }
 
 // complete fills in what the pod says.
-func complete(r *request, pod *corev1.Pod, node *metav1.PartialObjectMetadata) field.ErrorList {
+func complete(r *request, pod *corev1.Pod, node *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[string]()
 	for i := range r.Spec.Containers {
@@ -116,7 +116,7 @@ func complete(r *request, pod *corev1.Pod, node *metav1.PartialObjectMetadata) f
 	r.Labels[appsv1beta1.LabelRequestPodUID] = string(pod.UID)
 	r.Labels[appsv1beta1.LabelRequestNode] = pod.Spec.NodeName
 	r.Labels[appsv1beta1.LabelRequestActive] = "true"
-	if node.Labels[appsv1beta1.LabelNodeType] == appsv1beta1.NodeTypeVirtual {
+	if virtualnode.Is(node) {
 		r.Labels[appsv1beta1.LabelNodeType] = appsv1beta1.NodeTypeVirtual
 	}
 	return nil

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probing
+
+import (
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+)
+
+const (
+	// WebhookConfiguration is the object that registers the webhook for pods that may run on virtual nodes. By its name it comes after that of
+	// sidecars, which may be probed.
+	WebhookConfiguration = sidecar.WebhookConfiguration + "-probes"
+	// WebhookPath is where the API server calls the operator.
+	WebhookPath = "/ask-for-probes"
+
+	// webhookTimeout is how long the API server waits for an answer, in seconds. A pod is created without probes afterwards.
+	webhookTimeout = 3
+	// mostNamespaces is how many namespaces the entry names. With more, it is for all of them.
+	mostNamespaces = 200
+)
+
+// Provides says that the marker has a probe that the provider of a virtual node can be asked for.
+func (m *Marker) Provides() bool {
+	return !m.Deleting && slices.ContainsFunc(m.Probes, func(p appsv1alpha1.PodContainerProbe) bool { return p.PodConditionType != "" })
+}
+
+// Webhook is the entry of the webhook configuration: for new pods of the namespaces, which are sorted. A pod is created without probes where the
+// operator does not answer: it must not keep pods from running.
+func Webhook(operatorNamespace string, namespaces []string, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
+	in := sidecar.NamespaceExclusions(operatorNamespace)
+	if len(namespaces) <= mostNamespaces {
+		in = append(in, sidecar.Requirement{Key: corev1.LabelMetadataName, Op: string(metav1.LabelSelectorOpIn), Values: namespaces})
+	}
+	return admissionv1.MutatingWebhook{
+		Name:         "probes.operator.kruise.io",
+		ClientConfig: call,
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule: admissionv1.Rule{
+				APIGroups: []string{corev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: ptr.To(admissionv1.NamespacedScope),
+			},
+		}},
+		FailurePolicy:     ptr.To(admissionv1.Ignore),
+		MatchPolicy:       ptr.To(admissionv1.Equivalent),
+		NamespaceSelector: sidecar.Selector(in),
+		ObjectSelector:    sidecar.Selector([]sidecar.Requirement{sidecar.Bypass()}),
+		SideEffects:       ptr.To(admissionv1.SideEffectClassNone),
+		TimeoutSeconds:    ptr.To[int32](webhookTimeout),
+		// Containers and labels that others add later take part.
+		ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
+		AdmissionReviewVersions: []string{"v1"},
+		MatchConditions: []admissionv1.MatchCondition{{
+			Name: "not-a-mirror-pod", Expression: `!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))`,
+		}},
+	}
+}

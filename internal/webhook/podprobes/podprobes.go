@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podprobes makes new pods ask the provider of a virtual node for the probes of PodProbeMarkers, in case they come to run on one.
+//
+// Nothing registers it but the configuration that the controller of PodProbeMarkers keeps while the feature gate
+// EnablePodProbeMarkerOnServerless is on, for the namespaces that have such markers.
+package podprobes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+const (
+	// readTimeout is how long listing the markers may take. It leaves time to answer within the webhook's three seconds.
+	readTimeout = 2 * time.Second
+	// mostMarkers is how many markers of a namespace are looked at, those whose names come first.
+	mostMarkers = 500
+)
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers,verbs=list
+
+// Handler answers the API server.
+type Handler struct {
+	// Reader asks the API server directly, so that a marker counts for the pods that are created after it.
+	Reader client.Reader
+}
+
+// Handle gives one pod the annotations. What cannot be found out keeps no pod from being created: it is a warning.
+func (h *Handler) Handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
+	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Kind != metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")) {
+		return ctrladmission.Allowed("")
+	}
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
+		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
+	}
+	pod.Namespace = req.Namespace
+	markers, err := h.markers(ctx, req.Namespace)
+	if err != nil {
+		return ctrladmission.Allowed("").WithWarnings("no probes on virtual nodes: " + err.Error())
+	}
+	annotations, left := probing.ForProvider(pod, markers)
+	response := ctrladmission.Allowed("")
+	if left > 0 {
+		response = response.WithWarnings(fmt.Sprintf("%d probes of PodProbeMarkers are left out on virtual nodes: a pod has too many", left))
+	}
+	patch := patchOf(pod, annotations)
+	if len(patch) == 0 {
+		return response
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return ctrladmission.Errored(http.StatusInternalServerError, fmt.Errorf("encoding the patch: %w", err))
+	}
+	response.Patch, response.PatchType = body, ptr.To(admissionv1.PatchTypeJSONPatch)
+	return response
+}
+
+// markers are the PodProbeMarkers of a namespace that can be carried out, sorted by name.
+func (h *Handler) markers(ctx context.Context, namespace string) ([]*probing.Marker, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	list := &appsv1alpha1.PodProbeMarkerList{}
+	if err := h.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(mostMarkers)); err != nil {
+		return nil, fmt.Errorf("listing PodProbeMarkers: %w", err)
+	}
+	var markers []*probing.Marker
+	for i := range list.Items {
+		if marker, err := probing.Parse(&list.Items[i]); err == nil {
+			markers = append(markers, marker)
+		}
+	}
+	slices.SortFunc(markers, func(a, b *probing.Marker) int { return strings.Compare(a.Name, b.Name) })
+	return markers, nil
+}
+
+// patchOf makes a pod have the annotations.
+func patchOf(pod *corev1.Pod, annotations map[string]string) []edit.Operation {
+	var patch []edit.Operation
+	if len(annotations) > 0 && pod.Annotations == nil {
+		patch = append(patch, edit.Operation{Op: "add", Path: "/metadata/annotations", Value: map[string]string{}})
+	}
+	for _, key := range []string{appsv1alpha1.AnnotationPodProbe, appsv1alpha1.AnnotationPodProbeMarkers} {
+		if value, wanted := annotations[key]; wanted && pod.Annotations[key] != value {
+			patch = append(patch, edit.Operation{Op: "add", Path: "/metadata/annotations/" + strings.ReplaceAll(key, "/", "~1"), Value: value})
+		}
+	}
+	return patch
+}
