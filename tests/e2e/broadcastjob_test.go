@@ -28,26 +28,9 @@ func ownNodes(t *testing.T, n *environment.Namespace, count int) []string {
 	t.Helper()
 	var names []string
 	for i := range count {
-		names = append(names, addOwnNode(t, n, fmt.Sprintf("%s-%d", n.Name, i)))
+		names = append(names, n.OwnNode(fmt.Sprintf("%s-%d", n.Name, i), nil))
 	}
 	return names
-}
-
-func addOwnNode(t *testing.T, n *environment.Namespace, name string) string {
-	t.Helper()
-	if err := env.Nodes.Add(t.Context(), name, map[string]string{"e2e": n.Name}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Nodes.Remove(context.WithoutCancel(t.Context()), name); err != nil {
-			t.Logf("removing node %s: %v", name, err)
-		}
-	})
-	taint := `{"spec":{"taints":[{"key":"e2e","value":"own","effect":"NoSchedule"}]}}`
-	if out, err := n.Kubectl("patch", "node", name, "--type=merge", "--patch", taint); err != nil {
-		t.Fatal(out)
-	}
-	return name
 }
 
 // broadcastJob is a job for the own nodes of the test. Its pods behave as the annotation says; spec are more lines of the spec.
@@ -212,7 +195,7 @@ func TestBroadcastJobAndNodesThatComeAndGo(t *testing.T) {
 	if out, err := n.Kubectl("delete", "pods", "--all"); err != nil {
 		t.Fatal(out)
 	}
-	joined := addOwnNode(t, n, n.Name+"-9")
+	joined := n.OwnNode(n.Name+"-9", nil)
 	awaitJob(n, v1beta1.BroadcastJobRunning, 3, 0, 3, 0)
 	for _, pod := range n.Pods() {
 		if pod.Spec.NodeName != joined {
@@ -223,7 +206,7 @@ func TestBroadcastJobAndNodesThatComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitJob(n, v1beta1.BroadcastJobRunning, 2, 0, 2, 0)
-	addOwnNode(t, n, joined)
+	n.OwnNode(joined, nil)
 	awaitJob(n, v1beta1.BroadcastJobRunning, 3, 0, 3, 0)
 }
 

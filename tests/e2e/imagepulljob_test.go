@@ -185,7 +185,7 @@ func TestImagePullJob(t *testing.T) {
 	}
 	checkCost(t, log, nodes)
 
-	joined := addOwnNode(t, n, n.Name+"-late")
+	joined := n.OwnNode(n.Name+"-late", nil)
 	runtimes[joined] = &critest.Runtime{}
 	runDaemon(t, joined, runtimes[joined])
 	awaitPull(n, "the node that joined has the image", func(j *v1beta1.ImagePullJob) bool { return j.Status.Succeeded == 5 })

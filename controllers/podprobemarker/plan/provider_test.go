@@ -54,7 +54,7 @@ func TestProvidersOfVirtualNodes(t *testing.T) {
 			`"labels":{"idle":null},"annotations":{"cost":"10"}`, appsv1alpha1.ReasonMarking, "", marking},
 		"nothing is known any more":            {func(w *simulation) { w.says(corev1.ConditionUnknown) }, `"labels":{"idle":null}`, appsv1alpha1.ReasonMarking, "", marking},
 		"the provider has said nothing yet":    {func(w *simulation) { silent(w); w.s.Since = noon }, "", appsv1alpha1.ReasonWaitingForResults, "no result yet", 93 * time.Second},
-		"the provider says nothing":            {silent, "", appsv1alpha1.ReasonProviderSilent, "1 pods by now (p0)", 0},
+		"the provider says nothing":            {silent, "", appsv1alpha1.ReasonProviderSilent, "conditions of 1 pods (p0)", 0},
 		"created before the marker":            {func(w *simulation) { w.pod(0).Object.Annotations = nil }, "", appsv1alpha1.ReasonVirtualNodes, "(p0) do not ask for all probes", 0},
 		"the gate is off":                      {func(w *simulation) { w.s.Providers = false }, "", appsv1alpha1.ReasonVirtualNodes, "EnablePodProbeMarkerOnServerless is off", 0},
 		"a probe without a condition":          {func(w *simulation) { w.marker.Spec.Probes[0].PodConditionType = "" }, "", appsv1alpha1.ReasonProbeNotPossible, "pod p0, probe idle: on virtual nodes it needs", 0},

@@ -95,14 +95,17 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 	case len(taken) > 0:
 		return stalled(appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", podset.List(taken)))
 	case len(d.virtual) > 0 && !s.Providers:
-		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("There is no node daemon on virtual nodes, and the feature gate "+
-			"EnablePodProbeMarkerOnServerless is off, so %d pods are not probed (%s).", len(d.virtual), podset.List(d.virtual)))
+		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf(
+			"%d pods on virtual nodes are not probed (%s): the feature gate EnablePodProbeMarkerOnServerless is off.",
+			len(d.virtual), podset.List(d.virtual)))
 	case len(d.virtual) > 0:
-		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("%d pods on virtual nodes (%s) do not ask for all probes of the marker as it is now. "+
-			"Pods get what they ask for when they are created: recreate them.", len(d.virtual), podset.List(d.virtual)))
+		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf(
+			"%d pods on virtual nodes (%s) do not ask for all probes of the marker. What they ask for is given to pods when they are created: recreate them.",
+			len(d.virtual), podset.List(d.virtual)))
 	case len(d.silent) > 0:
-		return stalled(appsv1alpha1.ReasonProviderSilent, fmt.Sprintf("The provider of virtual nodes should have written the conditions of %d pods by now (%s), and has not. "+
-			"It may know no probes of PodProbeMarkers.", len(d.silent), podset.List(d.silent)))
+		return stalled(appsv1alpha1.ReasonProviderSilent, fmt.Sprintf(
+			"The provider of virtual nodes has not written the conditions of %d pods (%s). It may know no probes of PodProbeMarkers.",
+			len(d.silent), podset.List(d.silent)))
 	}
 	return podset.Progress{}, false
 }

@@ -20,25 +20,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
 // The rollout begins on a node that has the image. Without images pulled ahead the pod that became ready last would be the first.
 func TestRolloutsBeginWhereTheImageIs(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
-	node := n.Name + "-ahead"
-	if err := env.Nodes.Add(t.Context(), node, map[string]string{"ahead": n.Name}); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"-ahead", "-behind"} {
+		n.OwnNode(n.Name+name, nil)
 	}
-	other := n.Name + "-behind"
-	if err := env.Nodes.Add(t.Context(), other, map[string]string{"ahead": n.Name}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for _, name := range []string{node, other} {
-			_ = env.Nodes.Remove(context.WithoutCancel(t.Context()), name)
-		}
-	})
 	n.Apply(`
 apiVersion: apps.kruise.io/v1beta1
 kind: CloneSet
@@ -52,7 +43,8 @@ spec:
       labels: {app: web}
       annotations: {` + simnode.RestartDelay + `: never}
     spec:
-      nodeSelector: {ahead: ` + n.Name + `}
+      nodeSelector: {` + environment.Own + `: ` + n.Name + `}
+      tolerations: [{key: ` + environment.Own + `, operator: Exists}]
       terminationGracePeriodSeconds: 1
       topologySpreadConstraints:
       - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}

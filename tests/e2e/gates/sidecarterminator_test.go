@@ -92,15 +92,7 @@ func TestExitCodesOfSidecarsThatAreIgnored(t *testing.T) {
 func TestSidecarsOnVirtualNodesGetAnotherImage(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
-	node := n.Name + "-virtual"
-	if err := env.Nodes.Add(t.Context(), node, map[string]string{"type": "virtual-kubelet"}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Nodes.Remove(context.WithoutCancel(t.Context()), node); err != nil {
-			t.Logf("removing node %s: %v", node, err)
-		}
-	})
+	node := n.OwnNode(n.Name+"-virtual", map[string]string{"type": "virtual-kubelet"})
 	n.Apply(worker(node, "exchanged", `{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: "example/exit:v1"}`))
 	podIs(n, "exchanged", "has the image that ends at once", func(pod *corev1.Pod) bool { return pod.Spec.Containers[1].Image == "example/exit:v1" })
 }

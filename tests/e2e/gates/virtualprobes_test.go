@@ -90,15 +90,7 @@ func markerIs(n *environment.Namespace, reason string) {
 func TestProbesOnVirtualNodes(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
-	node := n.Name + "-virtual"
-	if err := env.Nodes.Add(t.Context(), node, map[string]string{"type": "virtual-kubelet"}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Nodes.Remove(context.WithoutCancel(t.Context()), node); err != nil {
-			t.Logf("removing node %s: %v", node, err)
-		}
-	})
+	node := n.OwnNode(n.Name+"-virtual", map[string]string{"type": "virtual-kubelet"})
 	create := func(pod *corev1.Pod) {
 		pod.Namespace = n.Name
 		if err := n.Client.Create(t.Context(), pod); err != nil {

@@ -229,7 +229,14 @@ func TestVariablesFromMetadata(t *testing.T) {
 	change := func(change func(*corev1.PodTemplateSpec)) *corev1.Pod {
 		n.ChangeCloneSet("reading", func(set *v1beta1.CloneSet) { change(&set.Spec.Template) })
 		n.SettledCloneSet("reading")
-		return &n.Pods("app=reading")[0]
+		var pods []corev1.Pod
+		n.EventuallyWithin(patience, "the pod that was replaced is gone", func(ctx context.Context) (err error) {
+			if pods, err = n.ListPods(ctx, "app=reading"); err == nil && len(pods) != 1 {
+				err = fmt.Errorf("there are %d pods", len(pods))
+			}
+			return err
+		})
+		return &pods[0]
 	}
 	is := change(func(template *corev1.PodTemplateSpec) { template.Labels["port"] = "3001" })
 	if is.UID != was.UID || fmt.Sprint(restarts(is)) != "map[annotated:0 labeled:1 other:0]" {

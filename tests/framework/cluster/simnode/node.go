@@ -58,11 +58,14 @@ func (n *Nodes) addInitial(ctx context.Context) error {
 }
 
 // Add makes one more node, or takes over an existing one with the pods on it, and returns when it is Ready. The labels
-// come on top of hostname, OS, architecture and NodeLabel.
-func (n *Nodes) Add(ctx context.Context, name string, labels map[string]string) error {
-	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", NodeLabel: "true",
-	}}}
+// come on top of hostname, OS, architecture and NodeLabel. A new node has the taints from the first moment.
+func (n *Nodes) Add(ctx context.Context, name string, labels map[string]string, taints ...corev1.Taint) error {
+	object := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", NodeLabel: "true",
+		}},
+		Spec: corev1.NodeSpec{Taints: taints},
+	}
 	maps.Copy(object.Labels, labels)
 
 	created, err := n.client.CoreV1().Nodes().Create(ctx, object, metav1.CreateOptions{})

@@ -101,9 +101,10 @@ func testDown(t *testing.T, cfg *rest.Config) {
 
 func testAddRemove(t *testing.T, cfg *rest.Config) {
 	w := newFixture(t, cfg, simnode.Options{Nodes: -1})
-	if err := w.nodes.Add(t.Context(), w.node, map[string]string{"disk": "fast"}); err != nil {
+	if err := w.nodes.Add(t.Context(), w.node, map[string]string{"disk": "fast"}, corev1.Taint{Key: "own", Effect: corev1.TaintEffectPreferNoSchedule}); err != nil {
 		t.Fatal(err)
 	}
+	equal(t, "taint", w.getNode(w.node).Spec.Taints[0].Key, "own")
 	equal(t, "label", w.getNode(w.node).Labels["disk"], "fast")
 	w.create("a")
 	w.awaitReady("a")
