@@ -23,6 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/registration"
 )
 
 // conversionPath ends how the API server calls conversion.
@@ -101,19 +102,11 @@ func (i *Injection) writeWebhooks(
 		i.registry.note(watchedWebhooks, want.Name, want.ResourceVersion)
 		return nil
 	}
-	// Applied, because the right to create objects of this name alone can only be given for that.
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	version, err := registration.Create(ctx, i.options.Client, want)
 	if err != nil {
 		return err
 	}
-	object := &unstructured.Unstructured{Object: content}
-	object.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
-	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
-	err = i.options.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
-	if err != nil {
-		return err
-	}
-	i.registry.note(watchedWebhooks, want.Name, object.GetResourceVersion())
+	i.registry.note(watchedWebhooks, want.Name, version)
 	i.entriesRestored(seen, nil, want.Webhooks)
 	return nil
 }

@@ -11,11 +11,9 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
@@ -41,12 +39,8 @@ const (
 
 	// longestPrefix is how much of generateName is kept, as the API server does.
 	longestPrefix = 63 - LengthOfSuffix
-	// callTimeout is how long the API server waits for an answer, in seconds.
-	callTimeout = 10
-
-	asks = `object.metadata.?annotations[?'apps.kruise.io/container-launch-priority'].orValue('') == 'Ordered' ` +
+	asks          = `object.metadata.?annotations[?'apps.kruise.io/container-launch-priority'].orValue('') == 'Ordered' ` +
 		`|| object.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'KRUISE_CONTAINER_PRIORITY'))`
-	noMirror = `!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))`
 	// beyond holds for the pods that the policy leaves: those whose names have to be made, and that have no token from whose name to take
 	// random characters. Those that prove the webhook are among them.
 	beyond = `object.metadata.?labels[?'` + ProofLabel + `'].orValue('') == '` + ProofWebhook + `' || object.metadata.?name.orValue('') == '' ` +
@@ -97,28 +91,12 @@ func exempt(policy *unstructured.Unstructured, operatorNamespace string) error {
 
 // Webhook is the entry of the webhook configuration: for all pods that ask for an order, or for those alone that the policy leaves.
 func Webhook(operatorNamespace string, narrow bool, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
-	entry := admissionv1.MutatingWebhook{
-		Name:         "launch-priority.operator.kruise.io",
-		ClientConfig: call,
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.Create},
-			Rule: admissionv1.Rule{
-				APIGroups: []string{corev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: ptr.To(admissionv1.NamespacedScope),
-			},
-		}},
-		FailurePolicy:     ptr.To(admissionv1.Fail),
-		MatchPolicy:       ptr.To(admissionv1.Equivalent),
-		NamespaceSelector: sidecar.Selector(sidecar.NamespaceExclusions(operatorNamespace)),
-		ObjectSelector: sidecar.Selector([]sidecar.Requirement{
-			sidecar.Bypass(), {Key: ProofLabel, Op: string(metav1.LabelSelectorOpNotIn), Values: []string{ProofPolicy}},
-		}),
-		SideEffects:    ptr.To(admissionv1.SideEffectClassNone),
-		TimeoutSeconds: ptr.To[int32](callTimeout),
-		// Containers that others add later take part.
-		ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
-		AdmissionReviewVersions: []string{"v1"},
-		MatchConditions:         []admissionv1.MatchCondition{{Name: "not-a-mirror-pod", Expression: noMirror}, {Name: "asks-for-an-order", Expression: asks}},
-	}
+	entry := sidecar.NewPods("launch-priority.operator.kruise.io", admissionv1.Fail, call)
+	entry.NamespaceSelector = sidecar.Selector(sidecar.NamespaceExclusions(operatorNamespace))
+	entry.ObjectSelector = sidecar.Selector([]sidecar.Requirement{
+		sidecar.Bypass(), {Key: ProofLabel, Op: string(metav1.LabelSelectorOpNotIn), Values: []string{ProofPolicy}},
+	})
+	entry.MatchConditions = append(entry.MatchConditions, admissionv1.MatchCondition{Name: "asks-for-an-order", Expression: asks})
 	if narrow {
 		entry.MatchConditions = append(entry.MatchConditions, admissionv1.MatchCondition{Name: "beyond-the-policy", Expression: beyond})
 	}

@@ -40,26 +40,8 @@ func Webhook(operatorNamespace string, namespaces []string, call admissionv1.Web
 	if len(namespaces) <= mostNamespaces {
 		in = append(in, sidecar.Requirement{Key: corev1.LabelMetadataName, Op: string(metav1.LabelSelectorOpIn), Values: namespaces})
 	}
-	return admissionv1.MutatingWebhook{
-		Name:         "probes.operator.kruise.io",
-		ClientConfig: call,
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.Create},
-			Rule: admissionv1.Rule{
-				APIGroups: []string{corev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: ptr.To(admissionv1.NamespacedScope),
-			},
-		}},
-		FailurePolicy:     ptr.To(admissionv1.Ignore),
-		MatchPolicy:       ptr.To(admissionv1.Equivalent),
-		NamespaceSelector: sidecar.Selector(in),
-		ObjectSelector:    sidecar.Selector([]sidecar.Requirement{sidecar.Bypass()}),
-		SideEffects:       ptr.To(admissionv1.SideEffectClassNone),
-		TimeoutSeconds:    ptr.To[int32](webhookTimeout),
-		// Containers and labels that others add later take part.
-		ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
-		AdmissionReviewVersions: []string{"v1"},
-		MatchConditions: []admissionv1.MatchCondition{{
-			Name: "not-a-mirror-pod", Expression: `!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))`,
-		}},
-	}
+	entry := sidecar.NewPods("probes.operator.kruise.io", admissionv1.Ignore, call)
+	entry.NamespaceSelector, entry.ObjectSelector = sidecar.Selector(in), sidecar.Selector([]sidecar.Requirement{sidecar.Bypass()})
+	entry.TimeoutSeconds = ptr.To[int32](webhookTimeout)
+	return entry
 }

@@ -47,33 +47,39 @@ func Entries(sets []Registration, operatorNamespace string, call func(path strin
 	slices.SortFunc(sets, func(a, b Registration) int { return cmp.Compare(a.Set, b.Set) })
 	entries := make([]admissionv1.MutatingWebhook, len(sets))
 	for i, set := range sets {
-		entries[i] = admissionv1.MutatingWebhook{
-			Name:         EntryName(set.Set),
-			ClientConfig: call(InjectPath + set.Revision),
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule: admissionv1.Rule{
-					APIGroups: []string{corev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: ptr.To(admissionv1.NamespacedScope),
-				},
-			}},
-			FailurePolicy:     ptr.To(set.FailurePolicy),
-			MatchPolicy:       ptr.To(admissionv1.Equivalent),
-			NamespaceSelector: Selector(append(slices.Clone(set.Match.Namespace), NamespaceExclusions(operatorNamespace)...)),
-			ObjectSelector:    Selector(append(slices.Clone(set.Match.Labels), Bypass(), ProvesOnly(ProofPolicy))),
-			SideEffects:       ptr.To(admissionv1.SideEffectClassNone),
-			TimeoutSeconds:    ptr.To[int32](callTimeout),
-			// What other webhooks add later, such as labels, may still make a set match, and containers that they add are seen.
-			ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
-			AdmissionReviewVersions: []string{"v1"},
-			MatchConditions: []admissionv1.MatchCondition{{
-				Name: "not-a-mirror-pod", Expression: `!('` + MirrorAnnotation + `' in object.metadata.?annotations.orValue({}))`,
-			}},
-		}
+		entries[i] = NewPods(EntryName(set.Set), set.FailurePolicy, call(InjectPath+set.Revision))
+		entries[i].NamespaceSelector = Selector(append(slices.Clone(set.Match.Namespace), NamespaceExclusions(operatorNamespace)...))
+		entries[i].ObjectSelector = Selector(append(slices.Clone(set.Match.Labels), Bypass(), ProvesOnly(ProofPolicy)))
 		if set.Guard != nil {
 			entries[i].MatchConditions = append(entries[i].MatchConditions, admissionv1.MatchCondition{Name: BeyondPolicy, Expression: set.Guard.beyond()})
 		}
 	}
 	return entries
+}
+
+// NewPods is an entry of a webhook configuration for the pods that are created, but not for mirrors of pods that run already. The API server waits ten
+// seconds for an answer, and then does what the failure policy says. Which pods the entry is for is left to the caller.
+func NewPods(name string, onFailure admissionv1.FailurePolicyType, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
+	return admissionv1.MutatingWebhook{
+		Name:         name,
+		ClientConfig: call,
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule: admissionv1.Rule{
+				APIGroups: []string{corev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: ptr.To(admissionv1.NamespacedScope),
+			},
+		}},
+		FailurePolicy:  &onFailure,
+		MatchPolicy:    ptr.To(admissionv1.Equivalent),
+		SideEffects:    ptr.To(admissionv1.SideEffectClassNone),
+		TimeoutSeconds: ptr.To[int32](callTimeout),
+		// What other webhooks add later, such as labels, may still make the pod match, and containers that they add are seen.
+		ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
+		AdmissionReviewVersions: []string{"v1"},
+		MatchConditions: []admissionv1.MatchCondition{{
+			Name: "not-a-mirror-pod", Expression: `!('` + MirrorAnnotation + `' in object.metadata.?annotations.orValue({}))`,
+		}},
+	}
 }
 
 // EntryName is the name of what registers a set: of its webhook entry, and of the binding of the policy.

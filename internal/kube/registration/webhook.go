@@ -82,7 +82,7 @@ func (w Webhook) Keep(ctx context.Context, reader client.Reader, writer client.C
 		// The server refuses it when another writer, who keeps the certificate trusted, was faster.
 		err = writer.Update(ctx, want, client.FieldOwner(shared.FieldManager))
 	default:
-		err = applyNew(ctx, writer, want)
+		_, err = Create(ctx, writer, want)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the webhook %s: %w", w.Name, err)
@@ -90,14 +90,16 @@ func (w Webhook) Keep(ctx context.Context, reader client.Reader, writer client.C
 	return nil
 }
 
-// applyNew creates a configuration. It is applied, because the right to create objects of this name alone can only be given for that.
-func applyNew(ctx context.Context, writer client.Client, want *admissionv1.MutatingWebhookConfiguration) error {
+// Create creates a configuration, and returns its resource version. It is applied, because the right to create objects of one name alone can only be
+// given for that.
+func Create(ctx context.Context, writer client.Client, want *admissionv1.MutatingWebhookConfiguration) (version string, err error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
-		return err
+		return "", err
 	}
 	object := &unstructured.Unstructured{Object: content}
 	object.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
 	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
-	return writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
+	err = writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
+	return object.GetResourceVersion(), err
 }

@@ -131,3 +131,30 @@ func (s *Templates) Create(_ context.Context, object client.Object, options ...c
 	}
 	return s.Answer(&template.Template)
 }
+
+// NewPod is what the API server sends about a pod that is created in the namespace ns.
+func NewPod(body string) admission.Request {
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "ns", Object: runtime.RawExtension{Raw: []byte(body)},
+	}}
+}
+
+// Patched is the object as an answer changes it. An answer that refuses it fails the test.
+func Patched(t testing.TB, object string, answer admission.Response) []byte {
+	t.Helper()
+	if !answer.Allowed {
+		t.Fatalf("refused: %+v", answer.Result)
+	}
+	if len(answer.Patch) == 0 {
+		return []byte(object)
+	}
+	patch, err := jsonpatch.DecodePatch(answer.Patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := patch.Apply([]byte(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

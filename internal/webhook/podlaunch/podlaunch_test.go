@@ -9,15 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 )
 
 const ordered = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","annotations":{"apps.kruise.io/container-launch-priority":"Ordered",
@@ -26,26 +23,12 @@ const ordered = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web
 
 func ask(t *testing.T, body string) ctrladmission.Response {
 	t.Helper()
-	return Handler{}.Handle(t.Context(), ctrladmission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		Operation: admissionv1.Create, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Object: runtime.RawExtension{Raw: []byte(body)},
-	}})
+	return Handler{}.Handle(t.Context(), admissiontest.NewPod(body))
 }
 
 func patched(t *testing.T, body string) []byte {
 	t.Helper()
-	response := ask(t, body)
-	if !response.Allowed {
-		t.Fatalf("%+v", response.Result)
-	}
-	patch, err := jsonpatch.DecodePatch(response.Patch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := patch.Apply([]byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return admissiontest.Patched(t, body, ask(t, body))
 }
 
 func TestPodsAreOrdered(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +19,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 )
 
 func marker(namespace, name string) *appsv1alpha1.PodProbeMarker {
@@ -54,9 +53,7 @@ func handler(t *testing.T, fails error) *Handler {
 
 func ask(t *testing.T, h *Handler, body string) ctrladmission.Response {
 	t.Helper()
-	return h.Handle(t.Context(), ctrladmission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		Operation: admissionv1.Create, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "ns", Object: runtime.RawExtension{Raw: []byte(body)},
-	}})
+	return h.Handle(t.Context(), admissiontest.NewPod(body))
 }
 
 // TestPodsAskForProbes: what is asked for is as providers of OpenKruise read it, and nothing of the pod is lost.
@@ -69,18 +66,7 @@ func TestPodsAskForProbes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := `{"apiVersion":"v1","kind":"Pod","metadata":` + metadata + `,"spec":{"notKnownYet":1,"containers":[{"name":"app"}]}}`
-			response := ask(t, handler(t, nil), body)
-			if !response.Allowed {
-				t.Fatalf("%+v", response.Result)
-			}
-			patch, err := jsonpatch.DecodePatch(response.Patch)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := patch.Apply([]byte(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := admissiontest.Patched(t, body, ask(t, handler(t, nil), body))
 			pod := &corev1.Pod{}
 			if err := json.Unmarshal(out, pod); err != nil {
 				t.Fatal(err)
