@@ -72,6 +72,9 @@ const (
 	largeScenario   = "large"
 	foreignScenario = "foreign pods"
 	subsetsScenario = "subsets"
+
+	// quietTime is how long nothing is asked before a part is measured.
+	quietTime = 5 * time.Second
 )
 
 // scenarioNames are the scenarios in the order in which they are measured.
@@ -430,6 +433,9 @@ func (b *run) large(ctx context.Context) ([]figure, error) {
 
 // subject builds a set in a namespace of its own, and does not create it yet.
 func (b *run) subject(ctx context.Context, w workload, name string, of shape) (*subject, error) {
+	if err := b.quiet(ctx); err != nil {
+		return nil, err
+	}
 	namespace, err := b.namespace(ctx, name)
 	if err != nil {
 		return nil, err
@@ -444,11 +450,25 @@ func (b *run) subject(ctx context.Context, w workload, name string, of shape) (*
 
 // bare returns a bare client in a namespace of its own.
 func (b *run) bare(ctx context.Context, name string) (*raw, error) {
+	if err := b.quiet(ctx); err != nil {
+		return nil, err
+	}
 	namespace, err := b.namespace(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return newRaw(ctx, b.cluster.Config(), namespace)
+}
+
+// quiet waits until the cluster has done what is left of the step before, such as collecting what was deleted. Otherwise that would be counted
+// against whoever comes second.
+func (b *run) quiet(ctx context.Context) error {
+	select {
+	case <-time.After(quietTime):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // start creates the set and waits until its pods are ready.

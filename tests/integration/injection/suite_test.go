@@ -153,7 +153,8 @@ func (w *fixture) remove(t *testing.T, object client.Object) {
 	}
 }
 
-// namespace makes one with the service account that pods need.
+// namespace makes one with the service account that pods need. A test asks for it before it makes sets. API servers go by a policy for a moment
+// after it is gone.
 func (w *fixture) namespace(t *testing.T, labels map[string]string) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "injection-", Labels: labels}}
@@ -163,6 +164,16 @@ func (w *fixture) namespace(t *testing.T, labels map[string]string) string {
 	t.Cleanup(func() { w.remove(t, namespace) })
 	w.eventually(t, "the service account", func(ctx context.Context) error {
 		return w.client.Get(ctx, client.ObjectKey{Namespace: namespace.Name, Name: "default"}, &corev1.ServiceAccount{})
+	})
+	w.eventually(t, "nothing is injected any more for the test before", func(context.Context) error {
+		pod, err := w.pod(t, namespace.Name, namedShop)
+		if apierrors.IsForbidden(err) {
+			return nil // a namespace that does not take such pods
+		}
+		if err == nil && containers(pod) != "web" {
+			err = fmt.Errorf("a pod gets %s", containers(pod))
+		}
+		return err
 	})
 	return namespace.Name
 }
