@@ -111,7 +111,7 @@ const (
 	// With the gate on, a CloneSet asks a pod's budget before it touches the pod, and goes on when there is none. Without the kind there never is.
 	noBudgets    = "there is no PodUnavailableBudget yet, so no pod has one that could be asked"
 	internal     = "it tunes the way OpenKruise works inside, which this operator does not share"
-	noDaemon     = "the operator has no node daemon yet, so it has no effect"
+	noLiveness   = "the node daemon has no such liveness probes yet, so it has no effect"
 	noKind       = "the operator does not have that kind yet, so it has no effect"
 	noPodWebhook = "the operator gives it to no pods of others, so it has no effect; the pods of its own workloads have the readiness gate anyway"
 )
@@ -143,7 +143,7 @@ func Known() []Info {
 		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
 		{
 			Name: EnhancedLivenessProbe, Effect: "liveness probes that an annotation asks for become probes of the node daemon",
-			Missing: noDaemon, Needs: []Gate{KruiseDaemon, PodWebhook},
+			Missing: noLiveness, Needs: []Gate{KruiseDaemon, PodWebhook},
 		},
 		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
 		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: "it has no effect, since ImagePullJobs are carried out while their kind is on", Needs: []Gate{KruiseDaemon}},
