@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -90,6 +92,26 @@ func TestRefusedObservationIsReportedOnce(t *testing.T) {
 	}
 	if len(recorder.Events) != 1 {
 		t.Error("a conflict is reported")
+	}
+}
+
+// The text of an error may be another one at each try. Since when creating fails is what users and alerts go by.
+func TestAnotherErrorTextKeepsTheTransitionTime(t *testing.T) {
+	set := testutil.StatefulSet("web").UID("set").Obj()
+	since := metav1.NewTime(began().Add(-time.Hour))
+	set.Status.Conditions = []appsv1.StatefulSetCondition{{
+		Type: appsv1beta1.StatefulSetFailedCreatePod, Status: corev1.ConditionTrue, Reason: appsv1beta1.ReasonRequestFailed, Message: "try 1", LastTransitionTime: since,
+	}}
+	r, server, _ := newReconciler(t, set)
+	raw, _ := stored(t, server, set)
+	cause := apierrors.NewForbidden(schema.GroupResource{Resource: "controllerrevisions"}, "web-1", errors.New("try 2"))
+	if err := r.ReportRefused(t.Context(), raw, cause, string(appsv1beta1.StatefulSetFailedCreatePod)); err != nil {
+		t.Fatal(err)
+	}
+	_, after := stored(t, server, set)
+	got := after.Status.Conditions[0]
+	if !strings.Contains(got.Message, "try 2") || !got.LastTransitionTime.Equal(&since) {
+		t.Errorf("got %+v, want the new message and the time %v", got, since)
 	}
 }
 

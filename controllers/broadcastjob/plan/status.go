@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
@@ -175,22 +174,13 @@ func progressOfEnded(spec *Spec, d Decision) podset.Progress {
 	return podset.Progress{Reason: appsv1beta1.ReasonJobComplete, Message: endMessage(d)}
 }
 
-// noNode says why no node fits, the most common reasons first.
+// noNode says why no node fits.
 func noNode(s Snapshot) string {
-	if len(s.Nodes) == 0 {
-		return "The cluster has no nodes."
-	}
-	counts := map[string]int{}
+	reasons := make([]string, len(s.Nodes))
 	for i := range s.Nodes {
-		counts[s.Nodes[i].Unfit]++
+		reasons[i] = s.Nodes[i].Unfit
 	}
-	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
-	const most = 3
-	var parts []string
-	for _, reason := range reasons[:min(len(reasons), most)] {
-		parts = append(parts, fmt.Sprintf("%d of %d nodes: the node %s", counts[reason], len(s.Nodes), reason))
-	}
-	return "No node fits the template. " + strings.Join(parts, "; ")
+	return "No node fits the template: " + nodefit.WhyNone(reasons)
 }
 
 // Announcements are the events about what a status says for the first time.

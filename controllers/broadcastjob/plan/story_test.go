@@ -325,7 +325,7 @@ func TestNoFittingNodeIsNoCompletion(t *testing.T) {
 	w.at(0)
 	w.expect(appsv1beta1.BroadcastJobRunning, 0, 0, 0, 0)
 	w.expectCondition("Stalled", "NoFittingNode")
-	if _, message := w.condition("Stalled"); !strings.Contains(message, "1 of 3 nodes: the node has taint dedicated:NoExecute") {
+	if _, message := w.condition("Stalled"); !strings.Contains(message, "1 of 3 because the node has taint dedicated:NoExecute") {
 		t.Errorf("the message is %q", message)
 	}
 	w.cordon("n2", false)

@@ -4,11 +4,8 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -197,24 +194,13 @@ func leaving(s *Snapshot, plan *planning.Plan) bool {
 		slices.ContainsFunc(plan.Actions, func(a planning.Action) bool { return a.Step == podset.StepDelete })
 }
 
-// noNode says why no node should run a pod: the most frequent reasons first.
+// noNode says why no node should run a pod.
 func noNode(nodes []Node) string {
-	if len(nodes) == 0 {
-		return "No node should run a pod: the cluster has no node."
-	}
-	const most = 3
-	count := map[nodefit.Reason]int{}
+	reasons := make([]string, len(nodes))
 	for i := range nodes {
-		count[nodes[i].Reason]++
+		reasons[i] = nodes[i].Reason.String()
 	}
-	reasons := slices.SortedFunc(maps.Keys(count), func(a, b nodefit.Reason) int {
-		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a.String(), b.String()))
-	})
-	var texts []string
-	for _, reason := range reasons[:min(len(reasons), most)] {
-		texts = append(texts, fmt.Sprintf("%d of %d because the node %s", count[reason], len(nodes), reason))
-	}
-	return "No node should run a pod: " + strings.Join(texts, "; ") + "."
+	return "No node should run a pod: " + nodefit.WhyNone(reasons)
 }
 
 // PullAhead is the set as far as pulling images ahead of an update is concerned; nil when nothing is to be done about that.

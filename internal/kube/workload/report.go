@@ -121,7 +121,7 @@ func (b *Base) emptyStatus() map[string]any {
 }
 
 // AddConditions writes conditions and leaves the rest of the stored status as it is. Written is false when they were there already and
-// when the write has to be tried again after wait.
+// when the write has to be tried again after wait. A condition keeps its transition time while its status stays.
 func (b *Base) AddConditions(ctx context.Context, stored *unstructured.Unstructured, added ...conditions.Condition) (written bool, wait time.Duration, err error) {
 	status, _, _ := unstructured.NestedMap(stored.Object, "status")
 	if status == nil {
@@ -146,6 +146,9 @@ func (b *Base) AddConditions(ctx context.Context, stored *unstructured.Unstructu
 		if old["status"] == entry["status"] && old["reason"] == entry["reason"] && old["message"] == entry["message"] {
 			known++
 			continue
+		}
+		if old["status"] == entry["status"] && old["lastTransitionTime"] != nil {
+			entry["lastTransitionTime"] = old["lastTransitionTime"]
 		}
 		list[at] = entry
 	}
