@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	injection, injectionWait, injectionErr := r.reconcileInjection(ctx, set, seen)
 
 	pass.StartClock()
-	status := plan.Status(seen.spec, seen.snapshot, todo, outcome, injection...)
+	status := plan.Status(seen.spec, seen.snapshot, todo, outcome, injection)
 	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
@@ -46,11 +47,11 @@ type Path string
 // The paths.
 const (
 	// PathPolicy is the API server's own: it injects whether the operator runs or not.
-	PathPolicy Path = "Policy"
+	PathPolicy Path = appsv1beta1.ReasonInjectedByPolicy
 	// PathWebhook asks the operator.
-	PathWebhook Path = "Webhook"
+	PathWebhook Path = appsv1beta1.ReasonInjectedByWebhook
 	// PathSplit is the API server's own for the pods that the policy can serve, and asks the operator about the others.
-	PathSplit Path = "Split"
+	PathSplit Path = appsv1beta1.ReasonInjectedBySplit
 	// PathNone injects nothing.
 	PathNone Path = "None"
 )
@@ -64,6 +65,10 @@ type InjectionState struct {
 	// Condition is True when a proof has shown that pods are injected, Unknown while that is not known, and False when they are not. Its
 	// reason is the path. It has no time.
 	Condition metav1.Condition
+	// Fault is why pods do not get the sidecars; empty when they do, when they should not, and when that cannot be found out. Stalled says that
+	// it does not pass by itself.
+	Fault   string
+	Stalled bool
 	// Without says that there are pods that the set selects and that do not have its sidecars; nil: there are none.
 	Without *metav1.Condition
 	// Events tell what was put right that somebody else had changed.
@@ -148,10 +153,29 @@ type Latest struct {
 // Reconcile makes the API server inject what the SidecarSets say, and returns how it does so for the set of this name. latest is what the
 // set's own pass has just found out. Without a name it is for no set in particular.
 func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (InjectionState, error) {
+	state, one, err := i.register(ctx, name, latest)
+	if err != nil || one == nil {
+		return state, err
+	}
+	// Looking for pods takes requests, for which the passes over other sets do not wait.
+	state.Without, err = i.without(ctx, one)
+	if i.options.Pods != nil && state.Path != PathNone && (state.RecheckAfter == 0 || state.RecheckAfter > countEvery) {
+		state.RecheckAfter = countEvery
+	}
+	return state, err
+}
+
+// register is the part of a pass that concerns all sets. It returns a copy of what the set of this name injects; nil: it injects nothing.
+func (i *Injection) register(ctx context.Context, name string, latest Latest) (InjectionState, *injected, error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	i.latest[name] = latest
-	return i.reconcile(ctx, name)
+	state, err := i.reconcile(ctx, name)
+	if one := i.registered.sets[name]; one != nil {
+		known := *one
+		return state, &known, err
+	}
+	return state, nil, err
 }
 
 // Gone takes back what a set injected that is not there any more. When another one of its name has come since, that is left to its own pass.
@@ -208,12 +232,6 @@ func (i *Injection) reconcile(ctx context.Context, name string) (InjectionState,
 	}
 	state := i.state(one)
 	state.Events = i.proofsOf(name).announcements()
-	if err == nil {
-		state.Without, err = i.without(ctx, one)
-		if i.options.Pods != nil && state.Path != PathNone && (state.RecheckAfter == 0 || state.RecheckAfter > countEvery) {
-			state.RecheckAfter = countEvery
-		}
-	}
 	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
 		state.RecheckAfter = wait
 	}
@@ -260,23 +278,28 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	return nil
 }
 
+// noOwner is why nothing is injected without an object that is deleted with the installation.
+const noOwner = "neither the ClusterRoleBinding kruise-operator-manager nor the one that OLM makes was found, so uninstalling the operator could leave a webhook " +
+	"behind that refuses pods; set the annotation " + sidecar.FailurePolicyAnnotation + ": Ignore to inject by webhook anyway"
+
 // state is what is known of one set.
 func (i *Injection) state(one *injected) InjectionState {
 	s := InjectionState{Path: PathNone, Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionFalse}}
 	switch {
 	case one.fault != nil:
-		s.Condition.Reason, s.Condition.Message = "InvalidSpec", "nothing is injected: "+one.fault.Error()
+		s.Fault, s.Stalled = one.fault.Error(), true
+		s.Condition.Reason, s.Condition.Message = appsv1beta1.ReasonInvalidSpec, "nothing is injected: "+s.Fault
 		if errors.Is(one.fault, sidecar.ErrNoRevision) {
-			s.Condition.Reason, s.RecheckAfter = "RevisionNotFound", time.Minute
+			s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonInjectRevisionNotFound, time.Minute
 		}
 		return s
 	case one.set.Paused:
-		s.Condition.Reason, s.Condition.Message = "Paused", "nothing is injected: injectionStrategy.paused is true"
+		s.Condition.Reason, s.Condition.Message = appsv1beta1.ReasonPaused, "nothing is injected: injectionStrategy.paused is true"
 		return s
 	case !one.wantEntry && !one.wantBinding:
-		s.Condition.Reason, s.RecheckAfter = "NoInstallationOwner", verifyEvery
-		s.Condition.Message = "nothing is injected: the operator's installation has no object with which what refuses pods would be removed; " +
-			"with the annotation " + sidecar.FailurePolicyAnnotation + ": Ignore the set is injected by webhook"
+		s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonNoInstallationOwner, verifyEvery
+		s.Fault, s.Stalled = noOwner, true
+		s.Condition.Message = "nothing is injected: " + noOwner
 		return s
 	}
 	known, now, epoch := i.proofs[one.name], i.options.Clock.Now(), i.registry.epoch()
@@ -296,6 +319,12 @@ func (i *Injection) state(one *injected) InjectionState {
 			s.Condition.Status = status
 		}
 		s.Condition.Message = "of the policy, " + s.Condition.Message + "; of the webhook, " + message
+	}
+	for _, way := range ways {
+		if way.refuted && way.revision == one.revision {
+			// A policy that does not act is replaced. The webhook is the last resort: once it had its time, somebody has to look.
+			s.Fault, s.Stalled = way.message, way == &known.webhook && way.failed()
+		}
 	}
 	// A way that takes the place of another one is tried, too.
 	s.RecheckAfter = proveEvery

@@ -120,15 +120,15 @@ func (r *retreat) left(now time.Time) time.Duration { return max(0, r.until.Sub(
 func (p *proof) verdict(revision string) (metav1.ConditionStatus, string) {
 	switch {
 	case p.revision == revision && p.tries == 0 && p.message != "":
-		return metav1.ConditionUnknown, p.message + "; whether it acts again was not tried yet"
+		return metav1.ConditionUnknown, p.message + "; not verified since"
 	case p.revision != revision || p.tries == 0:
-		return metav1.ConditionUnknown, "whether it does was not tried yet"
+		return metav1.ConditionUnknown, "not verified yet"
 	case p.injected:
-		return metav1.ConditionTrue, "a dry run has shown it"
+		return metav1.ConditionTrue, "verified by a dry run"
 	case p.refuted:
-		return metav1.ConditionFalse, "a dry run made a pod without all of it: " + p.message
+		return metav1.ConditionFalse, "a pod made by a dry run lacked " + p.message
 	default:
-		return metav1.ConditionUnknown, "it could not be tried: " + p.message
+		return metav1.ConditionUnknown, "it could not be verified: " + p.message
 	}
 }
 

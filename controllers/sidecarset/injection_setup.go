@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -113,9 +114,9 @@ func (r *Reconciler) injectionGone(ctx context.Context, req ctrl.Request) (time.
 
 // reconcileInjection registers what the set injects, and returns what its status says about that. What cannot be done is a condition,
 // too; the error has it tried again.
-func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.SidecarSet, seen observation) ([]conditions.Condition, time.Duration, error) {
+func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.SidecarSet, seen observation) (plan.Injection, time.Duration, error) {
 	if r.Injection == nil {
-		return nil, 0, nil
+		return plan.Injection{}, 0, nil
 	}
 	latest := Latest{
 		Generation: set.Generation, Revision: seen.snapshot.Update.Name, Hash: seen.spec.Hashes.Hash, HashWithoutImage: seen.spec.Hashes.WithoutImage,
@@ -124,20 +125,23 @@ func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.Si
 		latest.Made = object.CreationTimestamp.Time
 	}
 	state, err := r.Injection.Reconcile(ctx, set.Name, latest)
-	if err != nil {
+	if err != nil && state.Condition.Type == "" {
+		// The operator tries again, which does not help before somebody gives it the rights or mends what the server does not take.
+		state.Fault, state.Stalled = "they cannot be registered at the API server: "+err.Error(), apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 		state.Condition = metav1.Condition{
-			Type: ConditionInjectionPath, Status: metav1.ConditionUnknown, Reason: "NotRegistered", Message: "it cannot be registered at the API server: " + err.Error(),
+			Type: ConditionInjectionPath, Status: metav1.ConditionUnknown, Reason: appsv1beta1.ReasonNotRegistered, Message: state.Fault,
 		}
 	}
 	r.Announce(set, "Inject", state.Events)
-	var all []conditions.Condition
+	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled}
 	for _, c := range []*metav1.Condition{&state.Condition, state.Without} {
 		if c != nil && c.Type != "" {
-			all = append(all, conditions.Condition{Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message})
+			injection.Conditions = append(injection.Conditions,
+				conditions.Condition{Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message})
 		}
 	}
 	if err != nil {
 		err = fmt.Errorf("registering what SidecarSet %s injects: %w", set.Name, err)
 	}
-	return all, state.RecheckAfter, err
+	return injection, state.RecheckAfter, err
 }

@@ -286,7 +286,7 @@ func (i *Injection) plan(seen *injectionState) {
 			one.reasons = append(one.reasons, available)
 		}
 		if features := one.compiled.Webhooked(); len(features) > 0 {
-			one.reasons = append(one.reasons, "the policy does not do "+joined(features))
+			one.reasons = append(one.reasons, "the policy does not do "+strings.Join(features, " and "))
 		}
 		if refused := proof.rehearsal.refused; refused != "" {
 			one.reasons = append(one.reasons, "a policy may not set what the API server does not know: "+refused)
@@ -319,15 +319,4 @@ func (i *Injection) plan(seen *injectionState) {
 			delete(i.latest, name)
 		}
 	}
-}
-
-func joined(features []string) string {
-	text := ""
-	for at, feature := range features {
-		if at > 0 {
-			text += " and "
-		}
-		text += feature
-	}
-	return text
 }

@@ -308,14 +308,16 @@ func TestWaysOfInjection(t *testing.T) {
 		path          Path
 		reason        string
 		message, want string
+		// stalled says that nothing will be injected before somebody does something.
+		stalled bool
 	}{
-		"a policy that works": {set: plain, works: "policy", path: PathPolicy, reason: "Policy", message: "a dry run has shown it", want: "binding kruise-operator-sidecars-anchor, binding log"},
+		"a policy that works": {set: plain, works: "policy", path: PathPolicy, reason: "Policy", message: "verified by a dry run", want: "binding kruise-operator-sidecars-anchor, binding log"},
 		"a policy that has no effect gives way to the webhook": {
 			set: plain, works: "webhook", path: PathWebhook, reason: "Webhook", message: "the policy has no effect", want: "binding kruise-operator-sidecars-anchor, entry log Fail",
 		},
 		"nothing works": {
-			set: plain, path: PathWebhook, reason: "Webhook", message: "a dry run made a pod without all of it",
-			want: "binding kruise-operator-sidecars-anchor, binding log, entry log Fail",
+			set: plain, path: PathWebhook, reason: "Webhook", message: "a pod made by a dry run lacked",
+			want: "binding kruise-operator-sidecars-anchor, binding log, entry log Fail", stalled: true,
 		},
 		"admission.mode is Webhook":        {set: plain, webhookOnly: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "admission.mode", want: "entry log Fail"},
 		"a feature that needs the webhook": {set: twice, works: "webhook", path: PathWebhook, reason: "Webhook", message: "MergePatchJson", want: "entry log Fail"},
@@ -327,14 +329,14 @@ func TestWaysOfInjection(t *testing.T) {
 			set: merging, works: "webhook", path: PathWebhook, reason: "Webhook", message: "the policy has no effect", want: "binding kruise-operator-sidecars-anchor, entry log Fail",
 		},
 		"it fails open":               {set: ignoring, webhookOnly: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "created without", want: "entry log Ignore"},
-		"no installation owner":       {set: plain, noOwner: true, works: "webhook", path: PathNone, reason: "NoInstallationOwner", message: "Ignore"},
-		"no installation owner, open": {set: ignoring, noOwner: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "a dry run has shown it", want: "entry log Ignore"},
+		"no installation owner":       {set: plain, noOwner: true, works: "webhook", path: PathNone, reason: "NoInstallationOwner", message: "Ignore", stalled: true},
+		"no installation owner, open": {set: ignoring, noOwner: true, works: "webhook", path: PathWebhook, reason: "Webhook", message: "verified by a dry run", want: "entry log Ignore"},
 		"paused":                      {set: strings.Replace(plain, "containers:", "injectionStrategy: {paused: true}, containers:", 1), path: PathNone, reason: "Paused", message: "paused is true"},
 		"a revision that is not there": {
 			set:  strings.Replace(plain, "containers:", "injectionStrategy: {revision: {revisionName: log-1}}, containers:", 1),
-			path: PathNone, reason: "RevisionNotFound", message: "log-1",
+			path: PathNone, reason: "RevisionNotFound", message: "log-1", stalled: true,
 		},
-		"a selector that selects all": {set: `{metadata: {name: log}, spec: {selector: {}, containers: [{name: agent, image: a}]}}`, path: PathNone, reason: "InvalidSpec", message: "spec.selector"},
+		"a selector that selects all": {set: `{metadata: {name: log}, spec: {selector: {}, containers: [{name: agent, image: a}]}}`, path: PathNone, reason: "InvalidSpec", message: "spec.selector", stalled: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -351,6 +353,9 @@ func TestWaysOfInjection(t *testing.T) {
 			state := r.pass("log", 40*time.Second)
 			if state.Path != tc.path || state.Condition.Reason != tc.reason || !strings.Contains(state.Condition.Message, tc.message) {
 				t.Errorf("%+v", state)
+			}
+			if state.Stalled != tc.stalled || (state.Fault != "") != tc.stalled {
+				t.Errorf("stalled %v, fault %q", state.Stalled, state.Fault)
 			}
 			if got := r.registered(); got != tc.want {
 				t.Errorf("registered: %s\nwant: %s", got, tc.want)
@@ -371,6 +376,18 @@ func TestWaysOfInjection(t *testing.T) {
 				t.Errorf("%d revisions are left, not %d", got, anchors)
 			}
 		})
+	}
+}
+
+// A policy takes a moment to act, and is replaced when it does not: that is not a matter for the user.
+func TestAWayThatDoesNotActYetIsNotStalled(t *testing.T) {
+	for _, preferPolicy := range []bool{true, false} {
+		r := newRig(t, preferPolicy, installation())
+		r.set(plain)
+		state, err := r.Reconcile(t.Context(), "log", Latest{})
+		if err != nil || state.Fault == "" || state.Stalled {
+			t.Errorf("by policy %v: fault %q, stalled %v, %v", preferPolicy, state.Fault, state.Stalled, err)
+		}
 	}
 }
 

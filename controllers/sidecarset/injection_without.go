@@ -6,6 +6,7 @@ package sidecarset
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,37 +28,52 @@ const (
 	namedPods = 5
 	// page is how many of the finished pods are read at once.
 	page = 500
+	// mostPages is how many pages of them are read at most in one namespace, or in all.
+	mostPages = 20
+	// askedNamespaces is up to how many namespaces are asked one by one. With more, all are asked at once.
+	askedNamespaces = 10
 )
 
-// without looks for pods that a set selects and that do not have its sidecars.
+// without looks for pods that a set selects and that do not have its sidecars. It is called without the lock.
 func (i *Injection) without(ctx context.Context, one *injected) (*metav1.Condition, error) {
 	if i.options.Pods == nil || one.fault != nil || one.set.Paused {
 		return nil, nil
 	}
-	known := i.proofsOf(one.name)
 	now := i.options.Clock.Now()
-	if known.countedRevision == one.revision && now.Sub(known.counted) < countEvery {
-		return known.found, nil
+	if found, known := i.counted(one, now); known {
+		return found, nil
 	}
 	names, err := i.podsWithout(ctx, one)
 	if err != nil {
 		return nil, one.errorf(fmt.Errorf("looking for pods without the sidecars: %w", err))
 	}
-	known.counted, known.countedRevision, known.found = now, one.revision, nil
+	var found *metav1.Condition
 	if len(names) > 0 {
 		shown := strings.Join(names[:min(len(names), namedPods)], ", ")
 		if len(names) > namedPods {
 			shown += fmt.Sprintf(" and %d more", len(names)-namedPods)
 		}
-		known.found = &metav1.Condition{
-			Type: string(appsv1beta1.SidecarSetPodsWithoutSidecar), Status: metav1.ConditionTrue, Reason: "CreatedWithout",
+		found = &metav1.Condition{
+			Type: string(appsv1beta1.SidecarSetPodsWithoutSidecar), Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonCreatedWithout,
 			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %d: %s", len(names), shown),
 		}
 	}
-	return known.found, nil
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	known := i.proofsOf(one.name)
+	known.counted, known.countedRevision, known.found = now, one.revision, found
+	return found, nil
 }
 
-// podsWithout are the names of such pods, sorted. The cache is asked first; namespaces are read only when there is a candidate.
+// counted is what was found a short while ago, if the pods were looked at then.
+func (i *Injection) counted(one *injected, now time.Time) (*metav1.Condition, bool) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	known := i.proofsOf(one.name)
+	return known.found, known.countedRevision == one.revision && now.Sub(known.counted) < countEvery
+}
+
+// podsWithout are the names of such pods, sorted. The cache is asked first; the server only when there is a candidate.
 func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, error) {
 	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(append(slices.Clone(one.set.Match.Labels), sidecar.Bypass())))
 	if err != nil {
@@ -67,57 +83,76 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, e
 	if err := i.options.Pods.List(ctx, pods, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	var candidates []*corev1.Pod
-	for at := range pods.Items {
-		if pod := &pods.Items[at]; sidecar.Lacks(pod, one.name) {
-			candidates = append(candidates, pod)
-		}
-	}
-	if len(candidates) == 0 {
+	lack := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return sidecar.Lacks(&pod, one.name) })
+	if !lack {
 		return nil, nil
 	}
 	namespaces, err := i.selectedNamespaces(ctx, one.set.Match.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	finished, err := i.finished(ctx, selector)
-	if err != nil {
-		return nil, err
+	candidates := map[string][]*corev1.Pod{}
+	for at := range pods.Items {
+		pod := &pods.Items[at]
+		if namespace, selected := namespaces[pod.Namespace]; selected && sidecar.Lacks(pod, one.name) && one.compiled.Concerns(pod.Labels, namespace) {
+			candidates[pod.Namespace] = append(candidates[pod.Namespace], pod)
+		}
 	}
+	return i.unfinished(ctx, selector, candidates)
+}
+
+// unfinished are the names of the pods that are not through, sorted. pods are by namespace. Of pods that the operator does not control the cache has
+// no status, so the server is asked, for names alone.
+func (i *Injection) unfinished(ctx context.Context, selector labels.Selector, pods map[string][]*corev1.Pod) ([]string, error) {
 	var names []string
-	for _, pod := range candidates {
-		if namespace, selected := namespaces[pod.Namespace]; selected && !finished[pod.UID] && one.compiled.Concerns(pod.Labels, namespace) {
-			names = append(names, pod.Namespace+"/"+pod.Name)
+	var through map[types.UID]bool
+	whole, everywhere := true, len(pods) > askedNamespaces
+	for at, namespace := range slices.Sorted(maps.Keys(pods)) {
+		if at == 0 || !everywhere {
+			within := namespace
+			if everywhere {
+				within = metav1.NamespaceAll
+			}
+			var err error
+			if through, whole, err = i.finished(ctx, selector, within); err != nil {
+				return nil, err
+			}
+		}
+		for _, pod := range pods[namespace] {
+			// Rather too few are named than pods that have ended.
+			if whole && !through[pod.UID] {
+				names = append(names, pod.Namespace+"/"+pod.Name)
+			}
 		}
 	}
 	slices.Sort(names)
 	return names, nil
 }
 
-// finished are the pods that are through, of those that a selector matches. Of pods that the operator does not control the cache has no status, so
-// the server is asked, for names alone.
-func (i *Injection) finished(ctx context.Context, selector labels.Selector) (map[types.UID]bool, error) {
-	uids := map[types.UID]bool{}
+// finished are the pods of a namespace, or of all, that are through, of those that a selector matches. whole is false when there are too many to
+// be read.
+func (i *Injection) finished(ctx context.Context, selector labels.Selector, namespace string) (uids map[types.UID]bool, whole bool, err error) {
+	uids = map[types.UID]bool{}
 	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-		for {
-			options := []client.ListOption{client.MatchingLabelsSelector{Selector: selector}, client.MatchingFields{"status.phase": string(phase)}, client.Limit(page)}
-			if list.Continue != "" {
-				options = append(options, client.Continue(list.Continue))
+		for pages := 0; pages == 0 || list.Continue != ""; pages++ {
+			if pages == mostPages {
+				return nil, false, nil
+			}
+			options := []client.ListOption{
+				client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.MatchingFields{"status.phase": string(phase)},
+				client.Limit(page), client.Continue(list.Continue),
 			}
 			if err := i.options.Live.List(ctx, list, options...); err != nil {
-				return nil, fmt.Errorf("reading which pods are finished: %w", err)
+				return nil, false, fmt.Errorf("reading which pods are finished: %w", err)
 			}
 			for at := range list.Items {
 				uids[list.Items[at].UID] = true
 			}
-			if list.Continue == "" {
-				break
-			}
 		}
 	}
-	return uids, nil
+	return uids, true, nil
 }
 
 // selectedNamespaces are the labels of the namespaces in which a set injects.

@@ -32,6 +32,22 @@ const (
 	ReasonNotSelected = "NotSelected"
 	// ReasonNoPods: no pod has the sidecars.
 	ReasonNoPods = "NoPods"
+	// ReasonNotInjected: new pods that the set selects do not get the sidecars, and the message says why. Stalled is True when that does not pass by itself.
+	ReasonNotInjected = "NotInjected"
+	// ReasonInjectedByPolicy: the API server injects by itself, by a policy.
+	ReasonInjectedByPolicy = "Policy"
+	// ReasonInjectedByWebhook: the API server asks the operator about new pods.
+	ReasonInjectedByWebhook = "Webhook"
+	// ReasonInjectedBySplit: the API server injects by itself, and asks the operator about the pods that the policy cannot serve.
+	ReasonInjectedBySplit = "Split"
+	// ReasonInjectRevisionNotFound: injectionStrategy.revision names a revision that is not in the history.
+	ReasonInjectRevisionNotFound = "RevisionNotFound"
+	// ReasonNoInstallationOwner: the installation has no object that is deleted with it, so nothing that could refuse pods is written.
+	ReasonNoInstallationOwner = "NoInstallationOwner"
+	// ReasonNotRegistered: the API server refused what the operator writes so that pods are injected; the operator tries again.
+	ReasonNotRegistered = "NotRegistered"
+	// ReasonCreatedWithout: pods that the set selects were created without its sidecars.
+	ReasonCreatedWithout = "CreatedWithout"
 	// ReasonMoreThanImages: the pods' sidecars differ from the spec in more than images.
 	ReasonMoreThanImages = "MoreThanImagesChanged"
 )

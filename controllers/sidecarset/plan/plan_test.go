@@ -150,7 +150,61 @@ func planFor(t testing.TB, set *appsv1beta1.SidecarSet, pods ...*corev1.Pod) (pl
 	spec := parse(t, set)
 	s := snapshot(spec, pods)
 	todo := plan.Plan(spec, s)
-	return todo, plan.Status(spec, s, todo, planning.Outcome{})
+	return todo, plan.Status(spec, s, todo, planning.Outcome{}, plan.Injection{})
+}
+
+// What a set cannot inject is said where scripts look, whatever its pods do.
+func TestASetThatInjectsNothingSaysSo(t *testing.T) {
+	noOwner := plan.Injection{Fault: "no owner", Stalled: true}
+	deleting := func(set *appsv1beta1.SidecarSet) { set.DeletionTimestamp = ptr.To(metav1.Now()) }
+	cases := map[string]struct {
+		injection            plan.Injection
+		change               func(*appsv1beta1.SidecarSet)
+		pods                 func(*appsv1beta1.SidecarSet) []*corev1.Pod
+		reconciling, stalled string
+		events               []string
+	}{
+		"all is well": {reconciling: "False NoPods", stalled: "False NotStalled"},
+		"it needs the user": {
+			injection: noOwner, reconciling: "False NotInjected", stalled: "True NotInjected", events: []string{"InjectionFailed"},
+		},
+		"it is tried again": {injection: plan.Injection{Fault: "the server is busy"}, reconciling: "True NotInjected", stalled: "False NotStalled"},
+		"pods that move come first, but for what needs the user": {
+			injection: noOwner, reconciling: "True RollingOut", stalled: "True NotInjected", events: []string{"InjectionFailed"},
+			pods: func(set *appsv1beta1.SidecarSet) []*corev1.Pod {
+				old := newSet("agent:1")
+				return []*corev1.Pod{run(newPod(t, "a", old), true)}
+			},
+		},
+		"a set that goes injects nothing": {injection: noOwner, change: deleting, reconciling: "True Deleting", stalled: "False NotStalled"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			set := newSet("agent:2")
+			if tc.change != nil {
+				tc.change(set)
+			}
+			var pods []*corev1.Pod
+			if tc.pods != nil {
+				pods = tc.pods(set)
+			}
+			spec := parse(t, set)
+			s := snapshot(spec, pods)
+			status := plan.Status(spec, s, plan.Plan(spec, s), planning.Outcome{}, tc.injection)
+			var events []string
+			for _, event := range plan.Announcements(spec, status) {
+				events = append(events, event.Reason)
+			}
+			reconciling, stalled := condition(status, appsv1beta1.SidecarSetReconciling), condition(status, appsv1beta1.SidecarSetStalled)
+			if reconciling != tc.reconciling || stalled != tc.stalled || !slices.Equal(events, tc.events) {
+				t.Errorf("Reconciling %s, Stalled %s, events %v", reconciling, stalled, events)
+			}
+			spec.Set.Status = status
+			if again := plan.Announcements(spec, status); len(again) > 0 {
+				t.Errorf("said again: %v", again)
+			}
+		})
+	}
 }
 
 func snapshot(spec *plan.Spec, pods []*corev1.Pod) plan.Snapshot {

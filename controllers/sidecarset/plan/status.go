@@ -15,9 +15,19 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
+// Injection is what is known of how new pods get the sidecars.
+type Injection struct {
+	// Conditions say it in full.
+	Conditions []conditions.Condition
+	// Fault is why they do not get them; empty when they do, when they should not, and when that cannot be found out.
+	Fault string
+	// Stalled says that the fault does not pass by itself.
+	Stalled bool
+}
+
 // Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went wrong. It is about
-// the pods as they were observed; what the plan did to them shows in the next pass. also are conditions about what does not concern them.
-func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition) appsv1beta1.SidecarSetStatus {
+// the pods as they were observed; what the plan did to them shows in the next pass.
+func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome, injection Injection) appsv1beta1.SidecarSetStatus {
 	set := spec.Set
 	status := appsv1beta1.SidecarSetStatus{
 		ObservedGeneration: set.Generation, LatestRevision: s.Update.Name, CollisionCount: ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
@@ -40,12 +50,12 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		}
 	}
 	list := conditions.NewList(Conditions(&set.Status), s.Now)
-	list.Set(progressOf(spec, &s, &plan).Conditions()...)
+	list.Set(withInjection(progressOf(spec, &s, &plan), spec, injection)...)
 	list.SetIf(failedUpdate(&plan, outcome))
 	if note, ok := plan.HeldFor(noteNotUpgradable); ok {
 		list.Set(conditions.New(appsv1beta1.SidecarSetNotUpgradablePods, true, appsv1beta1.ReasonMoreThanImages, note.Message+": "+podset.List(slotNames(note))))
 	}
-	list.Set(also...)
+	list.Set(injection.Conditions...)
 	status.Conditions = list.ToMeta(0)
 	return status
 }
@@ -66,6 +76,10 @@ func Announcements(spec *Spec, after appsv1beta1.SidecarSetStatus) []planning.Ev
 	before := &spec.Set.Status
 	otherSpec := before.ObservedGeneration != after.ObservedGeneration
 	events := podset.Announcements(Conditions(before), Conditions(&after), otherSpec, appsv1beta1.SidecarSetFailedUpdate)
+	if c, ok := conditions.Find(Conditions(&after), appsv1beta1.SidecarSetStalled); ok && c.Reason == appsv1beta1.ReasonNotInjected &&
+		(otherSpec || !conditions.Contains(Conditions(before), c)) {
+		events = append(events, planning.Event{Warning: true, Reason: "InjectionFailed", Message: c.Message})
+	}
 	for _, kind := range []appsv1beta1.SidecarSetConditionType{appsv1beta1.SidecarSetNotUpgradablePods, appsv1beta1.SidecarSetPodsWithoutSidecar} {
 		if c, ok := conditions.Find(Conditions(&after), kind); ok && (otherSpec || !conditions.Contains(Conditions(before), c)) {
 			events = append(events, planning.Event{Warning: true, Reason: string(kind), Message: c.Message})
@@ -89,6 +103,25 @@ func failedUpdate(plan *planning.Plan, outcome planning.Outcome) (conditions.Con
 		refused = fmt.Sprintf("changing pod %s: %s", failure.Slot, failure.Message)
 	}
 	return podset.FailedUpdate(appsv1beta1.SidecarSetFailedUpdate, refused, plan)
+}
+
+// withInjection are the conditions of the progress of pods, and of what keeps new pods from getting the sidecars. Pods that are under way come first in
+// Reconciling, what needs the user in Stalled.
+func withInjection(progress podset.Progress, spec *Spec, injection Injection) []conditions.Condition {
+	all := progress.Conditions()
+	if injection.Fault == "" || spec.Deleting || progress.Stalled {
+		return all
+	}
+	message := "New pods do not get the sidecars: " + injection.Fault + "."
+	if !progress.Reconciling {
+		return podset.Progress{
+			Reconciling: !injection.Stalled, Stalled: injection.Stalled, Reason: appsv1beta1.ReasonNotInjected, Message: message,
+		}.Conditions()
+	}
+	if injection.Stalled {
+		all[1] = conditions.New(appsv1beta1.SidecarSetStalled, true, appsv1beta1.ReasonNotInjected, message)
+	}
+	return all
 }
 
 // progressOf says what the set is doing, the first that holds:

@@ -53,7 +53,7 @@ func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 	if d.Socket != "" {
 		set = append(set,
 			replace("/spec/template/spec/volumes/0/hostPath/path", path.Dir(d.Socket)),
-			replace("/spec/template/spec/containers/0/args", []string{"daemon", "--runtime-socket=" + path.Join(mounted, path.Base(d.Socket))}))
+			replace("/spec/template/spec/containers/0/args", []string{"--runtime-socket=" + path.Join(mounted, path.Base(d.Socket))}))
 	}
 	if len(d.PullSecrets) > 0 {
 		var secrets []corev1.LocalObjectReference

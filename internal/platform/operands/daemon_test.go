@@ -59,7 +59,7 @@ func TestTheDaemonIsAsTheSettingsSay(t *testing.T) {
 	if got := pod.Volumes[0].HostPath.Path; got != "/run/k3s/containerd" {
 		t.Errorf("mounts %s", got)
 	}
-	if got := pod.Containers[0].Args; !slices.Equal(got, []string{"daemon", "--runtime-socket=/hostrun/containerd.sock"}) {
+	if got := pod.Containers[0].Args; !slices.Equal(got, []string{"--runtime-socket=/hostrun/containerd.sock"}) {
 		t.Errorf("arguments %v", got)
 	}
 	if got := pod.Containers[0].Resources.Limits.Memory().String(); got != "64Mi" || len(pod.Containers[0].Resources.Requests) > 0 {
