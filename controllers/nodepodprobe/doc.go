@@ -10,6 +10,7 @@
 //     pod. Nothing is written while nothing changes.
 //   - A pod whose results have not changed is not written, whatever happens to it.
 //   - A pod that no marker wants any more loses the labels and annotations that probes of existing markers gave it. Its conditions stay.
+//   - The list is never longer than what the API server takes, and no namespace takes room that is another's share. What has no room is said.
 //
 // What wakes it: a changed NodePodProbe, its status included; PodProbeMarkers, for the nodes of the pods that they choose; pods that a marker
 // selects; its node.

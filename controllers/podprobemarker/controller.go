@@ -72,6 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, appsv1alpha1.PodProbeMarkerStalled)
 	}
 	todo := plan.Plan(spec, snapshot)
+	remember(pass).unasked = todo.Unasked
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
@@ -80,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if outcome.Done < len(todo.Actions) {
 		lost = again
 	}
-	if marker.DeletionTimestamp != nil && len(todo.Actions) > 0 {
+	if _, refused := outcome.Failed(plan.StepRelease); todo.Releases() && !refused {
 		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, lost) // it is gone, or about to be
 	}
 	pass.StartClock()

@@ -38,6 +38,13 @@ type view struct {
 	looked     time.Time
 	silent     bool
 	daemon     string
+	// unasked is since when lists are known to be without probes of the marker.
+	unasked map[string]time.Time
+}
+
+// remember is what is remembered of the marker of a pass.
+func remember(pass *workload.Pass) *view {
+	return workload.Own(pass.Memory, func() *view { return &view{} })
 }
 
 func nodePodProbe() *unstructured.Unstructured {
@@ -69,11 +76,11 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 		snapshot.Carried = len(carried.Items) > 0
 		return snapshot, 0, r.leaving(ctx, spec, &snapshot)
 	}
-	known := workload.Own(pass.Memory, func() *view { return &view{} })
+	known := remember(pass)
 	if known.since.IsZero() || known.generation != spec.Object.Generation {
 		known.generation, known.since = spec.Object.Generation, snapshot.Now
 	}
-	snapshot.Since = known.since
+	snapshot.Since, snapshot.Unasked = known.since, known.unasked
 	var err error
 	if snapshot.Nodes, err = r.nodes(ctx, spec); err != nil {
 		return snapshot, 0, err
@@ -165,7 +172,7 @@ func (r *Reconciler) readList(ctx context.Context, spec *plan.Spec, of *plan.Nod
 	if err != nil {
 		return fmt.Errorf("reading the NodePodProbe of %s: %w", of.Name, err)
 	}
-	of.Listed = true
+	of.Listed, of.Full = true, probing.HasLeftOut(stored.GetAnnotations(), spec.Marker.Namespace)
 	pods := map[string]*plan.Pod{}
 	for i := range of.Pods {
 		pods[string(of.Pods[i].Object.UID)] = &of.Pods[i]
@@ -237,7 +244,7 @@ func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) ti
 	real := slices.IndexFunc(s.Nodes, func(n plan.Node) bool { return !n.Virtual })
 	silent := len(s.Silent) > 0
 	if real < 0 {
-		*known = view{generation: known.generation, since: known.since}
+		*known = view{generation: known.generation, since: known.since, unasked: known.unasked}
 		return 0
 	}
 	every := lookSeldom

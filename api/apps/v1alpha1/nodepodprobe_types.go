@@ -8,6 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// AnnotationProbesLeftOut names the namespaces of which probes were left out of a NodePodProbe because it is full, sorted, with commas between. It is
+// the operator's.
+const AnnotationProbesLeftOut = "operator.kruise.io/probes-left-out"
+
 // NodePodProbeSpec says what a node should probe.
 type NodePodProbeSpec struct {
 	// podProbes are the pods of the node that are probed; at most 1024.

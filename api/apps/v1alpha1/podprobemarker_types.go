@@ -134,6 +134,10 @@ const (
 	ReasonNodeDaemonSilent = "NodeDaemonSilent"
 	// ReasonProbeNotPossible: chosen pods do not have the container or the port of a probe.
 	ReasonProbeNotPossible = "ProbeNotPossible"
+	// ReasonNodeProbesFull: the list of a node, or of a pod on it, has room for no further probe.
+	ReasonNodeProbesFull = "NodeProbesFull"
+	// ReasonNodeNotAsked: the NodePodProbe of a node does not get the probes; the server may refuse that.
+	ReasonNodeNotAsked = "NodeNotAsked"
 	// ReasonProbeNotRun: a probe could not be carried out, so that it neither succeeds nor fails.
 	ReasonProbeNotRun = "ProbeNotRun"
 	// ReasonConditionTaken: another probe writes the same condition of the same pods.

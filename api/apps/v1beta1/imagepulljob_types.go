@@ -200,6 +200,8 @@ const (
 	ReasonNoMatchingNode = "NoMatchingNode"
 	// ReasonNodeDaemonSilent: nodes were asked to pull, and nobody has answered for a minute.
 	ReasonNodeDaemonSilent = "NodeDaemonSilent"
+	// ReasonNodeImagesFull: the NodeImages of the nodes that wait have as many images as they can have.
+	ReasonNodeImagesFull = "NodeImagesFull"
 	// ReasonNoDaemonNamespace: the node daemon's namespace is not there, so pull secrets cannot be copied and no node is asked.
 	ReasonNoDaemonNamespace = "NoDaemonNamespace"
 	// ReasonSecretMissing: a Secret of pullSecrets is not there, so the image is pulled without it.

@@ -4,11 +4,13 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -207,6 +209,37 @@ func TestWhyNothingMoves(t *testing.T) {
 			w.pass("a")
 			w.at(tc.seconds)
 			expectCondition(t, w.pass("a"), tc.kind, tc.status, tc.reason)
+		})
+	}
+}
+
+// TestNodesThatCannotBeAsked: none of the nodes that wait can be asked. That NodeImages are full is said by a reason of its own.
+func TestNodesThatCannotBeAsked(t *testing.T) {
+	full, room := NodeImage{Meta: &metav1.ObjectMeta{}, Full: true}, NodeImage{Meta: &metav1.ObjectMeta{}}
+	leaving := NodeImage{Meta: &metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: began()}}}
+	for name, tc := range map[string]struct {
+		images                []NodeImage
+		kind, reason, message string
+	}{
+		"one is full":             {[]NodeImage{full}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "1 node cannot be asked (n1): their NodeImages have 256 images"},
+		"two are full":            {[]NodeImage{full, full}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "2 nodes cannot be asked (n1, n2): "},
+		"the other has room":      {[]NodeImage{full, room}, "Reconciling", appsv1beta1.ReasonPulling, "Nodes pull, or wait for their turn."},
+		"one is being deleted":    {[]NodeImage{leaving}, "Reconciling", appsv1beta1.ReasonPulling, "1 node cannot be asked yet: "},
+		"one is full, one leaves": {[]NodeImage{leaving, full}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "1 node cannot be asked (n2): "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 0)
+			w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
+			spec, s := Parse(w.jobs["a"]), Snapshot{Now: w.now, Released: true}
+			for i := range tc.images {
+				s.Nodes = append(s.Nodes, Node{Name: fmt.Sprintf("n%d", i+1), Ready: true, Image: &tc.images[i]})
+			}
+			d := Plan(spec, s)
+			status := Status(spec, s, d, planning.Outcome{Done: len(d.Actions)})
+			expectCondition(t, &status, tc.kind, metav1.ConditionTrue, tc.reason)
+			if c := meta.FindStatusCondition(status.Conditions, tc.kind); c == nil || !strings.Contains(c.Message, tc.message) {
+				t.Errorf("%+v, want ...%s", c, tc.message)
+			}
 		})
 	}
 }

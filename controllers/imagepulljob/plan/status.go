@@ -97,8 +97,9 @@ func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 //  5. the server refuses to let nodes be asked;
 //  6. nodes were asked and none of the daemons there answers;
 //  7. parallelism is 0, and nodes wait;
-//  8. nodes pull, or wait for their turn; a pull secret that is missing comes first;
-//  9. every node has answered, and it waits for further nodes.
+//  8. no node can be asked, since their NodeImages are full, or on their way out;
+//  9. nodes pull, or wait for their turn; a pull secret that is missing comes first;
+//  10. every node has answered, and it waits for further nodes.
 func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, status *appsv1beta1.ImagePullJobStatus) podset.Progress {
 	switch {
 	case spec.Deleting:
@@ -110,7 +111,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 	case status.CompletionTime != nil && status.Desired == 0:
 		return podset.Progress{Reason: appsv1beta1.ReasonNoMatchingNode, Message: "The job ended without a node: " + noNode(spec, s)}
 	case status.CompletionTime != nil:
-		return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: fmt.Sprintf("%d nodes have the image.%s", status.Succeeded, unknown(s))}
+		return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: fmt.Sprintf("%s the image.%s", podset.Count(int(status.Succeeded), "node has", "nodes have"), unknown(s))}
 	case status.Desired == 0:
 		return podset.Progress{Reason: appsv1beta1.ReasonNoMatchingNode, Message: "Nodes that match get the image. " + noNode(spec, s)}
 	}
@@ -125,21 +126,30 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 	if failure, ok := outcome.Failed(StepAsk); ok {
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "Nodes cannot be asked: " + failure.Message}
 	}
-	waiting := d.count[idle]
+	waiting, full := d.count[idle], d.full()
 	switch {
 	case len(d.silent) > 0:
 		return podset.Progress{
 			Stalled: true, Reason: appsv1beta1.ReasonNodeDaemonSilent,
-			Message: fmt.Sprintf("%d nodes have not answered for a minute (%s). Look at the pods in kruise-daemon-config; a node that stays silent fails after ten minutes.",
-				len(d.silent), podset.List(d.silent)),
+			Message: fmt.Sprintf("%s not answered for a minute (%s). Look at the pods in kruise-daemon-config; a node that stays silent fails after ten minutes.",
+				podset.Count(len(d.silent), "node has", "nodes have"), podset.List(d.silent)),
 		}
 	case waiting > 0 && spec.Parallelism == 0 && d.count[active] == 0:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoParallelism, Message: fmt.Sprintf("%d nodes wait, and spec.parallelism is 0.", waiting)}
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonNoParallelism,
+			Message: fmt.Sprintf("%s, and spec.parallelism is 0.", podset.Count(waiting, "node waits", "nodes wait")),
+		}
+	case waiting > 0 && d.count[active] == 0 && len(full) > 0:
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonNodeImagesFull,
+			Message: fmt.Sprintf("%s be asked (%s): their NodeImages have 256 images, which is the limit.",
+				podset.Count(len(full), "node cannot", "nodes cannot"), podset.List(full)),
+		}
 	case waiting > 0 && d.count[active] == 0:
 		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonPulling,
-			Message: fmt.Sprintf("%d nodes cannot be asked: their NodeImages have 256 images, which is the limit, are being deleted, or are those of "+
-				"former nodes of these names.", waiting),
+			Reconciling: true, Reason: appsv1beta1.ReasonPulling,
+			Message: fmt.Sprintf("%s be asked yet: their NodeImages are being deleted, or are those of former nodes of these names.",
+				podset.Count(waiting, "node cannot", "nodes cannot")),
 		}
 	case waiting+d.count[active] > 0 && len(s.Unreadable) > 0:
 		return podset.Progress{
@@ -160,9 +170,20 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: "Every node has the image. Nodes that join get it, and each is asked again after a day." + unknown(s)}
 }
 
+// full are the names of nodes that wait and whose NodeImages have room for no further image.
+func (d *Decision) full() (names []string) {
+	for i := range d.nodes {
+		if at := &d.nodes[i]; at.stage == idle && at.Image != nil && at.Image.Full {
+			names = append(names, at.Name)
+		}
+	}
+	return names
+}
+
 // failedMessage names nodes that failed, and what one of them says.
 func failedMessage(status *appsv1beta1.ImagePullJobStatus, d Decision) string {
-	message := fmt.Sprintf("%d of %d nodes do not have the image (%s).", status.Failed, status.Desired, podset.List(status.FailedNodes))
+	message := fmt.Sprintf("%d of %s not have the image (%s).",
+		status.Failed, podset.Count(int(status.Desired), "node does", "nodes do"), podset.List(status.FailedNodes))
 	for i := range d.nodes {
 		if at := &d.nodes[i]; at.stage == failed && at.message != "" {
 			return message + fmt.Sprintf(" Node %s: %s", at.Name, at.message)

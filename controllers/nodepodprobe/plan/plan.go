@@ -35,9 +35,6 @@ const (
 // LabelFake keeps a NodePodProbe without a node as it is.
 const LabelFake = "apps.kruise.io/fake-nodepodprobe"
 
-// most is how many pods of a node are probed: the schema takes no more.
-const most = 1024
-
 // Kind is the kind that is planned, in the version that is stored.
 func Kind() schema.GroupVersionKind { return appsv1alpha1.GroupVersion().WithKind("NodePodProbe") }
 
@@ -65,7 +62,9 @@ type Decision struct {
 //  1. without a node the object is deleted, unless a label keeps it;
 //  2. labels and annotations of probes that are not wanted of a pod any more are taken off it. Only then does the probe leave the list: until
 //     then the list is all that tells that the pod was probed;
-//  3. the list becomes what markers want of the pods that are there, with one write. Probes stay where they were in it;
+//  3. the list becomes what markers want of the pods that are there, with one write. Probes stay where they were in it. Those for which it has no
+//     room are left out, as probing.Fit says; their labels and annotations are taken off, since nothing is known any more, and an annotation names their
+//     namespaces;
 //  4. results are written to their pods, each with one write.
 func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) Decision {
 	var p Decision
@@ -90,15 +89,23 @@ func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) Decision {
 	for i := range stored.Status.PodProbeStatuses {
 		results[stored.Status.PodProbeStatuses[i].UID] = &stored.Status.PodProbeStatuses[i]
 	}
+	pods := make([]podState, len(s.Pods))
 	wanted := map[string]appsv1alpha1.PodProbe{}
-	for _, pod := range s.Pods {
-		of := s.look(pod, before[string(pod.UID)])
+	for i, pod := range s.Pods {
+		of := &pods[i]
+		*of = s.look(pod, before[string(pod.UID)])
 		if len(of.probes) > 0 {
 			wanted[string(pod.UID)] = of.entry(before[string(pod.UID)])
 		}
-		p.mark(&of, results[string(pod.UID)], s.Now)
 	}
-	p.ask(stored, wanted)
+	list, full := fit(stored, ordered(stored, wanted), before)
+	if len(full) > 0 {
+		leaveOut(pods, list)
+	}
+	for i := range pods {
+		p.mark(&pods[i], results[string(pods[i].pod.UID)], s.Now)
+	}
+	p.ask(stored, list, probing.LeftOut(full))
 	return p
 }
 
@@ -109,7 +116,7 @@ type podState struct {
 	probes []appsv1alpha1.ContainerProbe
 	// wanted are those that markers want.
 	wanted []source
-	// leaving are probes that are not wanted any more, of markers that are still known.
+	// leaving are probes that are not wanted any more, of markers that are still known, and those that are left out.
 	leaving []*appsv1alpha1.PodContainerProbe
 }
 
@@ -150,7 +157,7 @@ func (s *Snapshot) look(pod *corev1.Pod, before *appsv1alpha1.PodProbe) podState
 	}
 	for i := range before.Probes {
 		known := &before.Probes[i]
-		if slices.ContainsFunc(of.probes, func(p appsv1alpha1.ContainerProbe) bool { return p.Name == known.Name }) {
+		if has(of.probes, known.Name) {
 			continue
 		}
 		if probe := s.find(pod.Namespace, known.Name); probe != nil {
@@ -205,8 +212,8 @@ func (of *podState) entry(before *appsv1alpha1.PodProbe) appsv1alpha1.PodProbe {
 	return entry
 }
 
-// ask makes the list what is wanted.
-func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, wanted map[string]appsv1alpha1.PodProbe) {
+// ordered is what is wanted as a list: pods stay where they were in it, and those that come follow by namespace and name.
+func ordered(stored *appsv1alpha1.NodePodProbe, wanted map[string]appsv1alpha1.PodProbe) []appsv1alpha1.PodProbe {
 	list := make([]appsv1alpha1.PodProbe, 0, len(wanted))
 	for i := range stored.Spec.PodProbes {
 		uid := stored.Spec.PodProbes[i].UID
@@ -222,14 +229,66 @@ func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, wanted map[string]apps
 	slices.SortFunc(added, func(a, b appsv1alpha1.PodProbe) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	list = append(list, added...)
-	list = list[:min(len(list), most)]
-	if len(list) == 0 && len(stored.Spec.PodProbes) == 0 || equality.Semantic.DeepEqual(list, stored.Spec.PodProbes) {
+	return append(list, added...)
+}
+
+// fit is what there is room for of a list, and the namespaces of which something is left out. A list that is stored already has room.
+func fit(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, before map[string]*appsv1alpha1.PodProbe) ([]appsv1alpha1.PodProbe, []string) {
+	if stored.Annotations[appsv1alpha1.AnnotationProbesLeftOut] == "" && same(list, stored.Spec.PodProbes) {
+		return list, nil
+	}
+	return probing.Fit(list, func(pod *appsv1alpha1.PodProbe, probe string) bool {
+		had := before[pod.UID]
+		return had != nil && has(had.Probes, probe)
+	})
+}
+
+func same(a, b []appsv1alpha1.PodProbe) bool {
+	return len(a) == 0 && len(b) == 0 || equality.Semantic.DeepEqual(a, b)
+}
+
+func has(probes []appsv1alpha1.ContainerProbe, key string) bool {
+	return slices.ContainsFunc(probes, func(p appsv1alpha1.ContainerProbe) bool { return p.Name == key })
+}
+
+// leaveOut makes probes that are not in the list leave their pods, also those that never were in it: that they were may have been forgotten.
+func leaveOut(pods []podState, list []appsv1alpha1.PodProbe) {
+	fitting := map[string][]appsv1alpha1.ContainerProbe{}
+	for i := range list {
+		fitting[list[i].UID] = list[i].Probes
+	}
+	for i := range pods {
+		of := &pods[i]
+		probes := fitting[string(of.pod.UID)]
+		var stay []source
+		for _, w := range of.wanted {
+			if has(probes, w.key) {
+				stay = append(stay, w)
+			} else {
+				of.leaving = append(of.leaving, w.probe)
+			}
+		}
+		of.wanted = stay
+	}
+}
+
+// ask makes the list what is wanted, and says of which namespaces something was left out.
+func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, left string) {
+	metadata := map[string]any{"uid": stored.UID, "resourceVersion": stored.ResourceVersion}
+	said := stored.Annotations[appsv1alpha1.AnnotationProbesLeftOut]
+	if said == left && same(list, stored.Spec.PodProbes) {
 		return
+	}
+	switch {
+	case said == left:
+	case left == "":
+		metadata["annotations"] = map[string]any{appsv1alpha1.AnnotationProbesLeftOut: nil}
+	default:
+		metadata["annotations"] = map[string]any{appsv1alpha1.AnnotationProbesLeftOut: left}
 	}
 	// Strings, numbers and API types can always be rendered.
 	body, _ := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": stored.UID, "resourceVersion": stored.ResourceVersion},
+		"metadata": metadata,
 		"spec":     map[string]any{"podProbes": list},
 	})
 	p.Actions = append(p.Actions, planning.Action{

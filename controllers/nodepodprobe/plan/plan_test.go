@@ -108,7 +108,10 @@ func (w *simulation) pass() {
 		switch a.Step {
 		case StepAsk:
 			w.asked++
-			body := struct{ Spec appsv1alpha1.NodePodProbeSpec }{}
+			body := struct {
+				Metadata struct{ Annotations map[string]*string }
+				Spec     appsv1alpha1.NodePodProbeSpec
+			}{}
 			text, err := a.Change.Requests(a.Object)[0].Body(struct {
 				ResourceVersion string
 				Generation      int64
@@ -120,6 +123,11 @@ func (w *simulation) pass() {
 				w.t.Fatal(err)
 			}
 			w.list.Spec = body.Spec
+			for key, value := range body.Metadata.Annotations {
+				if delete(w.list.Annotations, key); value != nil {
+					metav1.SetMetaDataAnnotation(&w.list.ObjectMeta, key, *value)
+				}
+			}
 		case StepMark:
 			w.marked++
 			pod := a.Object.(*corev1.Pod)
@@ -433,6 +441,95 @@ func TestConditionOfTwoMarkers(t *testing.T) {
 	w.say("ns/p", "a#idle", "Failed", "a")
 	w.settle()
 	w.wants("ns/p", "False(a)")
+}
+
+// large are probes of one marker, as long as admission takes them.
+func large(marker string, n int) []appsv1alpha1.PodContainerProbe {
+	probes := make([]appsv1alpha1.PodContainerProbe, n)
+	for i := range probes {
+		p := idle(when("Succeeded", fmt.Sprintf("%s-%d", marker, i), ""))
+		p.Name, p.PodConditionType = fmt.Sprintf("p%d", i), fmt.Sprintf("c/%s-%d", marker, i)
+		get := &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(80)}
+		for h := range 16 {
+			get.HTTPHeaders = append(get.HTTPHeaders, corev1.HTTPHeader{Name: fmt.Sprintf("X-%d", h), Value: strings.Repeat("x", 1024)})
+		}
+		p.Probe.ProbeHandler = corev1.ProbeHandler{HTTPGet: get}
+		probes[i] = p
+	}
+	return probes
+}
+
+// TestOneNamespaceCannotFillTheList: the probes of a namespace that asks for too much are cut, and those of the others are asked for.
+func TestOneNamespaceCannotFillTheList(t *testing.T) {
+	w := newSimulation(t)
+	for i := range 3 {
+		w.pod("greedy", fmt.Sprintf("p%d", i))
+	}
+	w.marker("greedy", "m", large("m", 32)...)
+	w.settle()
+	w.say("greedy/p1", "m#p10", "Succeeded", "")
+	w.settle()
+	if w.pods["greedy/p1"].Labels["m-10"] != "true" || w.list.Annotations[appsv1alpha1.AnnotationProbesLeftOut] != "greedy" {
+		t.Fatalf("labels %v, annotations %v, list %s", w.pods["greedy/p1"].Labels, w.list.Annotations, w.keys())
+	}
+
+	// Another one that asks for as much gets half of it. What was pushed out leaves its pods.
+	w.pod("late", "p")
+	for i := range 3 {
+		w.marker("late", fmt.Sprintf("m%d", i), large(fmt.Sprintf("m%d", i), 32)...)
+	}
+	w.pod("small", "p")
+	w.marker("small", "game", idle())
+	w.settle()
+	count := map[string]int{}
+	for _, p := range w.list.Spec.PodProbes {
+		count[p.Namespace] += len(p.Probes)
+	}
+	if count["small"] != 1 || count["late"] != count["greedy"] || count["late"] < 20 {
+		t.Errorf("probes %v", count)
+	}
+	if got := w.list.Annotations[appsv1alpha1.AnnotationProbesLeftOut]; got != "greedy,late" {
+		t.Errorf("left out of %s", got)
+	}
+	if labels := w.pods["greedy/p1"].Labels; labels["m-10"] != "" {
+		t.Errorf("the pod is not probed for it any more, and has its label: %v", labels)
+	}
+	if body, err := json.Marshal(w.list.Spec); err != nil || len(body) > 1<<20 {
+		t.Errorf("the list has %d bytes: %v", len(body), err)
+	}
+
+	// When there is room again, all is asked for, and nothing is said to be left out.
+	delete(w.markers, "greedy/m")
+	for i := range 3 {
+		w.markers[fmt.Sprintf("late/m%d", i)].Spec.Probes = large(fmt.Sprintf("m%d", i), 10)
+	}
+	w.settle()
+	if _, said := w.list.Annotations[appsv1alpha1.AnnotationProbesLeftOut]; said || len(w.list.Spec.PodProbes) != 2 || len(w.list.Spec.PodProbes[0].Probes) != 30 {
+		t.Errorf("annotations %v, list %s", w.list.Annotations, w.keys())
+	}
+}
+
+// Nine markers with 32 probes each: the schema takes 256 of a pod.
+func TestAPodHas256Probes(t *testing.T) {
+	w := newSimulation(t)
+	w.pod("ns", "p")
+	w.pod("other", "p")
+	w.marker("other", "game", idle())
+	for m := range 9 {
+		probes := make([]appsv1alpha1.PodContainerProbe, 32)
+		for i := range probes {
+			probes[i] = idle()
+			probes[i].Name, probes[i].PodConditionType = fmt.Sprintf("p%d", i), fmt.Sprintf("c/%d-%d", m, i)
+		}
+		w.marker("ns", fmt.Sprintf("m%d", m), probes...)
+	}
+	w.settle()
+	if of := w.list.Spec.PodProbes; len(of) != 2 || len(of[0].Probes) != 256 || w.list.Annotations[appsv1alpha1.AnnotationProbesLeftOut] != "ns" {
+		t.Errorf("annotations %v, %d pods, %d probes of the first", w.list.Annotations, len(of), len(of[0].Probes))
+	}
+	if w.asked != 1 {
+		t.Errorf("%d writes of the list", w.asked)
+	}
 }
 
 func TestPodsThatAreNotProbed(t *testing.T) {

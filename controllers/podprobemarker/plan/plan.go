@@ -40,6 +40,10 @@ const (
 	marking = 2 * time.Second
 	// mostAsked is how many lists one plan makes, and how many pods it marks: more could not be written in its time slice.
 	mostAsked = 500
+	// refusal is how long the list of a node may be without the probes before the marker says so: the server may refuse it.
+	refusal = 2 * time.Minute
+	// asking is when to look again meanwhile: that probes were left out of a list wakes no marker.
+	asking = 10 * time.Second
 )
 
 // Kind is the kind that is planned, in the version that is stored.
@@ -84,6 +88,8 @@ type Snapshot struct {
 	Others []*probing.Marker
 	// Since is since when this generation of the marker is known.
 	Since time.Time
+	// Unasked is what Unasked of the decision before was: since when lists are known to be without probes of the marker, by node.
+	Unasked map[string]time.Time
 	// Daemon says what is known of the node daemon; empty when all is well with it, or nobody had a reason to look.
 	Daemon string
 	// Silent are what Silent returned when the daemon was looked at.
@@ -96,8 +102,8 @@ type Node struct {
 	UID  types.UID
 	// Virtual says that there is no node daemon on it, and cannot be.
 	Virtual bool
-	// Listed says that it has a NodePodProbe.
-	Listed bool
+	// Listed says that it has a NodePodProbe, Full that probes of the marker's namespace were left out of that.
+	Listed, Full bool
 	// Pods are the chosen pods on it, sorted by name.
 	Pods []Pod
 }
@@ -123,11 +129,15 @@ func (p *Pod) result(key string) *appsv1alpha1.ContainerProbeState {
 // Decision is a plan, and what it found.
 type Decision struct {
 	planning.Plan
+	// Unasked is since when lists are known to be without probes of the marker that will have room there, by node.
+	Unasked map[string]time.Time
 	// matched is how many pods are chosen, waiting how many of their probes have no result yet, unasked those that nodes were not asked for.
 	matched, waiting, unasked int
 	// marking are pods that do not carry their results yet, virtual those on virtual nodes that do not ask for the probes, silent those of which
 	// their provider should have said something by now.
 	marking, virtual, silent []string
+	// left are pods on nodes whose lists have no room for all probes, late the nodes whose lists should have them by now.
+	left, late []string
 	// faults say why probes cannot be carried out at all, errors why they could not be carried out, each for the first pods.
 	faults, errors []string
 }
@@ -157,14 +167,15 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	if !held {
 		d.finalize(spec, StepHold, append(slices.Clone(spec.Object.Finalizers), appsv1alpha1.FinalizerPodProbeMarker))
 	}
+	own, before := ownMarks(spec.Marker, s.Others), spec.Marker.Before(s.Others)
 	for i := range s.Nodes {
 		node := &s.Nodes[i]
 		d.matched += len(node.Pods)
 		if node.Virtual {
-			d.provide(spec, node, s)
+			d.provide(spec, node, before, s)
 			continue
 		}
-		probes := d.look(spec, node, s)
+		probes := d.look(spec, node, own, s)
 		if held && !node.Listed && len(probes) > 0 && len(d.Actions) < mostAsked {
 			d.Actions = append(d.Actions, ask(node, probes))
 		}
@@ -172,9 +183,15 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	return d
 }
 
-// look notes how far the pods of a node are, and returns what their list has to have of this marker.
-func (d *Decision) look(spec *Spec, node *Node, s Snapshot) []appsv1alpha1.PodProbe {
+// Releases says that the plan takes the finalizer off the marker.
+func (d *Decision) Releases() bool {
+	return slices.ContainsFunc(d.Actions, func(a planning.Action) bool { return a.Step == StepRelease })
+}
+
+// look notes how far the pods of a node are, and returns what their list has to have of this marker. own are what ownMarks returns.
+func (d *Decision) look(spec *Spec, node *Node, own map[string]*appsv1alpha1.PodContainerProbe, s Snapshot) []appsv1alpha1.PodProbe {
 	var list []appsv1alpha1.PodProbe
+	unasked := 0
 	for i := range node.Pods {
 		pod := &node.Pods[i]
 		probes, faults := spec.Marker.Wanted(pod.Object)
@@ -186,20 +203,46 @@ func (d *Decision) look(spec *Spec, node *Node, s Snapshot) []appsv1alpha1.PodPr
 				Name: pod.Object.Name, Namespace: pod.Object.Namespace, UID: string(pod.Object.UID), IP: pod.Object.Status.PodIP, Probes: probes,
 			})
 		}
-		d.results(spec, pod, probes, s)
+		missing := d.results(pod, probes, own, s)
+		if missing > 0 && node.Full {
+			d.left = append(d.left, fmt.Sprintf("pod %s on node %s", pod.Object.Name, node.Name))
+			continue
+		}
+		unasked += missing
+	}
+	d.unasked += unasked
+	if unasked > 0 && node.Listed {
+		d.awaitList(node, s)
 	}
 	return list
 }
 
-// results notes what is known of the probes of a pod.
-func (d *Decision) results(spec *Spec, pod *Pod, probes []appsv1alpha1.ContainerProbe, s Snapshot) {
+// awaitList notes since when the list of a node is without probes.
+func (d *Decision) awaitList(node *Node, s Snapshot) {
+	since, known := s.Unasked[node.Name]
+	if !known {
+		since = s.Now
+	}
+	if d.Unasked == nil {
+		d.Unasked = map[string]time.Time{}
+	}
+	d.Unasked[node.Name] = since
+	if left := refusal - s.Now.Sub(since); left > 0 {
+		d.Recheck(min(left, asking))
+	} else {
+		d.late = append(d.late, node.Name)
+	}
+}
+
+// results notes what is known of the probes of a pod, and returns how many of them the list of its node does not have.
+func (d *Decision) results(pod *Pod, probes []appsv1alpha1.ContainerProbe, own map[string]*appsv1alpha1.PodContainerProbe, s Snapshot) (missing int) {
 	var said []probing.Result
 	for i := range probes {
 		probe := &probes[i]
 		result := pod.result(probe.Name)
 		switch {
 		case !slices.Contains(pod.Asked, probe.Name):
-			d.unasked++
+			missing++
 			continue
 		case result == nil || result.State == "" && result.Error == "":
 			d.waiting++
@@ -211,41 +254,33 @@ func (d *Decision) results(spec *Spec, pod *Pod, probes []appsv1alpha1.Container
 			_, name, _ := probing.SplitKey(probe.Name)
 			d.errors = append(d.errors, fmt.Sprintf("pod %s, probe %s: %s", pod.Object.Name, name, result.Error))
 		}
-		if of := spec.probe(probe.Name); of != nil {
-			said = append(said, probing.Result{Probe: withoutTaken(of, spec, s.Others), State: result})
+		if of := own[probe.Name]; of != nil {
+			said = append(said, probing.Result{Probe: of, State: result})
 		}
 	}
 	if !probing.Changes(pod.Object, said, s.Now).IsZero() {
 		d.marking = append(d.marking, pod.Object.Name)
 		d.Recheck(marking)
 	}
+	return missing
 }
 
-// probe is the probe of a key.
-func (s *Spec) probe(key string) *appsv1alpha1.PodContainerProbe {
-	_, name, _ := probing.SplitKey(key)
-	if i := slices.IndexFunc(s.Marker.Probes, func(p appsv1alpha1.PodContainerProbe) bool { return p.Name == name }); i >= 0 {
-		return &s.Marker.Probes[i]
-	}
-	return nil
-}
-
-// withoutTaken is the probe without what others may write otherwise: a condition that another marker writes, and labels and annotations that it
-// knows, too.
-func withoutTaken(p *appsv1alpha1.PodContainerProbe, spec *Spec, others []*probing.Marker) *appsv1alpha1.PodContainerProbe {
-	for _, other := range others {
-		for i := range other.Probes {
-			if probing.Share(p, &other.Probes[i]) {
-				return &appsv1alpha1.PodContainerProbe{Name: p.Name}
-			}
+// ownMarks are the probes of a marker by key, without what others may write otherwise: one that shares its condition, a label or an annotation with a
+// probe of another marker, or with another of its own, is empty. It is the same for all pods, and comparing all probes for each of them would be the
+// most of a pass.
+func ownMarks(m *probing.Marker, others []*probing.Marker) map[string]*appsv1alpha1.PodContainerProbe {
+	own := make(map[string]*appsv1alpha1.PodContainerProbe, len(m.Probes))
+	for i := range m.Probes {
+		p := &m.Probes[i]
+		shares := func(other appsv1alpha1.PodContainerProbe) bool { return probing.Share(p, &other) }
+		taken := slices.ContainsFunc(others, func(o *probing.Marker) bool { return slices.ContainsFunc(o.Probes, shares) }) ||
+			slices.ContainsFunc(m.Probes, func(o appsv1alpha1.PodContainerProbe) bool { return o.Name != p.Name && shares(o) })
+		if taken {
+			p = &appsv1alpha1.PodContainerProbe{Name: p.Name}
 		}
+		own[probing.Key(m.Name, p.Name)] = p
 	}
-	for i := range spec.Marker.Probes {
-		if other := &spec.Marker.Probes[i]; other.Name != p.Name && probing.Share(p, other) {
-			return &appsv1alpha1.PodContainerProbe{Name: p.Name}
-		}
-	}
-	return p
+	return own
 }
 
 // since is since when a probe of the pod could have had a result.
@@ -299,13 +334,19 @@ func (d *Decision) finalize(spec *Spec, step planning.Step, finalizers []string)
 	})
 }
 
-// ask makes the list of a node. It goes with its node.
+// ask makes the list of a node, with as many of the probes as it has room for. It goes with its node.
 func ask(node *Node, probes []appsv1alpha1.PodProbe) planning.Action {
+	probes, full := probing.Fit(probes, func(*appsv1alpha1.PodProbe, string) bool { return false })
+	var annotations map[string]string
+	if len(full) > 0 {
+		annotations = map[string]string{appsv1alpha1.AnnotationProbesLeftOut: probing.LeftOut(full)}
+	}
 	return planning.Action{
 		Verb: planning.VerbCreate, Step: StepAsk, Kind: KindNodePodProbe(), Slot: planning.Slot(node.Name), Reason: "Probes", KeepExisting: true,
 		Object: &appsv1alpha1.NodePodProbe{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:            node.Name,
+				Annotations:     annotations,
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 			},
 			Spec: appsv1alpha1.NodePodProbeSpec{PodProbes: probes},

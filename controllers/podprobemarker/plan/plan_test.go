@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -63,6 +66,24 @@ func (w *simulation) plan() (Decision, appsv1alpha1.PodProbeMarkerStatus) {
 	return d, Status(spec, w.s, d, planning.Outcome{Done: len(d.Actions)})
 }
 
+// expect says whether both conditions are there and say this.
+func expect(t *testing.T, status appsv1alpha1.PodProbeMarkerStatus, reconciling, stalled bool, reason, message string) {
+	t.Helper()
+	for kind, want := range map[string]bool{"Reconciling": reconciling, "Stalled": stalled} {
+		c := meta.FindStatusCondition(status.Conditions, kind)
+		if c == nil {
+			t.Errorf("there is no condition %s", kind)
+			continue
+		}
+		if (c.Status == metav1.ConditionTrue) != want {
+			t.Errorf("%s is %s: %s", kind, c.Status, c.Message)
+		}
+		if (kind == "Reconciling" || want) && (c.Reason != reason || !strings.Contains(c.Message, message)) {
+			t.Errorf("%s is %s: %s, want %s: ...%s", kind, c.Reason, c.Message, reason, message)
+		}
+	}
+}
+
 func steps(d Decision) string {
 	var all []string
 	for _, a := range d.Actions {
@@ -87,10 +108,19 @@ func TestWhyItDoesNotMove(t *testing.T) {
 			"Hold game", appsv1alpha1.ReasonWaitingForResults, "being asked", true, false, 0},
 		"a node without a list": {func(w *simulation) { w.s.Nodes[1].Listed, w.pod(1).Asked, w.pod(1).Results = false, nil, nil },
 			"AskNode n1", appsv1alpha1.ReasonWaitingForResults, "being asked", true, false, 0},
+		"a list without the probe": {func(w *simulation) { w.pod(1).Asked, w.pod(1).Results = nil, nil },
+			"", appsv1alpha1.ReasonWaitingForResults, "being asked", true, false, 10 * time.Second},
+		"a list without the probe for a while": {func(w *simulation) { w.unasked(noon.Add(-115 * time.Second)) },
+			"", appsv1alpha1.ReasonWaitingForResults, "being asked", true, false, 5 * time.Second},
+		"a list without the probe for too long": {func(w *simulation) { w.unasked(noon.Add(-2 * time.Minute)) },
+			"", appsv1alpha1.ReasonNodeNotAsked, "for two minutes (n1)", false, true, 0},
+		"a list that is full": {func(w *simulation) { w.unasked(noon); w.s.Nodes[1].Full = true },
+			"", appsv1alpha1.ReasonNodeProbesFull, "cannot be asked for more (pod p1 on node n1)", false, true, 0},
+		"a list that is full and has the probe": {func(w *simulation) { w.s.Nodes[1].Full = true }, "", appsv1alpha1.ReasonProbing, "Every chosen pod", false, false, 0},
 		"no result yet": {func(w *simulation) { w.pod(0).Results = nil; w.s.Since = noon.Add(-time.Minute) },
 			"", appsv1alpha1.ReasonWaitingForResults, "no result yet", true, false, 33 * time.Second},
 		"no result for too long, and no daemon": {func(w *simulation) { w.pod(0).Results = nil; w.s.Daemon = "no pod of the node daemon is on node n0." },
-			"", appsv1alpha1.ReasonNodeDaemonSilent, "on 1 nodes (n0): no pod of the node daemon", false, true, 0},
+			"", appsv1alpha1.ReasonNodeDaemonSilent, "on 1 node (n0): no pod of the node daemon", false, true, 0},
 		"results, and no daemon any more": {func(w *simulation) { w.s.Daemon = "There is no node daemon in the cluster." },
 			"", appsv1alpha1.ReasonNodeDaemonOff, "no node daemon", false, true, 0},
 		"results that the pod does not tell": {func(w *simulation) { w.pod(0).Results[0].State = appsv1alpha1.ProbeFailed },
@@ -108,7 +138,7 @@ func TestWhyItDoesNotMove(t *testing.T) {
 		"this one writes the condition of another": {func(w *simulation) {
 			w.s.Others = []*probing.Marker{{Namespace: "ns", Name: "last", Probes: w.marker.Spec.Probes}}
 		}, "", appsv1alpha1.ReasonProbing, "Every chosen pod", false, false, 0},
-		"a virtual node":     {func(w *simulation) { w.s.Nodes[0].Virtual, w.s.Nodes[0].Listed = true, false }, "", appsv1alpha1.ReasonVirtualNodes, "1 pods on virtual nodes are not probed (p0)", false, true, 0},
+		"a virtual node":     {func(w *simulation) { w.s.Nodes[0].Virtual, w.s.Nodes[0].Listed = true, false }, "", appsv1alpha1.ReasonVirtualNodes, "1 pod on virtual nodes cannot be probed (p0)", false, true, 0},
 		"no pod":             {func(w *simulation) { w.s.Nodes = nil }, "", appsv1alpha1.ReasonNoMatchingPod, "No pod of the namespace", false, false, 0},
 		"off":                {func(w *simulation) { w.s.Off = "the kind NodePodProbe is off" }, "", appsv1alpha1.ReasonProbesOff, "the kind NodePodProbe is off", false, true, 0},
 		"an invalid spec":    {func(w *simulation) { w.marker.Spec.Selector = nil }, "", appsv1beta1.ReasonInvalidSpec, "spec.selector", false, true, 0},
@@ -132,19 +162,87 @@ func TestWhyItDoesNotMove(t *testing.T) {
 			if d.RecheckAfter != tc.recheck {
 				t.Errorf("again after %s, want %s", d.RecheckAfter, tc.recheck)
 			}
-			for _, c := range status.Conditions {
-				want := map[string]bool{"Reconciling": tc.reconciling, "Stalled": tc.stalled}[c.Type]
-				if (c.Status == metav1.ConditionTrue) != want {
-					t.Errorf("%s is %s: %s", c.Type, c.Status, c.Message)
-				}
-				if c.Type == "Reconciling" && (c.Reason != tc.reason || !strings.Contains(c.Message, tc.message)) {
-					t.Errorf("%s: %s, want %s: ...%s", c.Reason, c.Message, tc.reason, tc.message)
-				}
-			}
+			expect(t, status, tc.reconciling, tc.stalled, tc.reason, tc.message)
 			if status.ObservedGeneration != 3 {
 				t.Errorf("observed generation %d", status.ObservedGeneration)
 			}
 		})
+	}
+}
+
+// unasked has the list of n1 without the probe, since then.
+func (w *simulation) unasked(since time.Time) {
+	w.pod(1).Asked, w.pod(1).Results = nil, nil
+	w.s.Unasked = map[string]time.Time{"n1": since}
+}
+
+// It counts from the pass that has found it first, and only as long as it goes on.
+func TestSinceWhenAListIsWithoutProbes(t *testing.T) {
+	w := newSimulation()
+	w.unasked(time.Time{})
+	w.s.Unasked = nil
+	for _, pass := range []time.Duration{0, time.Minute} {
+		w.s.Now = noon.Add(pass)
+		d, _ := w.plan()
+		if w.s.Unasked = d.Unasked; len(d.Unasked) != 1 || !d.Unasked["n1"].Equal(noon) {
+			t.Errorf("after %s: since %v", pass, d.Unasked)
+		}
+	}
+	w.pod(1).Asked = []string{"game#idle"}
+	if d, _ := w.plan(); len(d.Unasked) > 0 {
+		t.Errorf("the list has them, and is without them since %v", d.Unasked)
+	}
+}
+
+// TestAListIsMadeThatIsNotTooLong: what a list that does not exist yet gets is limited as well, and says so.
+func TestAListIsMadeThatIsNotTooLong(t *testing.T) {
+	w := newSimulation()
+	w.s.Nodes = w.s.Nodes[:1]
+	node := &w.s.Nodes[0]
+	node.Listed = false
+	w.marker.Spec.Probes[0].Probe.Exec.Command = []string{strings.Repeat("x", 4096)}
+	for i := range 300 {
+		pod := w.pod(0).Object.DeepCopy()
+		pod.Name, pod.UID = fmt.Sprintf("q%03d", i), types.UID(fmt.Sprintf("q%03d", i))
+		node.Pods = append(node.Pods, Pod{Object: pod})
+	}
+	d, _ := w.plan()
+	list := d.Actions[0].Object.(*appsv1alpha1.NodePodProbe)
+	body, err := json.Marshal(list.Spec)
+	if err != nil || len(body) > 768<<10+100 || len(body) < 700<<10 {
+		t.Errorf("%d bytes: %v", len(body), err)
+	}
+	if got := list.Annotations[appsv1alpha1.AnnotationProbesLeftOut]; got != "ns" {
+		t.Errorf("left out of %q", got)
+	}
+}
+
+// Comparing all probes of all markers for each probe of each pod would be a thousand million comparisons here.
+func TestOtherMarkersAreComparedOnce(t *testing.T) {
+	w := newSimulation()
+	w.s.Nodes = w.s.Nodes[:1]
+	of := w.marker.Spec.Probes[0]
+	w.marker.Spec.Probes = nil
+	pod := w.s.Nodes[0].Pods[0]
+	pod.Asked, pod.Results = nil, nil
+	for i := range 32 {
+		of.Name, of.PodConditionType = fmt.Sprintf("p%02d", i), fmt.Sprintf("game.io/condition-of-marker-%05d", i)
+		w.marker.Spec.Probes = append(w.marker.Spec.Probes, of)
+		pod.Asked = append(pod.Asked, "game#"+of.Name)
+		pod.Results = append(pod.Results, appsv1alpha1.ContainerProbeState{Name: "game#" + of.Name, State: appsv1alpha1.ProbeSucceeded})
+	}
+	for i := range 1000 {
+		other := &probing.Marker{Namespace: "ns", Name: fmt.Sprintf("m%d", i), Selector: labels.Everything()}
+		for j := range 32 {
+			other.Probes = append(other.Probes, appsv1alpha1.PodContainerProbe{Name: "x", PodConditionType: fmt.Sprintf("game.io/condition-of-marker-%05d", 1000+32*i+j)})
+		}
+		w.s.Others = append(w.s.Others, other)
+	}
+	w.s.Nodes[0].Pods = slices.Repeat([]Pod{pod}, 1000)
+	began := time.Now()
+	Plan(Parse(w.marker), w.s)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }
 

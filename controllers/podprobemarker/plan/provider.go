@@ -14,15 +14,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 )
 
-// provide notes how far the pods of a virtual node are, and gives them the marks of what their provider says.
-func (d *Decision) provide(spec *Spec, node *Node, s Snapshot) {
+// provide notes how far the pods of a virtual node are, and gives them the marks of what their provider says. before are the markers that come before
+// this one.
+func (d *Decision) provide(spec *Spec, node *Node, before probing.Before, s Snapshot) {
 	for i := range node.Pods {
 		pod := node.Pods[i].Object
 		if !s.Providers {
 			d.virtual = append(d.virtual, pod.Name)
 			continue
 		}
-		is := spec.Marker.Provided(pod, s.Others)
+		is := spec.Marker.Provided(pod, before)
 		for _, fault := range is.Faults {
 			d.faults = append(d.faults, fmt.Sprintf("pod %s, %s", pod.Name, fault))
 		}

@@ -4,12 +4,14 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -46,22 +48,23 @@ func TestProvidersOfVirtualNodes(t *testing.T) {
 		change func(*simulation)
 		// body is what is written to p0.
 		body, reason, message string
+		reconciling, stalled  bool
 		recheck               time.Duration
 	}{
-		"the mark is there": {func(*simulation) {}, "", appsv1alpha1.ReasonProbing, "Every chosen pod", 0},
-		"a success":         {func(w *simulation) { delete(w.pod(0).Object.Labels, "idle") }, `"labels":{"idle":"yes"}`, appsv1alpha1.ReasonMarking, "", marking},
+		"the mark is there": {func(*simulation) {}, "", appsv1alpha1.ReasonProbing, "Every chosen pod", false, false, 0},
+		"a success":         {func(w *simulation) { delete(w.pod(0).Object.Labels, "idle") }, `"labels":{"idle":"yes"}`, appsv1alpha1.ReasonMarking, "", true, false, marking},
 		"a failure": {func(w *simulation) { w.says(corev1.ConditionFalse) },
-			`"labels":{"idle":null},"annotations":{"cost":"10"}`, appsv1alpha1.ReasonMarking, "", marking},
-		"nothing is known any more":            {func(w *simulation) { w.says(corev1.ConditionUnknown) }, `"labels":{"idle":null}`, appsv1alpha1.ReasonMarking, "", marking},
-		"the provider has said nothing yet":    {func(w *simulation) { silent(w); w.s.Since = noon }, "", appsv1alpha1.ReasonWaitingForResults, "no result yet", 93 * time.Second},
-		"the provider says nothing":            {silent, "", appsv1alpha1.ReasonProviderSilent, "conditions of 1 pods (p0)", 0},
-		"created before the marker":            {func(w *simulation) { w.pod(0).Object.Annotations = nil }, "", appsv1alpha1.ReasonVirtualNodes, "(p0) do not ask for all probes", 0},
-		"the gate is off":                      {func(w *simulation) { w.s.Providers = false }, "", appsv1alpha1.ReasonVirtualNodes, "EnablePodProbeMarkerOnServerless is off", 0},
-		"a probe without a condition":          {func(w *simulation) { w.marker.Spec.Probes[0].PodConditionType = "" }, "", appsv1alpha1.ReasonProbeNotPossible, "pod p0, probe idle: on virtual nodes it needs", 0},
-		"not chosen any more, with the mark":   {func(w *simulation) { w.leave() }, `"labels":{"idle":null}`, appsv1alpha1.ReasonMarking, "", marking},
-		"not chosen any more, without a mark":  {func(w *simulation) { delete(w.leave().Labels, "idle") }, "", appsv1alpha1.ReasonProbing, "", 0},
-		"being deleted, with a mark on a pod":  {func(w *simulation) { w.leave(); w.delete() }, `"labels":{"idle":null}`, appsv1beta1.ReasonDeleting, "", marking},
-		"being deleted, with no mark any more": {func(w *simulation) { delete(w.leave().Labels, "idle"); w.delete() }, "Release", appsv1beta1.ReasonDeleting, "", 0},
+			`"labels":{"idle":null},"annotations":{"cost":"10"}`, appsv1alpha1.ReasonMarking, "", true, false, marking},
+		"nothing is known any more":            {func(w *simulation) { w.says(corev1.ConditionUnknown) }, `"labels":{"idle":null}`, appsv1alpha1.ReasonMarking, "", true, false, marking},
+		"the provider has said nothing yet":    {func(w *simulation) { silent(w); w.s.Since = noon }, "", appsv1alpha1.ReasonWaitingForResults, "no result yet", true, false, 93 * time.Second},
+		"the provider says nothing":            {silent, "", appsv1alpha1.ReasonProviderSilent, "conditions of 1 pod (p0)", false, true, 0},
+		"created before the marker":            {func(w *simulation) { w.pod(0).Object.Annotations = nil }, "", appsv1alpha1.ReasonVirtualNodes, "1 pod on virtual nodes cannot have all probes of the marker (p0)", false, true, 0},
+		"the gate is off":                      {func(w *simulation) { w.s.Providers = false }, "", appsv1alpha1.ReasonVirtualNodes, "EnablePodProbeMarkerOnServerless is off", false, true, 0},
+		"a probe without a condition":          {func(w *simulation) { w.marker.Spec.Probes[0].PodConditionType = "" }, "", appsv1alpha1.ReasonProbeNotPossible, "pod p0, probe idle: on virtual nodes it needs", false, true, 0},
+		"not chosen any more, with the mark":   {func(w *simulation) { w.leave() }, `"labels":{"idle":null}`, appsv1alpha1.ReasonMarking, "", true, false, marking},
+		"not chosen any more, without a mark":  {func(w *simulation) { delete(w.leave().Labels, "idle") }, "", appsv1alpha1.ReasonProbing, "", false, false, 0},
+		"being deleted, with a mark on a pod":  {func(w *simulation) { w.leave(); w.delete() }, `"labels":{"idle":null}`, appsv1beta1.ReasonDeleting, "", true, false, marking},
+		"being deleted, with no mark any more": {func(w *simulation) { delete(w.leave().Labels, "idle"); w.delete() }, "Release", appsv1beta1.ReasonDeleting, "", true, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := onVirtualNode()
@@ -77,11 +80,7 @@ func TestProvidersOfVirtualNodes(t *testing.T) {
 			if d.RecheckAfter != tc.recheck {
 				t.Errorf("again after %s, want %s", d.RecheckAfter, tc.recheck)
 			}
-			for _, c := range status.Conditions {
-				if c.Type == "Reconciling" && (c.Reason != tc.reason || !strings.Contains(c.Message, tc.message)) {
-					t.Errorf("%s: %s, want %s: ...%s", c.Reason, c.Message, tc.reason, tc.message)
-				}
-			}
+			expect(t, status, tc.reconciling, tc.stalled, tc.reason, tc.message)
 		})
 	}
 }
@@ -121,9 +120,55 @@ func TestARefusedMarkIsTold(t *testing.T) {
 	spec := Parse(w.marker)
 	d := Plan(spec, w.s)
 	outcome := planning.Outcome{Failures: []planning.Failure{{Step: StepMark, Message: "denied by a policy"}}}
-	for _, c := range Status(spec, w.s, d, outcome).Conditions {
-		if c.Type == "Reconciling" && (c.Reason != appsv1beta1.ReasonRequestFailed || !strings.Contains(c.Message, "Results cannot be written to pods: denied")) {
-			t.Errorf("%s: %s", c.Reason, c.Message)
-		}
+	expect(t, Status(spec, w.s, d, outcome), true, false, appsv1beta1.ReasonRequestFailed, "Results cannot be written to pods: denied")
+}
+
+// TestADeletionThatHangsSaysWhy: a marker that is deleted keeps its finalizer while a mark cannot be taken off a pod, or the finalizer cannot be.
+func TestADeletionThatHangsSaysWhy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change   func(*simulation)
+		refused  planning.Step
+		releases bool
+	}{
+		"a mark":        {func(w *simulation) { w.leave(); w.delete() }, StepMark, false},
+		"the finalizer": {func(w *simulation) { w.delete() }, StepRelease, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := onVirtualNode()
+			tc.change(w)
+			spec := Parse(w.marker)
+			d := Plan(spec, w.s)
+			if d.Releases() != tc.releases {
+				t.Errorf("releases: %t", d.Releases())
+			}
+			outcome := planning.Outcome{Failures: []planning.Failure{{Step: tc.refused, Message: "denied by a policy"}}}
+			expect(t, Status(spec, w.s, d, outcome), true, false, appsv1beta1.ReasonDeleting, "That is refused: denied by a policy")
+		})
 	}
+}
+
+// Which markers of the namespace share something with this one is the same for all pods: of the others none is asked about each pod.
+func TestMarkersThatShareNothingAreNotLookedAtForEachPod(t *testing.T) {
+	w := onVirtualNode()
+	asked := 0
+	for i := range 10 {
+		probes := []appsv1alpha1.PodContainerProbe{{Name: "x", PodConditionType: "another/condition"}}
+		w.s.Others = append(w.s.Others, &probing.Marker{
+			Namespace: "ns", Name: fmt.Sprintf("a%d", i), Selector: counting{labels.Everything(), &asked}, Probes: probes,
+		})
+	}
+	if w.plan(); asked > 0 {
+		t.Errorf("selectors of other markers were asked %d times for one pod", asked)
+	}
+}
+
+// counting counts how often a selector is asked.
+type counting struct {
+	labels.Selector
+	asked *int
+}
+
+func (c counting) Matches(l labels.Labels) bool {
+	*c.asked++
+	return c.Selector.Matches(l)
 }

@@ -35,17 +35,21 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 //  1. it is being deleted, its spec cannot be parsed, or nothing is carried out at all;
 //  2. the server refuses what has to be written;
 //  3. the node daemon is not there, or says nothing;
-//  4. probes cannot be carried out: no such container or port, or they cannot be run;
-//  5. another marker writes a condition of it;
-//  6. pods are on virtual nodes and are not probed there, or their provider says nothing;
-//  7. no pod is chosen;
-//  8. nodes are still to be asked, results to come, or to be written to pods;
-//  9. every chosen pod is probed.
+//  4. probes cannot be carried out: no such container or port, no room in the list of a node, or they cannot be run;
+//  5. the list of a node does not get the probes;
+//  6. another marker writes a condition of it;
+//  7. pods are on virtual nodes and are not probed there, or their provider says nothing;
+//  8. no pod is chosen;
+//  9. nodes are still to be asked, results to come, or to be written to pods;
+//  10. every chosen pod is probed.
 func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) podset.Progress {
 	switch {
 	case spec.Object.DeletionTimestamp != nil:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting,
-			Message: "The marker is being deleted: labels and annotations that it gave are taken off pods, and nodes stop probing. Conditions stay."}
+		message := "The marker is being deleted: labels and annotations that it gave are taken off pods, and nodes stop probing. Conditions stay."
+		if failure, refused := outcome.Failed(StepMark, StepRelease); refused {
+			message += " That is refused: " + failure.Message
+		}
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: message}
 	case spec.Invalid != nil:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
 	case s.Off != "":
@@ -87,25 +91,34 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 	case s.Daemon != "" && len(s.Silent) == 0:
 		return stalled(appsv1alpha1.ReasonNodeDaemonOff, s.Daemon)
 	case len(s.Silent) > 0 && s.Daemon != "":
-		return stalled(appsv1alpha1.ReasonNodeDaemonSilent, fmt.Sprintf("Probes have no result on %d nodes (%s): %s", len(s.Silent), podset.List(s.Silent), s.Daemon))
+		return stalled(appsv1alpha1.ReasonNodeDaemonSilent, fmt.Sprintf("Probes have no result on %s (%s): %s",
+			podset.Count(len(s.Silent), "node", "nodes"), podset.List(s.Silent), s.Daemon))
 	case len(d.faults) > 0:
 		return stalled(appsv1alpha1.ReasonProbeNotPossible, fmt.Sprintf("Some probes cannot be carried out: %s.", podset.List(d.faults)))
+	case len(d.left) > 0:
+		return stalled(appsv1alpha1.ReasonNodeProbesFull, fmt.Sprintf(
+			"Nodes cannot be asked for more (%s): their lists of probes are full, or these pods have 256 probes. Fewer or shorter probes in this namespace make room.",
+			podset.List(d.left)))
 	case len(d.errors) > 0:
 		return stalled(appsv1alpha1.ReasonProbeNotRun, fmt.Sprintf("Some probes could not be carried out, and their states stay as they are: %s.", podset.List(d.errors)))
+	case len(d.late) > 0:
+		return stalled(appsv1alpha1.ReasonNodeNotAsked, fmt.Sprintf(
+			"Nodes have not been asked for two minutes (%s). The server may refuse it: events of their NodePodProbes, and the log of the operator, say why.",
+			podset.List(d.late)))
 	case len(taken) > 0:
 		return stalled(appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", podset.List(taken)))
 	case len(d.virtual) > 0 && !s.Providers:
 		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf(
-			"%d pods on virtual nodes are not probed (%s): the feature gate EnablePodProbeMarkerOnServerless is off.",
-			len(d.virtual), podset.List(d.virtual)))
+			"%s on virtual nodes cannot be probed (%s): the feature gate EnablePodProbeMarkerOnServerless is off.",
+			podset.Count(len(d.virtual), "pod", "pods"), podset.List(d.virtual)))
 	case len(d.virtual) > 0:
 		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf(
-			"%d pods on virtual nodes (%s) do not ask for all probes of the marker. What they ask for is given to pods when they are created: recreate them.",
-			len(d.virtual), podset.List(d.virtual)))
+			"%s on virtual nodes cannot have all probes of the marker (%s). What pods ask for is given to them when they are created: recreate them.",
+			podset.Count(len(d.virtual), "pod", "pods"), podset.List(d.virtual)))
 	case len(d.silent) > 0:
 		return stalled(appsv1alpha1.ReasonProviderSilent, fmt.Sprintf(
-			"The provider of virtual nodes has not written the conditions of %d pods (%s). It may know no probes of PodProbeMarkers.",
-			len(d.silent), podset.List(d.silent)))
+			"The provider of virtual nodes has not written the conditions of %s (%s). It may know no probes of PodProbeMarkers.",
+			podset.Count(len(d.silent), "pod", "pods"), podset.List(d.silent)))
 	}
 	return podset.Progress{}, false
 }

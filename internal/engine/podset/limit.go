@@ -132,11 +132,14 @@ func (l *Limit) names() []string {
 }
 
 // Waits begins a message: "3 pods wait".
-func Waits(n int) string {
+func Waits(n int) string { return Count(n, "pod waits", "pods wait") }
+
+// Count is a number and what there are so many of, in the singular or the plural: "1 pod waits", "3 pods wait".
+func Count(n int, one, many string) string {
 	if n == 1 {
-		return "1 pod waits"
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d pods wait", n)
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // shown is how many names a message has at most: conditions are read by people.

@@ -41,7 +41,7 @@ func WithoutGate(spec *Spec, s *Snapshot) (conditions.Condition, bool) {
 		return conditions.Condition{}, false
 	}
 	message := fmt.Sprintf("%s without the readiness gate %s: %s. Such pods are not taken out of service while they are updated in place; "+
-		"those that replace them have the gate.", countPods(len(without)), shared.GateInPlaceUpdateReady, List(names(without)))
+		"those that replace them have the gate.", Count(len(without), "pod is", "pods are"), shared.GateInPlaceUpdateReady, List(names(without)))
 	return conditions.New(conditionWithoutGate, true, appsv1beta1.ReasonUpdatedInService, message), true
 }
 
@@ -119,11 +119,4 @@ func (p *Pass) releaseOver(pod *Pod) edit.Edit {
 		return edit.Edit{}
 	}
 	return podstate.Release(pod.Object, p.Snapshot.Now, over...)
-}
-
-func countPods(n int) string {
-	if n == 1 {
-		return "1 pod is"
-	}
-	return fmt.Sprintf("%d pods are", n)
 }

@@ -107,9 +107,37 @@ type Provided struct {
 	Faults []string
 }
 
-// Provided says how far the marker's probes are for a pod on a virtual node. others are the other markers of the namespace: of two that write the same
-// condition, label or annotation of the pod, the one whose name comes first counts, so that they do not write against each other for ever.
-func (m *Marker) Provided(pod *corev1.Pod, others []*Marker) Provided {
+// Before are the markers that come before another one, by the names of those of its probes that write something which they write, too.
+type Before map[string][]*Marker
+
+// Before says which of the other markers of the namespace come before this one: of two that write the same condition, label or annotation of a pod, the
+// one whose name comes first counts, so that they do not write against each other for ever. It is the same for all pods.
+func (m *Marker) Before(others []*Marker) Before {
+	before := Before{}
+	for i := range m.Probes {
+		of := &m.Probes[i]
+		shares := func(p appsv1alpha1.PodContainerProbe) bool { return Share(of, &p) }
+		for _, other := range others {
+			if other.Name < m.Name && slices.ContainsFunc(other.Probes, shares) {
+				before[of.Name] = append(before[of.Name], other)
+			}
+		}
+	}
+	return before
+}
+
+// first names the marker that comes first for a probe of a pod; empty when there is none.
+func (b Before) first(probe string, pod *corev1.Pod) string {
+	for _, other := range b[probe] {
+		if other.Selects(pod) {
+			return other.Name
+		}
+	}
+	return ""
+}
+
+// Provided says how far the marker's probes are for a pod on a virtual node.
+func (m *Marker) Provided(pod *corev1.Pod, before Before) Provided {
 	var asked []appsv1alpha1.PodContainerProbe
 	if AsksProvider(pod, m.Name) {
 		asked = askedOf(pod)
@@ -120,7 +148,7 @@ func (m *Marker) Provided(pod *corev1.Pod, others []*Marker) Provided {
 	}
 	for i := range m.Probes {
 		of := &m.Probes[i]
-		first := m.first(of, pod, others)
+		first := before.first(of.Name, pod)
 		switch {
 		case !runs(pod, of.ContainerName):
 			fault(of, "the pod has no container %s", of.ContainerName)
@@ -147,21 +175,6 @@ func (m *Marker) Provided(pod *corev1.Pod, others []*Marker) Provided {
 		p.Results = append(p.Results, Result{Probe: &marks, State: &appsv1alpha1.ContainerProbeState{Name: of.Name, State: stateOf(is.Status)}})
 	}
 	return p
-}
-
-// first names the marker before this one that writes something of what a probe writes, too; empty when there is none.
-func (m *Marker) first(of *appsv1alpha1.PodContainerProbe, pod *corev1.Pod, others []*Marker) string {
-	for _, other := range others {
-		if other.Name >= m.Name || !other.Selects(pod) {
-			continue
-		}
-		for i := range other.Probes {
-			if Share(of, &other.Probes[i]) {
-				return other.Name
-			}
-		}
-	}
-	return ""
 }
 
 // stateOf is the result that a condition tells.

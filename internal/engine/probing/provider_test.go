@@ -129,7 +129,7 @@ func TestProvided(t *testing.T) {
 			if tc.change != nil {
 				tc.change(pod)
 			}
-			if got := told(b.Provided(pod, tc.others)); got != tc.want {
+			if got := told(b.Provided(pod, b.Before(tc.others))); got != tc.want {
 				t.Errorf("%s", got)
 			}
 		})

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podprobemarker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
+)
+
+// A marker whose deletion hangs, because the server refuses what it takes, does not keep the status from before.
+func TestADeletionThatHangsSaysWhy(t *testing.T) {
+	marker := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "game", UID: "uid", Generation: 2,
+		Finalizers: []string{appsv1alpha1.FinalizerPodProbeMarker}, DeletionTimestamp: &metav1.Time{Time: metav1.Now().Time},
+	}}
+	marker.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "game"}}
+	marker.Status.Conditions = []metav1.Condition{{
+		Type: "Reconciling", Status: metav1.ConditionFalse, Reason: appsv1alpha1.ReasonProbing, Message: "Every chosen pod is probed and tells the results.",
+		LastTransitionTime: metav1.Now(),
+	}}
+	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1alpha1.PodProbeMarker{}, Stored: []client.Object{marker}})
+	fake.Server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Subresource == "" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "podprobemarkers"}, "game", errors.New("a policy keeps it"))
+		}
+		return forward()
+	})
+	r := &Reconciler{Base: workload.New(Name, Kind(), fake.Dependencies), off: "the kind NodePodProbe is off"}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(marker)}); err != nil {
+		t.Fatal(err)
+	}
+	stored := &appsv1alpha1.PodProbeMarker{}
+	if err := fake.Server.Get(t.Context(), client.ObjectKeyFromObject(marker), stored); err != nil {
+		t.Fatal(err)
+	}
+	c := meta.FindStatusCondition(stored.Status.Conditions, "Reconciling")
+	if c == nil || c.Reason != appsv1beta1.ReasonDeleting || !strings.Contains(c.Message, "That is refused: ") || !strings.Contains(c.Message, "a policy keeps it") {
+		t.Errorf("it says %+v", c)
+	}
+}

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probing
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+)
+
+const (
+	// mostPods and mostProbes are how many pods a NodePodProbe has, and how many probes of one pod: the schema takes no more.
+	mostPods   = 1024
+	mostProbes = 256
+	// mostBytes is how long the list of pods may be, as JSON: half of what the API server stores in one object. The rest is for the results.
+	mostBytes = 768 << 10
+)
+
+// Fit is what one NodePodProbe takes of a list: the server would refuse a longer one as a whole, for every namespace. full are the namespaces of which
+// something was left out, sorted.
+//
+//  1. a pod has 256 probes, the first ones;
+//  2. there are 1024 pods. Each namespace has its share, and in it the first pods are taken;
+//  3. the list has 768 KiB. Each namespace has its share; in it probes that the list had before are taken first, as known says, then the others, each in
+//     the order of the list. One that does not fit is left out.
+//
+// What fits is the same when the list is fitted again that was made of it, so that no pod comes and goes.
+func Fit(list []appsv1alpha1.PodProbe, known func(pod *appsv1alpha1.PodProbe, probe string) bool) (fits []appsv1alpha1.PodProbe, full []string) {
+	f := fitting{list: list, left: map[string]bool{}}
+	f.limitPods()
+	f.limitProbes()
+	f.limitBytes(known)
+	return f.list, slices.Sorted(maps.Keys(f.left))
+}
+
+// fitting is a list on its way to what fits. It shares the probes of the list, and writes none of them.
+type fitting struct {
+	list []appsv1alpha1.PodProbe
+	// left are the namespaces of which something was left out.
+	left map[string]bool
+}
+
+func (f *fitting) limitPods() {
+	wanted := map[string]int{}
+	for i := range f.list {
+		wanted[f.list[i].Namespace]++
+	}
+	room := shares(wanted, mostPods)
+	var list []appsv1alpha1.PodProbe
+	for i := range f.list {
+		namespace := f.list[i].Namespace
+		if room[namespace] == 0 {
+			f.left[namespace] = true
+			continue
+		}
+		room[namespace]--
+		list = append(list, f.list[i])
+	}
+	f.list = list
+}
+
+func (f *fitting) limitProbes() {
+	for i := range f.list {
+		if entry := &f.list[i]; len(entry.Probes) > mostProbes {
+			f.left[entry.Namespace] = true
+			entry.Probes = entry.Probes[:mostProbes]
+		}
+	}
+}
+
+func (f *fitting) limitBytes(known func(pod *appsv1alpha1.PodProbe, probe string) bool) {
+	heads, sizes := make([]int, len(f.list)), make([][]int, len(f.list))
+	wanted, total := map[string]int{}, 0
+	for i := range f.list {
+		entry := &f.list[i]
+		sum := headSize(entry)
+		heads[i] = sum
+		for j := range entry.Probes {
+			size := sizeOf(&entry.Probes[j])
+			sizes[i] = append(sizes[i], size)
+			sum += size
+		}
+		wanted[entry.Namespace] += sum
+		total += sum
+	}
+	if total <= mostBytes {
+		return
+	}
+	room := shares(wanted, mostBytes)
+	taken := make([]map[int]bool, len(f.list))
+	take := func(before bool) {
+		for i := range f.list {
+			entry := &f.list[i]
+			for j := range entry.Probes {
+				if known(entry, entry.Probes[j].Name) != before {
+					continue
+				}
+				cost := sizes[i][j]
+				if taken[i] == nil {
+					cost += heads[i]
+				}
+				if cost > room[entry.Namespace] {
+					f.left[entry.Namespace] = true
+					continue
+				}
+				room[entry.Namespace] -= cost
+				if taken[i] == nil {
+					taken[i] = map[int]bool{}
+				}
+				taken[i][j] = true
+			}
+		}
+	}
+	take(true)
+	take(false)
+	var list []appsv1alpha1.PodProbe
+	for i := range f.list {
+		if taken[i] == nil {
+			continue
+		}
+		entry := f.list[i]
+		entry.Probes = nil
+		for j := range f.list[i].Probes {
+			if taken[i][j] {
+				entry.Probes = append(entry.Probes, f.list[i].Probes[j])
+			}
+		}
+		list = append(list, entry)
+	}
+	f.list = list
+}
+
+// shares divides a limit among namespaces, by what each of them wants: who wants no more than an equal share gets all of it, and the others divide the
+// rest in the same way.
+func shares(wanted map[string]int, limit int) map[string]int {
+	namespaces := slices.SortedFunc(maps.Keys(wanted), func(a, b string) int {
+		return cmp.Or(cmp.Compare(wanted[a], wanted[b]), strings.Compare(a, b))
+	})
+	of := make(map[string]int, len(wanted))
+	for i, namespace := range namespaces {
+		of[namespace] = min(wanted[namespace], limit/(len(namespaces)-i))
+		limit -= of[namespace]
+	}
+	return of
+}
+
+// headSize is how long a pod is in the list without its probes, as JSON, with the comma.
+func headSize(pod *appsv1alpha1.PodProbe) int {
+	head := *pod
+	head.Probes = nil
+	return sizeOf(head) + len(`"probes":[],`)
+}
+
+// sizeOf is how long something is as JSON, with the comma.
+func sizeOf(part any) int {
+	// Strings, numbers and API types can always be rendered.
+	body, _ := json.Marshal(part)
+	return len(body) + 1
+}
+
+// LeftOut is the annotation of a NodePodProbe of which probes of these namespaces were left out, or empty.
+func LeftOut(full []string) string { return strings.Join(full, ",") }
+
+// HasLeftOut says whether probes of a namespace were left out of a NodePodProbe with the annotations.
+func HasLeftOut(annotations map[string]string, namespace string) bool {
+	return slices.Contains(strings.Split(annotations[appsv1alpha1.AnnotationProbesLeftOut], ","), namespace)
+}
