@@ -123,6 +123,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if gates.Enabled(features.PreDownloadImageForInPlaceUpdate) || gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
 		all.pullJobs = predownload.NewWatch(mgr.GetCache())
 	}
+	if deps.Operator.NodeDaemon != nil {
+		deps.Operator.NodeDaemon.NoProbes = !gates.Enabled(features.PodProbeMarker)
+	}
 	if deps.Config.NodeDaemon {
 		all.daemonNeeds = workload.NewDaemonNeeds(deps.Clock)
 		deps.Operator.DaemonNeeds = all.daemonNeeds
@@ -161,7 +164,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		if err != nil {
 			return fmt.Errorf("asking whether %s is served: %w", kind.Name, err)
 		}
-		if kind.NodeDaemon {
+		if kind.NodeDaemon && deps.Config.NodeDaemon && (kind.Name != "PodProbeMarker" || gates.Enabled(features.PodProbeMarker)) {
 			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, stored)
 		}
 		configured[i].Served, configured[i].Synced = true, synced(ctx, mgr.GetCache(), stored)

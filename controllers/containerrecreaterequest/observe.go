@@ -30,9 +30,14 @@ func (r *Reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 		return snapshot, fmt.Errorf("reading the pod: %w", err)
 	}
 	snapshot.PodKnown = err == nil && known.UID == uid && known.DeletionTimestamp == nil
+	firstAtWork := false
 	if !restart.Over(request) {
-		if snapshot.First, err = r.first(ctx, request, uid); err != nil {
+		first, err := r.first(ctx, request, uid)
+		if err != nil {
 			return snapshot, err
+		}
+		if first != nil {
+			snapshot.First, firstAtWork = first.Name, first.Status.Phase == appsv1beta1.RecreateRecreating
 		}
 	}
 	if snapshot.PodKnown && plan.SilentTooLong(request, snapshot.Now) {
@@ -40,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 		if err != nil {
 			return snapshot, err
 		}
-		snapshot.DaemonStarting = daemon == nodedaemon.Starting
+		snapshot.DaemonStarting, snapshot.DaemonBusy = daemon == nodedaemon.Starting, daemon == nodedaemon.Running && firstAtWork
 	}
 	if !plan.NeedsPod(request) {
 		return snapshot, nil
@@ -60,13 +65,13 @@ func (r *Reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 }
 
 // first is the name of the request for the same pod that is carried out before this one.
-func (r *Reconciler) first(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, uid types.UID) (string, error) {
+func (r *Reconciler) first(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, uid types.UID) (*appsv1beta1.ContainerRecreateRequest, error) {
 	same, err := r.requestsOf(ctx, request.Namespace, uid)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if queue := restart.Queue(same); len(queue) > 0 && queue[0].Name != request.Name {
-		return queue[0].Name, nil
+		return queue[0], nil
 	}
-	return "", nil
+	return nil, nil
 }

@@ -33,7 +33,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 		return snapshot, 0, err
 	}
 	wait, err := r.keepSecrets(ctx, pass, spec, &snapshot)
-	if err != nil || spec.Invalid != nil || spec.Deleting || spec.Job.Status.CompletionTime != nil && !spec.Never {
+	if err != nil || spec.Invalid != nil || spec.Deleting || spec.Job.Status.CompletionTime != nil {
 		return snapshot, wait, err
 	}
 	chosen, err := r.choose(ctx, spec)

@@ -90,3 +90,40 @@ func TestExample5Secrets(t *testing.T) {
 	}
 	released("b") // once more, when that was not noted
 }
+
+// OpenKruise gave its copies random names. A job that was taken over takes itself out of them when it is done, and leaves what is no copy of its.
+func TestCopiesOfOpenKruiseAreReleased(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := func(name, references string) *corev1.Secret {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: name}}
+		if references != "" {
+			s.Annotations = map[string]string{annotationReferences: references, annotationSource: "ns1/regcred", annotationMode: modeShared}
+		}
+		return s
+	}
+	c := fake.NewClientBuilder().WithScheme(types).WithObjects(
+		foreign("regcred-x7k2pq", "ns1/a"), foreign("regcred-b81m3z", "ns1/a,ns1/b"), foreign("other-c92nmk", "ns2/a"), foreign("own", ""),
+	).Build()
+	r := New(workload.Dependencies{Client: c, Live: c, Clock: clock.RealClock{}, WriteTimeout: time.Minute})
+	spec := plan.Parse(&appsv1beta1.ImagePullJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: "a", Finalizers: []string{plan.Finalizer}},
+		Spec:       appsv1beta1.ImagePullJobSpec{Image: "nginx", ImagePullJobTemplate: appsv1beta1.ImagePullJobTemplate{PullSecrets: []string{"regcred"}}},
+	})
+	if err := r.release(t.Context(), spec, &copies{}, &plan.Snapshot{}); err != nil {
+		t.Fatal(err)
+	}
+	left := &corev1.SecretList{}
+	if err := c.List(t.Context(), left, client.InNamespace(secretNamespace)); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for i := range left.Items {
+		got[left.Items[i].Name] = left.Items[i].Annotations[annotationReferences]
+	}
+	if diff := cmp.Diff(map[string]string{"regcred-b81m3z": "ns1/b", "other-c92nmk": "ns2/a", "own": ""}, got); diff != "" {
+		t.Errorf("copies that are left, and their jobs:\n%s", diff)
+	}
+}

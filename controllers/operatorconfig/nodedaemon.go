@@ -106,6 +106,8 @@ type NodeDaemon struct {
 	Deployment client.ObjectKey
 	// Needed says whether something needs the daemon now. Nil: nothing ever does.
 	Needed func(ctx context.Context) (bool, error)
+	// NoProbes keeps the daemon from probing what stored lists ask for: the gate of PodProbeMarkers is off.
+	NoProbes bool
 	// Clock is the time.
 	Clock clock.PassiveClock
 
@@ -235,7 +237,7 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 		return fmt.Errorf("the Deployment %s has no container %s", own.Name, managerContainer)
 	}
 	d := operands.Daemon{
-		Namespace: n.Deployment.Namespace, Resources: settings.Resources, Tolerations: settings.Tolerations, Socket: settings.CRISocketPath,
+		Namespace: n.Deployment.Namespace, Resources: settings.Resources, Tolerations: settings.Tolerations, Socket: settings.CRISocketPath, NoProbes: n.NoProbes, PriorityClass: settings.PriorityClassName,
 		Image: operands.DaemonImage(settings.Image, os.Getenv(relatedDaemon), own.Spec.Template.Spec.Containers[at].Image, images.Repository),
 	}
 	for _, secret := range images.PullSecrets {

@@ -79,6 +79,8 @@ type Options struct {
 	Sockets []string
 	// MaxPulls is how many images are pulled at the same time, at least 1.
 	MaxPulls int
+	// NoProbes leaves the probes of PodProbeMarkers alone.
+	NoProbes bool
 	// LogLevel is how much is logged.
 	LogLevel string
 }
@@ -150,7 +152,7 @@ func New(server *rest.Config, o Options, runtime cri.Runtime) (ctrl.Manager, err
 		Node: o.Node, Namespace: o.Namespace, Manager: mgr, Runtime: runtime, Events: mgr.GetEventRecorder(Name),
 		Clock: clock.RealClock{}, MaxPulls: o.MaxPulls, Metrics: metrics,
 	}
-	for _, add := range workers() {
+	for _, add := range workers(o) {
 		if err := add(given); err != nil {
 			return nil, fmt.Errorf("adding a worker: %w", err)
 		}

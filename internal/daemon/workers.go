@@ -16,14 +16,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/recreate"
 )
 
-// workers are the features of the daemon, one line each.
-func workers() []Worker {
-	return []Worker{
-		environment.Add,
-		recreate.Add,
-		imagepuller.Setup,
-		probe.Setup,
+// workers are the features of the daemon that the options leave on.
+func workers(o Options) []Worker {
+	all := []Worker{environment.Add, recreate.Add, imagepuller.Setup}
+	if !o.NoProbes {
+		all = append(all, probe.Setup)
 	}
+	return all
 }
 
 // byNode are the kinds that features watch, beside pods, each limited to the objects of the node.

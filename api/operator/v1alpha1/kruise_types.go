@@ -264,6 +264,12 @@ type NodeDaemonSettings struct {
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
+	// priorityClassName is the priority class of the pods. When omitted, they have the cluster's default.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
 	// criSocketPath is where the container runtime listens on the nodes, such as "/run/containerd/containerd.sock". When omitted, the
 	// usual places are tried.
 	// +optional

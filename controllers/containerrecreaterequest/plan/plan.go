@@ -74,6 +74,9 @@ type Snapshot struct {
 	Pod *corev1.Pod
 	// DaemonStarting says that there is a daemon on the node that is not ready yet. It is looked up when SilentTooLong says so.
 	DaemonStarting bool
+	// DaemonBusy says that the daemon on the node is ready and restarts containers for First: until it is done, it takes up no other request for the
+	// pod. It is looked up when SilentTooLong says so.
+	DaemonBusy bool
 	// First is the name of the request for the same pod that is carried out before this one; empty when there is none.
 	First string
 }
@@ -108,7 +111,7 @@ func Holder(r *appsv1beta1.ContainerRecreateRequest) shared.ReadinessHolder {
 //  1. a request that is over, or being deleted, gives its pod back, and then its finalizer goes;
 //  2. one that is over loses the label by which daemons see it, and is deleted when its time to live is over;
 //  3. one whose pod is gone is over;
-//  4. so is one that the daemon did not take up for 60 seconds, or five minutes while it is being started;
+//  4. so is one that the daemon did not take up for 60 seconds, or five minutes while it is being started, unless it is at work on the one before;
 //  5. so is one that is past its deadline;
 //  6. one that has begun and has an unready grace period gets its finalizer, then its pod is taken out of service, and then the grace
 //     period begins.
@@ -127,7 +130,7 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 		switch {
 		case age < Silence:
 			d.Recheck(Silence - age)
-		case s.DaemonStarting && age < Starting:
+		case s.DaemonBusy, s.DaemonStarting && age < Starting:
 			d.Recheck(lookAgain)
 		default:
 			d.End, d.EndReason = messageSilent, appsv1beta1.ReasonDaemonSilent

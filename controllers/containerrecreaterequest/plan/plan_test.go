@@ -30,8 +30,8 @@ type simulation struct {
 	request *v1beta1.ContainerRecreateRequest
 	pod     *corev1.Pod
 	first   string
-	// starting says that the daemon is being started.
-	starting bool
+	// starting says that the daemon is being started, busy that it is at work on the request before.
+	starting, busy bool
 	// gone says that the request was deleted.
 	gone bool
 	did  []string
@@ -59,7 +59,7 @@ func newSimulation(t *testing.T) *simulation {
 }
 
 func (w *simulation) snapshot() Snapshot {
-	s := Snapshot{Now: w.now, First: w.first, DaemonStarting: w.starting}
+	s := Snapshot{Now: w.now, First: w.first, DaemonStarting: w.starting, DaemonBusy: w.busy}
 	s.PodKnown = w.pod != nil && w.pod.DeletionTimestamp == nil
 	if NeedsPod(w.request) {
 		s.Pod = w.pod
@@ -166,6 +166,12 @@ func TestWhatEndsARequest(t *testing.T) {
 		},
 		"a daemon that does not start in five minutes": {
 			change: func(w *simulation) { w.starting = true; w.now = w.now.Add(5 * time.Minute) }, message: "daemon has not responded for a long time", reason: "DaemonSilent",
+		},
+		"nothing, while the daemon is at work on the request before, however long a container takes to stop": {
+			change: func(w *simulation) { w.first, w.busy = "crr0", true; w.now = w.now.Add(time.Hour) }, recheck: 5 * time.Second,
+		},
+		"a daemon that is silent, behind a request that it does not work on": {
+			change: func(w *simulation) { w.first = "crr0"; w.now = w.now.Add(time.Minute) }, message: "daemon has not responded for a long time", reason: "DaemonSilent",
 		},
 		"its deadline": {
 			change: func(w *simulation) {

@@ -156,5 +156,5 @@ func (s *Spec) newChild(image string) *appsv1beta1.ImagePullJob {
 	}
 }
 
-// ended says that the stored status says that the list is over.
-func ended(spec *Spec) bool { return spec.List.Status.CompletionTime != nil && !spec.Never }
+// ended says that the stored status says that the list is over. It stays so, also when it is changed to one that never completes.
+func ended(spec *Spec) bool { return spec.List.Status.CompletionTime != nil }

@@ -97,7 +97,7 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome, status *appsv1
 	switch {
 	case spec.Deleting:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The list is being deleted. Images stay on the nodes."}
-	case status.CompletionTime != nil && !spec.Never:
+	case status.CompletionTime != nil:
 		return endOf(status, d)
 	case spec.Invalid != nil:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}

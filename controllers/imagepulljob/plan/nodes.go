@@ -177,11 +177,16 @@ func (s *Spec) entry(n *Node, now time.Time, secrets []appsv1beta1.ImagePullSecr
 		return entry
 	}
 	tag := &entry.Tags[i]
+	first := len(tag.OwnerReferences) == 0
 	tag.OwnerReferences = append(tag.OwnerReferences, s.owner())
 	ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
 	if ended || s.PullPolicy == appsv1beta1.PullAlways && tag.ImagePullPolicy == appsv1beta1.PullIfNotPresent {
 		tag.Version++
-		tag.CreatedAt, tag.ImagePullPolicy, tag.PullPolicy = &created, s.PullPolicy, s.pullPolicy(n)
+		tag.CreatedAt, tag.ImagePullPolicy = &created, s.PullPolicy
+		if first {
+			// Of a tag that jobs share, the one that made it says how long it is kept: it must not go while that needs it.
+			tag.PullPolicy = s.pullPolicy(n)
+		}
 	}
 	return entry
 }

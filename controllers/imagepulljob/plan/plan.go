@@ -60,8 +60,8 @@ type Decision struct {
 	count map[stage]int
 }
 
-// ended says that the stored status says that the job is over.
-func ended(spec *Spec) bool { return spec.Job.Status.CompletionTime != nil && !spec.Never }
+// ended says that the stored status says that the job is over. It stays so, also when it is changed to one that never completes.
+func ended(spec *Spec) bool { return spec.Job.Status.CompletionTime != nil }
 
 // Wants says whether the job needs copies of its pull secrets now.
 func Wants(spec *Spec) bool {

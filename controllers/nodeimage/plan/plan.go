@@ -208,14 +208,19 @@ func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) 
 		return created.Add(patience), messageSilent
 	}
 	timeout, backoff, deadline := engineimage.Policy(tag.PullPolicy)
+	limited := tag.PullPolicy != nil && tag.PullPolicy.ActiveDeadlineSeconds != nil
 	switch {
-	case tag.PullPolicy != nil && tag.PullPolicy.ActiveDeadlineSeconds != nil:
+	case answer.StartTime == nil && limited && answer.Phase == appsv1beta1.ImagePhasePulling:
 		return created.Add(deadline + patience), messageOverdue
-	case answer.StartTime != nil:
+	case answer.StartTime == nil:
+		// It waits for its turn, which no deadline counts.
+		return created.Add(longestTurn), messageLate
+	case limited:
+		return answer.StartTime.Add(deadline + patience), messageOverdue
+	default:
 		timeout, backoff = min(timeout, longestTurn), min(backoff, mostTries)
 		return answer.StartTime.Add(timeout*time.Duration(backoff+1) + longestWait*time.Duration(backoff) + patience), messageLate
 	}
-	return created.Add(longestTurn), messageLate
 }
 
 // fail makes an answer that of a tag.

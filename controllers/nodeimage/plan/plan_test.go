@@ -87,6 +87,15 @@ func TestPlan(t *testing.T) {
 		"a node that pulls for longer than all of its tries is given up": {
 			image: list(as, pullingFor(4*10*time.Minute+3*30*time.Second+10*time.Minute)), want: StepGiveUp,
 		},
+		"the time that a tag waits for its turn is no part of its deadline": {
+			image: list(func(s *appsv1beta1.ImageTagSpec) { s.PullPolicy.ActiveDeadlineSeconds = ptr.To(int64(0)) },
+				&appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhaseWaiting}),
+			recheck: 24*time.Hour - 10*time.Minute,
+		},
+		"nor is the time that it has waited": {
+			image:   list(func(s *appsv1beta1.ImageTagSpec) { s.PullPolicy.ActiveDeadlineSeconds = ptr.To(int64(60)) }, pullingFor(time.Minute)),
+			recheck: 10 * time.Minute,
+		},
 		"a node over its deadline is given up": {
 			image: list(func(s *appsv1beta1.ImageTagSpec) { s.PullPolicy.ActiveDeadlineSeconds = ptr.To(int64(0)) },
 				&appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhasePulling}),

@@ -17,6 +17,7 @@ func TestTheDaemonTakesTheArgumentsOfItsDaemonSet(t *testing.T) {
 	for name, d := range map[string]operands.Daemon{
 		"as it is":                 {Namespace: "op", Image: "x"},
 		"with a socket of its own": {Namespace: "op", Image: "x", Socket: "/run/k3s/containerd/containerd.sock"},
+		"without probes":           {Namespace: "op", Image: "x", Socket: "/run/cri.sock", NoProbes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rendered, err := operands.RenderDaemon(d)

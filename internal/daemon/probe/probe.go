@@ -295,5 +295,6 @@ func (p *prober) statusOf(stored *appsv1alpha1.NodePodProbe) appsv1alpha1.NodePo
 			status.PodProbeStatuses = append(status.PodProbeStatuses, of)
 		}
 	}
+	probing.FitMessages(status.PodProbeStatuses)
 	return status
 }

@@ -17,8 +17,13 @@ const (
 	// mostPods and mostProbes are how many pods a NodePodProbe has, and how many probes of one pod: the schema takes no more.
 	mostPods   = 1024
 	mostProbes = 256
-	// mostBytes is how long the list of pods may be, as JSON: half of what the API server stores in one object. The rest is for the results.
+	// mostBytes is how long the list of pods may be, as JSON and with its results but for their messages: half of what the API server stores in one
+	// object.
 	mostBytes = 768 << 10
+	// mostMessages is how long the messages and errors of all results may be, as JSON.
+	mostMessages = 512 << 10
+	// resultSize is how long a result is at most, as JSON, but for the name of its probe, its message and its error.
+	resultSize = 160
 )
 
 // Fit is what one NodePodProbe takes of a list: the server would refuse a longer one as a whole, for every namespace. full are the namespaces of which
@@ -26,7 +31,7 @@ const (
 //
 //  1. a pod has 256 probes, the first ones;
 //  2. there are 1024 pods. Each namespace has its share, and in it the first pods are taken;
-//  3. the list has 768 KiB. Each namespace has its share; in it probes that the list had before are taken first, as known says, then the others, each in
+//  3. the list has 768 KiB, results without messages included. Each namespace has its share; in it probes that the list had before are taken first, as known says, then the others, each in
 //     the order of the list. One that does not fit is left out.
 //
 // What fits is the same when the list is fitted again that was made of it, so that no pod comes and goes.
@@ -81,7 +86,7 @@ func (f *fitting) limitBytes(known func(pod *appsv1alpha1.PodProbe, probe string
 		sum := headSize(entry)
 		heads[i] = sum
 		for j := range entry.Probes {
-			size := sizeOf(&entry.Probes[j])
+			size := sizeOf(&entry.Probes[j]) + resultSize + len(entry.Probes[j].Name)
 			sizes[i] = append(sizes[i], size)
 			sum += size
 		}
@@ -149,11 +154,44 @@ func shares(wanted map[string]int, limit int) map[string]int {
 	return of
 }
 
-// headSize is how long a pod is in the list without its probes, as JSON, with the comma.
+// headSize is how long a pod is in the list without its probes, and in the status without its results, as JSON, with the commas.
 func headSize(pod *appsv1alpha1.PodProbe) int {
 	head := *pod
 	head.Probes = nil
-	return sizeOf(head) + len(`"probes":[],`)
+	return 2 * (sizeOf(head) + len(`"probeStates":[],`))
+}
+
+// FitMessages shortens the messages and errors of results that are too long together: the server would refuse the results of all pods. All are cut to the same
+// length, the longest power of two with which they fit. It writes to results.
+func FitMessages(results []appsv1alpha1.PodProbeStatus) {
+	// JSON makes six bytes of one at most. Nearly always that is enough, and costs nothing.
+	if raw := messagesSize(results, func(text string) int { return 6*len(text) + 2 }); raw <= mostMessages {
+		return
+	}
+	for most := maxMessage; most > 0 && messagesSize(results, func(text string) int { return sizeOf(text) }) > mostMessages; {
+		most /= 2
+		for i := range results {
+			for j := range results[i].ProbeStates {
+				state := &results[i].ProbeStates[j]
+				state.Message, state.Error = clip(state.Message, most), clip(state.Error, most)
+			}
+		}
+	}
+}
+
+func messagesSize(results []appsv1alpha1.PodProbeStatus, sizeOf func(string) int) int {
+	size := 0
+	for i := range results {
+		for j := range results[i].ProbeStates {
+			state := &results[i].ProbeStates[j]
+			for _, text := range []string{state.Message, state.Error} {
+				if text != "" {
+					size += sizeOf(text) + len(`"message":`)
+				}
+			}
+		}
+	}
+	return size
 }
 
 // sizeOf is how long something is as JSON, with the comma.

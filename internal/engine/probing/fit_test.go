@@ -75,13 +75,13 @@ func TestFit(t *testing.T) {
 		"all fits":                        {list: slices.Concat(many("a", 3, 32, 100), many("b", 100, 1, 100)), want: map[string]int{"a": 96, "b": 100}},
 		"a pod has 256 probes":            {list: many("a", 1, 288, 100), want: map[string]int{"a": 256}, full: []string{"a"}},
 		"a node has 1024 pods":            {list: slices.Concat(many("a", 1100, 1, 10), many("b", 3, 1, 10)), want: map[string]int{"a": 1021, "b": 3}, full: []string{"a"}},
-		"a large namespace and a small":   {list: slices.Concat(many("a", 3, 32, 16<<10), many("b", 20, 1, 200)), want: map[string]int{"a": 47, "b": 20}, full: []string{"a"}},
+		"a large namespace and a small":   {list: slices.Concat(many("a", 3, 32, 16<<10), many("b", 20, 1, 200)), want: map[string]int{"a": 46, "b": 20}, full: []string{"a"}},
 		"two large ones share it equally": {list: slices.Concat(many("a", 3, 32, 16<<10), many("b", 9, 32, 16<<10)), want: map[string]int{"a": 23, "b": 23}, full: []string{"a", "b"}},
 		"who was there first holds no more than the share": {
 			list: slices.Concat(many("a", 3, 32, 16<<10), many("b", 3, 32, 16<<10)), before: many("a", 2, 24, 16<<10),
 			want: map[string]int{"a": 23, "b": 23}, full: []string{"a", "b"},
 		},
-		"a short probe takes what a long one cannot": {list: slices.Concat(many("a", 1, 2, 767<<10), many("b", 1, 1, 100)), want: map[string]int{"a": 1, "b": 1}, full: []string{"a"}},
+		"a short probe takes what a long one cannot": {list: slices.Concat(many("a", 1, 2, 766<<10), many("b", 1, 1, 100)), want: map[string]int{"a": 1, "b": 1}, full: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fits, full := Fit(tc.list, knownOf(tc.before))
@@ -121,5 +121,34 @@ func TestFitRests(t *testing.T) {
 		if size := bytesOf(t, fits); size > mostBytes {
 			t.Errorf("seed %d: %d bytes", seed, size)
 		}
+	}
+}
+
+// Messages with characters that JSON escapes are six times as long there. All together must not keep the results of other pods from being written.
+func TestFitMessages(t *testing.T) {
+	for name, tc := range map[string]struct {
+		probes int
+		char   string
+		want   int
+	}{
+		"few stay":                      {probes: 256, char: "x", want: 1024},
+		"many are cut":                  {probes: 1000, char: "x", want: 256},
+		"escaped ones are cut to less":  {probes: 1000, char: "\x01", want: 64},
+		"very many have no room at all": {probes: 200_000, char: "x", want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := appsv1alpha1.PodProbeStatus{ProbeStates: make([]appsv1alpha1.ContainerProbeState, tc.probes)}
+			for i := range pod.ProbeStates {
+				pod.ProbeStates[i].Message = strings.Repeat(tc.char, 1024)
+			}
+			results := []appsv1alpha1.PodProbeStatus{pod}
+			FitMessages(results)
+			if got := len(pod.ProbeStates[tc.probes-1].Message); got != tc.want {
+				t.Errorf("messages have %d bytes, want %d", got, tc.want)
+			}
+			if size := messagesSize(results, func(text string) int { return sizeOf(text) }); size > mostMessages {
+				t.Errorf("together %d bytes", size)
+			}
+		})
 	}
 }

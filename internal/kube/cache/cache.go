@@ -199,6 +199,12 @@ func withProbes(trim func(client.Object) client.Object) func(client.Object) clie
 			}
 			to.Spec.Containers = append(to.Spec.Containers, container)
 		}
+		// Of init containers those alone that go on running: providers of virtual nodes probe them.
+		for i := range from.Spec.InitContainers {
+			if c := &from.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+				to.Spec.InitContainers = append(to.Spec.InitContainers, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
+			}
+		}
 		to.Status.Phase, to.Status.PodIP, to.Status.Conditions = from.Status.Phase, from.Status.PodIP, from.Status.Conditions
 		return to
 	}

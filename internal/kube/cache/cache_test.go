@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
@@ -281,6 +282,9 @@ func TestPodsForProbes(t *testing.T) {
 		Containers: []corev1.Container{{
 			Name: "app", Image: "example/app:v1", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80, Protocol: corev1.ProtocolTCP}, {ContainerPort: 81}},
 		}},
+		InitContainers: []corev1.Container{
+			{Name: "setup", Image: "example/setup:v1"}, {Name: "mesh", Image: "example/mesh:v1", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
+		},
 		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}},
 	}
 	full.Status.PodIP, full.Status.HostIP = "10.0.0.1", "192.0.2.1"
@@ -294,9 +298,10 @@ func TestPodsForProbes(t *testing.T) {
 					Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion, Labels: full.Labels,
 					OwnerReferences: full.OwnerReferences, Annotations: map[string]string{"note": "x"},
 				},
-				Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
-					Name: "app", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80}},
-				}}},
+				Spec: corev1.PodSpec{
+					NodeName: "n1", Containers: []corev1.Container{{Name: "app", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80}}}},
+					InitContainers: []corev1.Container{{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}},
+				},
 				Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", Conditions: full.Status.Conditions},
 			}
 			if len(enabled) > 1 {

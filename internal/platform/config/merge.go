@@ -70,6 +70,7 @@ func Merge(flags Config, given sets.Set[string], spec *operatorv1alpha1.KruiseSp
 		(spec == nil || spec.NodeDaemon == nil || spec.NodeDaemon.Mode != operatorv1alpha1.NodeDaemonDisabled)
 	m.leaveUnconfirmedOut(spec)
 	notes, err := m.Config.Complete()
+	m.Config.NodeDaemon = m.Config.NodeDaemon && m.Config.Features.Enabled(features.KruiseDaemon)
 	m.Notes = notes
 	slices.Sort(m.Faults)
 	return m, err

@@ -216,6 +216,7 @@ func TestNodeDaemon(t *testing.T) {
 		"without an object":     {"manager", nil, true},
 		"outside of a cluster":  {"", nil, false},
 		"with other settings":   {"manager", &operatorv1alpha1.KruiseSpec{NodeDaemon: &operatorv1alpha1.NodeDaemonSettings{}}, true},
+		"with its gate off":     {"manager", &operatorv1alpha1.KruiseSpec{FeatureGates: []operatorv1alpha1.FeatureGate{{Name: "KruiseDaemon", State: operatorv1alpha1.Disabled}}}, false},
 		"where it is forbidden": {"manager", &operatorv1alpha1.KruiseSpec{NodeDaemon: &operatorv1alpha1.NodeDaemonSettings{Mode: operatorv1alpha1.NodeDaemonDisabled}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -154,7 +154,7 @@ func Known() []Info {
 		},
 		{Name: InPlaceWorkloadVerticalScaling, Effect: "changed CPU and memory are applied to pods in place"},
 		{Name: KeepWorkloadPausedOnRolloutDeletion, Elsewhere: true, Effect: "deleting a Rollout leaves its workload paused", Missing: noKind},
-		{Name: KruiseDaemon, Default: true, Effect: "the node daemon may be used"},
+		{Name: KruiseDaemon, Default: true, Effect: "the node daemon may be used; without it, it is not deployed, and objects that need it are refused"},
 		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Missing: noPodWebhook, Needs: []Gate{PodWebhook}},
 		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
 		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarker works", Needs: []Gate{KruiseDaemon}},

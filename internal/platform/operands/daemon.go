@@ -37,8 +37,12 @@ type Daemon struct {
 	Resources *corev1.ResourceRequirements
 	// Tolerations are those of the pods. Nil: every taint.
 	Tolerations []corev1.Toleration
+	// PriorityClass is that of the pods. Empty: the cluster's default.
+	PriorityClass string
 	// Socket is where the container runtime listens on the nodes. Empty: the usual places are tried.
 	Socket string
+	// NoProbes keeps it from probing.
+	NoProbes bool
 }
 
 // RenderDaemon renders all objects of the node daemon, its namespace first. They have no owner.
@@ -50,10 +54,19 @@ func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 	if d.Tolerations != nil {
 		set = append(set, replace("/spec/template/spec/tolerations", d.Tolerations))
 	}
+	if d.PriorityClass != "" {
+		set = append(set, map[string]any{"op": "add", "path": "/spec/template/spec/priorityClassName", "value": d.PriorityClass})
+	}
+	var args []string
 	if d.Socket != "" {
-		set = append(set,
-			replace("/spec/template/spec/volumes/0/hostPath/path", path.Dir(d.Socket)),
-			replace("/spec/template/spec/containers/0/args", []string{"--runtime-socket=" + path.Join(mounted, path.Base(d.Socket))}))
+		set = append(set, replace("/spec/template/spec/volumes/0/hostPath/path", path.Dir(d.Socket)))
+		args = append(args, "--runtime-socket="+path.Join(mounted, path.Base(d.Socket)))
+	}
+	if d.NoProbes {
+		args = append(args, "--no-probes")
+	}
+	if len(args) > 0 {
+		set = append(set, map[string]any{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": args})
 	}
 	if len(d.PullSecrets) > 0 {
 		var secrets []corev1.LocalObjectReference

@@ -51,7 +51,7 @@ func TestTheDaemonHasOnlyWhatItNeeds(t *testing.T) {
 
 func TestTheDaemonIsAsTheSettingsSay(t *testing.T) {
 	d := Daemon{
-		Namespace: "op", Image: "x", Socket: "/run/k3s/containerd/containerd.sock", PullSecrets: []string{"reg"},
+		Namespace: "op", Image: "x", Socket: "/run/k3s/containerd/containerd.sock", PullSecrets: []string{"reg"}, PriorityClass: "system-node-critical", NoProbes: true,
 		Resources:   &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}},
 		Tolerations: []corev1.Toleration{{Key: "gpu"}},
 	}
@@ -59,11 +59,14 @@ func TestTheDaemonIsAsTheSettingsSay(t *testing.T) {
 	if got := pod.Volumes[0].HostPath.Path; got != "/run/k3s/containerd" {
 		t.Errorf("mounts %s", got)
 	}
-	if got := pod.Containers[0].Args; !slices.Equal(got, []string{"--runtime-socket=/hostrun/containerd.sock"}) {
+	if got := pod.Containers[0].Args; !slices.Equal(got, []string{"--runtime-socket=/hostrun/containerd.sock", "--no-probes"}) {
 		t.Errorf("arguments %v", got)
 	}
 	if got := pod.Containers[0].Resources.Limits.Memory().String(); got != "64Mi" || len(pod.Containers[0].Resources.Requests) > 0 {
 		t.Errorf("resources %v", pod.Containers[0].Resources)
+	}
+	if pod.PriorityClassName != "system-node-critical" {
+		t.Errorf("priority class %s", pod.PriorityClassName)
 	}
 	if len(pod.Tolerations) != 1 || pod.Tolerations[0].Key != "gpu" || pod.ImagePullSecrets[0].Name != "reg" {
 		t.Errorf("tolerations %v, pull secrets %v", pod.Tolerations, pod.ImagePullSecrets)

@@ -16,12 +16,23 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-imagelistpulljob,mutating=true,groups=apps.kruise.io,resources=imagelistpulljobs,verbs=create;update,versions=v1beta1,name=default.imagelistpulljobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-imagelistpulljob,mutating=false,groups=apps.kruise.io,resources=imagelistpulljobs,verbs=create;update,versions=v1beta1,name=validate.imagelistpulljobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-// Kind are the rules for ImageListPullJobs.
-func Kind() admission.Kind[appsv1beta1.ImageListPullJob, *appsv1beta1.ImageListPullJob] {
+// Kind are the rules for ImageListPullJobs. daemon is the gate KruiseDaemon: without it no image would be pulled.
+func Kind(daemon bool) admission.Kind[appsv1beta1.ImageListPullJob, *appsv1beta1.ImageListPullJob] {
 	return admission.Kind[appsv1beta1.ImageListPullJob, *appsv1beta1.ImageListPullJob]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("ImageListPullJob"),
 		Default:          Default,
-		Validate:         Validate,
+		Validate: func(list *appsv1beta1.ImageListPullJob) field.ErrorList {
+			if !daemon {
+				return rules.NobodyPulls()
+			}
+			return Validate(list)
+		},
+		ValidateUpdate: func(_, _ *appsv1beta1.ImageListPullJob) field.ErrorList {
+			if !daemon {
+				return rules.NobodyPulls()
+			}
+			return nil
+		},
 	}
 }
 

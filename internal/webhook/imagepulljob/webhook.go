@@ -18,12 +18,23 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-imagepulljob,mutating=true,groups=apps.kruise.io,resources=imagepulljobs,verbs=create;update,versions=v1beta1,name=default.imagepulljobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-imagepulljob,mutating=false,groups=apps.kruise.io,resources=imagepulljobs,verbs=create;update,versions=v1beta1,name=validate.imagepulljobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-// Kind are the rules for ImagePullJobs.
-func Kind() admission.Kind[appsv1beta1.ImagePullJob, *appsv1beta1.ImagePullJob] {
+// Kind are the rules for ImagePullJobs. daemon is the gate KruiseDaemon: without it no image would be pulled.
+func Kind(daemon bool) admission.Kind[appsv1beta1.ImagePullJob, *appsv1beta1.ImagePullJob] {
 	return admission.Kind[appsv1beta1.ImagePullJob, *appsv1beta1.ImagePullJob]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("ImagePullJob"),
 		Default:          Default,
-		Validate:         Validate,
+		Validate: func(job *appsv1beta1.ImagePullJob) field.ErrorList {
+			if !daemon {
+				return rules.NobodyPulls()
+			}
+			return Validate(job)
+		},
+		ValidateUpdate: func(_, _ *appsv1beta1.ImagePullJob) field.ErrorList {
+			if !daemon {
+				return rules.NobodyPulls()
+			}
+			return nil
+		},
 	}
 }
 

@@ -121,6 +121,11 @@ func ImagePullNodes(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field
 	return errs
 }
 
+// NobodyPulls refuses a job that pulls images where the node daemon may not be used.
+func NobodyPulls() field.ErrorList {
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "nobody would pull the images: the feature gate KruiseDaemon is off")}
+}
+
 // Image returns what is wrong with the name of an image.
 func Image(image string, path *field.Path) field.ErrorList {
 	if _, err := reference.ParseNormalizedNamed(image); err != nil {
