@@ -60,7 +60,12 @@ func succeeded(r *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.Cont
 		}
 	}
 	if len(missing) == 0 {
-		return conditions.New(appsv1beta1.RecreateConditionSucceeded, true, appsv1beta1.ReasonRecreated, fmt.Sprintf("%d containers were restarted.", len(r.Spec.Containers)))
+		how := "restarted"
+		if restart.Terminates(r) {
+			how = "stopped"
+		}
+		return conditions.New(appsv1beta1.RecreateConditionSucceeded, true, appsv1beta1.ReasonRecreated,
+			fmt.Sprintf("%s %s.", podset.Count(len(r.Spec.Containers), "container was", "containers were"), how))
 	}
 	message := "Not restarted: " + strings.Join(missing, ", ") + "."
 	if len(failed) > 0 {

@@ -22,8 +22,6 @@ const (
 	// messageTerminated is the message of that condition.
 	messageTerminated = "Terminated by Sidecar Terminator"
 
-	// namePrefix begins the names of requests; the UID of the pod follows.
-	namePrefix = "sidecar-termination-"
 	// longest is how long a request may take beyond the pod's grace period, in seconds.
 	longest = 120
 	// timeToLive is how long a request is kept after its end, in seconds. When sidecars run after that, there is another one.
@@ -56,7 +54,7 @@ type Decision struct {
 }
 
 // RequestName is the name of the request for a pod.
-func RequestName(pod *corev1.Pod) string { return namePrefix + string(pod.UID) }
+func RequestName(pod *corev1.Pod) string { return restart.TerminationPrefix + string(pod.UID) }
 
 // Plan says what to do:
 //

@@ -25,6 +25,15 @@ const (
 	defaultGrace = 30 * time.Second
 )
 
+// TerminationPrefix begins the names of requests that end sidecars of finished jobs; the UID of the pod follows.
+const TerminationPrefix = "sidecar-termination-"
+
+// Terminates says that a request belongs to a pod whose job is finished: its containers are to end, not to come back.
+func Terminates(r *appsv1beta1.ContainerRecreateRequest) bool {
+	owner := metav1.GetControllerOfNoCopy(r)
+	return owner != nil && owner.Kind == "Pod" && r.Name == TerminationPrefix+string(owner.UID)
+}
+
 // State is what an instance of a container is at.
 type State string
 
@@ -188,7 +197,11 @@ func (d *Decision) look(
 	switch {
 	case instance.State == Exited:
 		state.Phase = appsv1beta1.RecreateRecreating
-		if policy := staysDown(s.Pod, c.Name, instance); policy != "" {
+		switch policy := staysDown(s.Pod, c.Name, instance); {
+		case policy == "":
+		case Terminates(r):
+			state.Phase = appsv1beta1.RecreateSucceeded
+		default:
 			state.Phase = appsv1beta1.RecreateFailed
 			state.Message = fmt.Sprintf("the container has ended with code %d, and restartPolicy %s does not start it again", instance.ExitCode, policy)
 		}

@@ -319,6 +319,19 @@ func TestAContainerThatIsNotStartedAgainFails(t *testing.T) {
 	}
 }
 
+// The operator's own request that ends the sidecars of a finished job has done what it should when they are down.
+func TestASidecarOfAFinishedJobThatStaysDownHasSucceeded(t *testing.T) {
+	w := newSimulation("app")
+	w.pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	r := w.request(TerminationPrefix+"uid", "app")
+	r.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web-0", UID: "uid", Controller: ptr.To(true)}}
+	w.exit("app", 143)
+	w.settle(t, r)
+	if got := r.Status.ContainerRecreateStates[0]; got.Phase != v1beta1.RecreateSucceeded || r.Status.Phase != v1beta1.RecreateCompleted {
+		t.Errorf("%+v", r.Status)
+	}
+}
+
 func TestASidecarOfTheInitContainersIsRestarted(t *testing.T) {
 	w := newSimulation("app")
 	w.pod.Spec.InitContainers = []corev1.Container{{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}, {Name: "once"}}
