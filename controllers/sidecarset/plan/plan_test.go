@@ -153,6 +153,19 @@ func planFor(t testing.TB, set *appsv1beta1.SidecarSet, pods ...*corev1.Pod) (pl
 	return todo, plan.Status(spec, s, todo, planning.Outcome{}, plan.Injection{})
 }
 
+// When the other container of a pair serves, the replaced one becomes idle, and the set's events say whether the server took that.
+func TestTheReplacedContainerOfAPairBecomesIdle(t *testing.T) {
+	set := newSet("agent:v2", hot)
+	pod := newPod(t, "a", set)
+	pod.Spec.Containers[1].Image, pod.Spec.Containers[2].Image = "agent:v1", "agent:v2"
+	pod.Annotations[shared.AnnotationSidecarSetWorkingContainer] = `{"agent":"agent-2"}`
+	pod.Annotations["version.sidecarset.kruise.io/agent-2"] = "2"
+	todo, _ := planFor(t, set, run(pod, true))
+	if len(todo.Actions) != 1 || todo.Actions[0].Success.Reason != "ResetContainerSucceed" || todo.Actions[0].Failure.Reason != "ResetContainerFailed" {
+		t.Errorf("%+v", todo.Actions)
+	}
+}
+
 // What a set cannot inject is said where scripts look, whatever its pods do.
 func TestASetThatInjectsNothingSaysSo(t *testing.T) {
 	noOwner := plan.Injection{Fault: "no owner", Stalled: true}

@@ -131,6 +131,10 @@ func TestAnImageIsPulledOnce(t *testing.T) {
 	c := store(t, tags(tag("1", 0)))
 	d := start(t, c, runtime, 1)
 	status := d.until("it is pulled", ended(1))
+	recorder, _ := d.p.host.Events.(*events.FakeRecorder)
+	if event := <-recorder.Events; !strings.HasPrefix(event, "Normal PullImageSucceed nginx:1 was pulled in ") {
+		t.Errorf("event %q", event)
+	}
 	got := status.ImageStatuses["nginx"].Tags[0]
 	if got.Phase != v1beta1.ImagePhaseSucceeded || got.Progress != 100 || got.CompletionTime == nil || got.ImageID != "nginx@sha256:"+nginx+"1" {
 		t.Errorf("status %+v", got)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,9 +183,13 @@ func TestProbesOfTwoContainers(t *testing.T) {
 	d.until("m#idle Succeeded yes, m#full Failed no room")
 	d.answers("idle", 3, "busy")
 	d.until("m#idle Failed busy, m#full Failed no room")
-	for _, want := range []string{"Succeeded Probe idle of PodProbeMarker m", "Failed Probe"} {
-		if got := <-d.events.Events; !strings.Contains(got, "KruiseProbe") {
-			t.Errorf("event %q, want one like %q", got, want)
+	got := []string{<-d.events.Events, <-d.events.Events, <-d.events.Events}
+	for _, want := range []string{
+		"Normal KruiseProbeSucceeded Probe idle of PodProbeMarker m succeeded", "Warning KruiseProbeFailed Probe full of PodProbeMarker m failed",
+		"Warning KruiseProbeFailed Probe idle of PodProbeMarker m failed",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("events %q, want one that is %q", got, want)
 		}
 	}
 }

@@ -8,10 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
 )
 
 // longestLine of a document, in characters. Longer ones cannot be read in a diff, nor in a terminal.
@@ -62,5 +65,32 @@ func TestLinesOfDocumentsAreShort(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = file.Close()
+	}
+}
+
+// The page about installing names the newest release that is in a stable channel.
+func TestTheNewestReleaseIsInstalled(t *testing.T) {
+	releases, err := packaging.ReadReleases(filepath.Join(sourceTree, "catalog", "versions.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := ""
+	for _, version := range releases.Versions {
+		if slices.Contains(version.Channels, "stable") {
+			newest = version.Version
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(sourceTree, "docs", "operations", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`v[0-9]+\.[0-9]+\.[0-9]+`).FindAllString(string(page), -1)
+	if len(named) == 0 {
+		t.Error("it names no version")
+	}
+	for _, version := range named {
+		if version != newest {
+			t.Errorf("it names %s, and the newest is %s", version, newest)
+		}
 	}
 }

@@ -150,6 +150,19 @@ func TestConditionsFollowTheSet(t *testing.T) {
 		t.Errorf("Progressing is %+v, want the reason %s", got, v1beta1.ReasonComplete)
 	}
 
+	// What holds a rollout back is said with the limit and the pods that use it up.
+	n.SetImage("web", "example/unpullable:v2")
+	n.Eventually("the set says which limit holds it back", func(context.Context) error {
+		for _, c := range n.StatefulSet("web").Status.Conditions {
+			if c.Type == v1beta1.StatefulSetReconciling && strings.Contains(c.Message, "2 pods wait: maxUnavailable 1 is used up by web-2") {
+				return nil
+			}
+		}
+		return fmt.Errorf("the conditions are %+v", n.StatefulSet("web").Status.Conditions)
+	})
+	n.SetImage("web", "example/web:v1")
+	n.Settled("web")
+
 	// What cannot be done in place needs the user. Admission refuses such a change while the policy is InPlaceOnly, but not before.
 	n.Change("web", func(set *v1beta1.StatefulSet) {
 		set.Spec.UpdateStrategy.RollingUpdate.Paused = true

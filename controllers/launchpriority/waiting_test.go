@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launchpriority
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// A long wait is told once, and again when the pod waits at another priority.
+func TestALongWaitIsToldOnce(t *testing.T) {
+	clock, recorder := clocktesting.NewFakePassiveClock(time.Unix(2e9, 0)), events.NewFakeRecorder(10)
+	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "waiting"}, []string{"age"})
+	r := &reconciler{Dependencies: workload.Dependencies{Clock: clock, Recorder: recorder}, waiting: newWaiting(gauge)}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "this"}}
+	for i, name := range []string{"db", "app", "log"} {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Env: []corev1.EnvVar{launch.Variable(pod.Name, -i)}})
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name})
+	}
+	begin := func(i int, ready bool) {
+		pod.Status.ContainerStatuses[i].ContainerID, pod.Status.ContainerStatuses[i].Ready = "containerd://x", ready
+		pod.Status.ContainerStatuses[i].State.Running = &corev1.ContainerStateRunning{}
+	}
+	told := func(want string) {
+		t.Helper()
+		select {
+		case event := <-recorder.Events:
+			if want == "" || !strings.HasPrefix(event, "Warning LaunchPriorityWaiting "+want) {
+				t.Errorf("event %q, want %q", event, want)
+			}
+		default:
+			if want != "" {
+				t.Errorf("no event, want %q", want)
+			}
+		}
+	}
+	begin(0, false)
+	if wait := r.warnWaiting(pod); wait != patience {
+		t.Errorf("looked at again after %s", wait)
+	}
+	told("")
+	for _, want := range []string{"Containers app, log start when these are ready", ""} {
+		clock.SetTime(clock.Now().Add(patience))
+		r.warnWaiting(pod)
+		told(want)
+	}
+	begin(0, true)
+	begin(1, false)
+	r.warnWaiting(pod)
+	told("")
+	clock.SetTime(clock.Now().Add(patience))
+	r.warnWaiting(pod)
+	told("Containers log start when these are ready")
+}
