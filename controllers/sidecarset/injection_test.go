@@ -57,6 +57,8 @@ type rig struct {
 	// woken are the sets that watches have woken, asked is how many proofs were made.
 	woken []string
 	asked int
+	// ended is called for each page of finished pods that is read, with the namespace, and may say that there is another page.
+	ended func(namespace string) (more bool)
 }
 
 // errNotServed is what a server answers about a kind that it does not have.
@@ -121,8 +123,12 @@ func (r *rig) functions() interceptor.Funcs {
 			if !is || asked.FieldSelector == nil {
 				return c.List(ctx, list, options...)
 			}
+			named.Items, named.Continue = nil, ""
+			if r.ended != nil && r.ended(asked.Namespace) {
+				named.Continue = "more"
+			}
 			pods := &corev1.PodList{}
-			err := c.List(ctx, pods, client.MatchingLabelsSelector{Selector: asked.LabelSelector})
+			err := c.List(ctx, pods, client.InNamespace(asked.Namespace), client.MatchingLabelsSelector{Selector: asked.LabelSelector})
 			for _, pod := range pods.Items {
 				if asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase)}) {
 					named.Items = append(named.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
@@ -521,6 +527,60 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	if state.RecheckAfter > countEvery {
 		t.Errorf("they are looked for again in %s", state.RecheckAfter)
 	}
+}
+
+// Which pods have ended is asked of the API server only where it matters, page by page up to a limit, and without keeping other sets waiting.
+func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
+	pod := func(namespace, name string) *corev1.Pod {
+		p := &corev1.Pod{}
+		p.Namespace, p.Name, p.UID, p.Labels = namespace, name, types.UID(namespace+"/"+name), map[string]string{"app": "shop"}
+		return p
+	}
+	t.Run("nothing is asked about pods of other namespaces", func(t *testing.T) {
+		r := newRig(t, true, installation(), pod("kube-system", "old"))
+		r.ended = func(string) bool { t.Error("it is asked"); return false }
+		r.set(plain)
+		if state := r.pass("log", time.Minute); state.Without != nil {
+			t.Errorf("%+v", state.Without)
+		}
+	})
+	t.Run("one namespace is asked", func(t *testing.T) {
+		r := newRig(t, true, installation(), pod("shop", "old"), pod("kube-system", "old"))
+		pages := map[string]int{}
+		r.ended = func(namespace string) bool { pages[namespace]++; return false }
+		r.set(plain)
+		if state := r.pass("log", time.Second); state.Without == nil || len(pages) != 1 || pages["shop"] != 2 {
+			t.Errorf("%+v, asked: %v", state.Without, pages)
+		}
+	})
+	t.Run("with more finished pods than are read none is named", func(t *testing.T) {
+		r := newRig(t, true, installation(), pod("shop", "old"))
+		pages := 0
+		r.ended = func(string) bool { pages++; return true }
+		r.set(plain)
+		if state := r.pass("log", time.Second); state.Without != nil || pages != mostPages {
+			t.Errorf("%+v, %d pages", state.Without, pages)
+		}
+	})
+	t.Run("another set does not wait for it", func(t *testing.T) {
+		r := newRig(t, true, installation(), pod("shop", "old"))
+		asked, answer := make(chan struct{}), make(chan struct{})
+		r.ended = func(string) bool { close(asked); <-answer; r.ended = nil; return false }
+		r.set(plain, strings.Replace(strings.Replace(plain, "name: log", "name: mesh", 1), "app: shop", "app: other", 1))
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.Reconcile(t.Context(), "log", Latest{})
+			done <- err
+		}()
+		<-asked
+		if _, err := r.Reconcile(t.Context(), "mesh", Latest{}); err != nil {
+			t.Error(err)
+		}
+		close(answer)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // What somebody changes by hand is put right without a change of a set: the policy's text, a binding, an entry.
