@@ -138,9 +138,11 @@ type planner struct {
 // index puts what is looked up for each subset into maps.
 func (p *planner) index() {
 	p.pods = map[string][]*Pod{}
+	ours := ownPods(p.s.Children)
 	for i := range p.s.Pods {
-		pod := &p.s.Pods[i]
-		p.pods[pod.Subset] = append(p.pods[pod.Subset], pod)
+		if pod := &p.s.Pods[i]; ours(pod.Object) {
+			p.pods[pod.Subset] = append(p.pods[pod.Subset], pod)
+		}
 	}
 	if c, ok := conditions.Find(Conditions(&p.Set.Status), appsv1beta1.UnitedDeploymentUpdated); ok {
 		p.updating, p.since = c.Status == corev1.ConditionFalse, c.LastTransitionTime.Time

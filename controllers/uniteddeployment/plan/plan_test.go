@@ -19,6 +19,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
@@ -400,6 +401,64 @@ func TestEventsOfWorkloads(t *testing.T) {
 }
 
 // A subset whose pods begin to find no node is announced, once.
+// A workload says that it is stalled when its pods find no node for long. Where others stand in for all of them, that is how the set is meant to be.
+func TestASubsetThatOthersStandInForIsNotStalled(t *testing.T) {
+	w := newSimulation(t, reservingZones)
+	w.full["a"] = true
+	w.rest()
+	w.after(30 * time.Second)
+	stall := func() (corev1.ConditionStatus, string) {
+		for _, child := range w.children {
+			if child.GetLabels()[shared.LabelSubsetName] == "a" {
+				child.Object["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Stalled", "status": "True", "message": "no node"}}
+			}
+		}
+		spec := united.Parse(w.set)
+		s := w.snapshot(spec)
+		status := Status(spec, s, Plan(spec, s), planning.Outcome{})
+		stalled, _ := conditions.Find(Conditions(&status), appsv1beta1.UnitedDeploymentStalled)
+		return stalled.Status, stalled.Message
+	}
+	if w.set.Status.ReservedPods == 0 {
+		t.Fatalf("nothing is reserved:\n%s", w.state())
+	}
+	if status, message := stall(); status != corev1.ConditionFalse {
+		t.Errorf("stalled: %s", message)
+	}
+}
+
+// Two sets may have equal selectors and names of subsets. What the other one's pods do is nothing to this one.
+func TestPodsOfAnotherSetDoNotCount(t *testing.T) {
+	deployment, cloneSet := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	deployment.SetName("shop-a")
+	deployment.SetUID("1")
+	cloneSet.SetName("shop-b")
+	cloneSet.SetUID("2")
+	ours := ownPods([]Child{
+		{Object: deployment, Adapter: united.Adapter{Kind: schema.GroupVersionKind{Kind: "Deployment"}}},
+		{Object: cloneSet, Adapter: united.Adapter{Kind: schema.GroupVersionKind{Kind: "CloneSet"}}},
+	})
+	owned := func(kind, name, uid string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: name, UID: types.UID(uid), Controller: ptr.To(true)}}}}
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"of a CloneSet of the set":                        {owned("CloneSet", "shop-b", "2"), true},
+		"of another CloneSet":                             {owned("CloneSet", "other-b", "3"), false},
+		"of one that had the name before":                 {owned("CloneSet", "shop-b", "0"), false},
+		"of a ReplicaSet of a Deployment":                 {owned("ReplicaSet", "shop-a-6d5f", "7"), true},
+		"of a ReplicaSet of another Deployment":           {owned("ReplicaSet", "shop-a-x-6d5f", "7"), false},
+		"of a ReplicaSet with the name of the Deployment": {owned("ReplicaSet", "shop-a", "7"), false},
+		"without an owner":                                {&corev1.Pod{}, true},
+	} {
+		if got := ours(tc.pod); got != tc.want {
+			t.Errorf("a pod %s counts: %v", name, got)
+		}
+	}
+}
+
 func TestASubsetWithoutRoomIsAnnounced(t *testing.T) {
 	w := settled(t)
 	spec := united.Parse(w.set)

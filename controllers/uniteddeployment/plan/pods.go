@@ -4,9 +4,12 @@
 package plan
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
@@ -51,6 +54,29 @@ func Pods(read []corev1.Pod) []Pod {
 		all = append(all, observed)
 	}
 	return all
+}
+
+// ownPods says whether a pod belongs to one of the workloads: pods of another UnitedDeployment may have the same labels. A pod of a Deployment belongs
+// to a ReplicaSet that has the Deployment's name and a hash.
+func ownPods(children []Child) func(*corev1.Pod) bool {
+	uids, names := map[types.UID]bool{}, map[string]bool{}
+	for i := range children {
+		uids[children[i].Object.GetUID()] = true
+		if children[i].Adapter.Kind.Kind == "Deployment" {
+			names[children[i].Object.GetName()] = true
+		}
+	}
+	return func(pod *corev1.Pod) bool {
+		owner := metav1.GetControllerOfNoCopy(pod)
+		if owner == nil {
+			return true // It has lost its owner, and counts until the workload has another one in its place.
+		}
+		if owner.Kind == "ReplicaSet" {
+			dash := strings.LastIndex(owner.Name, "-")
+			return dash > 0 && names[owner.Name[:dash]]
+		}
+		return uids[owner.UID]
+	}
 }
 
 // Needed says which pods a plan has to know.

@@ -244,6 +244,7 @@ func (r *report) troubles() []string {
 		}
 		kind := child.Adapter.Kind
 		switch {
+		case child.Trouble != "" && r.stoodIn(i, child):
 		case child.Trouble != "":
 			all = append(all, fmt.Sprintf("subset %s: %s %s: %s", child.Subset, kind.Kind, child.Object.GetName(), child.Trouble))
 		case r.s.Disabled[kind.GroupKind()]: // What it says of its pods may be old, too.
@@ -251,6 +252,12 @@ func (r *report) troubles() []string {
 		}
 	}
 	return all
+}
+
+// stoodIn says that others stand in for all pods that a subset lacks: what its workload says of these is how adaptive sets are meant to be.
+func (r *report) stoodIn(i int, child *Child) bool {
+	reserved := r.d.rooms[i].reserved
+	return reserved > 0 && child.Size-child.Ready <= reserved
 }
 
 // moves are clauses about the subsets, by what they are at.

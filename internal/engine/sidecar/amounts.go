@@ -92,7 +92,7 @@ func (r Resources) amounts() []Amount {
 		expressions map[string]string
 	}{{"limits", r.Limits}, {"requests", r.Requests}} {
 		for _, name := range sortedNames(kind.expressions) {
-			one, ok := takeApart(kind.expressions[name])
+			one, ok := takeApart(kind.expressions[name], name)
 			if !ok {
 				return nil
 			}
@@ -103,9 +103,9 @@ func (r Resources) amounts() []Amount {
 	return all
 }
 
-// takeApart makes steps of an expression.
-func takeApart(text string) (Amount, bool) {
-	a := Amount{Variable: variableOf(text), Constants: []int64{}, Levels: make([][]Step, maxLevels)}
+// takeApart makes steps of an expression for a resource.
+func takeApart(text, resource string) (Amount, bool) {
+	a := Amount{Variable: variableOf(text, resource), Constants: []int64{}, Levels: make([][]Step, maxLevels)}
 	result, err := evaluate(text, a.Variable, amount{quantity: true, term: &term{fits: true}})
 	if err != nil {
 		return a, false

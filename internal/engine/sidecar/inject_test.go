@@ -751,6 +751,7 @@ func TestExpressions(t *testing.T) {
 		{"sum", "requests", "memory", "max(64Mi, memory*10%)", "64Mi"},
 		{"sum", "requests", "memory", "1.5Gi", "1536Mi"},
 		{"sum", "limits", "cpu", "100m", ""},
+		{"sum", "limits", "memory", "200Mi", ""},
 	} {
 		s := set(t, "res", `
 selector: {matchLabels: {app: shop}}
@@ -767,6 +768,30 @@ containers:
 		if got != tc.want {
 			t.Errorf("%s of %s %s: %q is %q, want %q", tc.mode, tc.field, tc.resource, tc.text, got, tc.want)
 		}
+	}
+}
+
+// Each resource is limited for itself: a constant limit of memory stays although no container limits its cpu.
+func TestAConstantLimitDependsOnItsOwnResource(t *testing.T) {
+	pod := object(t, `
+metadata: {labels: {app: shop}}
+spec:
+  containers:
+  - {name: app, image: a, resources: {limits: {memory: 4Gi}}}
+  - {name: cache, image: c, resources: {limits: {memory: 1Gi}}}
+`)
+	s := set(t, "res", `
+selector: {matchLabels: {app: shop}}
+containers:
+- {name: agent, image: a, resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {limits: {memory: "200Mi", cpu: "100m"}}}}
+`)
+	pod, err := injected(t, pod, []*sidecar.Set{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resources, _ := container(t, pod, "agent")["resources"].(map[string]any)
+	if diff := cmp.Diff(map[string]any{"memory": "200Mi"}, resources["limits"]); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 }
 

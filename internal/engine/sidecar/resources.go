@@ -17,7 +17,7 @@ import (
 // CheckExpression says what is wrong with an expression for a resource, cpu or memory. It is computed with a quantity, as it will be for a
 // pod, so that what cannot work with one is found, too.
 func CheckExpression(text, resource string) error {
-	variable := variableOf(text)
+	variable := variableOf(text, resource)
 	if resource == string(corev1.ResourceCPU) && variable == string(corev1.ResourceMemory) {
 		return errors.New("an expression for cpu cannot use memory")
 	}
@@ -25,12 +25,16 @@ func CheckExpression(text, resource string) error {
 	return err
 }
 
-// variableOf is the resource that an expression is about: memory if it names it, else cpu.
-func variableOf(text string) string {
-	if strings.Contains(strings.ToLower(text), string(corev1.ResourceMemory)) {
-		return string(corev1.ResourceMemory)
+// variableOf is the resource that an expression is about: memory or cpu if it names one, memory first. One that names none, a constant, is about the
+// resource that it is for.
+func variableOf(text, resource string) string {
+	text = strings.ToLower(text)
+	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU} {
+		if strings.Contains(text, string(name)) {
+			return string(name)
+		}
 	}
-	return string(corev1.ResourceCPU)
+	return resource
 }
 
 // resources computes the resources of a sidecar from those of the pod's own containers.
@@ -88,7 +92,7 @@ func (w *work) targets(pattern string) ([]map[string]any, error) {
 
 // compute is one amount as text; empty when there is none: a limit where a target is unlimited.
 func (r Resources) compute(targets []map[string]any, field, name, text string) (string, error) {
-	variable := variableOf(text)
+	variable := variableOf(text, name)
 	if field == "limits" && (!limited(targets, name) || !limited(targets, variable)) {
 		return "", nil
 	}

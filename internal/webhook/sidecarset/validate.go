@@ -98,6 +98,10 @@ func validateSidecars(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.
 		if c.ResourcesPolicy != nil && !sidecarspec.IsNative(c) {
 			errs = append(errs, field.Forbidden(at.Child("resourcesPolicy"), "is for containers and for init containers with restartPolicy Always"))
 		}
+		if c.UpgradeStrategy.UpgradeType == appsv1beta1.HotUpgrade && !sidecarspec.IsNative(c) {
+			errs = append(errs, field.Forbidden(at.Child("upgradeStrategy", "upgradeType"),
+				"HotUpgrade is for containers that go on running: of this init container one of the two would never end, and the pod not start"))
+		}
 		if sidecarspec.IsNative(c) && spec.UpdateStrategy.Type != appsv1beta1.NotUpdateSidecarSetStrategyType {
 			errs = append(errs, field.Invalid(path.Child("updateStrategy", "type"), spec.UpdateStrategy.Type,
 				fmt.Sprintf("must be NotUpdate: init container %s has restartPolicy Always, and a running pod keeps its init containers", c.Name)))

@@ -96,6 +96,20 @@ func TestObjectsFromBeforeAnUpgradeWaitForTheAdministrator(t *testing.T) {
 		}
 		return p
 	}
+	// An operator that stops before it has recorded what it serves asks again.
+	recorded := func(kind string) {
+		t.Helper()
+		n.Eventually("it is recorded that "+kind+" is served", func(ctx context.Context) error {
+			lease := &coordinationv1.Lease{}
+			if err := env.Client.Get(ctx, client.ObjectKey{Namespace: "kruise-system", Name: confirmation.LeaseName}, lease); err != nil {
+				return err
+			}
+			if record := lease.Annotations[confirmation.Annotation]; !slices.Contains(strings.Split(record, ","), kind) {
+				return fmt.Errorf("the record is %q", record)
+			}
+			return nil
+		})
+	}
 	n.Eventually("both kinds wait", waits(map[string]bool{"SidecarSet": true, "AdvancedCronJob": true}))
 	n.Eventually("an event says so", func(ctx context.Context) error {
 		list := &eventsv1.EventList{}
@@ -129,8 +143,9 @@ func TestObjectsFromBeforeAnUpgradeWaitForTheAdministrator(t *testing.T) {
 		}
 		return nil
 	})
+	recorded("SidecarSet")
 
-	// The confirmation is not needed any more once the kind is served.
+	// The confirmation is not needed any more once that is recorded.
 	if err := env.configure("{logLevel: Info, confirmedKinds: [AdvancedCronJob]}"); err != nil {
 		t.Fatal(err)
 	}
@@ -146,17 +161,7 @@ func TestObjectsFromBeforeAnUpgradeWaitForTheAdministrator(t *testing.T) {
 		}
 		return nil
 	})
-	// An operator that stops before it has recorded what it serves asks again.
-	n.Eventually("the kind is recorded as served", func(ctx context.Context) error {
-		lease := &coordinationv1.Lease{}
-		if err := env.Client.Get(ctx, client.ObjectKey{Namespace: "kruise-system", Name: confirmation.LeaseName}, lease); err != nil {
-			return err
-		}
-		if record := lease.Annotations[confirmation.Annotation]; !slices.Contains(strings.Split(record, ","), "AdvancedCronJob") {
-			return fmt.Errorf("the record is %q", record)
-		}
-		return nil
-	})
+	recorded("AdvancedCronJob")
 	if err := o.Stop(); err != nil {
 		t.Fatal(err)
 	}
