@@ -543,9 +543,6 @@ func documented(t *testing.T, n *environment.Namespace) {
 		t.Fatal(err)
 	}
 	network.Protect(repository, "reader", "secret")
-	if err := deploy.PushManager(t.Context(), env.Cluster, server+"/"+repository+":v0.1.0", version); err != nil {
-		t.Fatal(err)
-	}
 	kubectl(t, "--namespace="+namespace, "create", "secret", "docker-registry", "registry",
 		"--docker-server="+server, "--docker-username=reader", "--docker-password=secret")
 
@@ -564,6 +561,11 @@ func documented(t *testing.T, n *environment.Namespace) {
 	}
 	if merged == nil || len(patches) != 2 {
 		t.Fatalf("the page has the overlay %v and %d patches, want 2", merged, len(patches))
+	}
+	tag, _, _ := unstructured.NestedString(merged["images"].([]any)[0].(map[string]any), "newTag")
+	image := server + "/" + repository + ":" + tag
+	if err := deploy.PushManager(t.Context(), env.Cluster, image, version); err != nil {
+		t.Fatal(err)
 	}
 	folder := filepath.Join(env.Cluster.Dir(), "overlay")
 	base, err := filepath.Abs(filepath.Join(root, "config", "default"))
@@ -584,7 +586,7 @@ func documented(t *testing.T, n *environment.Namespace) {
 	kubectl(t, "apply", "-k", folder)
 	for _, pod := range ready(n, 2) {
 		c := pod.Spec.Containers[0]
-		if c.Image != server+"/"+repository+":v0.1.0" || !slices.Contains(c.Args, "--kinds=StatefulSet") {
+		if c.Image != image || !slices.Contains(c.Args, "--kinds=StatefulSet") {
 			t.Errorf("%s runs %s with %v", pod.Name, c.Image, c.Args)
 		}
 	}
