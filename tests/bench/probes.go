@@ -13,12 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
@@ -75,6 +77,9 @@ func (b *run) probes(ctx context.Context) (figures []figure, err error) {
 		return nil, err
 	}
 	defer stop()
+	if err := b.pretendDeployed(ctx); err != nil {
+		return nil, err
+	}
 	b.progress(probeMarker.kind, probesScenario, 0, "the operator")
 	marker := &v1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Namespace: pods.namespace, Name: "probed"}}
 	body := fmt.Sprintf(`{"spec":{"selector":{"matchLabels":{"app":"probed"}},"probes":[{"name":"up","containerName":"main","podConditionType":%q,`+
@@ -117,6 +122,22 @@ func (b *run) probes(ctx context.Context) (figures []figure, err error) {
 		return nil, fmt.Errorf("waiting until the marker is gone: %w", err)
 	}
 	return []figure{beside(first, raw), rest}, pods.clear(ctx)
+}
+
+// pretendDeployed makes a DaemonSet of the node daemon without pods: the daemons are in this process, and the operator would say that there is none.
+func (b *run) pretendDeployed(ctx context.Context) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operands.DaemonNamespace}}
+	if err := client.IgnoreAlreadyExists(b.client.Create(ctx, namespace)); err != nil {
+		return err
+	}
+	labels := map[string]string{"app": "daemon"}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: operands.DaemonName}}
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	set.Spec.Template.Labels = labels
+	set.Spec.Template.Spec = corev1.PodSpec{
+		NodeSelector: map[string]string{"bench.example/none": "true"}, Containers: []corev1.Container{{Name: "daemon", Image: "example/daemon:v1"}},
+	}
+	return client.IgnoreAlreadyExists(b.client.Create(ctx, set))
 }
 
 // awaitTold waits until n pods tell the results: the condition, and the label.
