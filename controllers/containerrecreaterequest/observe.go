@@ -64,7 +64,7 @@ func (r *Reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 	return snapshot, nil
 }
 
-// first is the name of the request for the same pod that is carried out before this one.
+// first is the request for the same pod that is carried out before this one; nil when there is none.
 func (r *Reconciler) first(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, uid types.UID) (*appsv1beta1.ContainerRecreateRequest, error) {
 	same, err := r.requestsOf(ctx, request.Namespace, uid)
 	if err != nil {

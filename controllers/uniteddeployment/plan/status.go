@@ -244,8 +244,7 @@ func (r *report) troubles() []string {
 		}
 		kind := child.Adapter.Kind
 		switch {
-		case child.Trouble != "" && r.stoodIn(i, child):
-		case child.Trouble != "":
+		case child.Trouble != "" && !r.stoodIn(i, child):
 			all = append(all, fmt.Sprintf("subset %s: %s %s: %s", child.Subset, kind.Kind, child.Object.GetName(), child.Trouble))
 		case r.s.Disabled[kind.GroupKind()]: // What it says of its pods may be old, too.
 			all = append(all, fmt.Sprintf("subset %s: nothing is done for %s %s: its kind is switched off in the operator", child.Subset, kind.Kind, child.Object.GetName()))

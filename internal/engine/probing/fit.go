@@ -31,8 +31,8 @@ const (
 //
 //  1. a pod has 256 probes, the first ones;
 //  2. there are 1024 pods. Each namespace has its share, and in it the first pods are taken;
-//  3. the list has 768 KiB, results without messages included. Each namespace has its share; in it probes that the list had before are taken first, as known says, then the others, each in
-//     the order of the list. One that does not fit is left out.
+//  3. the list has 768 KiB, results without messages included. Each namespace has its share; in it probes that the list had before are taken first, as
+//     known says, then the others, each in the order of the list. One that does not fit is left out.
 //
 // What fits is the same when the list is fitted again that was made of it, so that no pod comes and goes.
 func Fit(list []appsv1alpha1.PodProbe, known func(pod *appsv1alpha1.PodProbe, probe string) bool) (fits []appsv1alpha1.PodProbe, full []string) {
