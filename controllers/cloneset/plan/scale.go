@@ -13,9 +13,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// creationsAtOnce bounds the memory of one plan. What is left is planned when the first of these pods show.
-const creationsAtOnce = 5000
-
 // withReturned is the diff with fewer pods to create: pods at their preDelete hook that this pass brings back take the places of new ones,
 // even where such pods do not count as replicas.
 func (p *planner) withReturned(s diff) diff {
@@ -28,7 +25,7 @@ func (p *planner) withReturned(s diff) diff {
 
 // create is step 2: first the partition's share at the current revision, then the rest at the update revision.
 func (p *planner) create(s diff) {
-	n := p.backOff(min(s.create, creationsAtOnce), s.createOld)
+	n := p.backOff(min(s.create, podset.MostCreations), s.createOld)
 	if returning, after := p.returning(); returning > 0 {
 		if waiting := min(returning, n-min(n, len(p.reusable()))); waiting > 0 {
 			n -= waiting
@@ -40,6 +37,7 @@ func (p *planner) create(s diff) {
 		}
 	}
 	slots := p.freshSlots(n)
+	p.pass.Expect(len(slots))
 	for i, slot := range slots {
 		rev := p.s.Update
 		if i < s.createOld {

@@ -18,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 func fail(ordinals ...int) func(*simulation) {
@@ -507,7 +508,7 @@ func TestPlanOfTooManyReplicas(t *testing.T) {
 		policy appsv1.PodManagementPolicyType
 		want   int
 	}{
-		"Parallel":     {appsv1.ParallelPodManagement, creationsAtOnce},
+		"Parallel":     {appsv1.ParallelPodManagement, podset.MostCreations},
 		"OrderedReady": {appsv1.OrderedReadyPodManagement, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -518,7 +519,7 @@ func TestPlanOfTooManyReplicas(t *testing.T) {
 			}
 			pods := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}}}
 			names := slices.Collect(MissingPods(Parse(w.set, w.o), pods))
-			if len(names) != creationsAtOnce || names[0] != "web-0" || names[1] != "web-2" {
+			if len(names) != podset.MostCreations || names[0] != "web-0" || names[1] != "web-2" {
 				t.Errorf("the claims of %d pods are read, beginning with %v", len(names), names[:2])
 			}
 		})

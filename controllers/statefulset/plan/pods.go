@@ -88,7 +88,7 @@ func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
 	return pod
 }
 
-// MissingPods yields the names of the pods that a plan may create: those of the lowest ordinals that lack one.
+// MissingPods yields the names of the pods that a plan may create: those of the lowest ordinals that lack one. Claims of no others are read.
 func MissingPods(spec *Spec, pods []*corev1.Pod) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		exist := make(map[string]bool, len(pods))
@@ -101,7 +101,7 @@ func MissingPods(spec *Spec, pods []*corev1.Pod) iter.Seq[string] {
 			if exist[name] {
 				continue
 			}
-			if yielded == creationsAtOnce || !yield(name) {
+			if yielded == podset.MostCreations || !yield(name) {
 				return
 			}
 			yielded++

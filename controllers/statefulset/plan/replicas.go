@@ -13,10 +13,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// creationsAtOnce bounds the memory of one plan: it creates pods for so many of the lowest ordinals that lack one, and the claims
-// of no others are read. What is left is planned when the first of these pods show.
-const creationsAtOnce = 5000
-
 // namedSlots is how many slots a note about missing pods names at most.
 const namedSlots = 100
 
@@ -37,6 +33,7 @@ func (p *planner) replicasAtOnce() {
 	created, waiting := 0, []planning.Slot(nil)
 	var going []string
 	left := missing
+	p.pass.Expect(min(missing, podset.MostCreations))
 	for o := range p.Ordinals.Iterate() {
 		if left == 0 {
 			break
@@ -50,7 +47,7 @@ func (p *planner) replicasAtOnce() {
 		left--
 		name := ordinal.PodName(p.Set.Name, o)
 		switch {
-		case limit.Room() && created+len(going) < creationsAtOnce:
+		case limit.Room() && created+len(going) < podset.MostCreations:
 			if p.claimsGoing(name) {
 				going = append(going, name)
 				continue
@@ -65,7 +62,7 @@ func (p *planner) replicasAtOnce() {
 			break
 		}
 	}
-	if held := missing - created - len(going); held > 0 && created+len(going) < creationsAtOnce {
+	if held := missing - created - len(going); held > 0 && created+len(going) < podset.MostCreations {
 		p.pass.Hold(limit.Note(noteScaleMaxUnavailable, held, waiting))
 	}
 	p.holdForClaims(going)

@@ -86,8 +86,9 @@ func (s *Spec) FactRules(now time.Time) FactRules {
 
 // NewPod is a pod of the workload at a revision, ready to be created but for what the kind adds: named, owned, with the revision's name as
 // its label, and with both readiness gates of ours, appended where the template does not list them. Labels and annotations are not nil.
+// The pod shares what podtemplate.Sharing says with the revision's template.
 func (s *Spec) NewPod(name string, rev revision.Revision) *corev1.Pod {
-	pod := podtemplate.ForPod(rev.Template)
+	pod := podtemplate.Sharing(rev.Template)
 	Equip(pod, s.Namespace, name, s.Owner, UpdateGates()...)
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}

@@ -4,11 +4,30 @@
 package podtemplate
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
+
+// Sharing is ForPod without most of its copying, for workloads that create thousands of pods of one template: labels, annotations, containers
+// and readiness gates are the pod's own, all other lists of the spec and what is below them are the template's. They may be replaced as
+// a whole, but nothing in them may be changed.
+func Sharing(t *corev1.PodTemplateSpec) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(t.Labels), Annotations: maps.Clone(t.Annotations), Finalizers: slices.Clone(t.Finalizers)},
+		Spec:       t.Spec,
+	}
+	for _, label := range Reserved() {
+		delete(pod.Labels, label)
+	}
+	pod.Spec.Containers, pod.Spec.ReadinessGates = slices.Clone(t.Spec.Containers), slices.Clone(t.Spec.ReadinessGates)
+	alwaysPull(pod.Spec.Containers)
+	return pod
+}
 
 // ForPod returns the pod that the template describes, see AsWritten, with imagePullPolicy Always on main containers that leave it out.
 // OpenKruise fills that in for CloneSet and StatefulSet whatever the tag is, so a pod that is created from a template as the user wrote it has

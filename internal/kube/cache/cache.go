@@ -5,7 +5,7 @@
 //
 // Most pods and revisions of a cluster are not ours. An object that no enabled kind needs is kept as its identity alone: name, labels,
 // owners and whether it is being deleted, which is what adoption needs. So a cached object may be trimmed: it is never written back, and
-// changes go out as patches.
+// changes go out as patches. Of a pod that is kept whole what leaveOutUnread says is missing.
 package cache
 
 import (
@@ -153,9 +153,23 @@ func trimUnless(needed func(client.Object) bool, trim func(client.Object) client
 		}
 		if needed(object) {
 			object.SetManagedFields(nil)
+			if pod, ok := object.(*corev1.Pod); ok {
+				leaveOutUnread(pod)
+			}
 			return object, nil
 		}
 		return trim(object), nil
+	}
+}
+
+// leaveOutUnread takes from a pod that is kept whole what the server adds to every pod and no kind reads, a tenth of what is kept: its default
+// tolerations, and what is in projected volumes, above all in that of the service account's token.
+func leaveOutUnread(pod *corev1.Pod) {
+	pod.Spec.Tolerations = nil
+	for i := range pod.Spec.Volumes {
+		if projected := pod.Spec.Volumes[i].Projected; projected != nil {
+			projected.Sources = nil
+		}
 	}
 }
 
