@@ -125,6 +125,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	}
 	if deps.Operator.NodeDaemon != nil {
 		deps.Operator.NodeDaemon.NoProbes = !gates.Enabled(features.PodProbeMarker)
+		deps.Operator.NodeDaemon.NoReports = !gates.Enabled(features.DaemonWatchingPod)
 	}
 	if deps.Config.NodeDaemon {
 		all.daemonNeeds = workload.NewDaemonNeeds(deps.Clock)

@@ -108,6 +108,8 @@ type NodeDaemon struct {
 	Needed func(ctx context.Context) (bool, error)
 	// NoProbes keeps the daemon from probing what stored lists ask for: the gate of PodProbeMarkers is off.
 	NoProbes bool
+	// NoReports keeps it from reporting what containers run: the gate DaemonWatchingPod is off.
+	NoReports bool
 	// Clock is the time.
 	Clock clock.PassiveClock
 
@@ -237,7 +239,8 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 		return fmt.Errorf("the Deployment %s has no container %s", own.Name, managerContainer)
 	}
 	d := operands.Daemon{
-		Namespace: n.Deployment.Namespace, Resources: settings.Resources, Tolerations: settings.Tolerations, Socket: settings.CRISocketPath, NoProbes: n.NoProbes, PriorityClass: settings.PriorityClassName,
+		Namespace: n.Deployment.Namespace, Resources: settings.Resources, Tolerations: settings.Tolerations, Socket: settings.CRISocketPath,
+		NoProbes: n.NoProbes, NoReports: n.NoReports, PriorityClass: settings.PriorityClassName,
 		Image: operands.DaemonImage(settings.Image, os.Getenv(relatedDaemon), own.Spec.Template.Spec.Containers[at].Image, images.Repository),
 	}
 	for _, secret := range images.PullSecrets {

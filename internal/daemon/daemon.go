@@ -81,6 +81,8 @@ type Options struct {
 	MaxPulls int
 	// NoProbes leaves the probes of PodProbeMarkers alone.
 	NoProbes bool
+	// NoReports reports nothing about containers, and restarts none for labels and annotations that they read.
+	NoReports bool
 	// LogLevel is how much is logged.
 	LogLevel string
 }

@@ -10,7 +10,7 @@ import (
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/daemon/environment"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/containermeta"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/imagepuller"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/probe"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/recreate"
@@ -18,7 +18,10 @@ import (
 
 // workers are the features of the daemon that the options leave on.
 func workers(o Options) []Worker {
-	all := []Worker{environment.Add, recreate.Add, imagepuller.Setup}
+	all := []Worker{recreate.Add, imagepuller.Setup}
+	if !o.NoReports {
+		all = append(all, containermeta.Add)
+	}
 	if !o.NoProbes {
 		all = append(all, probe.Setup)
 	}

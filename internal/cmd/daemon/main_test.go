@@ -18,6 +18,7 @@ func TestTheDaemonTakesTheArgumentsOfItsDaemonSet(t *testing.T) {
 		"as it is":                 {Namespace: "op", Image: "x"},
 		"with a socket of its own": {Namespace: "op", Image: "x", Socket: "/run/k3s/containerd/containerd.sock"},
 		"without probes":           {Namespace: "op", Image: "x", Socket: "/run/cri.sock", NoProbes: true},
+		"without reports":          {Namespace: "op", Image: "x", NoReports: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rendered, err := operands.RenderDaemon(d)

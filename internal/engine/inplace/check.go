@@ -242,7 +242,7 @@ func (r run) staleEnvironment(pod *corev1.Pod, report report, now time.Time) []s
 		}
 		status := statusOf(pod, container.Name)
 		if status != nil {
-			if entry, ok := report[container.Name]; ok && entry.current(status) && entry.Hashes.ExtractedEnvFromMetadataHash == environmentHash(pod, container) {
+			if entry, ok := report[container.Name]; ok && entry.current(status) && entry.Hashes.Environment == environmentHash(pod, container) {
 				continue
 			}
 			before, ok := r.evidence.Containers[container.Name]

@@ -30,13 +30,10 @@ func RestartsForMetadata(pod *corev1.Pod) bool {
 	return condition != nil && condition.Status == corev1.ConditionFalse
 }
 
-// EnvironmentOf is the hash of the variables that a container takes from labels and annotations of its pod, as these are now. It is false for a
-// container without such variables.
-func EnvironmentOf(pod *corev1.Pod, container *corev1.Container) (uint64, bool) {
-	if len(metadataVariables(container)) == 0 {
-		return 0, false
-	}
-	return environmentHash(pod, container), true
+// EnvironmentOf is the hash of the variables that a container takes from labels and annotations of its pod, as these are now, and whether there
+// are any: none have a hash, too.
+func EnvironmentOf(pod *corev1.Pod, container *corev1.Container) (of uint64, some bool) {
+	return environmentHash(pod, container), len(metadataVariables(container)) > 0
 }
 
 // EnvironmentIn is the same hash of the variables that a container runs with, NAME=value each. It is false when one of them is not there: then it
@@ -70,6 +67,30 @@ type Reported struct {
 type ReportedHashes struct {
 	Plain       uint64 `json:"plainHash"`
 	Environment uint64 `json:"extractedEnvFromMetadataHash,omitempty"`
+}
+
+// ReportIsCurrent says that the pod's report is about the containers which its status shows, each by its name. A container that never was made
+// is in neither.
+func ReportIsCurrent(pod *corev1.Pod) bool {
+	report := readReport(pod)
+	made := 0
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		if status.ContainerID == "" {
+			continue
+		}
+		made++
+		if report[status.Name].ContainerID != status.ContainerID {
+			return false
+		}
+	}
+	return len(report) == made
+}
+
+// ReportedOn is what the pod's report says of a container, by its name.
+func ReportedOn(pod *corev1.Pod, container string) (Reported, bool) {
+	entry, found := readReport(pod)[container]
+	return entry, found
 }
 
 // Report is the value of the annotation with which the node daemon reports, or empty when the pod has it already.

@@ -134,11 +134,11 @@ func TestHashesAreThoseTheDaemonReports(t *testing.T) {
 		for container, entry := range readReport(pod) {
 			seen++
 			c := containerOf(pod.Spec.Containers, container)
-			if got := plainHash(c); got != entry.Hashes.PlainHash {
-				t.Errorf("%s: hash of container %s is %d, reported %d", name, container, got, entry.Hashes.PlainHash)
+			if got := plainHash(c); got != entry.Hashes.Plain {
+				t.Errorf("%s: hash of container %s is %d, reported %d", name, container, got, entry.Hashes.Plain)
 			}
-			if got := environmentHash(pod, c); got != entry.Hashes.ExtractedEnvFromMetadataHash {
-				t.Errorf("%s: hash of the variables of %s is %d, reported %d", name, container, got, entry.Hashes.ExtractedEnvFromMetadataHash)
+			if got := environmentHash(pod, c); got != entry.Hashes.Environment {
+				t.Errorf("%s: hash of the variables of %s is %d, reported %d", name, container, got, entry.Hashes.Environment)
 			}
 		}
 	}

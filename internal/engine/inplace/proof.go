@@ -59,7 +59,7 @@ func (r run) effectOn(pod *corev1.Pod, name string, report report, now time.Time
 	if status == nil {
 		return effect{why: fmt.Sprintf("container %s has no status yet", name)}
 	}
-	if entry, ok := report[name]; ok && entry.current(status) && entry.Hashes.PlainHash == plainHash(container) {
+	if entry, ok := report[name]; ok && entry.current(status) && entry.Hashes.Plain == plainHash(container) {
 		return effect{proven: true}
 	}
 	if evidence, ok := r.evidence.Containers[name]; ok && pod.Status.ObservedGeneration > 0 {
@@ -163,19 +163,10 @@ func runs(image, imageID, wanted string) bool {
 }
 
 // report is what the node daemon last wrote about the pod's containers, by name.
-type report map[string]reportEntry
-
-type reportEntry struct {
-	Name        string `json:"name"`
-	ContainerID string `json:"containerID"`
-	Hashes      struct {
-		PlainHash                    uint64 `json:"plainHash"`
-		ExtractedEnvFromMetadataHash uint64 `json:"extractedEnvFromMetadataHash"`
-	} `json:"hashes"`
-}
+type report map[string]Reported
 
 // current says that the entry is about the container that the pod's status shows.
-func (e reportEntry) current(status *corev1.ContainerStatus) bool {
+func (e Reported) current(status *corev1.ContainerStatus) bool {
 	return e.ContainerID != "" && e.ContainerID == status.ContainerID
 }
 
@@ -186,7 +177,7 @@ func readReport(pod *corev1.Pod) report {
 		return nil
 	}
 	var list struct {
-		Containers []reportEntry `json:"containers"`
+		Containers []Reported `json:"containers"`
 	}
 	if json.Unmarshal([]byte(raw), &list) != nil {
 		return nil

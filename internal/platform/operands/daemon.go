@@ -43,6 +43,8 @@ type Daemon struct {
 	Socket string
 	// NoProbes keeps it from probing.
 	NoProbes bool
+	// NoReports keeps it from reporting what containers run.
+	NoReports bool
 }
 
 // RenderDaemon renders all objects of the node daemon, its namespace first. They have no owner.
@@ -64,6 +66,9 @@ func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 	}
 	if d.NoProbes {
 		args = append(args, "--no-probes")
+	}
+	if d.NoReports {
+		args = append(args, "--no-reports")
 	}
 	if len(args) > 0 {
 		set = append(set, map[string]any{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": args})

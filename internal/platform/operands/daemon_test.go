@@ -51,7 +51,7 @@ func TestTheDaemonHasOnlyWhatItNeeds(t *testing.T) {
 
 func TestTheDaemonIsAsTheSettingsSay(t *testing.T) {
 	d := Daemon{
-		Namespace: "op", Image: "x", Socket: "/run/k3s/containerd/containerd.sock", PullSecrets: []string{"reg"}, PriorityClass: "system-node-critical", NoProbes: true,
+		Namespace: "op", Image: "x", Socket: "/run/k3s/containerd/containerd.sock", PullSecrets: []string{"reg"}, PriorityClass: "system-node-critical", NoProbes: true, NoReports: true,
 		Resources:   &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}},
 		Tolerations: []corev1.Toleration{{Key: "gpu"}},
 	}
@@ -59,7 +59,7 @@ func TestTheDaemonIsAsTheSettingsSay(t *testing.T) {
 	if got := pod.Volumes[0].HostPath.Path; got != "/run/k3s/containerd" {
 		t.Errorf("mounts %s", got)
 	}
-	if got := pod.Containers[0].Args; !slices.Equal(got, []string{"--runtime-socket=/hostrun/containerd.sock", "--no-probes"}) {
+	if got := pod.Containers[0].Args; !slices.Equal(got, []string{"--runtime-socket=/hostrun/containerd.sock", "--no-probes", "--no-reports"}) {
 		t.Errorf("arguments %v", got)
 	}
 	if got := pod.Containers[0].Resources.Limits.Memory().String(); got != "64Mi" || len(pod.Containers[0].Resources.Requests) > 0 {

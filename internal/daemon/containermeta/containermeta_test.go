@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package environment
+package containermeta
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +16,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
@@ -36,6 +42,9 @@ type bench struct {
 	clock   *clocktesting.FakeClock
 	events  *events.FakeRecorder
 	writes  int
+	// hash and state are those of containers that are made now. Zero: 255, and running.
+	hash  uint64
+	state cri.State
 	// made is the value that a container gets which is made now; empty: that of the label.
 	made string
 }
@@ -91,8 +100,8 @@ func newBench(t *testing.T, change ...func(*corev1.Pod)) *bench {
 func (b *bench) make(name string, attempt uint32, environment ...string) {
 	b.runtime.AddPod(cri.Pod{ID: "sandbox", Namespace: "ns", Name: "web-0", UID: "uid"}, cri.ContainerStatus{
 		Container: cri.Container{
-			ID: fmt.Sprintf("%s-%d", name, attempt), Name: name, Attempt: attempt, State: cri.Running, Created: b.clock.Now().Add(time.Duration(attempt) * time.Millisecond),
-			Annotations: map[string]string{kubeletHash: "ff"},
+			ID: fmt.Sprintf("%s-%d", name, attempt), Name: name, Attempt: attempt, State: cmp.Or(b.state, cri.Running), Created: b.clock.Now().Add(time.Duration(attempt) * time.Millisecond),
+			Annotations: map[string]string{kubeletHash: strconv.FormatUint(cmp.Or(b.hash, 255), 16)},
 		},
 		Environment: environment,
 	})
@@ -152,7 +161,7 @@ func TestAContainerThatReadsChangedMetadataIsRestarted(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftAlone(t *testing.T) {
+func TestContainersThatAreNotStopped(t *testing.T) {
 	for what, tc := range map[string]struct{ pod func(*corev1.Pod) }{
 		"a pod in service":                   {pod: func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionTrue }},
 		"a pod without the gate's condition": {pod: func(p *corev1.Pod) { p.Status.Conditions = nil }},
@@ -165,8 +174,8 @@ func TestWhatIsLeftAlone(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			b := newBench(t, tc.pod)
 			b.passes(4)
-			if b.calls() != "" || b.writes > 0 {
-				t.Errorf("asked of the runtime: %q, %d writes", b.calls(), b.writes)
+			if b.calls() != "" {
+				t.Errorf("asked of the runtime: %q", b.calls())
 			}
 		})
 	}
@@ -236,5 +245,133 @@ func TestARuntimeThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	b.passes(5)
 	if got := b.calls(); got != "Stop app-0" || b.writes != 1 {
 		t.Errorf("asked of the runtime: %q, %d writes", got, b.writes)
+	}
+}
+
+// The worked example E2 of the daemon. Both tags are of one image, so that nothing but the report proves the update at once.
+func TestAnUpdateOfAnImageIsProvenByOneReport(t *testing.T) {
+	b := newBench(t, func(p *corev1.Pod) {
+		p.Generation, p.Status.ObservedGeneration = 2, 2
+		p.Status.Phase = corev1.PodRunning
+		p.Spec.Containers[1].Image = "log:2"
+		p.Annotations = map[string]string{
+			shared.AnnotationInPlaceState: `{"revision":"web-2","updateTimestamp":"2026-07-01T12:00:00Z","updateImages":true,` +
+				`"lastContainerStatuses":{"log":{"imageID":"sha256:1"}},"containerBatchesRecord":[{"timestamp":"2026-07-01T12:00:00Z","containers":["log"]}]}`,
+			shared.AnnotationRuntimeContainersMeta: `{"containers":[{"name":"app","containerID":"containerd://app-0","restartCount":0,"hashes":{"plainHash":7}},` +
+				`{"name":"log","containerID":"containerd://log-0","restartCount":0,"hashes":{"plainHash":100}}]}`,
+		}
+		p.Status.ContainerStatuses[1].ImageID, p.Status.ContainerStatuses[1].Image = "sha256:1", "log:1"
+	})
+	b.passes(2)
+	if b.writes != 0 {
+		t.Fatalf("%d writes while the status shows the containers of the report", b.writes)
+	}
+	b.hash = 2221943522 // what a kubelet gives a container log of image log:2
+	b.make("log", 1)
+	pod := b.pod()
+	pod.Status.ContainerStatuses[1].ContainerID = "containerd://log-1"
+	pod.Status.ContainerStatuses[1].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(b.clock.Now())}}
+	if err := b.client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	options := inplace.Options{}
+	if s := inplace.Check(b.pod(), options, b.clock.Now()); s.Progress == inplace.Done {
+		t.Fatalf("without a report the update is %+v already", s)
+	}
+	b.passes(3)
+	want := fmt.Sprintf(`{"containers":[{"name":"app","containerID":"containerd://app-0","restartCount":0,"hashes":{"plainHash":7}},`+
+		`{"name":"log","containerID":"containerd://log-1","restartCount":1,"hashes":{"plainHash":%d,"extractedEnvFromMetadataHash":%d}}]}`,
+		b.hash, hashOfNone)
+	if got := b.pod().Annotations[shared.AnnotationRuntimeContainersMeta]; got != want || b.writes != 1 {
+		t.Errorf("after %d writes the report is\n%s, want\n%s", b.writes, got, want)
+	}
+	if s := inplace.Check(b.pod(), options, b.clock.Now()); s.Progress != inplace.Done {
+		t.Errorf("with the report the update is %+v", s)
+	}
+}
+
+// hashOfNone is the hash that OpenKruise reports of a container that reads no metadata, as its fixtures have it.
+const hashOfNone = 86995377
+
+// A container that ends at once is reported like any other: an update must not wait for it to run.
+func TestAContainerThatHasEndedIsReported(t *testing.T) {
+	b := newBench(t, func(p *corev1.Pod) { p.Annotations = nil })
+	b.state = cri.Exited
+	b.make("log", 1)
+	b.passes(2)
+	if got := b.pod().Annotations[shared.AnnotationRuntimeContainersMeta]; b.writes != 1 || !strings.Contains(got, `"containerd://log-1","restartCount":1,"hashes":{"plainHash":255`) {
+		t.Errorf("after %d writes the report is %s", b.writes, got)
+	}
+}
+
+// woken records what is enqueued at once and what later.
+type woken struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	now, later int
+}
+
+func (w *woken) Add(reconcile.Request)                     { w.now++ }
+func (w *woken) AddAfter(reconcile.Request, time.Duration) { w.later++ }
+
+const current = `{"containers":[{"name":"app","containerID":"containerd://app-0"},{"name":"log","containerID":"containerd://log-0"}]}`
+
+func TestWhichPodsAreLookedAt(t *testing.T) {
+	inService := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionTrue }
+	reported := func(p *corev1.Pod) { p.Annotations[shared.AnnotationRuntimeContainersMeta] = current }
+	cases := map[string]struct {
+		change []func(*corev1.Pod)
+		// added and updated are how the pod is enqueued when the daemon finds it, and when it changes.
+		added, updated woken
+	}{
+		"without a report":     {change: []func(*corev1.Pod){inService}, updated: woken{later: 1}},
+		"with its report":      {change: []func(*corev1.Pod){inService, reported}},
+		"its restart is asked": {added: woken{now: 1}, updated: woken{now: 1}},
+		"another container runs": {
+			change: []func(*corev1.Pod){inService, reported, func(p *corev1.Pod) { p.Status.ContainerStatuses[1].ContainerID = "containerd://log-1" }},
+			added:  woken{later: 1}, updated: woken{later: 1},
+		},
+		"the status names the containers in another order": {
+			change: []func(*corev1.Pod){inService, reported, func(p *corev1.Pod) { slices.Reverse(p.Status.ContainerStatuses) }},
+		},
+		"a container was never made": {
+			change: []func(*corev1.Pod){inService, reported, func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "late"})
+			}},
+		},
+		"a container is new": {
+			change: []func(*corev1.Pod){inService, reported, func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "late", ContainerID: "containerd://late-0"})
+			}},
+			added: woken{later: 1}, updated: woken{later: 1},
+		},
+		"the report cannot be read": {
+			change: []func(*corev1.Pod){inService, func(p *corev1.Pod) { p.Annotations[shared.AnnotationRuntimeContainersMeta] = "{" }},
+			added:  woken{later: 1}, updated: woken{later: 1},
+		},
+		"of another controller": {change: []func(*corev1.Pod){inService, func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps/v1" }}},
+		"of another controller, with a sidecar": {
+			change: []func(*corev1.Pod){inService, func(p *corev1.Pod) {
+				p.OwnerReferences[0].APIVersion = "apps/v1"
+				p.Annotations[shared.AnnotationSidecarSetHash] = "{}"
+			}},
+			updated: woken{later: 1},
+		},
+		"terminating": {change: []func(*corev1.Pod){func(p *corev1.Pod) {
+			p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+			p.Finalizers = []string{"a/b"}
+		}}},
+		"ended":       {change: []func(*corev1.Pod){inService, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }}},
+		"not started": {change: []func(*corev1.Pod){inService, func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }}},
+	}
+	for what, tc := range cases {
+		t.Run(what, func(t *testing.T) {
+			pod := newBench(t, tc.change...).pod()
+			var added, updated woken
+			wakes().Create(t.Context(), event.TypedCreateEvent[*corev1.Pod]{Object: pod}, &added)
+			wakes().Update(t.Context(), event.TypedUpdateEvent[*corev1.Pod]{ObjectOld: pod, ObjectNew: pod}, &updated)
+			if added != tc.added || updated != tc.updated {
+				t.Errorf("when found: %+v, want %+v; when changed: %+v, want %+v", added, tc.added, updated, tc.updated)
+			}
+		})
 	}
 }

@@ -1,17 +1,20 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package environment restarts containers that read labels or annotations of their pod through their environment, when an update in place has
-// changed these, and reports what each container runs with. The operator takes such an update for done when the report says so.
+// Package containermeta reports what the containers of a pod were made from, in an annotation of the pod, and restarts containers that read labels
+// or annotations of their pod through their environment when an update in place has changed these. The operator takes an update in place for done
+// when the report says so.
 //
 // What it promises:
 //
+//   - Pods of our kinds and pods with injected sidecars are reported on, no others. The runtime is asked when the pod's status shows another
+//     container than the report, and a report is written when it says something new: at most once for each container that is made, never at
+//     rest. A daemon that starts looks at pods that have a report already; the others get theirs with the next change of their status.
 //   - A container is stopped only while its pod is out of service for such an update, and only when it is known to run with other values: the
 //     runtime says what it was created with, so images without any program to ask work, too.
 //   - It is stopped at most three times for the same values. What then still differs is told, and left.
-//   - Nothing is written about other pods, and nothing at rest: a report is written when a container was made.
 //   - It remembers nothing that it needs. A daemon that was away asks the runtime, and finds a container that was restarted meanwhile.
-package environment
+package containermeta
 
 import (
 	"context"
@@ -30,8 +33,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -41,12 +44,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/recreate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 const (
 	// workers is how many pods of the node have containers restarted at the same time.
 	workers = 10
+	// gathers is how long a pod's changes are gathered before it is looked at: its containers start one after the other.
+	gathers = time.Second
 	// hears is how long the kubelet gets to hear of the new values before a container is stopped: one that it makes earlier has the old ones.
 	hears = 2 * time.Second
 	// again is when to look again while an update is under way.
@@ -62,22 +68,39 @@ const (
 // Add adds the feature to the daemon.
 func Add(h host.Host) error {
 	r := newReconciler(h, h.Manager.GetClient())
-	c, err := controller.New("environment", h.Manager, controller.Options{
+	c, err := controller.New("containermeta", h.Manager, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](500*time.Millisecond, 50*time.Second),
 	})
 	if err != nil {
-		return fmt.Errorf("creating the controller of environments: %w", err)
+		return fmt.Errorf("creating the controller of container reports: %w", err)
 	}
-	concerned := predicate.NewPredicateFuncs(func(object client.Object) bool {
-		pod, ok := object.(*corev1.Pod)
-		return ok && inplace.RestartsForMetadata(pod)
-	})
-	if err := c.Watch(source.Kind[client.Object](h.Manager.GetCache(), &corev1.Pod{}, &handler.EnqueueRequestForObject{}, concerned)); err != nil {
+	if err := c.Watch(source.Kind(h.Manager.GetCache(), &corev1.Pod{}, wakes())); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
 	return nil
+}
+
+// wakes says which events of pods are looked at (node-daemon.md R7 and R8).
+func wakes() handler.TypedFuncs[*corev1.Pod, reconcile.Request] {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	wake := func(q queue, pod *corev1.Pod, stale bool) {
+		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)}
+		switch {
+		case restarts(pod):
+			q.Add(request)
+		case reported(pod) && stale && !inplace.ReportIsCurrent(pod):
+			q.AddAfter(request, gathers)
+		}
+	}
+	return handler.TypedFuncs[*corev1.Pod, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Pod], q queue) {
+			_, has := e.Object.Annotations[shared.AnnotationRuntimeContainersMeta]
+			wake(q, e.Object, has)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) { wake(q, e.ObjectNew, true) },
+	}
 }
 
 type reconciler struct {
@@ -102,18 +125,20 @@ func newReconciler(h host.Host, c client.Client) *reconciler {
 	return &reconciler{Host: h, client: c, known: map[types.NamespacedName]*memory{}}
 }
 
-// Reconcile stops the first container of a pod that runs with other values, or reports.
+// Reconcile reports on a pod. While containers of it have to restart for other values, it stops the first that runs with others, before.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, req.NamespacedName, pod)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("reading the pod: %w", err)
 	}
-	if err != nil || !inplace.RestartsForMetadata(pod) || !ours(pod) {
+	restarting := err == nil && restarts(pod)
+	if !restarting {
 		r.forget(req.NamespacedName)
-		return ctrl.Result{}, nil
+		if err != nil || !reported(pod) || inplace.ReportIsCurrent(pod) {
+			return ctrl.Result{}, nil
+		}
 	}
-	memory := r.remembered(pod)
 	runtime, err := r.Runtime.Status(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("asking the container runtime: %w", err)
@@ -130,25 +155,44 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if !found {
 			continue
 		}
+		id := runtime.Name + "://" + instance.ID
+		if before, known := inplace.ReportedOn(pod, container.Name); known && before.ContainerID == id && !restarting {
+			report = append(report, before) // what a container was made from never changes
+			continue
+		}
 		seen, err := r.look(ctx, pod, container, &instance)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		if wait, stopped, err := r.stop(ctx, pod, container, &instance, seen, memory, runtime.Name); err != nil || stopped || wait > 0 {
-			return ctrl.Result{RequeueAfter: wait}, err
+		if restarting {
+			if wait, stopped, err := r.stop(ctx, pod, container, &instance, seen, r.remembered(pod), runtime.Name); err != nil || stopped || wait > 0 {
+				return ctrl.Result{RequeueAfter: wait}, err
+			}
 		}
 		report = append(report, inplace.Reported{
-			Name: container.Name, ContainerID: runtime.Name + "://" + instance.ID, RestartCount: instance.Attempt,
+			Name: container.Name, ContainerID: id, RestartCount: instance.Attempt,
 			Hashes: inplace.ReportedHashes{Plain: plainHash(&instance), Environment: seen.hash},
 		})
 	}
-	return ctrl.Result{RequeueAfter: again}, r.report(ctx, pod, report)
+	result := ctrl.Result{}
+	if restarting {
+		result.RequeueAfter = again
+	}
+	return result, r.report(ctx, pod, report)
 }
 
 // ours says that a workload of ours, or of OpenKruise, runs the pod.
 func ours(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && strings.HasPrefix(owner.APIVersion, appsv1beta1.GroupVersion().Group+"/")
+}
+
+// restarts says that containers of the pod have to restart because of metadata that they read.
+func restarts(pod *corev1.Pod) bool { return inplace.RestartsForMetadata(pod) && ours(pod) }
+
+// reported says that the pod is reported on: one of ours, or one with sidecars of a SidecarSet, until it ends or is deleted.
+func reported(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && !podstate.Finished(pod) && (ours(pod) || pod.Annotations[shared.AnnotationSidecarSetHash] != "")
 }
 
 func (r *reconciler) remembered(pod *corev1.Pod) *memory {
@@ -167,7 +211,7 @@ func (r *reconciler) forget(name types.NamespacedName) {
 	delete(r.known, name)
 }
 
-// seen is what was found out about the variables of a container: the hash of those that it runs with, 0 where that is not known or it has none;
+// seen is what was found out about the variables of a container: the hash of those that it runs with, 0 where that is not known;
 // and that they are others than they should be, which is wanted.
 type seen struct {
 	hash, wanted uint64
@@ -178,7 +222,7 @@ type seen struct {
 func (r *reconciler) look(ctx context.Context, pod *corev1.Pod, container *corev1.Container, instance *cri.Container) (seen, error) {
 	wanted, reads := inplace.EnvironmentOf(pod, container)
 	if !reads {
-		return seen{}, nil
+		return seen{hash: wanted}, nil // the hash of no variables
 	}
 	status, err := r.Runtime.ContainerStatus(ctx, instance.ID)
 	if errors.Is(err, cri.ErrNotFound) {
