@@ -156,7 +156,7 @@ func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) 
 	if client.IgnoreNotFound(err) != nil {
 		return snapshot, fmt.Errorf("reading the node: %w", err)
 	}
-	snapshot.Node, snapshot.Labels = err == nil, node.Labels
+	snapshot.Node, snapshot.Labels = err == nil && node.DeletionTimestamp == nil, node.Labels
 	snapshot.Gone = func(of corev1.ObjectReference) bool {
 		found, err := r.jobOf(ctx, of)
 		if apierrors.IsNotFound(err) {

@@ -208,7 +208,7 @@ func (d *Decision) create(spec *Spec) {
 	if len(waiting) > 0 {
 		d.Held = append(d.Held, planning.Note{
 			Reason: noteParallelism, Slots: waiting,
-			Message: fmt.Sprintf("%d of %d nodes wait: spec.parallelism lets %d pods work at a time", len(waiting), v.desired, d.limit),
+			Message: fmt.Sprintf("%d of %d nodes wait: spec.parallelism is %d", len(waiting), v.desired, d.limit),
 		})
 	}
 	if unfinished == 0 && v.desired > 0 && !spec.Never {

@@ -139,9 +139,9 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 	case d.Stage == Ended:
 		return progressOfEnded(spec, d)
 	case d.Stage == Stopping:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStopping, Message: fmt.Sprintf("The job fails (%s); %d pods at work are deleted.", d.Failure, atWork)}
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStopping, Message: fmt.Sprintf("The job fails (%s); %s deleted.", d.Failure, podset.Count(atWork, "pod at work is", "pods at work are"))}
 	case d.Stage == Paused:
-		return podset.Progress{Reconciling: atWork > 0, Reason: appsv1beta1.ReasonPaused, Message: fmt.Sprintf("No pod is started while spec.paused is true; %d pods are at work.", atWork)}
+		return podset.Progress{Reconciling: atWork > 0, Reason: appsv1beta1.ReasonPaused, Message: fmt.Sprintf("No pod is started while spec.paused is true; %s at work.", podset.Count(atWork, "pod is", "pods are"))}
 	case d.Stage == PausedByFailure:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPausedByFailure,
 			Message: fmt.Sprintf("Pods have failed (%d so far), and failurePolicy.type is Pause: no further pod is started. To resume, give the job another value of the annotation %s.",
@@ -149,7 +149,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 	case d.view.desired == 0:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoFittingNode, Message: noNode(s)}
 	case d.waiting > 0 && d.limit == 0 && atWork == 0:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoParallelism, Message: fmt.Sprintf("%d nodes wait, and spec.parallelism is 0.", d.waiting)}
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoParallelism, Message: fmt.Sprintf("%s, and spec.parallelism is 0.", podset.Count(d.waiting, "node waits", "nodes wait"))}
 	case d.view.succeeded+d.view.failed == d.view.desired && atWork == 0:
 		return podset.Progress{Reason: appsv1beta1.ReasonServing, Message: "The pods on all nodes that fit have ended. Nodes that join or begin to fit get one."}
 	}
@@ -213,7 +213,7 @@ func Announcements(spec *Spec, d Decision, after *appsv1beta1.BroadcastJobStatus
 		events = append(events, planning.Event{Reason: "Continue", Message: "Pods are started again"})
 	}
 	if before.ObservedGeneration != after.ObservedGeneration && len(d.view.active) > d.limit {
-		events = append(events, planning.Event{Warning: true, Reason: "TooManyActivePods", Message: fmt.Sprintf("%d pods are at work, and spec.parallelism is %d; none is deleted for it", len(d.view.active), d.limit)})
+		events = append(events, planning.Event{Warning: true, Reason: "TooManyActivePods", Message: fmt.Sprintf("%s at work, and spec.parallelism is %d; none is deleted for it", podset.Count(len(d.view.active), "pod is", "pods are"), d.limit)})
 	}
 	return events
 }

@@ -195,8 +195,8 @@ func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 	if len(unselected) > 0 {
 		p.pass.Hold(planning.Note{
 			Reason: noteNodeSelector,
-			Message: fmt.Sprintf("%d pods are at an earlier revision: updateStrategy.rollingUpdate.selector does not match their nodes",
-				len(unselected)),
+			Message: fmt.Sprintf("updateStrategy.rollingUpdate.selector does not match the nodes of %s at an earlier revision",
+				podset.Count(len(unselected), "pod", "pods")),
 			Slots: podset.Slots(unselected),
 		})
 	}

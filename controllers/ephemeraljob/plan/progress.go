@@ -53,7 +53,7 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome) podset.Progres
 	if d.Stage == Paused {
 		return podset.Progress{
 			Reconciling: v.inProgress > 0, Reason: appsv1beta1.ReasonPaused,
-			Message: fmt.Sprintf("Nothing is added while spec.paused is true; containers are at work in %d pods.", v.inProgress),
+			Message: fmt.Sprintf("Nothing is added while spec.paused is true; containers are at work in %s.", podset.Count(v.inProgress, "pod", "pods")),
 		}
 	}
 	if refused := refusedAdditions(d, outcome); refused != "" {
@@ -74,7 +74,7 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome) podset.Progres
 // atWork says what goes on.
 func atWork(spec *Spec, d Decision) string {
 	v := &d.view
-	parts := []string{fmt.Sprintf("Containers are at work in %d pods, or are being added", v.inProgress)}
+	parts := []string{fmt.Sprintf("Containers are at work in %s, or are being added", podset.Count(v.inProgress, "pod", "pods"))}
 	if d.bare > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d targets wait: spec.parallelism lets %d work at a time", d.bare, len(v.targets), spec.Parallelism))
 	}

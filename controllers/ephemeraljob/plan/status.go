@@ -15,6 +15,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // Refusals is what is to be remembered of refusals after a pass: those of pods that are still there and have not got the containers.
@@ -142,7 +143,7 @@ func endMessage(spec *Spec, d Decision) string {
 	if d.Failure == appsv1beta1.ReasonDeadlineExceeded {
 		parts = []string{"the job took longer than spec.activeDeadlineSeconds", parts[0]}
 		if v.inProgress > 0 {
-			parts = append(parts, fmt.Sprintf("containers in %d pods go on", v.inProgress))
+			parts = append(parts, fmt.Sprintf("containers in %s go on", podset.Count(v.inProgress, "pod", "pods")))
 		}
 		if spec.Invalid != nil {
 			parts = append(parts, spec.Invalid.Error())

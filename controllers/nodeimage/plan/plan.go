@@ -54,7 +54,7 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time
-	// Node says that there is a node of its name, whose labels are Labels.
+	// Node says that there is a node of its name, which is not terminating, and whose labels are Labels.
 	Node   bool
 	Labels map[string]string
 	// Gone says that the job which signed a tag does not exist any more, Working that it will end and has not. They are asked about ImagePullJobs
@@ -77,8 +77,9 @@ type GivenUp struct {
 
 // Plan says what to do now:
 //
-//  1. a NodeImage without a node is deleted, unless a label keeps it;
-//  2. jobs that are gone are taken off their tags, and a tag goes with the last of its jobs; one that never had any stays;
+//  1. a NodeImage whose node is gone or terminating is deleted, unless a label keeps it;
+//  2. a tag without createdAt goes: nothing could ever give it up. Admission fills that in, so somebody has passed it by;
+//     jobs that are gone are taken off their tags, and a tag goes with the last of its jobs; one that never had any stays;
 //  3. a tag goes when it has ended longer ago than its ttlSecondsAfterFinished, and a repository with its last tag. It stays while one of its jobs
 //     counts on it: without the answer that job would ask the node again, and a job of many nodes would never end;
 //  4. a tag about which the node says nothing for ten minutes, or that is ten minutes over what its deadline and its tries allow, has failed.
@@ -116,6 +117,9 @@ func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 // keep returns a tag without the jobs that are gone; false when the tag goes.
 func (d *Decision) keep(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus, s Snapshot) (appsv1beta1.ImageTagSpec, bool) {
 	kept := *tag.DeepCopy()
+	if tag.CreatedAt == nil {
+		return kept, false
+	}
 	kept.OwnerReferences = slices.DeleteFunc(kept.OwnerReferences, func(o corev1.ObjectReference) bool {
 		return o.Kind == "ImagePullJob" && s.Gone(o)
 	})
@@ -177,7 +181,7 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s 
 		for i := range image.Spec.Images[repository].Tags {
 			tag := &image.Spec.Images[repository].Tags[i]
 			answer := answerOf(image, repository, tag.Tag)
-			if tag.CreatedAt == nil || ended(tag, answer) {
+			if ended(tag, answer) {
 				continue
 			}
 			limit, message := limitOf(tag, answer)

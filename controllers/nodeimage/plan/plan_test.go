@@ -70,7 +70,10 @@ func TestPlan(t *testing.T) {
 	}{
 		"a tag that has ended lately stays":    {image: list(as, endedBefore(time.Second)), recheck: 59 * time.Second},
 		"a tag goes when it has expired":       {image: list(as, endedBefore(time.Minute)), want: StepPrune, images: map[string]any{"nginx": nil}},
-		"a tag of another round has not ended": {image: list(func(s *appsv1beta1.ImageTagSpec) { s.Version = 1; s.CreatedAt = nil }, endedBefore(time.Hour))},
+		"a tag of another round has not ended": {image: list(func(s *appsv1beta1.ImageTagSpec) { s.Version = 1; s.CreatedAt = ptr.To(metav1.NewTime(noon())) }, endedBefore(time.Hour)), recheck: 10 * time.Minute},
+		"a tag that does not say when it was asked for goes": {
+			image: list(func(s *appsv1beta1.ImageTagSpec) { s.CreatedAt, s.OwnerReferences = nil, nil }, nil), want: StepPrune, images: map[string]any{"nginx": nil},
+		},
 		"a tag goes with the last of its jobs": {image: list(as, endedBefore(0)), gone: map[types.UID]bool{"a": true, "b": true}, want: StepPrune, images: map[string]any{"nginx": nil}},
 		"a tag that never had a job stays":     {image: list(func(s *appsv1beta1.ImageTagSpec) { s.OwnerReferences = nil }, endedBefore(0)), recheck: time.Minute},
 		"a silent node is given up":            {image: list(as, nil), want: StepGiveUp},

@@ -290,7 +290,7 @@ func (r *report) movement() podset.Progress {
 		return podset.Progress{Reason: m.reason, Message: sentence(m.stopped)}
 	case m.pods > 0:
 		return podset.Progress{Reason: appsv1beta1.ReasonPartitionReached,
-			Message: fmt.Sprintf("The partitions keep %d pods at the revision before: %s.", m.pods, few(m.kept))}
+			Message: fmt.Sprintf("The partitions keep %s at the revision before: %s.", podset.Count(m.pods, "pod", "pods"), few(m.kept))}
 	}
 	return podset.Progress{Reason: appsv1beta1.ReasonComplete, Message: "Every pod is at the update revision and ready."}
 }

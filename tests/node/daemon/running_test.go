@@ -20,9 +20,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
@@ -218,8 +220,32 @@ func restarts(pod *corev1.Pod) map[string]int32 {
 	return all
 }
 
+// reportOf is what the daemon reports of the pod's containers, by name, once it is about those that run.
+func reportOf(n *environment.Namespace, pod *corev1.Pod) map[string]inplace.Reported {
+	var report map[string]inplace.Reported
+	n.EventuallyWithin(patience, "the containers of pod "+pod.Name+" are reported", func(ctx context.Context) error {
+		is := &corev1.Pod{}
+		if err := n.Client.Get(ctx, client.ObjectKeyFromObject(pod), is); err != nil {
+			return err
+		}
+		if !inplace.ReportIsCurrent(is) {
+			return fmt.Errorf("the report %s is not about %+v", is.Annotations[shared.AnnotationRuntimeContainersMeta], is.Status.ContainerStatuses)
+		}
+		report = map[string]inplace.Reported{}
+		for _, s := range is.Status.ContainerStatuses {
+			report[s.Name], _ = inplace.ReportedOn(is, s.Name)
+			if report[s.Name].Hashes.Plain == 0 || report[s.Name].RestartCount != uint32(s.RestartCount) {
+				return fmt.Errorf("of container %s with %d restarts the report says %+v", s.Name, s.RestartCount, report[s.Name])
+			}
+		}
+		return nil
+	})
+	return report
+}
+
 // TestVariablesFromMetadata: a label, then an annotation, that a container reads through its environment changes in place. That container is
-// restarted once, serves where the new value says, and the others are left alone. Where the node daemon is forbidden, the pod is replaced.
+// restarted once, serves where the new value says, and the others are left alone. The daemon reports what all of them were made from. Where it is
+// forbidden, the pod is replaced.
 func TestVariablesFromMetadata(t *testing.T) {
 	n := onNodes(t)
 	n.Apply(reading)
@@ -248,6 +274,11 @@ func TestVariablesFromMetadata(t *testing.T) {
 		t.Errorf("pod %s became %s with the restarts %v", was.UID, is.UID, restarts(is))
 	}
 	serves(n, is, 3101)
+	before := reportOf(n, is)
+	is = change(func(template *corev1.PodTemplateSpec) { template.Spec.Containers[2].Image = "openkruise/guestbook:v1-again" })
+	if after := reportOf(n, is); after["other"].Hashes.Plain == before["other"].Hashes.Plain || after["labeled"] != before["labeled"] || after["annotated"] != before["annotated"] {
+		t.Errorf("after an update of container other alone the report went from %+v to %+v", before, after)
+	}
 
 	settings := &operatorv1alpha1.Kruise{ObjectMeta: metav1.ObjectMeta{Name: operatorv1alpha1.KruiseName}}
 	settings.Spec.NodeDaemon = &operatorv1alpha1.NodeDaemonSettings{Mode: operatorv1alpha1.NodeDaemonDisabled}

@@ -73,8 +73,11 @@ func onNodes(t *testing.T) *environment.Namespace {
 // the cluster does, which image the daemon has.
 func prepare() error {
 	ctx := context.Background()
-	if err := deploy.PushGuestbook(ctx, env.Cluster, "v1"); err != nil {
-		return err
+	for _, tag := range []string{"v1", "v1-again"} { // one image
+		content := images.Image{Programs: []images.Program{images.Guestbook("v1")}, User: images.NonRoot}
+		if _, err := deploy.Push(ctx, env.Cluster, "openkruise/guestbook:"+tag, content); err != nil {
+			return err
+		}
 	}
 	const image = deploy.Repository + ":v1"
 	if err := deploy.PushManager(ctx, env.Cluster, image, ""); err != nil {
