@@ -275,7 +275,9 @@ func TestVariablesFromMetadata(t *testing.T) {
 	}
 	serves(n, is, 3101)
 	before := reportOf(n, is)
-	is = change(func(template *corev1.PodTemplateSpec) { template.Spec.Containers[2].Image = "openkruise/guestbook:v1-again" })
+	is = change(func(template *corev1.PodTemplateSpec) {
+		template.Spec.Containers[2].Image = "openkruise/guestbook:v1-again"
+	})
 	if after := reportOf(n, is); after["other"].Hashes.Plain == before["other"].Hashes.Plain || after["labeled"] != before["labeled"] || after["annotated"] != before["annotated"] {
 		t.Errorf("after an update of container other alone the report went from %+v to %+v", before, after)
 	}
