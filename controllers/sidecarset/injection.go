@@ -39,6 +39,8 @@ const (
 	// keepUnused is how long a revision is kept that nothing registers any more: API servers learn of that each for itself, within a second
 	// or so.
 	keepUnused = 10 * time.Second
+	// mostRehearsals is how often a pass begins again because sets have changed while others were rehearsed.
+	mostRehearsals = 10
 )
 
 // Path is the way by which a set's pods are injected.
@@ -153,7 +155,14 @@ type Latest struct {
 // Reconcile makes the API server inject what the SidecarSets say, and returns how it does so for the set of this name. latest is what the
 // set's own pass has just found out. Without a name it is for no set in particular.
 func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (InjectionState, error) {
-	state, one, err := i.register(ctx, name, latest)
+	now := about{name: name, latest: &latest}
+	state, one, err := i.register(ctx, now)
+	if err == nil && one != nil && i.prove(ctx, one) {
+		// A proof may have ended the time in which both ways are open.
+		told := state.Events
+		state, one, err = i.register(ctx, now)
+		state.Events = append(told, state.Events...)
+	}
 	if err != nil || one == nil {
 		return state, err
 	}
@@ -165,68 +174,120 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 	return state, err
 }
 
-// register is the part of a pass that concerns all sets. It returns a copy of what the set of this name injects; nil: it injects nothing.
-func (i *Injection) register(ctx context.Context, name string, latest Latest) (InjectionState, *injected, error) {
+// about is for whose pass all sets are registered.
+type about struct {
+	// name is the set whose pass it is. Empty: none in particular.
+	name string
+	// latest is what its pass has found out; nil: the set is gone, unless another one of its name has come since.
+	latest *Latest
+}
+
+// register makes sure that what all sets inject is registered. It returns a copy of what the set of this name injects; nil: it injects nothing.
+//
+// What all sets share is locked while requests are made that the API server answers by itself. Dry runs are answered by the webhooks of others as
+// well, and may take seconds: they are made in between.
+func (i *Injection) register(ctx context.Context, of about) (InjectionState, *injected, error) {
+	for range mostRehearsals {
+		asked, err := i.unrehearsed(ctx, of)
+		if err != nil {
+			return InjectionState{}, nil, err
+		}
+		for _, one := range asked {
+			i.rehearse(ctx, one)
+		}
+		state, one, complete, err := i.registerKnown(ctx, of)
+		if complete || err != nil {
+			return state, one, err
+		}
+	}
+	return InjectionState{}, nil, errors.New("SidecarSets change faster than the API server says what it takes of them")
+}
+
+// unrehearsed are copies of the sets that have to be rehearsed before all are registered: those that never were at their revision, and that of the pass
+// while nothing is known of it or the API server is another one.
+func (i *Injection) unrehearsed(ctx context.Context, of about) ([]*injected, error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	i.latest[name] = latest
-	state, err := i.reconcile(ctx, name)
-	if one := i.registered.sets[name]; one != nil {
-		known := *one
-		return state, &known, err
+	if of.latest != nil {
+		i.latest[of.name] = *of.latest
 	}
-	return state, nil, err
+	seen, err := i.observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var asked []*injected
+	for _, one := range seen.sets {
+		known := i.proofsOf(one.name).rehearsal
+		again := one.name == of.name && i.byPolicy(one) && (!known.done || known.epoch != i.registry.epoch())
+		if again || i.neverRehearsed(one) {
+			copied := *one
+			asked = append(asked, &copied)
+		}
+	}
+	return asked, nil
+}
+
+// byPolicy says that the set may be injected by the policy.
+func (i *Injection) byPolicy(one *injected) bool { return i.options.PreferPolicy && one.revision != "" }
+
+// neverRehearsed says that the set may be injected by the policy, and that its revision was never rehearsed.
+func (i *Injection) neverRehearsed(one *injected) bool {
+	return i.byPolicy(one) && i.proofsOf(one.name).rehearsal.revision != one.revision
+}
+
+// registerKnown is register, where all sets were rehearsed; it is not complete when one has changed since.
+func (i *Injection) registerKnown(ctx context.Context, of about) (state InjectionState, known *injected, complete bool, err error) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	seen, err := i.observe(ctx)
+	if err != nil {
+		return InjectionState{}, nil, false, err
+	}
+	if of.latest == nil {
+		if seen.sets[of.name] != nil {
+			return InjectionState{}, nil, true, nil // Another one of its name has come, whose own pass sees to it.
+		}
+		i.latest[of.name] = Latest{}
+	}
+	for _, one := range seen.sets {
+		if i.neverRehearsed(one) {
+			return InjectionState{}, nil, false, nil
+		}
+	}
+	state, err = i.reconcile(ctx, of.name, seen)
+	if one := i.registered.sets[of.name]; one != nil {
+		copied := *one
+		known = &copied
+	}
+	return state, known, true, err
 }
 
 // Gone takes back what a set injected that is not there any more. When another one of its name has come since, that is left to its own pass.
 func (i *Injection) Gone(ctx context.Context, name string) (InjectionState, error) {
-	i.mutex.Lock()
-	defer i.mutex.Unlock()
-	seen, err := i.observe(ctx)
-	if err != nil || seen.sets[name] != nil {
-		return InjectionState{}, err
-	}
-	i.latest[name] = Latest{}
-	return i.reconcile(ctx, name)
+	state, _, err := i.register(ctx, about{name: name})
+	return state, err
 }
 
-func (i *Injection) reconcile(ctx context.Context, name string) (InjectionState, error) {
-	seen, err := i.observe(ctx)
-	if err != nil {
-		return InjectionState{}, err
-	}
+func (i *Injection) reconcile(ctx context.Context, name string, seen injectionState) (InjectionState, error) {
 	if err := i.load(ctx); err != nil {
 		return InjectionState{}, err
 	}
 	if name == "" && len(seen.sets) > 0 {
 		return InjectionState{}, nil // Their own passes see to it: a new set has no revision before its own.
 	}
-	for _, one := range seen.sets {
-		if i.options.PreferPolicy && one.revision != "" {
-			i.rehearse(ctx, one)
-		}
-	}
-	now := i.options.Clock.Now()
-	if !seen.same(i.registered) || now.Sub(i.verified) >= verifyEvery {
+	if !seen.same(i.registered) || i.options.Clock.Since(i.verified) >= verifyEvery {
 		i.verified = time.Time{}
 	}
 	later := i.touch()
 	if err := i.settle(ctx, &seen); err != nil {
 		return InjectionState{}, err
 	}
-	one := seen.sets[name]
-	if one != nil {
-		i.prove(ctx, one)
-		// A proof may have ended the time in which both ways are open.
-		if err := i.settle(ctx, &seen); err != nil {
-			return InjectionState{}, err
-		}
-	}
 	i.registered = seen
 	wait, err := i.collect(ctx)
 	if later > 0 && (wait == 0 || later < wait) {
 		wait = later
 	}
+	one := seen.sets[name]
 	if one == nil {
 		return InjectionState{Path: PathNone, RecheckAfter: wait}, err
 	}

@@ -16,7 +16,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 )
 
 // A policy that was in force, and is not any more, gives way to the webhook: an API server was replaced by one that does not serve policies, or
@@ -106,6 +108,17 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 			r.answer(t.Context(), pod)
 			if len(pod.Spec.Containers) != 2 || pod.Spec.Containers[0].Image != "pinned" {
 				t.Errorf("injected: %+v", pod.Spec.Containers)
+			}
+			// The revision says no hashes: they are computed from what it records.
+			pinned := &appsv1beta1.SidecarSetSpec{Containers: []appsv1beta1.SidecarContainer{{Container: corev1.Container{Name: "agent", Image: "pinned"}}}}
+			want, err := sidecarspec.HashesOf(sidecarspec.PayloadOf(pinned, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, hash := range map[string]string{sidecar.HashAnnotation: want.Hash, sidecar.HashWithoutImageAnnotation: want.WithoutImage} {
+				if got := pod.Annotations[key]; !strings.Contains(got, `"hash":"`+hash+`"`) {
+					t.Errorf("annotation %s is %s, want the hash %s", key, got, hash)
+				}
 			}
 		})
 	}

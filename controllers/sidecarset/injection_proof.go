@@ -156,45 +156,66 @@ func (p *proof) recheck(revision string, now time.Time, epoch int) time.Duration
 	return max(p.due(revision, epoch).Sub(now), firstTry)
 }
 
-// prove tries the ways of a set that are due.
-func (i *Injection) prove(ctx context.Context, one *injected) {
-	known := i.proofsOf(one.name)
-	if one.wantBinding && i.proveWay(ctx, one, sidecar.ProofPolicy, &known.policy) {
-		switch now := known.policy.last; {
-		case known.policy.injected:
-			known.retreat.acts(now)
-		case known.policy.failed() && known.retreat.left(now) == 0:
-			known.retreat.begin(now, known.policy.message)
-			known.policy = unproven() // The next time it has to show itself from the beginning.
-		}
+// prove tries the ways of a set that are due, and says whether one was.
+func (i *Injection) prove(ctx context.Context, one *injected) bool {
+	tried := false
+	for _, way := range i.dueWays(one) {
+		began, epoch := i.options.Clock.Now(), i.registry.epoch()
+		missing, err := i.try(ctx, one, way)
+		i.tried(one, way, proof{first: began, epoch: epoch, last: i.options.Clock.Now(), message: missing}, err)
+		tried = true
 	}
-	if one.wantEntry {
-		i.proveWay(ctx, one, sidecar.ProofWebhook, &known.webhook)
-	}
+	return tried
 }
 
-// proveWay tries one way, if it is due.
-func (i *Injection) proveWay(ctx context.Context, one *injected, name string, way *proof) bool {
-	now, epoch := i.options.Clock.Now(), i.registry.epoch()
-	if now.Before(way.due(one.revision, epoch)) {
-		return false
+// dueWays are the ways of a set that are to be tried now.
+func (i *Injection) dueWays(one *injected) []string {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	known, now, epoch := i.proofsOf(one.name), i.options.Clock.Now(), i.registry.epoch()
+	var ways []string
+	if one.wantBinding && !now.Before(known.policy.due(one.revision, epoch)) {
+		ways = append(ways, sidecar.ProofPolicy)
+	}
+	if one.wantEntry && !now.Before(known.webhook.due(one.revision, epoch)) {
+		ways = append(ways, sidecar.ProofWebhook)
+	}
+	return ways
+}
+
+// tried notes what a try of one way has shown. try has its times, and as its message what the pod lacked.
+func (i *Injection) tried(one *injected, name string, try proof, err error) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	known := i.proofsOf(one.name)
+	way := &known.policy
+	if name == sidecar.ProofWebhook {
+		way = &known.webhook
 	}
 	if way.revision != one.revision || way.tries == 0 {
-		*way = proof{revision: one.revision, first: now}
+		*way = proof{revision: one.revision, first: try.first}
 	}
 	way.tries++
-	missing, err := i.try(ctx, one, name)
-	way.last, way.epoch = i.options.Clock.Now(), epoch
+	way.last, way.epoch = try.last, try.epoch
 	way.held = way.held || way.injected
-	way.injected, way.refuted = err == nil && missing == "", err == nil && missing != ""
-	way.message = missing
+	way.injected, way.refuted = err == nil && try.message == "", err == nil && try.message != ""
+	way.message = try.message
 	if err != nil {
 		way.message = err.Error()
 	}
 	if way.injected {
 		way.tries = 1
 	}
-	return true
+	if name != sidecar.ProofPolicy {
+		return
+	}
+	switch {
+	case way.injected:
+		known.retreat.acts(way.last)
+	case way.failed() && known.retreat.left(way.last) == 0:
+		known.retreat.begin(way.last, way.message)
+		known.policy = unproven() // The next time it has to show itself from the beginning.
+	}
 }
 
 func (i *Injection) proofsOf(name string) *proofs {
@@ -281,25 +302,37 @@ func example(compiled sidecar.Injection, pod *corev1.Pod, namespace *corev1.Name
 }
 
 // rehearse asks, once for each revision and each API server, whether the server knows all fields of what a set injects. From a webhook it takes
-// those that it does not know, and drops them; for a policy that sets one it refuses the pod.
+// those that it does not know, and drops them; for a policy that sets one it refuses the pod. While it cannot be asked, nothing is known: what an
+// earlier one said about the revision still counts.
 func (i *Injection) rehearse(ctx context.Context, one *injected) {
-	known, epoch := &i.proofsOf(one.name).rehearsal, i.registry.epoch()
-	if known.done && known.revision == one.revision && known.epoch == epoch {
-		return
+	epoch := i.registry.epoch()
+	refused, known := i.rehearsalOf(ctx, one)
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	rehearsed := &i.proofsOf(one.name).rehearsal
+	if rehearsed.revision != one.revision {
+		*rehearsed = rehearsal{revision: one.revision}
 	}
-	if known.revision != one.revision {
-		*known = rehearsal{revision: one.revision}
+	if known {
+		rehearsed.done, rehearsed.epoch, rehearsed.refused = true, epoch, refused
 	}
+}
+
+// rehearsalOf has the API server create a pod as the policy would make it, without keeping it, and returns why it does not take it; known says that
+// it could be asked.
+func (i *Injection) rehearsalOf(ctx context.Context, one *injected) (refused string, known bool) {
+	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+	defer cancel()
 	labels, possible := sidecar.ExampleLabels(one.set.Match.Labels)
 	namespace, err := i.exampleNamespace(ctx, one.set.Match.Namespace)
 	if !possible || err != nil {
-		return // Nothing is known; it is asked again in the next pass.
+		return "", false
 	}
 	pod := examplePod(namespace.Name, labels, sidecar.ProofPolicy)
 	// What is computed has no fields that could be unknown, and needs containers that the example may not have.
 	want, err := example(one.compiled.WithoutResources(), pod, namespace)
 	if err != nil {
-		return
+		return "", false
 	}
 	asked := &unstructured.Unstructured{Object: want}
 	asked.SetAPIVersion("v1")
@@ -308,13 +341,10 @@ func (i *Injection) rehearse(ctx context.Context, one *injected) {
 	bypassing[sidecar.BypassLabel] = sidecar.BypassValue
 	asked.SetLabels(bypassing)
 	err = i.options.Client.Create(ctx, asked, client.DryRunAll, client.FieldValidation("Strict"))
-	if unanswered(err) {
-		return // The server has not answered: what an earlier one said still counts.
-	}
-	known.done, known.epoch, known.refused = true, epoch, ""
 	if apierrors.IsBadRequest(err) {
-		known.refused = strings.TrimSpace(err.Error())
+		refused = strings.TrimSpace(err.Error())
 	}
+	return refused, !unanswered(err)
 }
 
 // unanswered says that the server did not say what it thinks of a request.

@@ -263,7 +263,11 @@ func (i *Injection) pin(ctx context.Context, set *sidecar.Set, uid types.UID) er
 	if err != nil {
 		return err
 	}
-	payload.Hash, payload.HashWithoutImage = newest.Annotations[sidecar.HashAnnotation], newest.Annotations[sidecar.HashWithoutImageAnnotation]
+	hashes, err := sidecarspec.HashesRecorded(&newest)
+	if err != nil {
+		return fmt.Errorf("revision %s: %w", newest.Name, err)
+	}
+	payload.Hash, payload.HashWithoutImage = hashes.Hash, hashes.WithoutImage
 	payload.Revision, payload.Time = newest.Name, newest.CreationTimestamp.UTC().Format(time.RFC3339)
 	set.Pinned = payload
 	return nil

@@ -59,6 +59,8 @@ type rig struct {
 	asked int
 	// ended is called for each page of finished pods that is read, with the namespace, and may say that there is another page.
 	ended func(namespace string) (more bool)
+	// dryRun is called for each pod that is created by a dry run.
+	dryRun func(*corev1.Pod)
 }
 
 // errNotServed is what a server answers about a kind that it does not have.
@@ -138,6 +140,9 @@ func (r *rig) functions() interceptor.Funcs {
 		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			if pod, is := object.(*corev1.Pod); is {
+				if r.dryRun != nil {
+					r.dryRun(pod)
+				}
 				r.asked++
 				r.answer(ctx, pod)
 				return nil
@@ -581,6 +586,38 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// The webhook of somebody else can hold up the dry run of a proof for seconds.
+func TestASetIsInjectedWhileTheProofOfAnotherOneHangs(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"] = true
+	asked, answer := make(chan struct{}), make(chan struct{})
+	r.dryRun = func(pod *corev1.Pod) {
+		if pod.Labels["app"] == "shop" {
+			r.dryRun = nil
+			close(asked)
+			<-answer
+		}
+	}
+	r.set(plain, strings.Replace(strings.Replace(plain, "name: log", "name: mesh", 1), "app: shop", "app: other", 1))
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Reconcile(t.Context(), "log", Latest{})
+		done <- err
+	}()
+	<-asked
+	state, err := r.Reconcile(t.Context(), "mesh", Latest{})
+	if err != nil || state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
+		t.Errorf("%+v, %v", state, err)
+	}
+	close(answer)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := r.registered(); !strings.Contains(got, "binding log") || !strings.Contains(got, "binding mesh") {
+		t.Errorf("registered: %s", got)
+	}
 }
 
 // What somebody changes by hand is put right without a change of a set: the policy's text, a binding, an entry.

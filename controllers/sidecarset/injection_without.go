@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -26,7 +27,7 @@ const (
 	countEvery = time.Minute
 	// namedPods is how many of them a condition names.
 	namedPods = 5
-	// page is how many of the finished pods are read at once.
+	// page is how many finished pods or namespaces are read at once.
 	page = 500
 	// mostPages is how many pages of them are read at most in one namespace, or in all.
 	mostPages = 20
@@ -83,11 +84,16 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, e
 	if err := i.options.Pods.List(ctx, pods, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	lack := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return sidecar.Lacks(&pod, one.name) })
-	if !lack {
+	places := sets.New[string]()
+	for at := range pods.Items {
+		if sidecar.Lacks(&pods.Items[at], one.name) {
+			places.Insert(pods.Items[at].Namespace)
+		}
+	}
+	if len(places) == 0 {
 		return nil, nil
 	}
-	namespaces, err := i.selectedNamespaces(ctx, one.set.Match.Namespace)
+	namespaces, err := i.selectedNamespaces(ctx, one.set.Match.Namespace, places)
 	if err != nil {
 		return nil, err
 	}
@@ -155,20 +161,25 @@ func (i *Injection) finished(ctx context.Context, selector labels.Selector, name
 	return uids, true, nil
 }
 
-// selectedNamespaces are the labels of the namespaces in which a set injects.
-func (i *Injection) selectedNamespaces(ctx context.Context, requirements []sidecar.Requirement) (map[string]map[string]string, error) {
+// selectedNamespaces are the labels of those of the places in which a set injects. Namespaces are read by pages: there may be thousands.
+func (i *Injection) selectedNamespaces(ctx context.Context, requirements []sidecar.Requirement, places sets.Set[string]) (map[string]map[string]string, error) {
 	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(append(slices.Clone(requirements), sidecar.NamespaceExclusions(i.options.Namespace)...)))
 	if err != nil {
 		return nil, err
 	}
+	byName := make(map[string]map[string]string, len(places))
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := i.options.Live.List(ctx, list, client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return nil, fmt.Errorf("reading namespaces: %w", err)
-	}
-	byName := make(map[string]map[string]string, len(list.Items))
-	for at := range list.Items {
-		byName[list.Items[at].Name] = list.Items[at].Labels
+	for first := true; first || list.Continue != ""; first = false {
+		options := []client.ListOption{client.MatchingLabelsSelector{Selector: selector}, client.Limit(page), client.Continue(list.Continue)}
+		if err := i.options.Live.List(ctx, list, options...); err != nil {
+			return nil, fmt.Errorf("reading namespaces: %w", err)
+		}
+		for at := range list.Items {
+			if name := list.Items[at].Name; places.Has(name) {
+				byName[name] = list.Items[at].Labels
+			}
+		}
 	}
 	return byName, nil
 }

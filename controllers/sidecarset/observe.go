@@ -118,9 +118,8 @@ func (r *Reconciler) ensureRevision(
 	}
 	seen.collisionCount = decision.CollisionCount
 	if object := decision.Update.Object; object != nil {
-		hash, withoutImage := object.Annotations[shared.AnnotationSidecarSetHash], object.Annotations[shared.AnnotationSidecarSetHashWithoutImage]
-		if hash != "" && withoutImage != "" {
-			hashes = sidecarspec.Hashes{Hash: hash, WithoutImage: withoutImage}
+		if hashes, err = sidecarspec.HashesRecorded(object); err != nil {
+			return recorded{}, hashes, err
 		}
 		if err := r.keepVersion(ctx, set, object); err != nil {
 			return recorded{}, hashes, err

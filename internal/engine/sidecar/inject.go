@@ -204,6 +204,33 @@ func (w *work) write() {
 	}
 }
 
+// Replaces are the names of the pod's own containers in whose place sidecars of the same names are put, as far as can be said before it is injected:
+// those of any variant. A container that was injected already is none.
+func (i Injection) Replaces(pod map[string]any) []string {
+	var names []string
+	spec, _ := pod["spec"].(map[string]any)
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, one := range listOf(spec, list) {
+			container, _ := one.(map[string]any)
+			name := nameOf(one)
+			if injected(container) || slices.Contains(names, name) {
+				continue
+			}
+			for v := range i.Variants {
+				sidecars := i.Variants[v].Containers
+				if list == "initContainers" {
+					sidecars = i.Variants[v].InitContainers
+				}
+				if slices.ContainsFunc(sidecars, func(c Container) bool { return c.Name == name }) {
+					names = append(names, name)
+					break
+				}
+			}
+		}
+	}
+	return names
+}
+
 // merged is a list of containers with the sidecars in it. The sidecars of all sets stand in a block before the containers of the pod and in
 // another one behind them.
 //

@@ -17,12 +17,14 @@ import (
 	"errors"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/ptr"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -143,6 +145,19 @@ func HashesOf(p *Payload) (Hashes, error) {
 	}
 	withoutImage, err := hashOf(withoutImages(p.Containers), withoutImages(p.InitContainers))
 	return Hashes{Hash: hash, WithoutImage: withoutImage}, err
+}
+
+// HashesRecorded are those of what a revision records: the annotations say them, else they are computed (sidecarset.md I-10).
+func HashesRecorded(recorded *appsv1.ControllerRevision) (Hashes, error) {
+	hashes := Hashes{Hash: recorded.Annotations[shared.AnnotationSidecarSetHash], WithoutImage: recorded.Annotations[shared.AnnotationSidecarSetHashWithoutImage]}
+	if hashes.Hash != "" && hashes.WithoutImage != "" {
+		return hashes, nil
+	}
+	payload, err := decode(recorded.Data.Raw)
+	if err != nil {
+		return Hashes{}, fmt.Errorf("decoding what it records: %w", err)
+	}
+	return HashesOf(payload)
 }
 
 func hashOf(containers, initContainers []v1beta1.SidecarContainer) (string, error) {

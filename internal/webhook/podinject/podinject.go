@@ -115,6 +115,7 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	if err := json.Unmarshal(req.Object.Raw, &pod.Object); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}
+	replaced := injection.Replaces(pod.Object)
 	changed, err := injection.Inject(pod)
 	if err != nil {
 		return ctrladmission.Errored(http.StatusUnprocessableEntity, err)
@@ -126,7 +127,12 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	if err != nil {
 		return ctrladmission.Errored(http.StatusInternalServerError, fmt.Errorf("encoding the pod: %w", err))
 	}
-	return ctrladmission.PatchResponseFromRaw(req.Object.Raw, injected)
+	response := ctrladmission.PatchResponseFromRaw(req.Object.Raw, injected)
+	if len(replaced) > 0 {
+		response = response.WithWarnings(fmt.Sprintf("containers of the pod are replaced by sidecars of SidecarSet %s with the same names: %s",
+			injection.Set, strings.Join(replaced, ", ")))
+	}
+	return response
 }
 
 // namespaceLabels are those that may decide. The namespace is read only where more than its name matters.

@@ -118,6 +118,19 @@ func TestInjects(t *testing.T) {
 	}
 }
 
+func TestAReplacedContainerIsWarnedOf(t *testing.T) {
+	handler, revisions, _ := server(t, plain)
+	for text, want := range map[string]string{
+		pod: "",
+		`{metadata: {labels: {app: shop}}, spec: {containers: [{name: web, image: w}, {name: agent, image: own}]}}`:                                          "containers of the pod are replaced by sidecars of SidecarSet log with the same names: agent",
+		`{metadata: {labels: {app: shop}}, spec: {containers: [{name: web, image: w}, {name: agent, image: a, env: [{name: IS_INJECTED, value: "true"}]}]}}`: "",
+	} {
+		if code, answer := ask(t, handler, revisions[0], text, nil); code != http.StatusOK || strings.Join(answer.Warnings, "") != want {
+			t.Errorf("%s: %d, warnings %q, want %q", text, code, answer.Warnings, want)
+		}
+	}
+}
+
 func TestReadsTheNamespaceWhereItDecides(t *testing.T) {
 	handler, revisions, reads := server(t, plain, other)
 	if code, answer := ask(t, handler, revisions[0], pod, nil); code != http.StatusOK || !answer.Allowed {
