@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
@@ -50,13 +50,9 @@ func (i *Injection) without(ctx context.Context, one *injected) (*metav1.Conditi
 	}
 	var found *metav1.Condition
 	if len(names) > 0 {
-		shown := strings.Join(names[:min(len(names), namedPods)], ", ")
-		if len(names) > namedPods {
-			shown += fmt.Sprintf(" and %d more", len(names)-namedPods)
-		}
 		found = &metav1.Condition{
 			Type: string(appsv1beta1.SidecarSetPodsWithoutSidecar), Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonCreatedWithout,
-			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %d: %s", len(names), shown),
+			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %d: %s", len(names), conditions.First(names, namedPods, ", ")),
 		}
 	}
 	i.mutex.Lock()

@@ -140,14 +140,10 @@ func atWork(status *appsv1beta1.ContainerRecreateRequestStatus) string {
 			parts = append(parts, fmt.Sprintf("%s is %s", state.Name, state.Phase))
 		}
 	}
-	const most = 5
-	if len(parts) > most {
-		parts = append(parts[:most], fmt.Sprintf("and %d more", len(parts)-most))
-	}
 	if len(parts) == 0 {
 		return "No container has been stopped yet; with unreadyGracePeriodSeconds that period comes first."
 	}
-	return "Containers are being restarted: " + strings.Join(parts, ", ") + "."
+	return "Containers are being restarted: " + conditions.First(parts, 5, ", ") + "."
 }
 
 // Announcements are the events about what a status says for the first time.

@@ -5,11 +5,10 @@ package plan
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 )
 
@@ -54,7 +53,7 @@ func Waiting(pod *corev1.Pod) (text string, at int) {
 	if !ok || len(later) == 0 || len(causes) == 0 {
 		return "", 0
 	}
-	return fmt.Sprintf("Containers %s start when these are ready, by their launch priorities: %s", list(later), strings.Join(first(causes), "; ")), due
+	return fmt.Sprintf("Containers %s start when these are ready, by their launch priorities: %s", list(later), conditions.First(causes, named, "; ")), due
 }
 
 // cause says why a container is not ready.
@@ -74,12 +73,4 @@ func cause(c launch.Container) string {
 	return text
 }
 
-func list(names []string) string { return strings.Join(first(names), ", ") }
-
-// first are the first few, and how many there are beside them.
-func first(names []string) []string {
-	if len(names) <= named {
-		return names
-	}
-	return append(slices.Clone(names[:named]), fmt.Sprintf("and %d more", len(names)-named))
-}
+func list(names []string) string { return conditions.First(names, named, ", ") }

@@ -151,11 +151,7 @@ func (r *report) faults(missing bool) []string {
 
 // few are the first of many sentences.
 func few(sentences []string) string {
-	const most = 5
-	if len(sentences) > most {
-		return strings.Join(sentences[:most], "; ") + fmt.Sprintf("; and %d more", len(sentences)-most)
-	}
-	return strings.Join(sentences, "; ")
+	return conditions.First(sentences, 5, "; ")
 }
 
 // conditions are those of the status, in their order.

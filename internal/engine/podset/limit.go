@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
@@ -147,10 +148,7 @@ const shown = 3
 
 // List names the first few of the sorted names.
 func List(names []string) string {
-	if len(names) <= shown {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	return conditions.First(names, shown, ", ")
 }
 
 // compareNames orders names that end in numbers by number: web-2 comes before web-10.
