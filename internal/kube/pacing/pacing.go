@@ -4,8 +4,9 @@
 // Package pacing keeps the cost of planning in proportion: while the pods of a workload change a thousand times a second, the
 // workload is planned a few times a second, each time with all that happened since.
 //
-// After a pass that spent d on reading and deciding, the next one starts no earlier than max(20 ms, 8d) after its end, so that
-// one workload takes at most a ninth of a processor. What a pass spent is measured by the clock on the wall, and on a machine that is
+// After a pass that spent d on reading and deciding, the next one starts no earlier than 20 ms after its end, and no earlier than 8d after what it
+// decided, so that one workload takes at most a ninth of a processor. While its writes are carried out that time passes as well: where they take
+// longer, the next writes follow at once. What a pass spent is measured by the clock on the wall, and on a machine that is
 // busy with other things most of it is waiting for a processor. A cost is therefore taken to be at most a quarter higher than that of the
 // pass before: one slow pass changes little, and a workload that has grown is noticed within a few. A workload at rest is planned at the
 // first event; a changed spec is never held.
@@ -55,12 +56,13 @@ func (p *Pace) WaitFor(now time.Time, generation int64) time.Duration {
 	return p.Wait(now)
 }
 
-// Passed notes the end of a pass over the given generation that spent cost on reading and deciding, waiting for writes not counted.
-func (p *Pace) Passed(now time.Time, generation int64, cost time.Duration) {
+// Passed notes the end of a pass over the given generation that spent cost on reading and deciding, and the rest of its time, written, on
+// carrying out what it decided.
+func (p *Pace) Passed(now time.Time, generation int64, cost, written time.Duration) {
 	if p.known {
 		cost = min(cost, max(p.cost+p.cost/4, shortest/share))
 	}
-	pause := min(max(shortest, share*cost), longest)
+	pause := min(max(shortest, share*cost-written), longest)
 	p.generation, p.cost, p.known = generation, cost, true
 	p.next.Store(now.Add(pause).UnixNano())
 }

@@ -24,7 +24,7 @@ func TestPace(t *testing.T) {
 			if got := p.Wait(now); got != 0 {
 				t.Errorf("the first pass waits %v", got)
 			}
-			p.Passed(now, 1, tc.cost)
+			p.Passed(now, 1, tc.cost, 0)
 			if got := p.Wait(now); got != tc.want {
 				t.Errorf("waits %v, want %v", got, tc.want)
 			}
@@ -43,17 +43,17 @@ func TestPace(t *testing.T) {
 
 func TestOneSlowPassChangesLittle(t *testing.T) {
 	now, p := start(), &Pace{}
-	p.Passed(now, 1, 4*time.Millisecond)
-	p.Passed(now, 1, 100*time.Millisecond)
+	p.Passed(now, 1, 4*time.Millisecond, 0)
+	p.Passed(now, 1, 100*time.Millisecond, 0)
 	if got, want := p.Wait(now), 40*time.Millisecond; got != want {
 		t.Errorf("waits %v after a slow pass, want %v", got, want)
 	}
-	p.Passed(now, 1, 4*time.Millisecond)
+	p.Passed(now, 1, 4*time.Millisecond, 0)
 	if got, want := p.Wait(now), 32*time.Millisecond; got != want {
 		t.Errorf("waits %v afterwards, want %v", got, want)
 	}
 	for range 30 {
-		p.Passed(now, 1, 100*time.Millisecond)
+		p.Passed(now, 1, 100*time.Millisecond, 0)
 	}
 	if got, want := p.Wait(now), 800*time.Millisecond; got != want {
 		t.Errorf("waits %v once all passes are slow, want %v", got, want)
@@ -62,7 +62,7 @@ func TestOneSlowPassChangesLittle(t *testing.T) {
 
 func TestAWorkloadThatLacksAWriteIsTriedAgainSoon(t *testing.T) {
 	now, p := start(), &Pace{}
-	p.Passed(now, 1, 10*time.Millisecond)
+	p.Passed(now, 1, 10*time.Millisecond, 0)
 	now = now.Add(time.Minute)
 	if got := p.Incomplete(now, 1); got != shortest || p.Wait(now) != shortest || p.WaitFor(now, 1) != shortest {
 		t.Errorf("tried again after %v, waits %v, want %v", got, p.Wait(now), shortest)
@@ -72,8 +72,24 @@ func TestAWorkloadThatLacksAWriteIsTriedAgainSoon(t *testing.T) {
 	}
 	// The cost of its passes is still known.
 	now = now.Add(shortest)
-	p.Passed(now, 1, time.Second)
+	p.Passed(now, 1, time.Second, 0)
 	if got, want := p.Wait(now), 100*time.Millisecond; got != want {
 		t.Errorf("waits %v after the next pass, want %v", got, want)
+	}
+}
+
+// Writers would run dry if the pause began only when the last of them is done.
+func TestTheTimeOfTheWritesCountsForThePause(t *testing.T) {
+	for written, want := range map[time.Duration]time.Duration{
+		0:                      80 * time.Millisecond,
+		30 * time.Millisecond:  50 * time.Millisecond,
+		time.Second:            shortest,
+		-20 * time.Millisecond: 100 * time.Millisecond, // a clock that went back
+	} {
+		now, p := start(), &Pace{}
+		p.Passed(now, 1, 10*time.Millisecond, written)
+		if got := p.Wait(now); got != want {
+			t.Errorf("after writes of %v it waits %v, want %v", written, got, want)
+		}
 	}
 }

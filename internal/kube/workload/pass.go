@@ -33,6 +33,8 @@ type Pass struct {
 	Memory *Memory
 
 	leave func()
+	// began is when the pass began.
+	began time.Time
 	// cost is the time spent on reading and deciding until counting was stopped; since is when it was started again.
 	cost  time.Duration
 	since time.Time
@@ -99,7 +101,7 @@ func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*P
 	}
 	wait, err := b.Tracker.Ready(ctx, owner)
 	if wait == 0 {
-		return &Pass{Base: b, Stored: stored, Memory: memory, leave: leave}, 0
+		return &Pass{Base: b, Stored: stored, Memory: memory, leave: leave, began: b.Clock.Now()}, 0
 	}
 	leave()
 	wait = max(wait, memory.Pace.Incomplete(b.Clock.Now(), stored.GetGeneration()))
@@ -157,7 +159,8 @@ const lookAfterWrites = 5 * time.Second
 // shortest of the waits that are above zero. With an error the object comes back after that wait, too, if its next try is later: what went
 // wrong beside the plan must not hold up grace periods and retries.
 func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
-	p.Memory.Pace.Passed(p.Clock.Now(), p.Stored.GetGeneration(), p.cost)
+	now := p.Clock.Now()
+	p.Memory.Pace.Passed(now, p.Stored.GetGeneration(), p.cost, now.Sub(p.began)-p.cost)
 	if p.Tracker.Unseen(freshness.OwnerOf(p.Stored), p.Kind) {
 		waits = append(waits, lookAfterWrites)
 	}

@@ -84,7 +84,7 @@ func TestAnEventWakesAllWhomItConcerns(t *testing.T) {
 func TestAnObjectIsWokenNoEarlierThanItMayBePlanned(t *testing.T) {
 	b := newBase(kinds.Cluster)
 	set := &metav1.ObjectMeta{Name: "a", UID: "1"}
-	b.memories.of(freshness.OwnerOf(set)).Pace.Passed(b.Clock.Now(), 1, time.Second)
+	b.memories.of(freshness.OwnerOf(set)).Pace.Passed(b.Clock.Now(), 1, time.Second, 0)
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
 	b.waking(ownersInAnnotation).Create(t.Context(), event.CreateEvent{Object: podOf("1", "a")}, q)
