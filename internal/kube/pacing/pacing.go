@@ -4,8 +4,8 @@
 // Package pacing keeps the cost of planning in proportion: while the pods of a workload change a thousand times a second, the
 // workload is planned a few times a second, each time with all that happened since.
 //
-// After a pass that spent d on reading and deciding, the next one starts no earlier than 20 ms after its end, and no earlier than 8d after what it
-// decided, so that one workload takes at most a ninth of a processor. While its writes are carried out that time passes as well: where they take
+// After a pass that spent d on reading and deciding, the next one starts no earlier than 20 ms after its end, and no earlier than 12d after what it
+// decided, so that one workload takes at most a thirteenth of a processor. While its writes are carried out that time passes as well: where they take
 // longer, the next writes follow at once. What a pass spent is measured by the clock on the wall, and on a machine that is
 // busy with other things most of it is waiting for a processor. A cost is therefore taken to be at most a quarter higher than that of the
 // pass before: one slow pass changes little, and a workload that has grown is noticed within a few. A workload at rest is planned at the
@@ -21,7 +21,7 @@ const (
 	// shortest is the least time between two passes.
 	shortest = 20 * time.Millisecond
 	// share is how many times the cost of a pass the time after it is.
-	share = 8
+	share = 12
 	// longest bounds the time between two passes.
 	longest = 2 * time.Second
 )

@@ -15,7 +15,7 @@ func TestPace(t *testing.T) {
 		cost, want time.Duration
 	}{
 		"a cheap pass":          {100 * time.Microsecond, shortest},
-		"an expensive pass":     {20 * time.Millisecond, 160 * time.Millisecond},
+		"an expensive pass":     {20 * time.Millisecond, share * 20 * time.Millisecond},
 		"a very expensive pass": {time.Minute, longest},
 	}
 	for name, tc := range cases {
@@ -45,17 +45,17 @@ func TestOneSlowPassChangesLittle(t *testing.T) {
 	now, p := start(), &Pace{}
 	p.Passed(now, 1, 4*time.Millisecond, 0)
 	p.Passed(now, 1, 100*time.Millisecond, 0)
-	if got, want := p.Wait(now), 40*time.Millisecond; got != want {
+	if got, want := p.Wait(now), share*5*time.Millisecond; got != want {
 		t.Errorf("waits %v after a slow pass, want %v", got, want)
 	}
 	p.Passed(now, 1, 4*time.Millisecond, 0)
-	if got, want := p.Wait(now), 32*time.Millisecond; got != want {
+	if got, want := p.Wait(now), share*4*time.Millisecond; got != want {
 		t.Errorf("waits %v afterwards, want %v", got, want)
 	}
 	for range 30 {
 		p.Passed(now, 1, 100*time.Millisecond, 0)
 	}
-	if got, want := p.Wait(now), 800*time.Millisecond; got != want {
+	if got, want := p.Wait(now), share*100*time.Millisecond; got != want {
 		t.Errorf("waits %v once all passes are slow, want %v", got, want)
 	}
 }
@@ -73,7 +73,7 @@ func TestAWorkloadThatLacksAWriteIsTriedAgainSoon(t *testing.T) {
 	// The cost of its passes is still known.
 	now = now.Add(shortest)
 	p.Passed(now, 1, time.Second, 0)
-	if got, want := p.Wait(now), 100*time.Millisecond; got != want {
+	if got, want := p.Wait(now), share*10*time.Millisecond*5/4; got != want {
 		t.Errorf("waits %v after the next pass, want %v", got, want)
 	}
 }
@@ -81,10 +81,10 @@ func TestAWorkloadThatLacksAWriteIsTriedAgainSoon(t *testing.T) {
 // Writers would run dry if the pause began only when the last of them is done.
 func TestTheTimeOfTheWritesCountsForThePause(t *testing.T) {
 	for written, want := range map[time.Duration]time.Duration{
-		0:                      80 * time.Millisecond,
-		30 * time.Millisecond:  50 * time.Millisecond,
+		0:                      120 * time.Millisecond,
+		30 * time.Millisecond:  90 * time.Millisecond,
 		time.Second:            shortest,
-		-20 * time.Millisecond: 100 * time.Millisecond, // a clock that went back
+		-20 * time.Millisecond: 140 * time.Millisecond, // a clock that went back
 	} {
 		now, p := start(), &Pace{}
 		p.Passed(now, 1, 10*time.Millisecond, written)
