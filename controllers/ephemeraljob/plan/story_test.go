@@ -101,7 +101,7 @@ func TestExample5Pause(t *testing.T) {
 	w.changeJob(func(job *appsv1beta1.EphemeralJob) { job.Spec.Paused = true })
 	w.at(3)
 	w.expect(appsv1beta1.EphemeralJobPaused, 5, 1, 0, 2, 0)
-	w.expectCondition("Reconciling", "Paused", "at work in 1 pods")
+	w.expectCondition("Reconciling", "Paused", "at work in 1 pod")
 	w.exit(0, "p2")
 	w.at(4)
 	w.expect(appsv1beta1.EphemeralJobPaused, 5, 0, 0, 3, 0)

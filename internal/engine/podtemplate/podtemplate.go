@@ -13,9 +13,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// Sharing is ForPod without most of its copying, for workloads that create thousands of pods of one template: labels, annotations, containers
-// and readiness gates are the pod's own, all other lists of the spec and what is below them are the template's. They may be replaced as
-// a whole, but nothing in them may be changed.
+// Sharing is ForPod without most of its copying, for workloads that create thousands of pods of one template: labels, annotations,
+// finalizers, containers and readiness gates are the pod's own, all other lists and what is below any of them are the template's. They may be
+// replaced as a whole, but nothing in them may be changed.
 func Sharing(t *corev1.PodTemplateSpec) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(t.Labels), Annotations: maps.Clone(t.Annotations), Finalizers: slices.Clone(t.Finalizers)},
