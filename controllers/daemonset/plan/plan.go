@@ -22,6 +22,8 @@ const (
 	notePartitionedScaling = "PartitionedScaling"
 	// noteNodeSelector: outdated pods stay as they are because their nodes are not selected.
 	noteNodeSelector = "NodeSelector"
+	// noteIneligible: outdated pods stay as they are because their nodes should not run a pod now.
+	noteIneligible = "IneligibleNode"
 	// noteMaxSurge: pods wait because as many nodes run a second pod as may.
 	noteMaxSurge = "MaxSurge"
 	// reasonMissing creates the pod of a node that has none.
