@@ -238,6 +238,15 @@ func TestAFailedPodIsReplacedWithAWarning(t *testing.T) {
 	w.expectPods("n0a:1, n1b:1")
 }
 
+func TestAPodThatEndedWithoutAFailureIsNotCalledFailed(t *testing.T) {
+	w := newSimulation(t, nodeNames(2))
+	w.Pod("agent-n1a").Status.Phase = corev1.PodSucceeded
+	plan := w.plan()
+	if len(plan.Actions) != 1 || plan.Actions[0].Success.Reason != "SuccessfulDelete" || plan.Actions[0].Success.Warning || !plan.Actions[0].ReplacesFailed {
+		t.Errorf("planned %+v", plan.Actions)
+	}
+}
+
 func TestASecondPodOfANodeGoes(t *testing.T) {
 	w := newSimulation(t, nodeNames(2))
 	second := w.Pod("agent-n1a").DeepCopy()

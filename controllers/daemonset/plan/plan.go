@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
@@ -132,7 +134,7 @@ func (p *planner) remove(pod *podset.Pod, reason string) {
 	switch {
 	case reason == podset.ReasonOutdated:
 		p.pass.Recreate(pod, reason)
-	case reason == podset.ReasonFinished && !p.pass.HeldFromDeletion(pod):
+	case reason == podset.ReasonFinished && pod.Object.Status.Phase == corev1.PodFailed && !p.pass.HeldFromDeletion(pod):
 		action := podset.DeletePod(pod.Slot, pod.Object, reason)
 		action.Success = planning.Event{Warning: true, Reason: "FailedDaemonPod", Message: fmt.Sprintf(
 			"Found failed daemon pod %s/%s on node %s, deleted it", pod.Object.Namespace, pod.Object.Name, pod.Slot)}
