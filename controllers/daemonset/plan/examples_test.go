@@ -238,6 +238,19 @@ func TestAFailedPodIsReplacedWithAWarning(t *testing.T) {
 	w.expectPods("n0a:1, n1b:1")
 }
 
+// TestAPodThatFailsAgainAndAgainDoesNotHoldTheUpdate has a pod whose deletion may have to wait for up to 15 minutes, as others of its node have failed
+// before, and a burst of one deletion.
+func TestAPodThatFailsAgainAndAgainDoesNotHoldTheUpdate(t *testing.T) {
+	w := newSimulation(t, nodeNames(4), burst(1), maxUnavailable(2))
+	w.do(happens("agent-n0a", podsettest.Evict), image("2"))
+	plan := w.plan()
+	if len(plan.Actions) != 1 || plan.Actions[0].Slot != "n3" {
+		t.Errorf("planned %+v", plan.Actions)
+	}
+	w.rest()
+	w.expect("updated", w.at("2"), "n0 n1 n2 n3")
+}
+
 func TestAPodThatEndedWithoutAFailureIsNotCalledFailed(t *testing.T) {
 	w := newSimulation(t, nodeNames(2))
 	w.Pod("agent-n1a").Status.Phase = corev1.PodSucceeded

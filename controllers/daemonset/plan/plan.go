@@ -47,7 +47,8 @@ const afterBurst = time.Second
 //
 //  1. Leaving: pods at their preDelete hook, pods on nodes that should not keep them, finished pods and second pods of a node.
 //  2. Creating: the pod of each node that should run one and has none.
-//  3. Moving: outdated pods, in place or by deleting them, under maxUnavailable; or by a second pod, under maxSurge.
+//  3. Moving: outdated pods, in place or by deleting them, under maxUnavailable; or by a second pod, under maxSurge. The finished pods of
+//     step 1 are deleted after this.
 //  4. Settling: whatever is under way on all other pods goes on, always.
 //
 // Creations, deletions and edits of a plan are no more than burstReplicas each. No step waits for another one.
@@ -66,6 +67,7 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 	p.leave()
 	p.createMissing()
 	p.update()
+	p.leaveFinished()
 	p.holdBurst()
 	p.pass.Settle(settling())
 	return p.pass.Plan()
@@ -81,6 +83,8 @@ type planner struct {
 	// creations, deletions and edits are how many more of each burstReplicas lets this plan have; over are the pods beyond that.
 	creations, deletions, edits int
 	over                        []planning.Slot
+	// finished are the finished pods of nodes that should keep one.
+	finished []*podset.Pod
 }
 
 func newPlanner(spec *Spec, s *Snapshot) *planner {
