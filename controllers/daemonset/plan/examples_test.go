@@ -76,6 +76,17 @@ func TestStorySurge(t *testing.T) {
 	w.Golden()
 }
 
+func TestPodsHeldAtTheirHookUseUpMaxSurge(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), preDelete, maxSurge(1))
+	w.rest(image("2"))
+	w.expectPods("n0a:1, n1a:1, n2a:1 preparingDelete, n2b:2")
+	w.expect("message", w.message(), "2 pods wait: maxSurge 1 is used up by nodes that run two pods; agent-n2a waits: the preDelete hook is not released yet")
+	w.Users = true
+	w.rest()
+	w.expectPods("n0b:2, n1b:2, n2b:2")
+	w.expect("most nodes with two pods", w.mostSurging, 1)
+}
+
 func TestStoryProgressiveCreation(t *testing.T) {
 	w := newSimulation(t, nodeNames(8), partitionedScaling, partition(3))
 	w.expect("pods", w.at("1"), "n0 n1 n2 n3 n4")
