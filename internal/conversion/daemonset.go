@@ -17,7 +17,7 @@ import (
 // Everything passes through as it is but for three things:
 //
 //   - scaleStrategy.partitionedScaling is the annotation daemonset.kruise.io/progressive-create-pod with the value "true" in v1alpha1. Each
-//     version shows its own form alone, so that either can switch it off.
+//     version shows its own form alone, so that either can switch it off. Other values mean nothing, and stay as they are.
 //   - rollingUpdateType Surging of v1alpha1 is Standard with maxSurge 1 and maxUnavailable 0 where these are omitted. It stays Standard.
 //   - the hash of the update revision has another name in the status.
 func DaemonSet(_ context.Context, raw []byte, apiVersion string) ([]byte, error) {
@@ -44,12 +44,15 @@ func (o *opened) daemonSetToV1alpha1() error {
 	if err := o.rename(statusField, statusRevision, statusHash); err != nil {
 		return err
 	}
-	annotations, err := o.annotationsBut(progressiveCreate)
+	annotations, err := o.annotationsBut("")
 	if err != nil {
 		return err
 	}
-	if partitioned {
+	switch {
+	case partitioned:
 		annotations[progressiveCreate] = json.RawMessage(`"true"`)
+	case switchesOn(annotations):
+		delete(annotations, progressiveCreate)
 	}
 	return o.setAnnotations(annotations)
 }
@@ -57,7 +60,7 @@ func (o *opened) daemonSetToV1alpha1() error {
 func (o *opened) daemonSetFromV1alpha1() error {
 	partitioned := false
 	if annotations, isObject := membersOf(o.metadata[annotationsField]); isObject {
-		partitioned = string(annotations[progressiveCreate]) == `"true"`
+		partitioned = switchesOn(annotations)
 	}
 	if partitioned {
 		annotations, err := o.annotationsBut(progressiveCreate)
@@ -80,6 +83,9 @@ func (o *opened) daemonSetFromV1alpha1() error {
 	}
 	return o.rename(statusField, statusHash, statusRevision)
 }
+
+// switchesOn says that the annotations have the one that stands for partitionedScaling.
+func switchesOn(annotations members) bool { return string(annotations[progressiveCreate]) == `"true"` }
 
 // raiseSurging makes the type Surging the strategy that it stands for.
 func (o *opened) raiseSurging() error {

@@ -35,9 +35,9 @@ func TestDaemonSetConversion(t *testing.T) {
 			daemonSetJSON("v1alpha1", both, template, ``),
 			daemonSetJSON("v1beta1", `,"annotations":{"a":"b"}`, template+`,"scaleStrategy":{"partitionedScaling":true}`, ``),
 		},
-		"another value of the annotation means nothing": {
-			daemonSetJSON("v1alpha1", ``, template, ``),
-			daemonSetJSON("v1beta1", ``, template, ``),
+		"another value of the annotation means nothing, and stays": {
+			daemonSetJSON("v1alpha1", `,"annotations":{"daemonset.kruise.io/progressive-create-pod":"false"}`, template, ``),
+			daemonSetJSON("v1beta1", `,"annotations":{"daemonset.kruise.io/progressive-create-pod":"false"}`, template, ``),
 		},
 	}
 	for name, tc := range cases {

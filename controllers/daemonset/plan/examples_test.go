@@ -76,6 +76,17 @@ func TestStorySurge(t *testing.T) {
 	w.Golden()
 }
 
+func TestPodsHeldAtTheirHookUseUpMaxSurge(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), preDelete, maxSurge(1))
+	w.rest(image("2"))
+	w.expectPods("n0a:1, n1a:1, n2a:1 preparingDelete, n2b:2")
+	w.expect("message", w.message(), "2 pods wait: maxSurge 1 is used up by nodes that run two pods; agent-n2a waits: the preDelete hook is not released yet")
+	w.Users = true
+	w.rest()
+	w.expectPods("n0b:2, n1b:2, n2b:2")
+	w.expect("most nodes with two pods", w.mostSurging, 1)
+}
+
 func TestStoryProgressiveCreation(t *testing.T) {
 	w := newSimulation(t, nodeNames(8), partitionedScaling, partition(3))
 	w.expect("pods", w.at("1"), "n0 n1 n2 n3 n4")
@@ -236,6 +247,28 @@ func TestAFailedPodIsReplacedWithAWarning(t *testing.T) {
 	}
 	w.rest()
 	w.expectPods("n0a:1, n1b:1")
+}
+
+// TestAPodThatFailsAgainAndAgainDoesNotHoldTheUpdate has a pod whose deletion may have to wait for up to 15 minutes, as others of its node have failed
+// before, and a burst of one deletion.
+func TestAPodThatFailsAgainAndAgainDoesNotHoldTheUpdate(t *testing.T) {
+	w := newSimulation(t, nodeNames(4), burst(1), maxUnavailable(2))
+	w.do(happens("agent-n0a", podsettest.Evict), image("2"))
+	plan := w.plan()
+	if len(plan.Actions) != 1 || plan.Actions[0].Slot != "n3" {
+		t.Errorf("planned %+v", plan.Actions)
+	}
+	w.rest()
+	w.expect("updated", w.at("2"), "n0 n1 n2 n3")
+}
+
+func TestAPodThatEndedWithoutAFailureIsNotCalledFailed(t *testing.T) {
+	w := newSimulation(t, nodeNames(2))
+	w.Pod("agent-n1a").Status.Phase = corev1.PodSucceeded
+	plan := w.plan()
+	if len(plan.Actions) != 1 || plan.Actions[0].Success.Reason != "SuccessfulDelete" || plan.Actions[0].Success.Warning || !plan.Actions[0].ReplacesFailed {
+		t.Errorf("planned %+v", plan.Actions)
+	}
 }
 
 func TestASecondPodOfANodeGoes(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 //  1. The cluster does not have the node: pods that are not bound yet are deleted, as nothing else would; bound ones are left to the garbage
 //     collector of pods.
 //  2. The node should not keep a pod: all its pods are deleted.
-//  3. Otherwise finished pods are deleted, so that another one can take their place, and so are second pods. A pod at its preDelete hook goes on
-//     leaving: what its user has done there cannot be undone by staying.
+//  3. Otherwise finished pods are deleted (leaveFinished), so that another one can take their place, and so are second pods. A pod at its
+//     preDelete hook goes on leaving: what its user has done there cannot be undone by staying.
 func (p *planner) leave() {
 	for _, at := range p.places {
 		switch {
@@ -44,7 +44,7 @@ func (p *planner) leaveNode(at *place) {
 		switch {
 		case pod.Terminating:
 		case podstate.Finished(pod.Object):
-			p.remove(pod, podset.ReasonFinished)
+			p.finished = append(p.finished, pod)
 		case preparingDelete(pod):
 			p.remove(pod, podset.ReasonOutdated)
 		default:
@@ -61,6 +61,14 @@ func (p *planner) leaveNode(at *place) {
 		return
 	}
 	p.leaveSurge(staying)
+}
+
+// leaveFinished deletes the finished pods of nodes that should keep one. It comes last: a deletion that waits because the pods of its node fail
+// again and again would otherwise take what burstReplicas leaves to the others.
+func (p *planner) leaveFinished() {
+	for _, pod := range p.finished {
+		p.remove(pod, podset.ReasonFinished)
+	}
 }
 
 // leaveSurge decides which of the pods of a node that may have two stay: the oldest updated one and the oldest other one, while the first is

@@ -58,12 +58,13 @@ type target struct {
 // first, and in three classes: those with an updated pod or more pods than one of each sort; those whose old pod is gone or going; those with an old
 // pod, of which only those count that the selector matches. The partition keeps its number of nodes at the end of this order.
 //
-// Nodes that should neither run nor keep a pod take part until their pods are gone, unless PruneIneligibleNodes leaves them out.
+// Nodes that should not run a pod take part until their pods are gone, unless PruneIneligibleNodes leaves them out: also those whose taint
+// lets pods stay, such as nodes that are not ready.
 func (p *planner) targets() []target {
 	var classes [3][]target
 	nodes := 0
 	for _, at := range slices.Backward(p.places) {
-		if !at.shouldRun() && (len(at.pods) == 0 || p.PruneIneligibleNodes && !at.shouldContinue()) {
+		if !at.shouldRun() && (len(at.pods) == 0 || p.PruneIneligibleNodes) {
 			continue
 		}
 		nodes++
@@ -98,6 +99,8 @@ func (p *planner) move(targets []target) {
 	var movable []*podset.Pod
 	for _, t := range targets {
 		switch {
+		case t.fresh == nil && t.old == nil && len(t.pods) > 0:
+			limit.Use(t.pods[0]) // terminating, for as long as the kubelet does not answer, or finished
 		case t.fresh == nil && t.old == nil:
 			limit.UseOthers(1)
 		case t.excess, t.fresh != nil && t.old != nil:
@@ -170,7 +173,7 @@ func (p *planner) holdReplaced(movable []*podset.Pod) {
 	}
 }
 
-// holdKept notes which outdated pods the partition and the selector keep.
+// holdKept notes which outdated pods the partition, the selector and their nodes keep.
 func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 	reached := make(map[string]bool, len(targets))
 	for _, t := range targets {
@@ -180,10 +183,12 @@ func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 	for _, at := range p.places {
 		byName[at.name] = at
 	}
-	var kept, unselected []*podset.Pod
+	var kept, unselected, ineligible []*podset.Pod
 	for _, pod := range outdated {
 		name := string(pod.Slot)
 		switch {
+		case !byName[name].shouldRun() && (p.PruneIneligibleNodes || p.surges()):
+			ineligible = append(ineligible, pod)
 		case reached[name]:
 		case p.selects(byName[name]):
 			kept = append(kept, pod)
@@ -198,6 +203,14 @@ func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 			Message: fmt.Sprintf("updateStrategy.rollingUpdate.selector does not match the nodes of %s at an earlier revision",
 				podset.Count(len(unselected), "pod", "pods")),
 			Slots: podset.Slots(unselected),
+		})
+	}
+	if len(ineligible) > 0 {
+		p.pass.Hold(planning.Note{
+			Reason: noteIneligible,
+			Message: fmt.Sprintf("%s at an earlier revision on nodes that should not run a pod now, which the update leaves alone",
+				podset.Count(len(ineligible), "pod is", "pods are")),
+			Slots: podset.Slots(ineligible),
 		})
 	}
 }

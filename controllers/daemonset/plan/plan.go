@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
@@ -22,6 +24,8 @@ const (
 	notePartitionedScaling = "PartitionedScaling"
 	// noteNodeSelector: outdated pods stay as they are because their nodes are not selected.
 	noteNodeSelector = "NodeSelector"
+	// noteIneligible: outdated pods stay as they are because their nodes should not run a pod now.
+	noteIneligible = "IneligibleNode"
 	// noteMaxSurge: pods wait because as many nodes run a second pod as may.
 	noteMaxSurge = "MaxSurge"
 	// reasonMissing creates the pod of a node that has none.
@@ -43,7 +47,8 @@ const afterBurst = time.Second
 //
 //  1. Leaving: pods at their preDelete hook, pods on nodes that should not keep them, finished pods and second pods of a node.
 //  2. Creating: the pod of each node that should run one and has none.
-//  3. Moving: outdated pods, in place or by deleting them, under maxUnavailable; or by a second pod, under maxSurge.
+//  3. Moving: outdated pods, in place or by deleting them, under maxUnavailable; or by a second pod, under maxSurge. The finished pods of
+//     step 1 are deleted after this.
 //  4. Settling: whatever is under way on all other pods goes on, always.
 //
 // Creations, deletions and edits of a plan are no more than burstReplicas each. No step waits for another one.
@@ -62,6 +67,7 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 	p.leave()
 	p.createMissing()
 	p.update()
+	p.leaveFinished()
 	p.holdBurst()
 	p.pass.Settle(settling())
 	return p.pass.Plan()
@@ -77,6 +83,8 @@ type planner struct {
 	// creations, deletions and edits are how many more of each burstReplicas lets this plan have; over are the pods beyond that.
 	creations, deletions, edits int
 	over                        []planning.Slot
+	// finished are the finished pods of nodes that should keep one.
+	finished []*podset.Pod
 }
 
 func newPlanner(spec *Spec, s *Snapshot) *planner {
@@ -130,7 +138,7 @@ func (p *planner) remove(pod *podset.Pod, reason string) {
 	switch {
 	case reason == podset.ReasonOutdated:
 		p.pass.Recreate(pod, reason)
-	case reason == podset.ReasonFinished && !p.pass.HeldFromDeletion(pod):
+	case reason == podset.ReasonFinished && pod.Object.Status.Phase == corev1.PodFailed && !p.pass.HeldFromDeletion(pod):
 		action := podset.DeletePod(pod.Slot, pod.Object, reason)
 		action.Success = planning.Event{Warning: true, Reason: "FailedDaemonPod", Message: fmt.Sprintf(
 			"Found failed daemon pod %s/%s on node %s, deleted it", pod.Object.Namespace, pod.Object.Name, pod.Slot)}

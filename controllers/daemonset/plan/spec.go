@@ -31,7 +31,7 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind
 type Options struct {
 	// AssignNodes binds pods to their nodes instead of leaving that to the scheduler (flag assign-pods-by-scheduler=false).
 	AssignNodes bool
-	// PruneIneligibleNodes leaves nodes that should neither run nor keep a pod out of updates (DaemonSetPruneIneligibleNodes).
+	// PruneIneligibleNodes leaves nodes that should not run a pod out of updates (DaemonSetPruneIneligibleNodes).
 	PruneIneligibleNodes bool
 	// PreDownloadImages has images pulled ahead of updates (PreDownloadImageForDaemonSetUpdate).
 	PreDownloadImages bool
@@ -55,7 +55,7 @@ type Spec struct {
 	// PartitionedScaling is scaleStrategy.partitionedScaling: the partition limits creations, too.
 	PartitionedScaling bool
 
-	// AssignNodes binds pods to their nodes; PruneIneligibleNodes leaves nodes out of updates that should neither run nor keep a pod.
+	// AssignNodes binds pods to their nodes; PruneIneligibleNodes leaves nodes out of updates that should not run a pod.
 	AssignNodes, PruneIneligibleNodes bool
 	// PreDownloadImages has images pulled ahead of updates, PreDownload are the annotations about it.
 	PreDownloadImages bool

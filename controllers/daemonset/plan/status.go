@@ -6,7 +6,9 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -163,13 +165,18 @@ func progressOfNodes(s *Snapshot, counts nodeCounts, plan planning.Plan) podset.
 	_, limited := plan.HeldFor(podset.ReasonMaxUnavailable, noteMaxSurge)
 	without := kept(&plan)
 	blocked, isBlocked := podset.Blocked(&plan)
+	going := leaving(s, &plan)
 	switch {
 	case limited, podset.Moves(&plan, s.Pods, podset.ReasonOutdated, reasonSurge), counts.surging:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
 			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
-	case counts.scheduled < counts.desired-without, leaving(s, &plan):
+	case counts.scheduled < counts.desired-without:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
-			Message: plan.HeldMessages(fmt.Sprintf("%d of %d nodes have a pod.", counts.scheduled, counts.desired))}
+			Message: plan.HeldMessages(fmt.Sprintf("%d of %s a pod.", counts.scheduled, podset.Count(counts.desired, "node has", "nodes have")))}
+	case len(going) > 0:
+		// What is going is named first: on a node that does not answer it may stay for long, and nothing else would say so.
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
+			Message: strings.TrimSpace(fmt.Sprintf("Pods are on their way out: %s. %s", podset.List(going), plan.HeldMessages("")))}
 	case isBlocked:
 		return blocked
 	case counts.desired == 0:
@@ -178,6 +185,9 @@ func progressOfNodes(s *Snapshot, counts nodeCounts, plan planning.Plan) podset.
 	settled := podset.Settled(&plan, counts.available, counts.desired-without)
 	if note, ok := plan.HeldFor(noteNodeSelector, notePartitionedScaling); ok && settled.Reason == appsv1beta1.ReasonComplete {
 		settled = podset.Progress{Reason: appsv1beta1.ReasonPartitionReached, Message: note.Message}
+	}
+	if note, ok := plan.HeldFor(noteIneligible); ok && settled.Reason == appsv1beta1.ReasonComplete {
+		settled.Message = note.Message
 	}
 	return settled
 }
@@ -188,10 +198,20 @@ func kept(plan *planning.Plan) int {
 	return len(note.Slots)
 }
 
-// leaving says that pods are on their way out: terminating, at their preDelete hook, or deleted by the plan.
-func leaving(s *Snapshot, plan *planning.Plan) bool {
-	return slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return pod.Terminating || preparingDelete(&pod) }) ||
-		slices.ContainsFunc(plan.Actions, func(a planning.Action) bool { return a.Step == podset.StepDelete })
+// leaving are the names of pods on their way out: terminating, at their preDelete hook, or deleted by the plan.
+func leaving(s *Snapshot, plan *planning.Plan) []string {
+	names := sets.New[string]()
+	for i := range s.Pods {
+		if pod := &s.Pods[i]; pod.Terminating || preparingDelete(pod) {
+			names.Insert(pod.Object.Name)
+		}
+	}
+	for _, action := range plan.Actions {
+		if action.Step == podset.StepDelete {
+			names.Insert(podset.PodOf(action).Name)
+		}
+	}
+	return sets.List(names)
 }
 
 // noNode says why no node should run a pod.

@@ -13,12 +13,14 @@ import (
 // surge updates pods under maxSurge: the new pod of a node runs beside the old one until it is available. Leaving deletes the old one then.
 //
 // A node whose old pod is not in service gets its new pod at once. The others follow in order while fewer nodes than maxSurge wait for
-// their new pod. Nodes that should not run a pod get none: theirs stays as it is.
+// their new pod, or for the preDelete hook of the old one. Nodes that should not run a pod get none: theirs stays as it is.
 func (p *planner) surge(targets []target) {
 	surging := 0
 	var candidates []target
 	for _, t := range targets {
 		switch {
+		case t.fresh != nil && t.old != nil && p.pass.HeldFromDeletion(t.old):
+			surging++ // for as long as the user holds the old pod at its hook, the node runs two
 		case t.excess, t.old == nil, preparingDelete(t.old), p.pass.Taken(t.old):
 			// Either there is nothing to surge for, or the node is on its way.
 		case t.fresh != nil:
@@ -41,7 +43,7 @@ func (p *planner) surge(targets []target) {
 		}
 		p.pass.Hold(planning.Note{
 			Reason:  noteMaxSurge,
-			Message: fmt.Sprintf("%s: maxSurge %d is used up by nodes whose new pod is not available", podset.Waits(len(waiting)), p.MaxSurge),
+			Message: fmt.Sprintf("%s: maxSurge %d is used up by nodes that run two pods", podset.Waits(len(waiting)), p.MaxSurge),
 			Slots:   slots,
 		})
 	}
