@@ -31,7 +31,12 @@ const (
 	AnnotationSidecarSetCanary = "apps.kruise.io/sidecarset-canary"
 	// AnnotationSidecarSetBase names the SidecarSet that this one is a variant of.
 	AnnotationSidecarSetBase = "apps.kruise.io/sidecarset-base"
+	// AnnotationInjectionFailurePolicy on a SidecarSet says what becomes of pods that the operator has to inject while it does not answer: with
+	// "Fail", the default, they are refused; with "Ignore" they are created without the sidecars.
+	AnnotationInjectionFailurePolicy = "operator.kruise.io/injection-failure-policy"
 
+	// LabelAdmission with the value "bypass", on a pod or on its namespace, keeps every webhook and policy on pods of the operator away.
+	LabelAdmission = "operator.kruise.io/admission"
 	// LabelSidecarSetName on a ControllerRevision names its SidecarSet.
 	LabelSidecarSetName = "kruise.io/sidecarset-name"
 	// LabelSidecarSetCustomVersion on a ControllerRevision, and on a v1alpha1 SidecarSet, is what spec.customVersion is in v1beta1.

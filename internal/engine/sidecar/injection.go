@@ -11,7 +11,11 @@
 // put into the same pod, and where its own belong among them; the pod is the same in every order.
 package sidecar
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
 
 // What is written into pods. These names are OpenKruise's, and outlive us.
 const (
@@ -34,7 +38,7 @@ const (
 	// InjectedEnv marks injected containers.
 	InjectedEnv = "IS_INJECTED"
 	// BypassLabel with the value BypassValue, on a pod or on its namespace, keeps every pod webhook and policy of ours away.
-	BypassLabel = "operator.kruise.io/admission"
+	BypassLabel = shared.LabelAdmission
 	// BypassValue is the value of BypassLabel.
 	BypassValue = "bypass"
 	// MirrorAnnotation is on the pods by which kubelets show what they run on their own.

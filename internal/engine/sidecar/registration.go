@@ -13,6 +13,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 	// WebhookConfiguration is the object that registers it. It is there only while a set needs it.
 	WebhookConfiguration = "kruise-operator-pods"
 	// FailurePolicyAnnotation on a SidecarSet says what becomes of its pods while the operator does not answer: Fail, the default, or Ignore.
-	FailurePolicyAnnotation = "operator.kruise.io/injection-failure-policy"
+	FailurePolicyAnnotation = shared.AnnotationInjectionFailurePolicy
 
 	// callTimeout is how long the API server waits for an answer, in seconds.
 	callTimeout = 10

@@ -31,6 +31,13 @@ const (
 	messagesPage = "docs/operations/messages.md" // in it
 )
 
+// filesWithKeys have the labels and annotations.
+func filesWithKeys() []string {
+	return []string{
+		"api/apps/shared/names.go", "api/apps/shared/sidecar.go", "api/apps/v1alpha1/podprobemarker_types.go", "api/apps/v1alpha1/nodepodprobe_types.go",
+	}
+}
+
 // TestMessagesAreListed compares what users see, as the code has it, with its page. With -update-messages it writes the page.
 func TestMessagesAreListed(t *testing.T) {
 	t.Chdir(sourceTree)
@@ -43,7 +50,7 @@ func TestMessagesAreListed(t *testing.T) {
 		"conditions":          constants(t, `Condition|^(CloneSet|StatefulSet)[A-Z]`, "api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"),
 		"reasons":             constants(t, `^Reason`, "api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"),
 		"operator":            constants(t, `^Reason`, "api/operator/v1alpha1/kruise_types.go"),
-		"keys":                constants(t, `^(Label|Annotation|Gate)`, "api/apps/shared/names.go", "api/apps/shared/sidecar.go", "api/apps/v1alpha1/podprobemarker_types.go"),
+		"keys":                constants(t, `^(Label|Annotation|Gate)`, filesWithKeys()...),
 		"notes":               constants(t, `^Reason`, "internal/engine/podset/pass.go", "internal/engine/inplace/inplace.go"),
 		"sentences":           sentences(t),
 		"conditions of kinds": constantsOfKinds(t, "Condition types", "^"),
@@ -59,6 +66,32 @@ func TestMessagesAreListed(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, string(page)); diff != "" {
 		t.Errorf("%s is not what the code says (-code +page); write it with cd tests && go test ./cmd/verify -run TestMessages -update-messages:\n%s", messagesPage, diff)
+	}
+}
+
+// TestKeysOnPagesAreListed: each key of our own that a page tells users of has a row that says what it means.
+func TestKeysOnPagesAreListed(t *testing.T) {
+	t.Chdir(sourceTree)
+	page, err := os.ReadFile(messagesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"docs/kinds", "docs/operations"} {
+		names, err := filepath.Glob(folder + "/*.md")
+		if err != nil || len(names) == 0 {
+			t.Fatalf("pages in %s: %v, %v", folder, names, err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range regexp.MustCompile("`(operator\\.kruise\\.io/[a-z-]+)").FindAllStringSubmatch(string(text), -1) {
+				if !strings.Contains(string(page), "\n| `"+key[1]+"` | ") {
+					t.Errorf("%s names %s, which has no row in %s: is its constant in one of %v?", name, key[1], messagesPage, filesWithKeys())
+				}
+			}
+		}
 	}
 }
 
@@ -134,6 +167,9 @@ func constants(t *testing.T, names string, files ...string) []string {
 				continue
 			}
 			comment := ""
+			if !group.Lparen.IsValid() {
+				comment = group.Doc.Text() // a constant that stands alone
+			}
 			for _, spec := range group.Specs {
 				constant := spec.(*ast.ValueSpec)
 				if constant.Doc != nil {
