@@ -226,20 +226,7 @@ spec:
 func TestCronJobWhoseRunIsRefused(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
-	n.Apply(`
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: none}
-spec:
-  hard: {count/jobs.batch: "0"}
-`)
-	n.Eventually("the quota is known", func(ctx context.Context) error {
-		out, err := n.Kubectl("get", "resourcequota", "none", "-o", "jsonpath={.status.hard}")
-		if err == nil && !strings.Contains(out, "jobs") {
-			err = fmt.Errorf("status.hard is %q", out)
-		}
-		return err
-	})
+	limit(n, "none", `count/jobs.batch: "0"`)
 	n.Apply(cronJob("tick", simnode.CompleteAfter+`: "0s"`, ""))
 	n.EventuallyWithin(time.Minute, "the refusal is told", func(ctx context.Context) error {
 		cron, err := getCron(ctx, n, "tick")

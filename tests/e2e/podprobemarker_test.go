@@ -7,6 +7,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
@@ -157,6 +159,16 @@ func TestIdleServersAreDeletedFirst(t *testing.T) {
 	markerSays(n, "game", metav1.ConditionFalse, v1alpha1.ReasonProbing)
 	if m, err := marker(t.Context(), n, "game"); err != nil || m.Status.MatchedPods != 3 {
 		t.Errorf("it says %+v: %v", m.Status, err)
+	}
+
+	// The node reports what the containers run, once for each pod.
+	for _, pod := range pods {
+		n.Eventually("the containers of pod "+pod.Name+" are reported", func(context.Context) error {
+			if n.Pod(pod.Name).Annotations[shared.AnnotationRuntimeContainersMeta] == "" {
+				return errors.New("they are not")
+			}
+			return nil
+		})
 	}
 
 	// At rest nothing is written, although each server is asked every second.

@@ -96,7 +96,8 @@ const (
 	ReasonTooFewAvailable = "TooFewPodsAvailable"
 	// ReasonPodsFail: pods fail again and again soon after their creation, so new ones are created less and less often.
 	ReasonPodsFail = "PodsFail"
-	// ReasonRequestFailed: the server refused a request; the message is its answer.
+	// ReasonRequestFailed: the server refused a request; the message is its answer. The request is tried again, and once it has been refused for
+	// 30 seconds the object is Stalled.
 	ReasonRequestFailed = "RequestFailed"
 	// ReasonFeatureGateOff: the message names the fields and their gates.
 	ReasonFeatureGateOff = "FeatureGateOff"

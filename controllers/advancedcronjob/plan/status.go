@@ -45,11 +45,11 @@ func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome plannin
 	}
 
 	list := conditions.NewList(Conditions(&spec.Cron.Status), s.Now)
-	list.Set(progressOf(spec, s, due, plan, outcome).Conditions()...)
 	if failure, ok := outcome.Failed(StepCreateRun); ok {
 		list.Set(conditions.New(appsv1beta1.AdvancedCronJobFailedCreate, true, appsv1beta1.ReasonRequestFailed,
 			fmt.Sprintf("creating %s: %s", failure.Slot, failure.Message)))
 	}
+	list.Set(progressOf(spec, s, due, plan, outcome).WithRefusals(list).Conditions()...)
 	status.Conditions = list.ToMeta(0)
 	return status
 }
@@ -71,8 +71,10 @@ func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
 //  2. its spec cannot be parsed: stalled;
 //  3. nobody would carry its runs out: stalled;
 //  4. it is paused;
-//  5. a run is due: it is too late, waits for an active one, is refused by the server, or is being started;
+//  5. a run is due: it is too late, waits for an active one, or is being started;
 //  6. the next run is not due yet, or never will be: stalled.
+//
+// What the server refuses comes before that, see podset.Progress.WithRefusals.
 func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome planning.Outcome) podset.Progress {
 	switch {
 	case spec.Deleting:
@@ -87,7 +89,7 @@ func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome pla
 		return podset.Progress{Reason: appsv1beta1.ReasonMissedDeadline,
 			Message: "The newest run was left out: it could not be started within spec.startingDeadlineSeconds. The next one is started when it is due."}
 	case !due.Run.IsZero() && !Started(plan, outcome):
-		return waiting(s, plan, outcome)
+		return waiting(s, plan)
 	case due.Next.IsZero():
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNeverDue, Message: fmt.Sprintf("spec.schedule %q names no time within the next years.", spec.Cron.Spec.Schedule)}
 	case due.Behind:
@@ -103,16 +105,12 @@ func unmanaged(spec *Spec) string {
 }
 
 // waiting is the progress while a run is due and not started.
-func waiting(s Snapshot, plan planning.Plan, outcome planning.Outcome) podset.Progress {
+func waiting(s Snapshot, plan planning.Plan) podset.Progress {
 	if !creates(plan) {
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
 			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is active.", activeRuns(s)[0].Object.GetName())}
 	}
-	progress := podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStarting, Message: "A run is due and is being started."}
-	if failure, ok := outcome.Failed(StepCreateRun); ok {
-		progress.Reason, progress.Message = appsv1beta1.ReasonRequestFailed, "A run is due, and its creation is tried again: "+failure.Message
-	}
-	return progress
+	return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStarting, Message: "A run is due and is being started."}
 }
 
 // Announced is which runs events were emitted about, so that none is emitted twice.

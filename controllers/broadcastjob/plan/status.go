@@ -39,13 +39,13 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	case d.Stage == Ended:
 		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionComplete, true, appsv1beta1.ReasonJobComplete, endMessage(d)))
 	}
-	list.Set(progressOf(spec, s, d, outcome).Conditions()...)
 	if failure, ok := outcome.Failed(podset.StepCreate); ok {
 		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailedCreate, true, appsv1beta1.ReasonRequestFailed, fmt.Sprintf("creating the pod of node %s: %s", failure.Slot, failure.Message)))
 	}
 	if failure, ok := outcome.Failed(podset.StepDelete, planning.StepDeleteJob); ok {
 		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailedDelete, true, appsv1beta1.ReasonRequestFailed, failure.Message))
 	}
+	list.Set(progressOf(spec, s, d).WithRefusals(list).Conditions()...)
 	status.Conditions = conditions.ToJob(list, func(c conditions.StoredOfJob) appsv1beta1.BroadcastJobCondition {
 		return appsv1beta1.BroadcastJobCondition(c)
 	})
@@ -129,7 +129,9 @@ func failureMessage(d Decision) string {
 //  7. parallelism is 0, and nodes wait: stalled;
 //  8. pods are at work or are being started; what keeps single ones from working comes first, and can stall the job;
 //  9. all nodes are finished, and it waits for further ones.
-func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) podset.Progress {
+//
+// What the server refuses comes before that, see podset.Progress.WithRefusals.
+func progressOf(spec *Spec, s Snapshot, d Decision) podset.Progress {
 	atWork := len(d.view.active) + len(d.view.unfit) + len(d.view.failedActive) + len(d.view.strays)
 	switch {
 	case spec.Deleting:
@@ -154,9 +156,6 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 		return podset.Progress{Reason: appsv1beta1.ReasonServing, Message: "The pods on all nodes that fit have ended. Nodes that join or begin to fit get one."}
 	}
 	progress := podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunningPods, Message: d.HeldMessages("Pods are at work, or are being started.")}
-	if failure, ok := outcome.Failed(podset.StepCreate); ok {
-		progress.Reason, progress.Message = appsv1beta1.ReasonRequestFailed, "Pods cannot be created: "+failure.Message
-	}
 	return progress.WithTroubles(&d.Plan, s.Pods)
 }
 

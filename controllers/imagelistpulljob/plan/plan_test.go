@@ -298,7 +298,7 @@ func TestWhyAListDoesNotMove(t *testing.T) {
 		"no image":                    {prepare: func(w *simulation) { w.list.Spec.Images = nil }, managed: true, want: "True InvalidSpec", message: "spec.images"},
 		"a creation is refused": {
 			managed: true, outcome: planning.Outcome{Failures: []planning.Failure{{Step: StepCreateJob, Slot: "a", Message: "over quota"}}}, want: "False NotStalled",
-			message: "Image a gets no ImagePullJob: over quota",
+			message: "image a: over quota; Nodes pull",
 		},
 	}
 	for name, tc := range cases {

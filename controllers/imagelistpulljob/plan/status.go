@@ -26,18 +26,18 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		report(&status, spec, s, d)
 	}
 	list := conditions.NewList(conditions.FromMeta(before.Conditions), s.Now)
-	if over && !spec.Deleting && told(before) {
-		list.Keep(appsv1beta1.ImagePullJobReconciling)
-		list.Keep(appsv1beta1.ImagePullJobStalled)
-	} else {
-		list.Set(progressOf(spec, d, outcome, &status).Conditions()...)
-	}
 	if failure, failed := outcome.Failed(StepCreateJob, StepDeletePullJob, planning.StepDeleteJob); failed {
 		message := failure.Message
 		if failure.Slot != "" {
 			message = fmt.Sprintf("image %s: %s", failure.Slot, failure.Message)
 		}
 		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
+	}
+	if over && !spec.Deleting && told(before) {
+		list.Keep(appsv1beta1.ImagePullJobReconciling)
+		list.Keep(appsv1beta1.ImagePullJobStalled)
+	} else {
+		list.Set(progressOf(spec, d, &status).WithRefusals(list).Conditions()...)
 	}
 	status.Conditions = list.ToMeta(0)
 	return status
@@ -89,11 +89,12 @@ func report(status *appsv1beta1.ImageListPullJobStatus, spec *Spec, s Snapshot, 
 //  1. it is being deleted, or its spec cannot be used;
 //  2. it has ended, well or with nodes that failed;
 //  3. nobody carries ImagePullJobs out;
-//  4. the server refuses what has to be created;
-//  5. a job that has not ended is stalled;
-//  6. nodes pull, or wait for their turn;
-//  7. every node has answered, and the jobs wait for further nodes.
-func progressOf(spec *Spec, d Decision, outcome planning.Outcome, status *appsv1beta1.ImageListPullJobStatus) podset.Progress {
+//  4. a job that has not ended is stalled;
+//  5. nodes pull, or wait for their turn;
+//  6. every node has answered, and the jobs wait for further nodes.
+//
+// What the server refuses comes before that, see podset.Progress.WithRefusals.
+func progressOf(spec *Spec, d Decision, status *appsv1beta1.ImageListPullJobStatus) podset.Progress {
 	switch {
 	case spec.Deleting:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The list is being deleted. Images stay on the nodes."}
@@ -106,9 +107,6 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome, status *appsv1
 			Stalled: true, Reason: appsv1beta1.ReasonKindOff,
 			Message: "Nobody pulls: the kind ImagePullJob is not managed by this operator. Name it in --kinds or in the Kruise object.",
 		}
-	}
-	if failure, ok := outcome.Failed(StepCreateJob); ok {
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: fmt.Sprintf("Image %s gets no ImagePullJob: %s", failure.Slot, failure.Message)}
 	}
 	for _, c := range d.children {
 		if c != nil && !c.Ended && c.Stalled != nil {

@@ -33,19 +33,19 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		report(&status, s, d)
 	}
 	list := conditions.NewList(conditions.FromMeta(before.Conditions), s.Now)
-	if stays(spec, before) {
-		// What the nodes said is known no more: their tags may have expired.
-		list.Keep(appsv1beta1.ImagePullJobReconciling)
-		list.Keep(appsv1beta1.ImagePullJobStalled)
-	} else {
-		list.Set(progressOf(spec, s, d, outcome, &status).Conditions()...)
-	}
 	if failure, ok := outcome.Failed(StepAsk, StepSecrets, StepRelease, planning.StepDeleteJob); ok {
 		message := failure.Message
 		if failure.Slot != "" {
 			message = fmt.Sprintf("node %s: %s", failure.Slot, failure.Message)
 		}
 		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
+	}
+	if stays(spec, before) {
+		// What the nodes said is known no more: their tags may have expired.
+		list.Keep(appsv1beta1.ImagePullJobReconciling)
+		list.Keep(appsv1beta1.ImagePullJobStalled)
+	} else {
+		list.Set(progressOf(spec, s, d, &status).WithRefusals(list).Conditions()...)
 	}
 	status.Conditions = list.ToMeta(0)
 	return status
@@ -94,13 +94,14 @@ func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 //  2. it has ended: well, with nodes that failed, or without any node;
 //  3. no node is chosen, and it waits for some;
 //  4. pull secrets cannot be copied, since the node daemon's namespace is not there;
-//  5. the server refuses to let nodes be asked;
-//  6. nodes were asked and none of the daemons there answers;
-//  7. parallelism is 0, and nodes wait;
-//  8. no node can be asked, since their NodeImages are full, or on their way out;
-//  9. nodes pull, or wait for their turn; a pull secret that is missing comes first;
-//  10. every node has answered, and it waits for further nodes.
-func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, status *appsv1beta1.ImagePullJobStatus) podset.Progress {
+//  5. nodes were asked and none of the daemons there answers;
+//  6. parallelism is 0, and nodes wait;
+//  7. no node can be asked, since their NodeImages are full, or on their way out;
+//  8. nodes pull, or wait for their turn; a pull secret that is missing comes first;
+//  9. every node has answered, and it waits for further nodes.
+//
+// What the server refuses comes before that, see podset.Progress.WithRefusals.
+func progressOf(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePullJobStatus) podset.Progress {
 	switch {
 	case spec.Deleting:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The job is being deleted. Images stay on the nodes."}
@@ -122,9 +123,6 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, st
 			Message: "No node is asked: the pull secrets cannot be copied, because there is no namespace kruise-daemon-config. The operator makes it with " +
 				"the node daemon, but neither outside of a cluster nor while spec.nodeDaemon.mode of the Kruise object is Disabled.",
 		}
-	}
-	if failure, ok := outcome.Failed(StepAsk); ok {
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "Nodes cannot be asked: " + failure.Message}
 	}
 	waiting, full := d.count[idle], d.full()
 	switch {

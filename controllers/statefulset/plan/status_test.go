@@ -102,7 +102,7 @@ func TestStatusConditions(t *testing.T) {
 		},
 		"a refused creation": {
 			replicas: 2, outcome: planning.Outcome{Failures: []planning.Failure{{Step: podset.StepCreate, Slot: "1", Message: "exceeded quota"}}},
-			want: []string{"FailedCreatePod=True/RequestFailed", "Progressing=True/Scaling", "Reconciling=True/Scaling", "Stalled=False/NotStalled", "Available=False/TooFewPodsAvailable"},
+			want: []string{"FailedCreatePod=True/RequestFailed", "Progressing=True/RequestFailed", "Reconciling=True/RequestFailed", "Stalled=False/NotStalled", "Available=False/TooFewPodsAvailable"},
 		},
 		"a refused deletion": {
 			replicas: 2, steps: []func(*simulation){running}, outcome: planning.Outcome{Failures: []planning.Failure{{Step: podset.StepDelete, Slot: "1", Message: "forbidden"}}},

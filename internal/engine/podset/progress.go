@@ -6,6 +6,7 @@ package podset
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -22,6 +23,9 @@ const (
 	conditionTemplateInvalid = "TemplateInvalid"
 )
 
+// refusalPatience is for how long the server may refuse a request until the workload counts as stalled.
+const refusalPatience = 30 * time.Second
+
 // Progress is what a workload is at, in one word and one sentence.
 type Progress struct {
 	// Reconciling says that something is under way, Stalled that nothing can be until the user changes something. Never both.
@@ -32,10 +36,32 @@ type Progress struct {
 // Conditions are Reconciling and Stalled. They are never True at the same time: tools believe the first that they find.
 func (p Progress) Conditions() []conditions.Condition {
 	stalled := conditions.New(conditionStalled, false, appsv1beta1.ReasonNotStalled, "What is left goes on by itself, or waits as the spec says.")
-	if p.Stalled {
+	switch {
+	case p.Stalled:
 		stalled = conditions.New(conditionStalled, true, p.Reason, p.Message)
+	case p.Reconciling && p.Reason == appsv1beta1.ReasonRequestFailed:
+		stalled = conditions.New(conditionStalled, false, appsv1beta1.ReasonNotStalled, "The server refuses a request, which is tried again.")
 	}
 	return []conditions.Condition{conditions.New(conditionReconciling, p.Reconciling, p.Reason, p.Message), stalled}
+}
+
+// WithRefusals is the progress of a workload after the conditions about requests that the server refuses, those with the reason RequestFailed, were
+// added to the list. What the server says comes before what waits for it. A request that has been refused for refusalPatience, at each try,
+// will hardly pass by itself: a quota is used up, or somebody's admission denies it. Then the workload is stalled, until it passes.
+func (p Progress) WithRefusals(list *conditions.List) Progress {
+	if !p.Reconciling {
+		return p
+	}
+	for _, c := range list.All() {
+		if c.Status != corev1.ConditionTrue || c.Reason != appsv1beta1.ReasonRequestFailed {
+			continue
+		}
+		stalled := list.Now().Sub(c.LastTransitionTime.Time) >= refusalPatience
+		p.Reconciling, p.Stalled, p.Reason = !stalled, stalled, appsv1beta1.ReasonRequestFailed
+		p.Message = c.Message + "; " + p.Message
+		break
+	}
+	return p
 }
 
 // Stopped is the progress of a workload whose pods say nothing about it; false when they do. The first that holds:

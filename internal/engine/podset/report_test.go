@@ -4,10 +4,13 @@
 package podset
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
@@ -36,6 +39,41 @@ func TestMoves(t *testing.T) {
 				t.Errorf("moves: %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestWithRefusals(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	refused := conditions.New("FailedCreate", true, "RequestFailed", "creating web-0: exceeded quota")
+	scaling := Progress{Reconciling: true, Reason: "Scaling", Message: "0 of 3 pods exist."}
+	const message = "creating web-0: exceeded quota; 0 of 3 pods exist."
+	cases := map[string]struct {
+		progress  Progress
+		condition conditions.Condition
+		after     time.Duration
+		want      Progress
+	}{
+		"just now":            {scaling, refused, 0, Progress{Reconciling: true, Reason: "RequestFailed", Message: message}},
+		"not for long enough": {scaling, refused, 29 * time.Second, Progress{Reconciling: true, Reason: "RequestFailed", Message: message}},
+		"for long":            {scaling, refused, 30 * time.Second, Progress{Stalled: true, Reason: "RequestFailed", Message: message}},
+		"another failure":     {scaling, conditions.New("FailedUpdate", true, "InPlaceBlocked", "no room"), time.Hour, scaling},
+		"stalled anyhow":      {Progress{Stalled: true, Reason: "PodsFail"}, refused, time.Hour, Progress{Stalled: true, Reason: "PodsFail"}},
+		"all is done":         {Progress{Reason: "Complete"}, refused, time.Hour, Progress{Reason: "Complete"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := conditions.NewList(nil, began)
+			before.Set(tc.condition)
+			list := conditions.NewList(before.All(), began.Add(tc.after))
+			list.Set(tc.condition)
+			if got := tc.progress.WithRefusals(list); got != tc.want {
+				t.Errorf("%+v, want %+v", got, tc.want)
+			}
+		})
+	}
+	stalled, _ := conditions.Find(Progress{Reconciling: true, Reason: "RequestFailed"}.Conditions(), "Stalled")
+	if stalled.Status != "False" || strings.Contains(stalled.Message, "by itself") {
+		t.Errorf("while a request is refused, Stalled is %+v", stalled)
 	}
 }
 
