@@ -117,11 +117,11 @@ func (w *fixture) checkWebhooks(version string, authority []byte) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			return fmt.Errorf("webhooks (-want +got):\n%s", diff)
 		}
-		mutating := &admissionv1.MutatingWebhookConfigurationList{}
-		if err := w.Client.List(ctx, mutating); err != nil {
+		mutating, err := w.mutating(ctx)
+		if err != nil {
 			return err
 		}
-		for _, configuration := range mutating.Items {
+		for _, configuration := range mutating {
 			for _, hook := range configuration.Webhooks {
 				if hook.ClientConfig.Service == nil || hook.ClientConfig.Service.Name != service {
 					continue

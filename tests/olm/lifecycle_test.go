@@ -105,7 +105,8 @@ spec:
 	w.sampleConfiguration()
 	webhooksBefore := w.configurations()
 	authority := w.checkCertificate()
-	w.askManager(versions()[0])
+	w.askManager()
+	w.until("the manager is asked about CRDs", w.answered)
 	trust := w.followTrust()
 	kept := map[string]types.UID{
 		"Deployment": w.uid(&appsv1.Deployment{}, system, manager),
@@ -135,7 +136,7 @@ spec:
 	t.Logf("measured: upgraded in %.1f s", time.Since(started).Seconds())
 	w.checkInstalled(versions()[1])
 	w.certificateBelongsTo(versions()[1])
-	w.askManager(versions()[1])
+	w.until("the manager is asked about CRDs", w.answered)
 
 	t.Log("and on to the head of the channel")
 	w.approve(versions()[2])
@@ -355,12 +356,15 @@ func workload(kind string) *unstructured.Unstructured {
 // webhooks returns the names of the webhooks that lead to the operator's Service.
 func (w *fixture) webhooks(ctx context.Context) ([]string, error) {
 	var names []string
-	mutating := &admissionv1.MutatingWebhookConfigurationList{}
-	validating := &admissionv1.ValidatingWebhookConfigurationList{}
-	if err := errors.Join(w.Client.List(ctx, mutating), w.Client.List(ctx, validating)); err != nil {
+	mutating, err := w.mutating(ctx)
+	if err != nil {
 		return nil, err
 	}
-	for _, configuration := range mutating.Items {
+	validating := &admissionv1.ValidatingWebhookConfigurationList{}
+	if err := w.Client.List(ctx, validating); err != nil {
+		return nil, err
+	}
+	for _, configuration := range mutating {
 		for _, hook := range configuration.Webhooks {
 			if hook.ClientConfig.Service != nil && hook.ClientConfig.Service.Name == service {
 				names = append(names, hook.Name)

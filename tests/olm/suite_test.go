@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -67,6 +69,8 @@ type fixture struct {
 	// port is where the manager beside the cluster serves webhooks, served what it serves them with.
 	port   int
 	served webhookserving.Bundle
+	// replaced are the admissionv1.WebhookClientConfigs that OLM wrote, by the UID of a configuration that askManager changed.
+	replaced sync.Map
 }
 
 // start brings up the control plane, OLM and a catalog with three versions of this tree.
@@ -245,29 +249,55 @@ func (w *fixture) runManager() *cluster.Process {
 	return process
 }
 
-// askManager has the API server ask the manager beside the cluster about CRDs that are being written, where OLM has it ask the Service,
-// and waits until it does.
-func (w *fixture) askManager(version string) {
+// askManager has the API server ask the manager beside the cluster about CRDs that are being written, from now on and wherever OLM has
+// it ask the Service, which nobody serves here. OLM may write CRDs at any moment of an upgrade, also again after it has deleted the
+// configuration of the version before: so each configuration is led to the manager when OLM makes it.
+func (w *fixture) askManager() {
 	w.t.Helper()
-	made := client.MatchingLabels{"olm.owner": packaging.CSVName(version), "olm.webhook-description-generate-name": definitionsWebhook}
-	w.until("the manager is asked about CRDs", func(ctx context.Context) error {
-		list := &admissionv1.MutatingWebhookConfigurationList{}
-		if err := w.Client.List(ctx, list, made); err != nil {
-			return err
-		}
-		if len(list.Items) != 1 || len(list.Items[0].Webhooks) != 1 {
-			return fmt.Errorf("OLM made %d configurations", len(list.Items))
-		}
-		configuration := &list.Items[0]
-		if calls := &configuration.Webhooks[0].ClientConfig; calls.Service != nil {
-			url := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(w.port)) + ptr.Deref(calls.Service.Path, "")
-			*calls = admissionv1.WebhookClientConfig{URL: &url, CABundle: w.served.CA}
-			if err := w.Client.Update(ctx, configuration); err != nil {
-				return err
+	made := client.MatchingLabels{"olm.webhook-description-generate-name": definitionsWebhook}
+	ctx, stop := context.WithCancel(w.t.Context())
+	ended := make(chan struct{})
+	w.t.Cleanup(func() { stop(); <-ended })
+	go func() {
+		defer close(ended)
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			list := &admissionv1.MutatingWebhookConfigurationList{}
+			if err := w.Client.List(ctx, list, made); err != nil {
+				return // asked again at once
+			}
+			for i := range list.Items {
+				configuration := &list.Items[i]
+				calls := &configuration.Webhooks[0].ClientConfig
+				if calls.Service == nil {
+					continue
+				}
+				w.replaced.Store(configuration.UID, *calls)
+				url := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(w.port)) + ptr.Deref(calls.Service.Path, "")
+				*calls = admissionv1.WebhookClientConfig{URL: &url, CABundle: w.served.CA}
+				// A conflict means that OLM wrote it, too: the next round sees what.
+				err := w.Client.Update(ctx, configuration)
+				if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+					w.t.Errorf("leading %s to the manager: %v", configuration.Name, err)
+				}
+			}
+		}, 100*time.Millisecond)
+	}()
+}
+
+// mutating returns the configurations of mutating webhooks as OLM made them, without what askManager changed.
+func (w *fixture) mutating(ctx context.Context) ([]admissionv1.MutatingWebhookConfiguration, error) {
+	list := &admissionv1.MutatingWebhookConfigurationList{}
+	if err := w.Client.List(ctx, list); err != nil {
+		return nil, err
+	}
+	for _, configuration := range list.Items {
+		for i := range configuration.Webhooks {
+			if made, ok := w.replaced.Load(configuration.UID); ok && configuration.Webhooks[i].ClientConfig.Service == nil {
+				configuration.Webhooks[i].ClientConfig = made.(admissionv1.WebhookClientConfig)
 			}
 		}
-		return w.answered(ctx)
-	})
+	}
+	return list.Items, nil
 }
 
 // answered tries to take the authority away from a converted kind, as the plan of an upgrade does, and says whether that works.
