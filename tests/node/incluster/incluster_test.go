@@ -595,15 +595,34 @@ func documented(t *testing.T, n *environment.Namespace) {
 // deletes removes a whole install, as somebody does it who reads nothing.
 func deletes(t *testing.T, n *environment.Namespace) {
 	began := time.Now()
-	kubectl(t, "delete", "--timeout=90s", "-k", filepath.Join(root, "config", "default"))
+	// Where pods still end when the namespace controller first looks, it comes back only 21 seconds later, and so on: on a slow machine
+	// that alone takes more than a minute. kubectl asks for each object five times a second at most, which is half of what is measured.
+	out, err := env.Cluster.Kubectl(t.Context(), "delete", "--timeout=4m", "-k", filepath.Join(root, "config", "default")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl delete: %v\n%s\n%s", err, out, leftOver(t.Context()))
+	}
 	t.Logf("measured: kubectl delete of everything: %s", seconds(time.Since(began)))
-	out := kubectl(t, "get", "--ignore-not-found", "-o", "name", "-k", filepath.Join(root, "config", "default"))
-	if strings.TrimSpace(out) != "" {
-		t.Errorf("left behind:\n%s", out)
+	left := kubectl(t, "get", "--ignore-not-found", "-o", "name", "-k", filepath.Join(root, "config", "default"))
+	if strings.TrimSpace(left) != "" {
+		t.Errorf("left behind:\n%s", left)
 	}
 	if err := env.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "still"}}); err != nil {
 		t.Errorf("the cluster does not take objects: %v", err)
 	}
+}
+
+// leftOver says what a deletion still waits for.
+func leftOver(ctx context.Context) string {
+	var all strings.Builder
+	for _, args := range [][]string{
+		{"get", "pods", "-n", deploy.Namespace, "-o", "wide"},
+		{"get", "namespace", deploy.Namespace, "-o", "yaml"},
+		{"get", "crds", "-o", "custom-columns=NAME:.metadata.name,DELETED:.metadata.deletionTimestamp,CONDITIONS:.status.conditions[*].message"},
+	} {
+		out, err := env.Cluster.Kubectl(ctx, args...).CombinedOutput()
+		fmt.Fprintf(&all, "kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return all.String()
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
