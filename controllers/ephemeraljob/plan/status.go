@@ -69,7 +69,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		}
 	} else {
 		report(&status, spec, s, d)
-		list.Set(conditions.New(appsv1beta1.EphemeralJobInitialized, true, appsv1beta1.ReasonInitialized, "The job was looked at."))
+		list.Set(conditions.New(appsv1beta1.EphemeralJobInitialized, true, appsv1beta1.ReasonInitialized, "The pods that the job selects are known."))
 		if len(d.view.targets) == 0 && spec.Invalid == nil {
 			list.Set(conditions.New(appsv1beta1.EphemeralJobMatchedEmpty, true, appsv1beta1.ReasonMatchEmpty, noTarget(spec, d)))
 		}
