@@ -125,7 +125,7 @@ func TestTakeover(t *testing.T) {
 	n := namespaceOf(t, c, direct)
 
 	// OpenKruise runs: everything is found, nothing is taken from it.
-	table, err := step(t, c, o, "1. Look")
+	table, err := step(t, c, o, "1. Check")
 	if err == nil || !strings.Contains(table, "BLOCKER") {
 		t.Fatalf("preflight finds nothing in the way: %v\n%s", err, table)
 	}
@@ -222,14 +222,14 @@ func TestTakeover(t *testing.T) {
 	if _, found := kruise.lease(t.Context()); found {
 		t.Error("the lease that lapsed is still there")
 	}
-	if out, err := step(t, c, o, "6. Look again"); err != nil || !strings.Contains(out, "statefulset-midway") {
+	if out, err := step(t, c, o, "6. Check again"); err != nil || !strings.Contains(out, "statefulset-midway") {
 		t.Errorf("step 6: %v\n%s", err, out)
 	}
 
 	reapply(n, t, direct)
 
-	// The way back: OpenKruise acts again, and what a user changes meanwhile is its business.
-	if _, err := step(t, c, o, "The way back"); err != nil {
+	// Going back: OpenKruise acts again, and what a user changes meanwhile is its business.
+	if _, err := step(t, c, o, "Going back to OpenKruise"); err != nil {
 		t.Fatal(err)
 	}
 	kruise.run()
