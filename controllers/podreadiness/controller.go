@@ -24,7 +24,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
 // Name is the controller's name, and the reportingController of its events.
@@ -61,11 +63,18 @@ func ours(pod *corev1.Pod) bool {
 	return false
 }
 
-type reconciler struct{ workload.Dependencies }
+type reconciler struct {
+	workload.Dependencies
+	writer *writer.Writer
+}
+
+func newReconciler(d workload.Dependencies) *reconciler {
+	return &reconciler{d, &writer.Writer{Client: d.Client, Live: d.Live, Timeout: d.WriteTimeout}}
+}
 
 // Setup makes the manager run the controller.
 func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
-	c, err := workload.NewController(mgr, d, Name, workers, &reconciler{d})
+	c, err := workload.NewController(mgr, d, Name, workers, newReconciler(d))
 	if err != nil {
 		return err
 	}
@@ -76,18 +85,14 @@ func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
 	return nil
 }
 
-// due lets the events of pods through about which something may have to be done.
+// due lets the pods through for which something may have to be done. Nothing has to when one is gone.
 func due() predicate.Predicate {
-	looks := func(object client.Object) bool {
+	due := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		pod, ok := object.(*corev1.Pod)
 		return ok && Looks(pod)
-	}
-	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return looks(e.Object) },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return looks(e.ObjectNew) },
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
+	})
+	due.DeleteFunc = func(event.DeleteEvent) bool { return false }
+	return due
 }
 
 // Looks says that something may have to be done for a pod: the condition of its gate is missing, or a request holds it.
@@ -163,10 +168,9 @@ func (r *reconciler) write(ctx context.Context, pod *corev1.Pod, change edit.Edi
 	if err != nil {
 		return fmt.Errorf("encoding the conditions: %w", err)
 	}
-	answer := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
-	answer.Namespace, answer.Name = pod.Namespace, pod.Name
-	err = r.Client.SubResource("status").Patch(ctx, answer, client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(shared.FieldManager))
-	if err != nil {
+	ref := freshness.RefOf(corev1.SchemeGroupVersion.WithKind("Pod"), pod)
+	patch := writer.Patch{Subresource: "status", Type: types.StrategicMergePatchType, Body: body}
+	if _, err := r.writer.Patch(ctx, freshness.Owner{}, ref, patch); err != nil {
 		return fmt.Errorf("writing the condition %s: %w", shared.GateKruisePodReady, err)
 	}
 	return nil

@@ -67,9 +67,9 @@ func settle(t *testing.T, objects ...client.Object) (*corev1.Pod, time.Duration)
 	byName := func(object client.Object) []string { return []string{object.GetName()} }
 	c := fake.NewClientBuilder().WithScheme(types).WithObjects(objects...).WithStatusSubresource(&corev1.Pod{}).
 		WithIndex(&v1alpha1.ContainerRecreateRequest{}, "metadata.name", byName).Build()
-	r := &reconciler{workload.Dependencies{
+	r := newReconciler(workload.Dependencies{
 		Client: c, Live: c, Cache: cached{stored: c}, Clock: testingclock.NewFakePassiveClock(time.Now()), WriteTimeout: time.Minute,
-	}}
+	})
 	var result ctrl.Result
 	for range 3 {
 		if result, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "web"}}); err != nil {
