@@ -201,8 +201,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	return setupOperatorConfig(mgr, deps, configured, missing)
 }
 
-// setupLaunchPriority sets up what starts the containers of pods in order, for whoever may have such pods, and what has the API server order the
-// pods of others, or takes that back.
+// setupLaunchPriority sets up the controller that starts the containers of ordered pods, if there can be such pods, and the Registrar that
+// maintains, or removes, the policy and webhook for pods of other controllers.
 func setupLaunchPriority(mgr ctrl.Manager, deps Deps, all shared) error {
 	given, err := dependencies(mgr, deps, all, launchpriority.Name, 0)
 	if err != nil {

@@ -134,8 +134,8 @@ func (r *Reconciler) trimSame(ctx context.Context, set *appsv1beta1.DaemonSet, s
 	return r.History.Trim(ctx, freshness.OwnerOf(set), same, live, 0)
 }
 
-// adoptAndRelease makes pods and revisions that nothing controls and that the selector matches the set's, and lets go of pods that it no
-// longer matches. It reports whether anything changed hands.
+// adoptAndRelease adopts pods and revisions without a controller that the selector matches, and releases pods that it no longer matches. It
+// reports whether anything changed hands.
 func (r *Reconciler) adoptAndRelease(ctx context.Context, spec *plan.Spec, strangers []client.Object) (bool, error) {
 	set := spec.Set
 	if spec.Deleting || spec.Selector == nil {

@@ -52,7 +52,7 @@ const idle = 10 * time.Minute
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=kruise-daemon-own-node,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,resourceNames=kruise-daemon-own-node,verbs=get;create;patch;delete
 
-// watchNeeds looks at the node daemon again when there is one more object that needs it.
+// watchNeeds reconciles the node daemon again when another object needs it.
 func (r *Reconciler) watchNeeds(c controller.Controller) error {
 	if r.NodeDaemon == nil {
 		return nil

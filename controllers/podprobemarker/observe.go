@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// lookSoon is how far apart looks at the node daemon are while nodes are silent, lookSeldom while they are not.
+	// lookSoon is the interval between checks of the node daemon while nodes are silent, lookSeldom while they are not.
 	lookSoon   = time.Minute
 	lookSeldom = 10 * time.Minute
 )
@@ -239,7 +239,7 @@ func (r *Reconciler) others(ctx context.Context, spec *plan.Spec) ([]*probing.Ma
 	return others, nil
 }
 
-// look looks at the node daemon where there is a reason to, and says when to look again. What cannot be found out is not said.
+// look checks the node daemon where there is a reason to, and says when to check again. What cannot be found out is not said.
 func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) time.Duration {
 	real := slices.IndexFunc(s.Nodes, func(n plan.Node) bool { return !n.Virtual })
 	silent := len(s.Silent) > 0

@@ -27,8 +27,8 @@ const lookAtRights = 2 * time.Second
 // giveBackAfter is how long after the caches are filled the memory that filling them took is given back to the system.
 const giveBackAfter = 10 * time.Second
 
-// filling tells of the caches of one manager while they are being filled. No reconciler runs before they are, that of the Kruise object included:
-// where the operator may not read something, it would wait in silence.
+// filling reports on the caches of one manager while they are being filled. No reconciler runs before they are, that of the Kruise object
+// included: where the operator may not read something, it would wait in silence.
 type filling struct {
 	denied *kubecache.Denied
 	// filled is closed when they are.

@@ -30,7 +30,7 @@ const noteParallelism = "Parallelism"
 const (
 	// mostCreated is how many pods one plan creates: more could not be written in its time slice, and building them costs.
 	mostCreated = 500
-	// storedSoon is when to look again after something was written to the status, which wakes nobody.
+	// storedSoon is when to look again after something was written to the status, which triggers no pass.
 	storedSoon = 100 * time.Millisecond
 )
 

@@ -47,7 +47,7 @@ const (
 	Starting = 5 * time.Minute
 	// lookAgain is when to look again at a daemon that is being started.
 	lookAgain = 5 * time.Second
-	// soon is when to look again after a write that wakes nobody.
+	// soon is when to look again after a write that triggers no pass.
 	soon = 200 * time.Millisecond
 	// holdAgent is how a request signs its hold on a pod.
 	holdAgent = "ContainerRecreateRequest"

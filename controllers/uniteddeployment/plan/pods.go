@@ -27,7 +27,7 @@ type Pod struct {
 	// Ready says that it is, and since when.
 	Ready      bool
 	ReadySince time.Time
-	// Reserved is the value of the label that says whether others stand in for it.
+	// Reserved is the value of the label that says whether it has replacements in other subsets.
 	Reserved string
 }
 

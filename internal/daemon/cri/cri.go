@@ -1,16 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cri is what the node daemon asks of the container runtime of its node, over the Container Runtime Interface v1.
+// Package cri is the node daemon's client of the container runtime of its node, over the Container Runtime Interface v1.
 //
 // What it promises:
 //
-//   - Nothing in it starts or changes a container: the runtime is asked what there is, to stop a container, to run a command in one, and
-//     about images.
+//   - It never starts or changes a container. It lists containers, stops them, runs commands in them, and lists and pulls images.
 //   - Every request has a deadline: that of its context, or one of its own.
-//   - A runtime that is not there yet, restarts or moves to another of the known sockets is found again by itself. Requests fail with
-//     ErrUnavailable meanwhile, which says nothing about what was asked for.
-//   - Credentials are handed to the runtime and to nobody else: not to logs, errors or metrics.
+//   - A runtime that is not there yet, restarts or moves to another of the known sockets is found again by itself. Requests fail with ErrUnavailable meanwhile, which does not say whether the requested object exists.
+//   - Credentials are passed only to the runtime, and never to logs, errors or metrics.
 package cri
 
 import (

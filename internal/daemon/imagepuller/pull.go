@@ -31,7 +31,7 @@ const (
 	tellAgain = time.Hour
 	// longestText is the limit of a message in the status, in bytes.
 	longestText = 512
-	// attribution tells the runtime who pulls.
+	// attribution identifies the puller to the runtime.
 	attribution   = "apps.kruise.io/pulling-image-by"
 	attributionBy = "kruise-daemon"
 )

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recreate carries out ContainerRecreateRequests for pods of the daemon's node. What is done, and when, is decided in package
-// restart of the engine; here it is read, written and stopped.
+// Package recreate carries out ContainerRecreateRequests for pods of the daemon's node. Package restart of the engine decides what is done and
+// when; this package reads, writes and stops containers.
 //
-// A pass is about one pod. What it stops it waits for, so at most one container of a pod is being stopped at a time.
+// A pass is about one pod. It waits for the container that it stops, so at most one container of a pod is being stopped at a time.
 package recreate
 
 import (
@@ -83,7 +83,7 @@ type reconciler struct {
 	client client.Client
 }
 
-// Reconcile takes the request whose turn it is for a pod one step further, and tells the others to wait.
+// Reconcile brings the current request for a pod one step further, and marks the others as waiting.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list appsv1beta1.ContainerRecreateRequestList
 	if err := r.client.List(ctx, &list, client.InNamespace(req.Namespace)); err != nil {
@@ -127,7 +127,7 @@ func about(all []*appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []*apps
 	return of
 }
 
-// carryOut does what is next for the request whose turn it is.
+// carryOut does the next step of the current request.
 func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) (ctrl.Result, error) {
 	snapshot, err := r.observe(ctx, request, pod)
 	if err != nil {

@@ -267,7 +267,7 @@ func (p *Pass) failure(reason, verb, pod string) planning.Event {
 	return planning.Event{Warning: true, Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s failed error", verb, pod, p.Workload.Kind, p.Workload.Name)}
 }
 
-// keyOf tells pods apart that a workload may have in several namespaces.
+// keyOf identifies a pod of a workload that may have pods in several namespaces.
 func keyOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }

@@ -119,8 +119,8 @@ func (m *Machine) forget(now time.Time) {
 	}
 }
 
-// End takes the outcome of a try. A try that could not be made leaves the state and the row of results as they are. That it could not is told
-// after failureThreshold such tries in a row: a runtime that restarts is no news.
+// End takes the outcome of a try. A try that could not be made leaves the state and the row of results as they are. This is reported only after
+// failureThreshold such tries in a row, so that a restart of the runtime is not.
 func (m *Machine) End(o Outcome, now time.Time) {
 	if o.Error != "" {
 		if m.errors++; m.errors >= max(m.probe.FailureThreshold, 1) {

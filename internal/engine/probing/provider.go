@@ -177,7 +177,7 @@ func (m *Marker) Provided(pod *corev1.Pod, before Before) Provided {
 	return p
 }
 
-// stateOf is the result that a condition tells.
+// stateOf is the result that a condition stands for.
 func stateOf(status corev1.ConditionStatus) appsv1alpha1.ProbeState {
 	switch status {
 	case corev1.ConditionTrue:

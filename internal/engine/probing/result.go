@@ -98,7 +98,7 @@ func write(has map[string]string, wanted marks, set func(string, string), remove
 	}
 }
 
-// condition is the condition that tells a result.
+// condition is the pod condition with a result.
 func condition(kind string, state *appsv1alpha1.ContainerProbeState, now time.Time) corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.PodConditionType(kind), Status: corev1.ConditionFalse, Message: state.Message}
 	if state.State == appsv1alpha1.ProbeSucceeded {

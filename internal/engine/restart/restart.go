@@ -87,7 +87,7 @@ type Decision struct {
 	RecheckAfter time.Duration
 }
 
-// Plan says what to do for the request whose turn it is:
+// Plan says what to do for the current request:
 //
 //  1. nothing when it is over, past its deadline, or about a pod that is not there any more: the operator completes it;
 //  2. one with IDs of another runtime is completed;

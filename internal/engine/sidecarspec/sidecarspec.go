@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sidecarspec knows the spec of a SidecarSet as its users, its pods and its revisions have it: the defaults, the hashes that pods
-// carry, and what a revision records.
+// Package sidecarspec has the forms of the spec of a SidecarSet: its defaults, the hashes that pods carry, and what a revision records.
 //
-// The hashes and the bytes of a revision are those of OpenKruise 1.9, so a pod that was injected by it is at the same version here. They are
-// made from a copy with defaults that never change: those of a newer Kubernetes would make every pod of a cluster differ.
+// The hashes and the bytes of a revision are those of OpenKruise 1.9, so a pod that OpenKruise injected has the same version here. They are
+// computed from a copy with fixed defaults, since new defaults of a later Kubernetes would make every pod of a cluster differ.
 package sidecarspec
 
 import (

@@ -131,5 +131,5 @@ func quantity(value any) (resource.Quantity, bool) {
 	return parsed, err == nil
 }
 
-// Says tells whether two values of a spec say the same: nothing and what is empty do.
+// Says reports whether two values of a spec mean the same: nothing and what is empty do.
 func Says(a, b any) bool { return contains(a, b) && contains(b, a) }

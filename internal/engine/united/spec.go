@@ -53,7 +53,7 @@ type Spec struct {
 	Template map[string]any
 	// Subsets are the subsets, in the order of the topology.
 	Subsets []Subset
-	// Mode says what becomes of pods that find no node.
+	// Mode says how unschedulable pods are handled.
 	Mode subset.Mode
 	// Critical is how long a pod may find no node, Unschedulable how long its subset counts as unschedulable then.
 	Critical, Unschedulable time.Duration

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cache says what the informer cache keeps, composed of what the enabled kinds need, and by which indexes it is asked.
+// Package cache configures the informer cache: what it keeps, which depends on the enabled kinds, and its indexes.
 //
 // Most pods and revisions of a cluster are not ours. An object that no enabled kind needs is kept as its identity alone: name, labels,
 // owners and whether it is being deleted, which is what adoption needs. So a cached object may be trimmed: it is never written back, and
-// changes go out as patches. Of a pod that is kept whole what leaveOutUnread says is missing.
+// changes go out as patches. Even of pods that are kept whole, leaveOutUnread removes what nothing reads.
 package cache
 
 import (

@@ -21,7 +21,7 @@ import (
 // denialLasts is for how long the server's word counts that something may not be read. An informer tries again within half of it.
 const denialLasts = time.Minute
 
-// Denied are the resources that the server does not let the cache read. An informer of such a resource goes on trying in silence, and whoever
+// Denied are the resources that the server does not let the cache read. An informer of such a resource retries silently, and everything that
 // needs its objects waits. It is safe for concurrent use; nil denies nothing.
 type Denied struct {
 	clock clock.PassiveClock

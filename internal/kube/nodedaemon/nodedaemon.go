@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodedaemon looks at what there is of the node daemon, past the cache, for reconcilers that wait for it.
+// Package nodedaemon reads the state of the node daemon from the API server, for reconcilers that wait for it.
 package nodedaemon
 
 import (

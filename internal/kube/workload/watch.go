@@ -52,7 +52,7 @@ type Watches struct {
 	PodChanged func(before, after *corev1.Pod) bool
 	// Revisions watches the ControllerRevisions that objects of the kind control.
 	Revisions bool
-	// Nodes names whom a node concerns, of which the heartbeats wake nobody. Nil watches no nodes.
+	// Nodes names the objects that a node concerns, whose heartbeats trigger no pass. Nil watches no nodes.
 	Nodes Of
 	// NodeChanges is Nodes for kinds that look at what has changed.
 	NodeChanges OfNodes
@@ -113,8 +113,8 @@ func (b *Base) counting() predicate.Funcs {
 	}
 }
 
-// unlessNone drops all that happens to others while there is no object of the kind, so that a kind that nobody uses costs next to nothing for
-// each change of a pod. Nothing is missed: the first pass over a new object begins after it was counted, and finds in the cache what was dropped.
+// unlessNone drops all events of other objects while there is no object of the kind, so that an unused kind costs next to nothing for each
+// change of a pod. Nothing is missed: the first pass over a new object begins after it was counted, and finds in the cache what was dropped.
 func (b *Base) unlessNone() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(client.Object) bool { return b.objects.Load() > 0 })
 }
@@ -158,13 +158,13 @@ func (b *Base) wakeAfter(name types.NamespacedName, wait time.Duration) {
 }
 
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
-// fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where of is nil they wake nobody. Indexes are added before.
+// fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where of is nil they trigger no pass. Indexes are added before.
 func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, indexes ...func(context.Context, client.FieldIndexer) error) error {
 	return b.watchLate(ctx, object, b.wakingIfAny(of, 0), nil, indexes...)
 }
 
 // WatchLateGathering is WatchLate, but changes of nothing but the status wake whom they concern when gather has passed since the first of them:
-// an object that looks at many others is planned once for all that happens to them meanwhile.
+// an object that depends on many others is planned once for all their changes meanwhile.
 func (b *Base) WatchLateGathering(
 	ctx context.Context, object client.Object, of Of, gather time.Duration, indexes ...func(context.Context, client.FieldIndexer) error,
 ) error {
@@ -179,7 +179,7 @@ func (b *Base) wakingIfAny(of Of, gather time.Duration) handler.EventHandler {
 	return b.gathering(of, gather)
 }
 
-// WatchLateSpecs is WatchLate, but changes of nothing but the status wake nobody.
+// WatchLateSpecs is WatchLate, but changes of nothing but the status trigger no pass.
 func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, of Of) error {
 	return b.watchLate(ctx, object, b.wakingIfAny(of, 0), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
 }
@@ -249,7 +249,7 @@ func (b *Base) denied(kind schema.GroupVersionKind) string {
 	return b.Denied.Of(mapping.Resource.GroupResource())
 }
 
-// follow tells the tracker where writes of this kind will show. It does not wait until the cache holds them.
+// follow registers with the tracker the store in which writes of this kind will appear. It does not wait until the cache holds them.
 func (b *Base) follow(ctx context.Context, object client.Object) (ctrlcache.Informer, error) {
 	informer, err := b.Cache.GetInformer(ctx, object, ctrlcache.BlockUntilSynced(false))
 	if err != nil {

@@ -119,9 +119,9 @@ func (l *Place) End() {
 // Enter takes one of the workers of a controller for an object, if its namespace may have another one. A namespace leaves one worker to
 // the others, and while it is slow it holds only one. Cluster-scoped objects, which have no others beside them, may have all.
 //
-// Whoever is refused stands in line and is told by wake when somebody has left: hundreds of workloads that asked again and again would
-// keep the workers busy with that alone. To be woken is no promise, and nobody is woken when time alone makes room, so it should also
-// come back some time later.
+// A caller that gets no place queues, and wake is called when a place becomes free: hundreds of workloads that asked again and again would keep
+// the workers busy with that alone. A wake-up does not guarantee a place, and there is none when a place becomes free only by time, so the
+// caller should also requeue with a delay.
 func (p *Pool) Enter(controller string, workers int, name types.NamespacedName, wake func()) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -228,8 +228,8 @@ func (s Set) String() string {
 }
 
 // Parse reads a list such as "A=true,B=false" on top of the defaults. AllAlpha and AllBeta set the gates of a stage that the list does not
-// name. Notes are what its author should be told: what is ignored, and
-// what is forced off or on. A name that is not known, or that is given two values, is an error.
+// name. Notes are remarks for its author: what is ignored, and what is forced off or on. A name that is not known, or that is given two values,
+// is an error.
 func Parse(text string) (set Set, notes []string, err error) {
 	asked, err := parse(text)
 	if err != nil {

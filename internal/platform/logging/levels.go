@@ -95,8 +95,8 @@ func (s *sink) Info(level int, message string, pairs ...any) {
 	s.LogSink.Info(level, message, slices.Concat(s.values, pairs)...)
 }
 
-// Error implements logr.LogSink. client-go calls it an error when an event goes nowhere because its namespace is being deleted. Every
-// namespace ends like that, and nobody has to do anything.
+// Error implements logr.LogSink. client-go calls it an error when an event goes nowhere because its namespace is being deleted. This happens
+// with every namespace, and needs no action.
 func (s *sink) Error(err error, message string, pairs ...any) {
 	if strings.HasPrefix(message, rejectedEvent) && namespaceEnds(err) {
 		if s.Enabled(1) {

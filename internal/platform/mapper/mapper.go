@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mapper finds out which resource a kind is, once for each kind.
+// Package mapper maps kinds to resources, and looks up each kind only once.
 package mapper
 
 import (

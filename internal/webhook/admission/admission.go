@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is the frame of the webhooks of all kinds. A kind gives its rules as a Kind; the frame answers the requests of the
-// API server with them.
+// Package admission is the common part of the webhooks of all kinds. Each kind supplies its rules as a Kind, and this package applies them to
+// the requests of the API server.
 //
 // What holds for every kind:
 //
-//   - an update that leaves the spec as it is passes unseen, so that finalizers and metadata can always be edited;
+//   - an update that does not change the spec is admitted without checks, so that finalizers and metadata can always be edited;
 //   - what is written back are the defaults and nothing else: fields that this version does not know survive, and pod and claim
 //     templates stay as written;
 //   - the rules are about the stored version, to which the API server converts first; a client of an older version is answered with
 //     the names of its own fields, and what only the newer version can say survives its updates;
-//   - a fault that the stored object has, too, is not held against an update;
+//   - faults that the stored object already has do not block an update;
 //   - a value that cannot be decoded is refused with its path;
-//   - one request costs little, whatever it holds: what is too large is refused before it is decoded (wire.TooLarge), at most
-//     wire.MaxErrors errors are reported, and questions to the API server are few and end with the request.
+//   - the cost of a request is bounded: what is too large is refused before it is decoded (wire.TooLarge), at most wire.MaxErrors errors are
+//     reported, and questions to the API server are few and end with the request.
 package admission
 
 import (
