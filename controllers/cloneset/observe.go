@@ -97,8 +97,8 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, remembered *m
 	return seen, nil
 }
 
-// release releases pods, their claims first: a claim of the set without a pod of the set would be deleted. What becomes of those claims is not
-// for this pass to decide, so they are taken out of those that were found. It reports whether anything changed hands, or may have.
+// release releases pods, their claims first: a claim of the set without a pod of the set would be deleted. This pass decides nothing about those
+// claims, so they are removed from the claims that were found. It reports whether anything changed hands, or may have.
 func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, strangers []client.Object, found claimsByName) (bool, error) {
 	owner, reference := freshness.OwnerOf(set), *metav1.NewControllerRef(set, Kind())
 	slots := map[string]bool{}

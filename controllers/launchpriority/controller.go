@@ -242,7 +242,7 @@ func (r *reconciler) refused(pod *corev1.Pod, err error) error {
 	return err
 }
 
-// warnNotKept says of a young pod that it asked for an order in vain.
+// warnNotKept reports that a new pod asked for an order and did not get it.
 func (r *reconciler) warnNotKept(pod *corev1.Pod) {
 	if r.Clock.Now().Sub(pod.CreationTimestamp.Time) > justMade {
 		return

@@ -239,7 +239,7 @@ func (r *Reconciler) others(ctx context.Context, spec *plan.Spec) ([]*probing.Ma
 	return others, nil
 }
 
-// look checks the node daemon where there is a reason to, and says when to check again. What cannot be found out is not said.
+// look checks the node daemon where there is a reason to, and says when to check again. Causes that cannot be determined are not reported.
 func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) time.Duration {
 	real := slices.IndexFunc(s.Nodes, func(n plan.Node) bool { return !n.Virtual })
 	silent := len(s.Silent) > 0

@@ -262,7 +262,7 @@ func (i *Injection) registerKnown(ctx context.Context, of about) (state Injectio
 	return state, known, true, err
 }
 
-// Gone takes back what a set injected that is not there any more. When another one of its name has come since, that is left to its own pass.
+// Gone removes the injection of a set that was deleted. When another one of its name has come since, that is left to its own pass.
 func (i *Injection) Gone(ctx context.Context, name string) (InjectionState, error) {
 	state, _, err := i.register(ctx, about{name: name})
 	return state, err

@@ -258,7 +258,7 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (string,
 	if guard := one.compiled.Guard; way == sidecar.ProofPolicy && guard != nil && guard.Token && !slices.ContainsFunc(pod.Spec.Volumes, sidecar.IsToken) {
 		return "", fmt.Errorf("namespace %s: the pod that was made up has no token", namespace.Name)
 	}
-	// Which of two revisions a pod gets by a draw is not known before.
+	// When the revision of a pod is drawn at random, it is not known in advance.
 	for _, v := range one.compiled.Variants {
 		if v.Percent != nil {
 			list := pod.Annotations[sidecar.InjectedListAnnotation]

@@ -158,7 +158,7 @@ func convertingAnnotations() []string {
 	return append(preDownloadKeys(), shared.AnnotationConversionData)
 }
 
-// only are the named members of an object. What is no object stays as it is: decoding says so.
+// only are the named members of an object. Values that are not objects stay as they are: decoding reports them.
 func only(text json.RawMessage, names []string) any {
 	var all members
 	if json.Unmarshal(text, &all) != nil {

@@ -67,7 +67,7 @@ type process struct {
 	webhooks *webhookserving.Server
 }
 
-// collectAt is how much has been allocated when the heap is collected again, as a percentage of what was left of it, unless $GOGC says so.
+// collectAt is the garbage collection target percentage (GOGC) unless $GOGC is set.
 const collectAt = 200
 
 // Run runs the operator until ctx is done. An error means that the process has to exit: a manager may still be running.

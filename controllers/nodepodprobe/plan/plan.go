@@ -272,7 +272,7 @@ func leaveOut(pods []podState, list []appsv1alpha1.PodProbe) {
 	}
 }
 
-// ask makes the list what is wanted, and says of which namespaces something was left out.
+// ask sets the list to the wanted probes, and returns the namespaces of which probes were left out.
 func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, left string) {
 	metadata := map[string]any{"uid": stored.UID, "resourceVersion": stored.ResourceVersion}
 	said := stored.Annotations[appsv1alpha1.AnnotationProbesLeftOut]

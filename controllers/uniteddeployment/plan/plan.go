@@ -50,7 +50,7 @@ const (
 // servedAgain is when to look again for a kind that the API server does not serve: nobody tells when it does.
 const servedAgain = 30 * time.Second
 
-// lookAgain is when pods are looked at again that an update may be waiting for: no event of its workload tells of them.
+// lookAgain is when pods are read again that may block an update: no event of the workload reports them.
 const lookAgain = 10 * time.Second
 
 // Snapshot is what was observed of a UnitedDeployment.

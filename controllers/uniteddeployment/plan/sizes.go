@@ -52,7 +52,7 @@ func (p *planner) divide() {
 	}
 }
 
-// isFull says that a condition tells of a subset without room.
+// isFull says that a condition reports a subset without room.
 func isFull(c *appsv1beta1.UnitedDeploymentSubsetCondition) bool {
 	return c != nil && c.Status == corev1.ConditionFalse
 }

@@ -51,7 +51,7 @@ type Runtime interface {
 	RemoveImage(ctx context.Context, reference string) error
 }
 
-// Status is what a runtime says of itself.
+// Status is the status that a runtime reports.
 type Status struct {
 	// Name is such as containerd, and the scheme of container IDs in the status of pods. Version is its own.
 	Name, Version string

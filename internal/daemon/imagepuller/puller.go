@@ -267,7 +267,7 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 	return started
 }
 
-// begin starts a round. Of one that was under way when the daemon ended, the time of its start is kept.
+// begin starts a round. The start time of a pull that was under way when the daemon ended is kept.
 func (p *puller) begin(t task, before *v1beta1.ImageTagStatus, secrets []v1beta1.ImagePullSecret) {
 	ctx, cancel := context.WithCancel(p.lifetime)
 	round := &work{version: t.tag.Version, cancel: cancel, secrets: secrets}

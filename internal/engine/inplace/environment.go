@@ -87,7 +87,7 @@ func ReportIsCurrent(pod *corev1.Pod) bool {
 	return len(report) == made
 }
 
-// ReportedOn is what the pod's report says of a container, by its name.
+// ReportedOn is the entry of a container in the pod's report, by its name.
 func ReportedOn(pod *corev1.Pod, container string) (Reported, bool) {
 	entry, found := readReport(pod)[container]
 	return entry, found

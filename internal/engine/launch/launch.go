@@ -48,8 +48,8 @@ func Asks(annotations map[string]string, containers []corev1.Container) bool {
 	return slices.ContainsFunc(containers, func(c corev1.Container) bool { return variable(c.Env, shared.EnvContainerPriority) != nil })
 }
 
-// Priorities are the priorities of containers, in their order; nil when all may start together. Of several variables of that name in one
-// container the first counts. The field error names the first priority that cannot be read, below path.
+// Priorities are the priorities of containers, in their order; nil when all may start together. If one container has several variables of that
+// name, the first counts. The field error names the first priority that cannot be read, below path.
 func Priorities(annotations map[string]string, containers []corev1.Container, path *field.Path) ([]int, *field.Error) {
 	if len(containers) < 2 {
 		return nil, nil

@@ -31,8 +31,8 @@ func (m *Marker) Selects(pod *corev1.Pod) bool {
 
 // ForProvider are the annotations of a new pod that ask the provider of a virtual node for the probes of the markers that select it; none when there is
 // nothing to be asked for. Markers are sorted by name. A probe needs a condition, by which the provider tells its result, and a container of the
-// pod, which may be an init container that goes on running. Of two probes of one container with one name, and of two for one condition, the
-// first counts. left are probes that were left out because there are too many.
+// pod, which may be an init container that goes on running. If two probes of a container have the same name, or two probes have the same
+// condition, the first counts. left are probes that were left out because there are too many.
 func ForProvider(pod *corev1.Pod, markers []*Marker) (annotations map[string]string, left int) {
 	var list []appsv1alpha1.PodContainerProbe
 	var names []string

@@ -89,7 +89,7 @@ type Payload struct {
 }
 
 // PayloadOf is the payload of a spec with all defaults. raw is the spec as it is stored, from which fields that our types do not know are
-// taken; it may be nil. Neither is changed.
+// taken; it may be nil. It changes neither.
 func PayloadOf(spec *v1beta1.SidecarSetSpec, raw map[string]any) *Payload {
 	spec = spec.DeepCopy()
 	p := &Payload{raw: raw, Fields: Fields{

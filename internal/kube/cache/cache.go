@@ -188,8 +188,8 @@ func withEphemeralContainers(full client.Object) client.Object {
 	return to
 }
 
-// withProbes keeps of a pod, beside what trim keeps, what Needs.ProbedPods says. Of its annotations the one that kubectl leaves is not kept: it
-// is as long as the whole pod.
+// withProbes keeps of a pod, beside what trim keeps, what Needs.ProbedPods says. The annotation with kubectl's last applied configuration is
+// dropped: it is as long as the whole pod.
 func withProbes(trim func(client.Object) client.Object) func(client.Object) client.Object {
 	return func(full client.Object) client.Object {
 		trimmed := trim(full)
@@ -213,7 +213,7 @@ func withProbes(trim func(client.Object) client.Object) func(client.Object) clie
 			}
 			to.Spec.Containers = append(to.Spec.Containers, container)
 		}
-		// Of init containers those alone that go on running: providers of virtual nodes probe them.
+		// Only native sidecars are kept of the init containers: providers of virtual nodes probe them.
 		for i := range from.Spec.InitContainers {
 			if c := &from.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 				to.Spec.InitContainers = append(to.Spec.InitContainers, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
@@ -243,7 +243,7 @@ func identityAndPlace(full client.Object) client.Object {
 }
 
 // identity returns an object of the same type with what decides whose it is: name, labels, owners, and whether it is being deleted.
-// Of a revision the number is kept, too.
+// The number of a revision is kept, too.
 func identity(full client.Object) client.Object {
 	trimmed, ok := reflect.New(reflect.TypeOf(full).Elem()).Interface().(client.Object)
 	if !ok {

@@ -120,8 +120,7 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Tracker knows what was written and may not have been seen yet. What it knows of an owner is in the owner's Record. It is safe for
-// concurrent use.
+// Tracker knows what was written and may not have been seen yet. The state of each owner is in its Record. It is safe for concurrent use.
 type Tracker struct {
 	options Options
 

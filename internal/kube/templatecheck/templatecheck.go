@@ -56,8 +56,8 @@ type Checker struct {
 	LaunchOrder bool
 }
 
-// Accepted remembers for a minute which templates the server would take: admission asks about one, and then its controller does. What the
-// server refuses is not remembered, since a change elsewhere may be what mends it. It is safe for concurrent use.
+// Accepted remembers for a minute which templates the server would take: admission asks about one, and then its controller does. Refusals are
+// not cached, since a change elsewhere may resolve them. It is safe for concurrent use.
 type Accepted struct{ templates *cache.LRUExpireCache }
 
 const (

@@ -45,7 +45,7 @@ type Pass struct {
 // pass is over.
 //
 // Otherwise pass is nil, and result and err are what Reconcile returns. An object that cannot be decoded gets a condition that says so;
-// the conditions of the types in alsoFalse say the same. Of one that is gone everything is forgotten.
+// the conditions of the types in alsoFalse say the same. Everything about a deleted object is forgotten.
 func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoFalse ...string) (pass *Pass, object *T, result ctrl.Result, err error) {
 	stored, err := b.stored(ctx, name)
 	if stored == nil {

@@ -19,7 +19,7 @@ import (
 // Gate is the name of a feature gate.
 type Gate string
 
-// The gates. What each one does is said in the table of known.
+// The gates. The table of known says what each gate does.
 const (
 	AdvancedDeployment                        Gate = "AdvancedDeployment"
 	AppendPodSelector                         Gate = "AppendPodSelector"

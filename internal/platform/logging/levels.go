@@ -107,7 +107,7 @@ func (s *sink) Error(err error, message string, pairs ...any) {
 	s.LogSink.Error(err, message, slices.Concat(s.values, pairs)...)
 }
 
-// rejectedEvent is how client-go begins what it says of an event that the server does not take.
+// rejectedEvent is the beginning of client-go's message about an event that the server refuses.
 const rejectedEvent = "Server rejected event"
 
 // namespaceEnds says that the server refuses to create something because the namespace is being deleted, or is gone by now.

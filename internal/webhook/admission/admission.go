@@ -104,8 +104,8 @@ func (k Kind[T, P]) path(verb string) string {
 }
 
 // Faults returns what the pure rules find wrong with an object that Default has filled in. old is the stored object of an update, nil
-// for a creation. What is wrong with the stored object already is not held against an update: it may come from a time without
-// admission, and refusing every later change would not mend it.
+// for a creation. Faults that the stored object already has do not block an update: they may be from a time without admission, and refusing
+// every later change would not repair them.
 func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 	errs := shortened(k.Validate(set))
 	if old == nil {
