@@ -226,8 +226,8 @@ func (r *Reconciler) nodeLabels(ctx context.Context, set *appsv1beta1.CloneSet, 
 	return func(node, key string) string { return labels[node][key] }, nil
 }
 
-// freshSlots are instance IDs for new pods. One that was offered and not used is offered again, so that a creation that was refused is
-// tried again under its name. One that a pod was seen with is never offered again: it could be meant by what was said about that pod.
+// freshSlots are instance IDs for new pods. An unused one is offered again, so that a refused creation is retried under the same name. One that
+// a pod was seen with is never offered again: it could be meant by what was said about that pod.
 func (m *memory) freshSlots(pods []podset.Pod) iter.Seq[planning.Slot] {
 	used := make(map[planning.Slot]bool, len(pods))
 	for i := range pods {

@@ -77,7 +77,7 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 	return nil
 }
 
-// daemonNeeded says whether there is an object that needs the node daemon, one that is not over, or a workload whose pods wait for it.
+// daemonNeeded says whether an object that has not ended needs the node daemon, or pods of a workload wait for it.
 func (r *Reconciler) daemonNeeded(ctx context.Context) (bool, error) {
 	if r.DaemonNeeds.Any() {
 		return true, nil

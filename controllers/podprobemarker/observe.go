@@ -130,7 +130,7 @@ func (r *Reconciler) nodes(ctx context.Context, spec *plan.Spec) ([]plan.Node, e
 	return nodes, nil
 }
 
-// leaving adds the pods on virtual nodes that ask for probes of a marker, and that it does not choose, and what that takes.
+// leaving adds the pods on virtual nodes that ask for probes of a marker that no longer selects them, with the necessary edits.
 func (r *Reconciler) leaving(ctx context.Context, spec *plan.Spec, to *plan.Snapshot) error {
 	if !r.providers {
 		return nil

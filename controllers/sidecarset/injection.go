@@ -71,7 +71,7 @@ type InjectionState struct {
 	// it does not pass by itself.
 	Fault   string
 	Stalled bool
-	// Without says that there are pods that the set selects and that do not have its sidecars; nil: there are none.
+	// Without says that some pods of the set do not have its sidecars; nil: there are none.
 	Without *metav1.Condition
 	// Events tell what was put right that somebody else had changed.
 	Events []planning.Event

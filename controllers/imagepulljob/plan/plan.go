@@ -75,7 +75,7 @@ func Wants(spec *Spec) bool {
 //  2. a job that has ended is deleted when its time to live is over;
 //  3. the job ends when every node has answered, and when its deadline is over;
 //  4. no node is asked while there is no place for copies of its pull secrets;
-//  5. nodes that pull get copies of pull secrets that came later, for the tries that they have left;
+//  5. nodes that pull get copies of pull secrets that were added later, for their remaining tries;
 //  6. nodes that were not asked yet are asked, as parallelism allows: those that are ready first, in the order of their names.
 //
 // Nodes that were asked before parallelism was lowered go on.

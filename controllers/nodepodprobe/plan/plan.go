@@ -116,7 +116,7 @@ type podState struct {
 	probes []appsv1alpha1.ContainerProbe
 	// wanted are those that markers want.
 	wanted []source
-	// leaving are probes that are not wanted any more, of markers that are still known, and those that are left out.
+	// leaving are probes of existing markers that are no longer wanted, and probes that are left out.
 	leaving []*appsv1alpha1.PodContainerProbe
 }
 

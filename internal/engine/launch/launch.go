@@ -83,8 +83,8 @@ func Priorities(annotations map[string]string, containers []corev1.Container, pa
 	return priorities, nil
 }
 
-// Order makes the containers of a pod that is about to be created wait at its barrier, and says whether they do. The pod has its name. A
-// variable that names another barrier, of a pod that was copied, is replaced, and what says that the order is done goes.
+// Order makes the containers of a pod that is about to be created wait at its barrier, and says whether they do. The pod has its name. In a
+// copied pod, a variable that names another barrier is replaced, and the annotation that marks the order as completed is removed.
 func Order(pod *corev1.Pod) (ordered bool, fault *field.Error) {
 	path := field.NewPath("spec", "containers")
 	priorities, fault := Priorities(pod.Annotations, pod.Spec.Containers, path)

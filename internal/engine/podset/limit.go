@@ -61,9 +61,8 @@ func (l *Limit) Admit(pod *Pod) bool {
 	return true
 }
 
-// Select splits the pods, which come in the order in which they should go, into those that may be taken out of service now
-// and those that wait. Pods that are not in service are taken first, wherever they stand, so that none of them waits behind a pod
-// that has to wait for it.
+// Select splits the pods, in the given order, into those that may be taken out of service now and those that wait. Pods that are not in service
+// come first, wherever they are in the order, so that none of them waits behind a pod in service, which waits for the limit.
 func (l *Limit) Select(pods []*Pod) (admitted, waiting []*Pod) {
 	for _, pod := range pods {
 		if !pod.InService() {

@@ -107,7 +107,7 @@ type Provided struct {
 	Faults []string
 }
 
-// Before are the markers that come before another one, by the names of those of its probes that write something which they write, too.
+// Before are, for each probe of a marker, the markers that take precedence because they write the same condition, label or annotation.
 type Before map[string][]*Marker
 
 // Before says which of the other markers of the namespace come before this one: of two that write the same condition, label or annotation of a pod, the
@@ -188,8 +188,7 @@ func stateOf(status corev1.ConditionStatus) appsv1alpha1.ProbeState {
 	return appsv1alpha1.ProbeUnknown
 }
 
-// Leaving is what has to be written to a pod on a virtual node so that it carries no mark of the marker any more, but those that other markers which
-// select the pod know, too.
+// Leaving is the edit that removes the marks of a marker from a pod on a virtual node, except those that other markers of the pod also use.
 func (m *Marker) Leaving(pod *corev1.Pod, others []*Marker) edit.Edit {
 	var leave, stay []*appsv1alpha1.PodContainerProbe
 	for i := range m.Probes {

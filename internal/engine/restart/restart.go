@@ -78,7 +78,7 @@ type Kill struct {
 
 // Decision is what is to be done for a request.
 type Decision struct {
-	// Status is what its status shall be, and Changed that this is not what it has. Nothing else is done before it is written.
+	// Status is the wanted status, and Changed says that it differs from the present one. Nothing else is done before it is written.
 	Status  *appsv1beta1.ContainerRecreateRequestStatus
 	Changed bool
 	// Kill is what to stop; nil for nothing.

@@ -162,8 +162,8 @@ func trimUnless(needed func(client.Object) bool, trim func(client.Object) client
 	}
 }
 
-// leaveOutUnread takes from a pod that is kept whole what the server adds to every pod and no kind reads, a tenth of what is kept: its default
-// tolerations, and what is in projected volumes, above all in that of the service account's token.
+// leaveOutUnread removes fields that the server adds to every pod and that no kind reads, a tenth of a pod: its default tolerations, and what is
+// in projected volumes, above all in that of the service account's token.
 func leaveOutUnread(pod *corev1.Pod) {
 	pod.Spec.Tolerations = nil
 	for i := range pod.Spec.Volumes {

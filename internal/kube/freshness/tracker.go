@@ -270,8 +270,8 @@ func (t *Tracker) notDeleted(o Owner, uid types.UID) {
 	delete(r.going, uid)
 }
 
-// Going returns those of the objects, which are all that the view has of a kind, that we deleted and that still look whole. A planner takes
-// them for terminating. It reads none while there is nothing of the kind to look for.
+// Going returns the objects that the operator has deleted and that the view still shows without a deletion timestamp. The objects are all that
+// the view has of a kind. A planner takes them for terminating. It reads none while there is nothing of the kind to look for.
 func (t *Tracker) Going(o Owner, kind schema.GroupVersionKind, objects iter.Seq[metav1.Object]) sets.Set[types.UID] {
 	t.ask(kind)
 	r := t.lock(o)

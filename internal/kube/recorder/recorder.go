@@ -167,7 +167,7 @@ func nameOf(object runtime.Object) string {
 	return ""
 }
 
-// reference is what an event needs of an object, so that a thousand that wait do not hold a thousand pods.
+// reference is the part of an object that an event needs, so that a thousand waiting events do not keep a thousand pods in memory.
 func reference(object runtime.Object) runtime.Object {
 	if object == nil {
 		return nil

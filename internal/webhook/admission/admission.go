@@ -243,7 +243,7 @@ func decode[T any, P Object[T]](part *wire.Part) (P, error) {
 	return set, nil
 }
 
-// difference is the answer that makes of part what whole is, and changes in it what differs between before and after.
+// difference is the response that patches part to whole, with the changes from before to after merged in.
 func difference(part, whole *wire.Part, before, after any) (ctrladmission.Response, error) {
 	original, err := json.Marshal(part)
 	if err != nil {
