@@ -95,7 +95,7 @@ func reconcilers() map[string]reconciler {
 	}
 }
 
-// cleanUps take back, while a kind is off, what would go on acting without it.
+// cleanUps remove, while a kind is off, registered objects that would stay in effect without it.
 func cleanUps() map[string]func(ctrl.Manager, workload.Dependencies, *config.Config) error {
 	return map[string]func(ctrl.Manager, workload.Dependencies, *config.Config) error{"SidecarSet": sidecarset.CleanUp}
 }
@@ -273,7 +273,7 @@ func setupTerminator(mgr ctrl.Manager, deps Deps, all shared, configured []opera
 	return nil
 }
 
-// cleanUp has the manager take back what a kind that is off has left.
+// cleanUp makes the manager remove what a kind that is switched off has left behind.
 func cleanUp(mgr ctrl.Manager, deps Deps, all shared, kind, name string) error {
 	does, has := cleanUps()[kind]
 	if !has {

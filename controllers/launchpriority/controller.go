@@ -40,7 +40,8 @@ const (
 	standInLine = 200 * time.Millisecond
 	// blockedRetry is when to look again at a ConfigMap that is in the way.
 	blockedRetry = 30 * time.Second
-	// justMade is how young a pod is for which it is said that its order is not kept. Older ones were reported already, or existed before.
+	// justMade is the maximum age of a pod for which the controller reports that its order is not kept. Older ones were reported already, or
+	// existed before.
 	justMade = 5 * time.Minute
 )
 

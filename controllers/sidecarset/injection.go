@@ -73,7 +73,7 @@ type InjectionState struct {
 	Stalled bool
 	// Without says that some pods of the set do not have its sidecars; nil: there are none.
 	Without *metav1.Condition
-	// Events tell what was put right that somebody else had changed.
+	// Events report what was restored after somebody else had changed it.
 	Events []planning.Event
 	// RecheckAfter is when to ask again; 0: only when something changes.
 	RecheckAfter time.Duration
@@ -127,7 +127,7 @@ type Injection struct {
 	loaded bool
 	// policyOwner is the owner of the policy that was written or read last.
 	policyOwner types.UID
-	// registry hears of what others do to what is registered. touched says that they did something, repaired that it was put right.
+	// registry hears of what others do to what is registered. touched says that they changed something, repaired that it was restored.
 	registry          *registry
 	repairs           repairs
 	touched, repaired bool

@@ -46,7 +46,7 @@ type proofs struct {
 	rehearsal       rehearsal
 	// retreat keeps the policy away while it has no effect.
 	retreat retreat
-	// restored are messages about what was put right since the last pass over the set.
+	// restored are messages about what was restored since the last pass over the set.
 	restored []string
 	// counted is when pods without sidecars were looked for at that revision, and what was found.
 	counted         time.Time

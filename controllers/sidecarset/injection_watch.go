@@ -330,7 +330,7 @@ func (i *Injection) settled() {
 	i.verified, i.touched, i.repaired = now, false, false
 }
 
-// restored notes for a set that something was put right that somebody else had changed or deleted. Whether it acts again has to be shown.
+// restored records for a set that something was restored after somebody else had changed or deleted it. Whether it acts again has to be shown.
 func (i *Injection) restored(one *injected, way *proof, what string, deleted bool) {
 	done := map[bool]string{true: "deleted", false: "changed"}[deleted]
 	known := i.proofsOf(one.name)
@@ -382,7 +382,7 @@ func (i *Injection) entriesRestored(seen *injectionState, have, want []admission
 	}
 }
 
-// announcements are the events about what was put right for a set since the last pass over it.
+// announcements are the events about what was restored for a set since the last pass over it.
 func (p *proofs) announcements() []planning.Event {
 	var events []planning.Event
 	for _, message := range p.restored {

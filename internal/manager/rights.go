@@ -21,7 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/resident"
 )
 
-// lookAtRights is how often it is said, while the caches are being filled, what may not be read.
+// lookAtRights is how often missing read permissions are reported while the caches are being filled.
 const lookAtRights = 2 * time.Second
 
 // giveBackAfter is how long after the caches are filled the memory that filling them took is given back to the system.

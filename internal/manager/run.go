@@ -192,7 +192,7 @@ func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *
 	return d, c, nil
 }
 
-// unconfirmed are the kinds whose objects would come alive with this version. Only a lease tells what the version before served.
+// unconfirmed are the kinds that the earlier version did not serve and that have objects. Only a lease tells what the version before served.
 func (p *process) unconfirmed(ctx context.Context) (confirmation.Waiting, error) {
 	if !p.flags.LeaderElect {
 		return nil, nil //nolint:nilnil // none is an answer

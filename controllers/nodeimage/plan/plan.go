@@ -204,7 +204,7 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s 
 	}))
 }
 
-// limitOf is until when a node may take for a tag that has not ended, and what is said of it afterwards. A node that dies while it pulls, or
+// limitOf is the deadline of a node for a tag that has not ended, and the message when it is exceeded. A node that dies while it pulls, or
 // before it does, says nothing more, and its job has to end all the same.
 func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) (time.Time, string) {
 	created := tag.CreatedAt.Time

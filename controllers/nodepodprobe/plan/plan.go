@@ -232,7 +232,7 @@ func ordered(stored *appsv1alpha1.NodePodProbe, wanted map[string]appsv1alpha1.P
 	return append(list, added...)
 }
 
-// fit is what there is room for of a list, and the namespaces of which something is left out. A list that is stored already has room.
+// fit is the part of a list that fits into the limits, and the namespaces of which probes are left out. A list that is stored already has room.
 func fit(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, before map[string]*appsv1alpha1.PodProbe) ([]appsv1alpha1.PodProbe, []string) {
 	if stored.Annotations[appsv1alpha1.AnnotationProbesLeftOut] == "" && same(list, stored.Spec.PodProbes) {
 		return list, nil

@@ -35,7 +35,7 @@ const (
 	StepDeleteSubset planning.Step = "DeleteSubset"
 	// StepLabelPod labels a pod that has replacements in other subsets, or removes the label.
 	StepLabelPod planning.Step = "LabelPod"
-	// StepDeletePod deletes a pod that an update waits for in vain.
+	// StepDeletePod deletes a pod that blocks an update.
 	StepDeletePod planning.Step = "DeletePod"
 )
 

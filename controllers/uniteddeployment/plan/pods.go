@@ -22,7 +22,7 @@ type Pod struct {
 	Object *corev1.Pod
 	// Subset is the name of its subset, Revision that of the UnitedDeployment that it is made from.
 	Subset, Revision string
-	// Unscheduled says that the scheduler finds no node for it.
+	// Unscheduled says that it cannot be scheduled.
 	Unscheduled bool
 	// Ready says that it is, and since when.
 	Ready      bool

@@ -32,7 +32,7 @@ type Runtime interface {
 	ListPods(ctx context.Context, filter PodFilter) ([]Pod, error)
 	// ListContainers lists containers, also those that have ended.
 	ListContainers(ctx context.Context, filter ContainerFilter) ([]Container, error)
-	// ContainerStatus says what there is to know of one container; ErrNotFound when it is gone.
+	// ContainerStatus returns the status of one container; ErrNotFound when it does not exist any more.
 	ContainerStatus(ctx context.Context, id string) (ContainerStatus, error)
 	// StopContainer ends a container: its own signal first, and the end by force after grace. It returns when the container has ended. One
 	// that has ended already is no error.
@@ -131,7 +131,7 @@ func Newest(containers []Container) map[string]Container {
 	return newest
 }
 
-// ContainerStatus is what there is to know of a container.
+// ContainerStatus is the status of a container.
 type ContainerStatus struct {
 	Container
 	// Started and Finished are when it was started and has ended; zero before.

@@ -248,7 +248,7 @@ func (p *prober) sync(stored *appsv1alpha1.NodePodProbe) {
 	}
 }
 
-// begin begins a probe, from what was said of it before.
+// begin begins a probe, from its stored result.
 func (p *prober) begin(at key, pod *appsv1alpha1.PodProbe, spec *appsv1alpha1.ContainerProbe, before *appsv1alpha1.ContainerProbeState) {
 	ctx, cancel := context.WithCancel(p.lifetime)
 	of := &probe{

@@ -40,7 +40,7 @@ type probe struct {
 	ip      string
 }
 
-// state is what there is to say.
+// state is the result to report.
 func (p *probe) state() appsv1alpha1.ContainerProbeState {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -100,7 +100,7 @@ func PayloadOf(spec *v1beta1.SidecarSetSpec, raw map[string]any) *Payload {
 	return p
 }
 
-// fillIn fills in the pinned defaults. Empty lists are as good as none.
+// fillIn fills in the pinned defaults. Empty lists are equal to missing ones.
 func (p *Payload) fillIn() {
 	defaultSidecars(p.Containers, v1beta1.BeforeAppContainer)
 	defaultSidecars(p.InitContainers, v1beta1.AfterAppContainer)
@@ -248,7 +248,7 @@ func withUnknown(value, raw any) any {
 	return value
 }
 
-// isEmpty says that a value is as good as absent: our types leave it out.
+// isEmpty says that a value is equivalent to an absent one: our types leave it out.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case nil:

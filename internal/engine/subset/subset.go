@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subset divides a number of pods among subsets: by fixed numbers, by percentages, between lower and upper bounds, and around
-// subsets whose pods find no node.
+// Package subset divides a number of pods among subsets: by fixed numbers, by percentages, between lower and upper bounds, and around subsets
+// whose pods cannot be scheduled.
 //
 // Every input has a result: numbers that do not add up are cut or filled up, in the order of the list, and never keep the pods of other subsets
 // from being created. The result depends only on the arguments, and a small change of them moves few pods.

@@ -55,7 +55,7 @@ type Spec struct {
 	Subsets []Subset
 	// Mode says how unschedulable pods are handled.
 	Mode subset.Mode
-	// Critical is how long a pod may find no node, Unschedulable how long its subset counts as unschedulable then.
+	// Critical is how long a pod may be unschedulable, Unschedulable how long its subset counts as unschedulable then.
 	Critical, Unschedulable time.Duration
 	// KeepRemoved says that workloads of subsets that were taken out wait for their replacements.
 	KeepRemoved bool

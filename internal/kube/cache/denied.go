@@ -71,7 +71,7 @@ func (d *Denied) Of(resource schema.GroupResource) string {
 	return d.current()[resource]
 }
 
-// Messages are what the server said of all resources that it does not let be read, sorted.
+// Messages are the server's answers about all resources that the operator may not read, sorted.
 func (d *Denied) Messages() []string {
 	return slices.Sorted(maps.Values(d.current()))
 }

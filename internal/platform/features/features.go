@@ -68,7 +68,7 @@ const (
 type Info struct {
 	// Name is the gate's name.
 	Name Gate
-	// Default is its value when nothing is said.
+	// Default is its value when it is not set.
 	Default bool
 	// Effect is what it does when it is on, for the documentation.
 	Effect string

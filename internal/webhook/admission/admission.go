@@ -135,7 +135,7 @@ func introduced(errs, known field.ErrorList) field.ErrorList {
 	})
 }
 
-// stored is the object before an update, nil for a creation. Values that cannot be decoded are left out, so that an update can mend them.
+// stored is the object before an update, nil for a creation. Values that cannot be decoded are left out, so that an update can correct them.
 func (k Kind[T, P]) stored(ctx context.Context, req ctrladmission.Request) P {
 	if req.Operation != admissionv1.Update {
 		return nil
