@@ -16,11 +16,11 @@ import (
 
 // Limit is how many pods of a workload may be unavailable at a time, and who uses it up.
 type Limit struct {
-	// Name is how the limit is called in messages: the field that sets it.
+	// Name is the name of the limit in messages: the field that sets it.
 	Name string
 	// Max is the number of pods.
 	Max int
-	// Extra is how much of Max the field does not say: it is for pods that exist beyond replicas.
+	// Extra is the part of Max that is not from the field: it is for pods that exist beyond replicas.
 	Extra int
 
 	used   map[types.NamespacedName]struct{}
@@ -134,7 +134,7 @@ func (l *Limit) names() []string {
 // Waits begins a message: "3 pods wait".
 func Waits(n int) string { return Count(n, "pod waits", "pods wait") }
 
-// Count is a number and what there are so many of, in the singular or the plural: "1 pod waits", "3 pods wait".
+// Count is a number with its noun and verb, in the singular or the plural: "1 pod waits", "3 pods wait".
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

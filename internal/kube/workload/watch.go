@@ -40,15 +40,15 @@ type Of func(ctx context.Context, object client.Object) []types.NamespacedName
 // that was deleted.
 type OfNodes func(ctx context.Context, before, after *corev1.Node) []types.NamespacedName
 
-// Watches are what wakes the objects of a kind, beside their own changes.
+// Watches are the events that trigger passes over the objects of a kind, besides their own changes.
 type Watches struct {
-	// OthersWriteStatus says that somebody else writes to the status of the kind's objects, too, so that such a change wakes them.
+	// OthersWriteStatus says that others write to the status of the kind's objects, too, so that such a change triggers a pass.
 	OthersWriteStatus bool
-	// Pods names whom a pod concerns. Nil watches no pods. It is not asked while there is no object of the kind, unless PodsCreate says that
-	// it names objects that are yet to be created.
+	// Pods names the objects that a pod concerns. Nil watches no pods. It is not asked while there is no object of the kind, unless PodsCreate
+	// says that it names objects that are yet to be created.
 	Pods       Of
 	PodsCreate bool
-	// PodChanged says whether a change of a pod wakes those whom it concerns. Nil: every change does.
+	// PodChanged says whether a change of a pod triggers passes over these objects. Nil: every change does.
 	PodChanged func(before, after *corev1.Pod) bool
 	// Revisions watches the ControllerRevisions that objects of the kind control.
 	Revisions bool
@@ -60,7 +60,7 @@ type Watches struct {
 	Further func(ctx context.Context, wake func(types.NamespacedName)) error
 }
 
-// watchAll starts the watches of the kind itself and of what else wakes its objects.
+// watchAll starts the watches of the kind itself and those in Watches.
 func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 	if err := b.controller.Watch(source.Func(b.keepQueue)); err != nil {
 		return err
@@ -163,8 +163,8 @@ func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, index
 	return b.watchLate(ctx, object, b.wakingIfAny(of, 0), nil, indexes...)
 }
 
-// WatchLateGathering is WatchLate, but changes of nothing but the status wake whom they concern when gather has passed since the first of them:
-// an object that depends on many others is planned once for all their changes meanwhile.
+// WatchLateGathering is WatchLate, but changes of nothing but the status trigger passes only when gather has passed since the first of them: an
+// object that depends on many others is planned once for all their changes meanwhile.
 func (b *Base) WatchLateGathering(
 	ctx context.Context, object client.Object, of Of, gather time.Duration, indexes ...func(context.Context, client.FieldIndexer) error,
 ) error {
@@ -222,8 +222,8 @@ func (b *Base) watchLate(
 	return ErrNotSynced
 }
 
-// WatchDeletions starts a watch of a further kind of object, of which only the end wakes whom it concerns. It is for Setup: the reconciler
-// begins when the cache holds these objects.
+// WatchDeletions starts a watch of a further kind of object of which only deletions trigger passes over the objects that it concerns. It is for
+// Setup: the reconciler begins when the cache holds these objects.
 func (b *Base) WatchDeletions(ctx context.Context, object client.Object, of Of) error {
 	wake := func(ctx context.Context, object client.Object, q queue) {
 		for _, name := range of(ctx, object) {
@@ -277,11 +277,11 @@ func specOrMetadataChanged(e event.UpdateEvent) bool {
 		!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 }
 
-// waking reconciles whom an object concerns, no earlier than they may be planned again, and after a change of its metadata or spec also whom it
-// concerned before.
+// waking reconciles the objects that another object concerns, no earlier than they may be planned again, and after a change of its metadata or
+// spec also those that it concerned before.
 func (b *Base) waking(of Of) handler.EventHandler { return b.gathering(of, 0) }
 
-// gathering is waking, but changes of nothing but the status wake after gather at the earliest. What is asked for earlier stays.
+// gathering is waking, but changes of nothing but the status trigger a pass after gather at the earliest. Passes that are due earlier stay.
 func (b *Base) gathering(of Of, gather time.Duration) handler.EventHandler {
 	wake := func(ctx context.Context, object client.Object, q queue, wait time.Duration) {
 		for _, name := range of(ctx, object) {
@@ -305,7 +305,7 @@ func (b *Base) gathering(of Of, gather time.Duration) handler.EventHandler {
 	}
 }
 
-// wakingByNodes reconciles whom the change of a node concerns, no earlier than they may be planned again.
+// wakingByNodes reconciles the objects that the change of a node concerns, no earlier than they may be planned again.
 func (b *Base) wakingByNodes(of OfNodes) handler.EventHandler {
 	wake := func(ctx context.Context, before, after client.Object, q queue) {
 		was, _ := before.(*corev1.Node)

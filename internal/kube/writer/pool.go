@@ -16,11 +16,11 @@ import (
 // slow is how long a write may take before its namespace counts as slow.
 const slow = 2 * time.Second
 
-// Pool shares out what namespaces compete for: writes in flight, and the workers of a controller. It is safe for concurrent use.
+// Pool distributes two resources among namespaces: writes in flight, and the workers of a controller. It is safe for concurrent use.
 //
 // A namespace gets at most three quarters of the writes, so that another one always finds room. It gets one alone while it is slow:
 // its last write took longer than two seconds, or one in flight has. Writes that have been in flight for that long no longer count
-// against the pool; their namespace pays for them, not the others.
+// against the pool; they count only against their namespace.
 type Pool struct {
 	writes int
 	clock  clock.WithTicker
@@ -42,7 +42,7 @@ type share struct {
 	lines map[string]*line
 }
 
-// line are workloads that wait for a worker. Those in order that have no wake have been served meanwhile.
+// line is the queue of workloads that wait for a worker. Entries of order without a wake have got one meanwhile.
 type line struct {
 	order []types.NamespacedName
 	wake  map[types.NamespacedName]func()
@@ -277,7 +277,7 @@ func (p *Pool) share(namespace string) *share {
 	return s
 }
 
-// tidy drops what says nothing any more.
+// tidy drops entries that are no longer needed.
 func (p *Pool) tidy(namespace string, s *share) {
 	if len(s.inFlight) == 0 && len(s.workers) == 0 && len(s.lines) == 0 && !s.lastSlow {
 		delete(p.namespaces, namespace)
