@@ -61,9 +61,9 @@ type ImagePullJobTemplate struct {
 type ImagePullPolicy string
 
 const (
-	// PullAlways asks the registry in any case, which tags that move need.
+	// PullAlways asks the registry in any case, as is needed for tags that move.
 	PullAlways ImagePullPolicy = "Always"
-	// PullIfNotPresent leaves a node alone that has the image.
+	// PullIfNotPresent pulls only on nodes that do not have the image.
 	PullIfNotPresent ImagePullPolicy = "IfNotPresent"
 )
 
@@ -102,7 +102,7 @@ type CompletionPolicyType string
 const (
 	// CompleteAlways ends the job when every node has succeeded or failed.
 	CompleteAlways CompletionPolicyType = "Always"
-	// CompleteNever keeps the image on the nodes for as long as the job exists.
+	// CompleteNever asks every node again after a day, for as long as the job exists.
 	CompleteNever CompletionPolicyType = "Never"
 )
 
