@@ -22,13 +22,13 @@ type memory struct {
 	generation int64
 }
 
-// observe reads the pods that a job selects. Those of a job that has ended are not looked at.
+// observe reads the pods that a job selects, if it needs them.
 func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, own *memory) (plan.Snapshot, error) {
 	if own.generation != spec.Job.Generation {
 		*own = memory{generation: spec.Job.Generation} // its user may have repaired what was refused
 	}
 	snapshot := plan.Snapshot{Now: r.Clock.Now(), Refused: own.refused}
-	if spec.Job.Status.CompletionTime != nil || spec.Deleting || spec.Invalid != nil {
+	if !spec.NeedsPods() {
 		return snapshot, nil
 	}
 	var pods corev1.PodList

@@ -46,6 +46,8 @@ type proofs struct {
 	rehearsal       rehearsal
 	// retreat keeps the policy away while it has no effect.
 	retreat retreat
+	// failing is since when passes over the set have failed, one after the other.
+	failing time.Time
 	// restored are messages about what was restored since the last pass over the set.
 	restored []string
 	// counted is when pods without sidecars were looked for at that revision, and what was found.

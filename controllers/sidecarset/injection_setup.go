@@ -112,6 +112,34 @@ func (r *Reconciler) injectionGone(ctx context.Context, req ctrl.Request) (time.
 	return state.RecheckAfter, err
 }
 
+// registerPatience is for how long what is registered may be refused until the set counts as stalled.
+const registerPatience = 30 * time.Second
+
+// failing notes how a pass over a set has ended, and says for how long all have failed.
+func (i *Injection) failing(name string, err error) time.Duration {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	known, now := i.proofsOf(name), i.options.Clock.Now()
+	switch {
+	case err == nil:
+		known.failing = time.Time{}
+		return 0
+	case known.failing.IsZero():
+		known.failing = now
+	}
+	return now.Sub(known.failing)
+}
+
+// notRegistered is the state of a set that could not be registered for some time. The operator tries again, which helps when the server was busy, and
+// not before somebody gives it the rights or mends what the server does not take.
+func notRegistered(err error, failing time.Duration) InjectionState {
+	fault := "they cannot be registered at the API server: " + err.Error()
+	return InjectionState{
+		Path: PathNone, Fault: fault, Stalled: apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || failing >= registerPatience,
+		Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionUnknown, Reason: appsv1beta1.ReasonNotRegistered, Message: fault},
+	}
+}
+
 // reconcileInjection registers what the set injects, and returns what its status says about that. What cannot be done is a condition,
 // too; the error has it tried again.
 func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.SidecarSet, seen observation) (plan.Injection, time.Duration, error) {
@@ -125,12 +153,8 @@ func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.Si
 		latest.Made = object.CreationTimestamp.Time
 	}
 	state, err := r.Injection.Reconcile(ctx, set.Name, latest)
-	if err != nil && state.Condition.Type == "" {
-		// The operator retries, which does not help until somebody grants the permissions or corrects what the server refuses.
-		state.Fault, state.Stalled = "they cannot be registered at the API server: "+err.Error(), apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
-		state.Condition = metav1.Condition{
-			Type: ConditionInjectionPath, Status: metav1.ConditionUnknown, Reason: appsv1beta1.ReasonNotRegistered, Message: state.Fault,
-		}
+	if failing := r.Injection.failing(set.Name, err); err != nil && state.Condition.Type == "" {
+		state = notRegistered(err, failing)
 	}
 	r.Announce(set, "Inject", state.Events)
 	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled}

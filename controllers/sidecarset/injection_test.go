@@ -663,3 +663,28 @@ func TestChangesByHandArePutRight(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What the server refuses again and again does not pass by itself, whatever it says.
+func TestARegistrationThatIsRefusedForLongIsStalled(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.set(plain)
+	refused := errors.New("an internal error")
+	for _, step := range []struct {
+		after   time.Duration
+		err     error
+		stalled bool
+	}{{0, refused, false}, {29 * time.Second, refused, false}, {time.Second, refused, true}, {time.Second, nil, false}, {time.Hour, refused, false}} {
+		r.clock.SetTime(r.clock.Now().Add(step.after))
+		failing := r.failing("log", step.err)
+		if step.err == nil {
+			continue
+		}
+		state := notRegistered(step.err, failing)
+		if state.Stalled != step.stalled || state.Condition.Reason != "NotRegistered" || !strings.Contains(state.Fault, "an internal error") {
+			t.Errorf("after %s more: %+v", step.after, state)
+		}
+	}
+	if state := notRegistered(apierrors.NewForbidden(admissionv1.Resource("policies"), "p", nil), 0); !state.Stalled {
+		t.Error("what the operator may not do is not stalled")
+	}
+}

@@ -12,16 +12,13 @@ import (
 	"strings"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -30,7 +27,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
-	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
@@ -63,36 +59,6 @@ type LeaseState struct {
 	types.NamespacedName
 	Holder string
 	Status takeover.LeaseStatus
-}
-
-// Webhooks is a webhook configuration that leads to OpenKruise's Service.
-type Webhooks struct {
-	// Kind is MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
-	Kind, Name string
-	// Entries are the names of its entries that lead there; Others is how many lead elsewhere.
-	Entries []string
-	Others  int
-	// Namespaces are those of the Service.
-	Namespaces []string
-	// OnPods says that pods cannot be created or changed while nobody answers.
-	OnPods bool
-}
-
-// CRD is a custom resource definition of one of OpenKruise's groups.
-type CRD struct {
-	Name string
-	schema.GroupKind
-	Resource string
-	Versions []string
-	Storage  string
-	// Stored are the versions in which objects may be stored.
-	Stored []string
-	// ConvertedBy is OpenKruise's Service, when conversion leads to it.
-	ConvertedBy types.NamespacedName
-	// Ours says that this operator installs the CRD; OursVersions and OursConverts are what it then looks like.
-	Ours         bool
-	OursVersions []string
-	OursConverts bool
 }
 
 // Objects are the objects of one kind.
@@ -233,124 +199,6 @@ func (r Reading) readLease(ctx context.Context, name types.NamespacedName, c *Cl
 func leaseMark(lease *coordinationv1.Lease) string {
 	mark, _ := json.Marshal(lease.Spec) //nolint:errchkjson // a Lease that the server sent can be sent
 	return string(mark)
-}
-
-func (r Reading) readWebhooks(ctx context.Context, c *Cluster) error {
-	mutating, validating := &admissionregistrationv1.MutatingWebhookConfigurationList{}, &admissionregistrationv1.ValidatingWebhookConfigurationList{}
-	if err := r.Client.List(ctx, mutating); err != nil {
-		return err
-	}
-	if err := r.Client.List(ctx, validating); err != nil {
-		return err
-	}
-	for _, m := range mutating.Items {
-		w := Webhooks{Kind: "MutatingWebhookConfiguration", Name: m.Name}
-		for _, entry := range m.Webhooks {
-			w.add(entry.Name, entry.ClientConfig, entry.Rules)
-		}
-		c.addWebhooks(w, mutatingName)
-	}
-	for _, v := range validating.Items {
-		w := Webhooks{Kind: "ValidatingWebhookConfiguration", Name: v.Name}
-		for _, entry := range v.Webhooks {
-			w.add(entry.Name, entry.ClientConfig, entry.Rules)
-		}
-		c.addWebhooks(w, validatingName)
-	}
-	return nil
-}
-
-// add looks at one entry: it is OpenKruise's when it leads to a Service of that name.
-func (w *Webhooks) add(name string, to admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations) {
-	if to.Service == nil || to.Service.Name != serviceName {
-		w.Others++
-		return
-	}
-	w.Entries = append(w.Entries, name)
-	if !slices.Contains(w.Namespaces, to.Service.Namespace) {
-		w.Namespaces = append(w.Namespaces, to.Service.Namespace)
-	}
-	for _, rule := range rules {
-		w.OnPods = w.OnPods || slices.Contains(rule.Resources, "pods")
-	}
-}
-
-// addWebhooks keeps a configuration that leads to OpenKruise, or that has its name.
-func (c *Cluster) addWebhooks(w Webhooks, known string) {
-	if len(w.Entries) > 0 || w.Name == known {
-		c.Webhooks = append(c.Webhooks, w)
-	}
-}
-
-func (r Reading) readCRDs(ctx context.Context, c *Cluster) error {
-	ours, err := ourCRDs()
-	if err != nil {
-		return err
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
-	if err := r.Client.List(ctx, list); err != nil {
-		return err
-	}
-	for _, item := range list.Items {
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &crd); err != nil {
-			return fmt.Errorf("decoding %s: %w", item.GetName(), err)
-		}
-		if !slices.Contains(takeover.Groups(), crd.Spec.Group) {
-			continue
-		}
-		found := describe(&crd)
-		if our, ok := ours[crd.Name]; ok {
-			found.Ours, found.OursVersions, found.OursConverts = true, describe(our).Versions, converts(our)
-		}
-		c.CRDs = append(c.CRDs, found)
-	}
-	return nil
-}
-
-func describe(crd *apiextensionsv1.CustomResourceDefinition) CRD {
-	found := CRD{
-		Name:      crd.Name,
-		GroupKind: schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind},
-		Resource:  crd.Spec.Names.Plural,
-		Stored:    crd.Status.StoredVersions,
-	}
-	for _, version := range crd.Spec.Versions {
-		found.Versions = append(found.Versions, version.Name)
-		if version.Storage {
-			found.Storage = version.Name
-		}
-	}
-	if converts(crd) {
-		if hook := crd.Spec.Conversion.Webhook; hook != nil && hook.ClientConfig != nil && hook.ClientConfig.Service != nil {
-			if service := hook.ClientConfig.Service; service.Name == serviceName {
-				found.ConvertedBy = types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
-			}
-		}
-	}
-	return found
-}
-
-func converts(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	return crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter
-}
-
-// ourCRDs are those that this operator installs, by name.
-func ourCRDs() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
-	objects, err := manifests.CRDs()
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for _, object := range objects {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, crd); err != nil {
-			return nil, fmt.Errorf("decoding our %s: %w", object.GetName(), err)
-		}
-		all[crd.Name] = crd
-	}
-	return all, nil
 }
 
 // readObjects counts the objects of every kind in OpenKruise's groups, in the version in which they are stored: reading another one

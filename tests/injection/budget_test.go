@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -103,4 +104,87 @@ func largePod(containers, mounts, expressions, env int) *corev1.Pod {
 		pod.Spec.Containers = append(pod.Spec.Containers, c)
 	}
 	return pod
+}
+
+// A pod that would cost the API server seconds is refused by both ways, and says why; one that is just small enough takes less than a second.
+func TestPodsThatAreTooLargeAreRefusedInOurWords(t *testing.T) {
+	e := compile(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	plain, taking := revisionOf(t, plainSet(t)), revisionOf(t, sharing(t, 1, 10))
+	few := func(n int) []corev1.Container { return largePod(n, 0, 0, 0).Spec.Containers }
+	for name, tc := range map[string]struct {
+		most   int
+		change func(pod *corev1.Pod, n int)
+	}{
+		"containers":      {1000, func(pod *corev1.Pod, n int) { pod.Spec.Containers = few(n) }},
+		"init containers": {1000, func(pod *corev1.Pod, n int) { pod.Spec.InitContainers = few(n) }},
+		"volumes": {2000, func(pod *corev1.Pod, n int) {
+			for k := range n {
+				pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%d", k)})
+			}
+		}},
+		"pull secrets": {1000, func(pod *corev1.Pod, n int) {
+			for k := range n {
+				pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: fmt.Sprintf("s%d", k)})
+			}
+		}},
+		"variables": {10_000, func(pod *corev1.Pod, n int) {
+			pod.Spec.Containers = append(largePod(1, 0, 0, n/2).Spec.Containers, largePod(1, 0, 0, n-n/2).Spec.Containers...)
+			pod.Spec.Containers[1].Name = "c1"
+		}},
+		"an annotation of members": {65_536, func(pod *corev1.Pod, n int) {
+			pod.Annotations = map[string]string{sidecar.HashAnnotation: strings.Repeat(`"a":{},`, n/7) + strings.Repeat(" ", n%7)}
+		}},
+		"an annotation of names": {65_536, func(pod *corev1.Pod, n int) {
+			pod.Annotations = map[string]string{sidecar.InjectedListAnnotation: strings.Repeat(",", n)}
+		}},
+		"characters of several bytes": {65_536, func(pod *corev1.Pod, n int) {
+			pod.Annotations = map[string]string{sidecar.WorkingAnnotation: strings.Repeat("é", n)}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, revision := range []*appsv1.ControllerRevision{plain, taking} {
+				for n, refused := range map[int]bool{tc.most: false, tc.most + 1: true} {
+					pod := largePod(1, 0, 0, 0)
+					tc.change(pod, n)
+					began := time.Now()
+					got, err := e.apply(t.Context(), pod, namespace, revision, false)
+					t.Logf("measured: %d: %d ms", n, time.Since(began).Milliseconds())
+					want, byWebhook := byReference(t, pod, namespace, revision)
+					if refused {
+						const words = "SidecarSet log: the pod is too large to get sidecars: it may have 1000 containers, "
+						if byWebhook == nil || !strings.HasPrefix(byWebhook.Error(), words) || err == nil || !strings.Contains(err.Error(), byWebhook.Error()) {
+							t.Errorf("%d: by policy %v, by webhook %v", n, err, byWebhook)
+						}
+						continue
+					}
+					if err != nil || byWebhook != nil {
+						t.Errorf("%d: by policy %v, by webhook %v", n, err, byWebhook)
+					} else if revision == plain {
+						if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(corev1.Pod{}, "TypeMeta"), cmpopts.EquateEmpty()); diff != "" {
+							t.Error(diff)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// plainSet is a set with one sidecar that takes nothing from the pod.
+func plainSet(t *testing.T) sidecar.Injection {
+	t.Helper()
+	parsed := map[string]any{}
+	if err := yaml.Unmarshal([]byte(`{metadata: {name: log}, spec: {selector: {matchLabels: {app: shop}}, containers: [{name: agent, image: a}]}}`), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	set, err := sidecar.ParseSet(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := sidecar.Compile(set, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
 }

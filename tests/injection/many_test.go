@@ -5,6 +5,7 @@ package injection_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,13 +19,17 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
-// alike are so many sets that select the same pods, each with one container.
-func alike(t testing.TB, n int) []*appsv1.ControllerRevision {
+// alike are so many sets that select the same pods, each with so many containers.
+func alike(t testing.TB, n, containers int) []*appsv1.ControllerRevision {
 	t.Helper()
 	var sets []*sidecar.Set
 	for i := range n {
 		parsed := map[string]any{}
-		text := fmt.Sprintf("{metadata: {name: set-%02d}, spec: {selector: {matchLabels: {app: shop}}, containers: [{name: agent-%02d, image: a}]}}", i, i)
+		var all []string
+		for k := range containers {
+			all = append(all, fmt.Sprintf("{name: agent-%02d-%d, image: a}", i, k))
+		}
+		text := fmt.Sprintf("{metadata: {name: set-%02d}, spec: {selector: {matchLabels: {app: shop}}, containers: [%s]}}", i, strings.Join(all, ", "))
 		if err := yaml.Unmarshal([]byte(text), &parsed); err != nil {
 			t.Fatal(err)
 		}
@@ -56,14 +61,14 @@ func shopPod() (*corev1.Pod, *corev1.Namespace) {
 func TestManySetsOnOnePodCostLittleEach(t *testing.T) {
 	e := compile(t)
 	for _, tc := range []struct {
-		sets   int
-		budget int64
-	}{{1, 1_500}, {5, 8_000}, {20, 60_000}} {
-		t.Run(fmt.Sprint(tc.sets), func(t *testing.T) {
+		sets, containers int
+		budget           int64
+	}{{1, 1, 1_500}, {5, 1, 8_000}, {20, 1, 30_000}, {50, 3, 900_000}} {
+		t.Run(fmt.Sprint(tc.sets, tc.containers), func(t *testing.T) {
 			pod, namespace := shopPod()
 			want := pod.DeepCopy()
 			began := time.Now()
-			for _, revision := range alike(t, tc.sets) {
+			for _, revision := range alike(t, tc.sets, tc.containers) {
 				var err error
 				if pod, err = e.applyWithin(t.Context(), pod, namespace, revision, false, tc.budget); err != nil {
 					t.Fatalf("%d containers so far: %v", len(want.Spec.Containers), err)
@@ -82,7 +87,7 @@ func TestManySetsOnOnePodCostLittleEach(t *testing.T) {
 
 // BenchmarkTwentySets creates a pod into which twenty sets inject.
 func BenchmarkTwentySets(b *testing.B) {
-	e, revisions := compile(b), alike(b, 20)
+	e, revisions := compile(b), alike(b, 20, 1)
 	for b.Loop() {
 		pod, namespace := shopPod()
 		for _, revision := range revisions {

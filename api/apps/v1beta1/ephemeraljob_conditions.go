@@ -37,7 +37,7 @@ const (
 	ReasonCreateFailed = "CreateFailed"
 	// ReasonEphemeralJobError: the stored spec cannot work.
 	ReasonEphemeralJobError = "Error"
-	// ReasonInitialized: the operator has begun to work on the job.
+	// ReasonInitialized: the operator has begun with the job, and knows the pods that it selects.
 	ReasonInitialized = "Initialized"
 	// ReasonContainersWait: containers that were added do not start; the message says why.
 	ReasonContainersWait = "ContainersWait"

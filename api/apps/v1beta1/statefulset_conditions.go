@@ -70,6 +70,9 @@ const (
 	ReasonUndecodable = "Undecodable"
 	// ReasonReconciliationPaused: the annotation operator.kruise.io/paused is true, so nothing is done. Workloads of other kinds say the same.
 	ReasonReconciliationPaused = "ReconciliationPaused"
+	// ReasonMaxUnavailableZero: pods wait, and maxUnavailable is 0, so that none of them may ever be taken away or created. The message names
+	// the field.
+	ReasonMaxUnavailableZero = "MaxUnavailableZero"
 	// ReasonClaimsCannotFollow: volume claims differ from their template in a way that no update can change.
 	ReasonClaimsCannotFollow = "ClaimsCannotFollow"
 	// ReasonImagePullFailed: the image of a container could not be pulled for 30 seconds; the message names pod, container and image.

@@ -61,7 +61,10 @@ func report(status *appsv1beta1.BroadcastJobStatus, spec *Spec, s Snapshot, d De
 	}
 	status.Active, status.Desired = int32(len(v.active)+len(v.unfit)), int32(v.desired)
 	status.Succeeded, status.Failed = int32(v.succeeded), int32(v.failed)
-	status.Phase, status.CompletionTime = appsv1beta1.BroadcastJobRunning, nil
+	status.CompletionTime = nil
+	if !spec.Deleting || status.Phase == "" { // one that is deleted stays at what it was: nothing is started again
+		status.Phase = appsv1beta1.BroadcastJobRunning
+	}
 	switch d.Stage {
 	case Paused, PausedByFailure:
 		status.Phase = appsv1beta1.BroadcastJobPaused

@@ -505,6 +505,19 @@ func TestDeletedJobIsLeftAlone(t *testing.T) {
 	w.expectCondition("Reconciling", appsv1beta1.ReasonDeleting)
 }
 
+func TestPausedJobThatIsDeletedIsNotContinued(t *testing.T) {
+	w := newSimulation(t, 2, parallelism("1"))
+	w.job.Spec.Paused = true
+	w.at(0)
+	now := metav1.NewTime(w.now)
+	w.job.DeletionTimestamp = &now
+	w.at(1)
+	w.expect(appsv1beta1.BroadcastJobPaused, 2, 0, 0, 0)
+	if log := w.log.String(); strings.Contains(log, "Continue") {
+		t.Errorf("an event says that pods are started again\n%s", log)
+	}
+}
+
 func TestEndedJobsAreInert(t *testing.T) {
 	w := newSimulation(t, 2)
 	w.at(0)

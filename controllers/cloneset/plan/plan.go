@@ -61,7 +61,7 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	return p.pass.Plan()
 }
 
-// planner is what the diff of one Plan share.
+// planner is what the steps of one Plan share.
 type planner struct {
 	*Spec
 	s    *podset.Snapshot

@@ -129,9 +129,10 @@ func Announcements(spec *Spec, after appsv1beta1.CloneSetStatus, before, plan pl
 //
 //  1. its pods say nothing about it, see podset.Stopped;
 //  2. pods are being moved, or may be moved next, which can add pods and take some away;
-//  3. pods are missing or too many, or are to be deleted;
-//  4. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
-//  5. pods are where they should be, see podset.Settled.
+//  3. a limit of no pods at all keeps pods waiting: stalled, see atZero;
+//  4. pods are missing or too many, or are to be deleted;
+//  5. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
+//  6. pods are where they should be, see podset.Settled.
 //
 // What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. Pods that have
 // failed are no part of the set any more, but their causes are: the pods that replace them may meet the same.
@@ -161,14 +162,17 @@ func failed(s *podset.Snapshot) []podset.Pod {
 
 func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan) podset.Progress {
 	blocked, isBlocked := podset.Blocked(&plan)
+	zero, isAtZero := atZero(spec, s, &plan)
 	moving := podset.Moves(&plan, s.Pods, podset.ReasonOutdated)
-	if !isBlocked && !spec.OnDelete && !spec.Paused {
+	if !isBlocked && !isAtZero && !spec.OnDelete && !spec.Paused {
 		moving = moving || len(s.Pods)-int(counts.Updated) > spec.Partition && int(counts.Updated) < spec.Replicas-spec.Partition
 	}
 	switch {
 	case moving:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
 			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+	case isAtZero:
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonMaxUnavailableZero, Message: zero.Message}
 	case len(s.Pods) != spec.Replicas:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
 			Message: plan.HeldMessages(fmt.Sprintf("%d of %d pods exist.", len(s.Pods), spec.Replicas))}
@@ -178,6 +182,20 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 		return blocked
 	}
 	return podset.Settled(&plan, int(counts.Available), spec.Replicas)
+}
+
+// atZero is the note about pods that wait for a limit of no pods, which no pod can ever free: their user has to raise it. Admission refuses
+// maxUnavailable 0 without a surge only when there are replicas, and kubectl scale can add them later. A paused set has no surge.
+func atZero(spec *Spec, s *podset.Snapshot, plan *planning.Plan) (planning.Note, bool) {
+	if spec.MaxUnavailable+spec.MaxSurge == 0 && len(s.Pods) <= spec.Replicas {
+		if note, ok := plan.HeldFor(podset.ReasonMaxUnavailable); ok {
+			return note, true
+		}
+	}
+	if spec.ScaleMaxUnavailable == 0 {
+		return plan.HeldFor(noteScaleUpLimited)
+	}
+	return planning.Note{}, false
 }
 
 // setFailures adds the two conditions that are present only while something fails.

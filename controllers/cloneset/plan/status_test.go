@@ -118,6 +118,24 @@ func TestConditionsSayWhatTheSetIsAt(t *testing.T) {
 			change: []func(*simulation){image("2"), broken("2"), partition(3), replicas(9), scaleMaxUnavailable(1)},
 			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "True Scaling"},
 		},
+		"no pod may be unavailable, and none may surge": {
+			change: []func(*simulation){maxUnavailable(0), image("2")},
+			want: map[appsv1beta1.CloneSetConditionType]string{
+				reconciling: "False MaxUnavailableZero", stalled: "True MaxUnavailableZero", available: "True EnoughPodsAvailable",
+			},
+		},
+		"no pod may be unavailable, and the surge rests while updates are paused": {
+			change: []func(*simulation){maxUnavailable(0), maxSurge(1), paused(true), ask("p01")},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False MaxUnavailableZero", stalled: "True MaxUnavailableZero"},
+		},
+		"no pod may be unavailable, and there are none to move": {
+			change: []func(*simulation){maxUnavailable(0)},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False Complete", stalled: "False NotStalled"},
+		},
+		"growing is limited to no pod": {
+			change: []func(*simulation){replicas(9), scaleMaxUnavailable(0)},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False MaxUnavailableZero", stalled: "True MaxUnavailableZero"},
+		},
 		"a field cannot be read": {
 			change: []func(*simulation){func(w *simulation) { w.set.Spec.ScaleStrategy.MaxUnavailable = value("many") }},
 			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False InvalidSpec", stalled: "True InvalidSpec"},

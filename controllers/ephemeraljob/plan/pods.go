@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
 // Snapshot is all a planner may look at, beside the job itself.
@@ -196,19 +197,10 @@ func containerState(status *corev1.ContainerStatus) (state State, why string) {
 func (v *view) describe(state State, caused bool) string {
 	const most = 3
 	var parts []string
-	left := 0
 	for i := range v.targets {
-		t := &v.targets[i]
-		switch {
-		case t.state != state || caused && t.cause == "":
-		case len(parts) == most:
-			left++
-		default:
+		if t := &v.targets[i]; t.state == state && (!caused || t.cause != "") {
 			parts = append(parts, strings.TrimSuffix("pod "+t.pod.Name+": "+t.cause, ": "))
 		}
 	}
-	if left > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more pods", left))
-	}
-	return strings.Join(parts, "; ")
+	return conditions.First(parts, most, "; ")
 }

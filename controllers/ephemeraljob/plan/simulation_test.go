@@ -161,7 +161,7 @@ func (w *simulation) snapshot() (*Spec, Snapshot) {
 	spec := Parse(w.job)
 	s := Snapshot{Now: w.now, Refused: w.refused}
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
-		if spec.Selector.Matches(labels.Set(w.pods[name].Labels)) {
+		if spec.NeedsPods() && spec.Selector.Matches(labels.Set(w.pods[name].Labels)) {
 			s.Pods = append(s.Pods, w.pods[name])
 		}
 	}

@@ -83,6 +83,9 @@ func Parse(job *appsv1beta1.EphemeralJob) *Spec {
 	return s
 }
 
+// NeedsPods says that the plan depends on the pods: not for a job that has ended, is being deleted, or cannot work.
+func (s *Spec) NeedsPods() bool { return !ended(s) && !s.Deleting && s.Invalid == nil }
+
 // seconds is a duration from 0 to a century.
 func seconds(n int64) time.Duration {
 	const century = 100 * 365 * 24 * 3600

@@ -60,7 +60,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	status := *before.DeepCopy()
 	status.ObservedGeneration = spec.Job.Generation
 	list := conditions.NewList(Conditions(before), s.Now)
-	if ended(spec) {
+	if ended(spec) || spec.Deleting { // the pods of one that is deleted are not looked at
 		for _, kind := range []string{
 			appsv1beta1.EphemeralJobInitialized, appsv1beta1.EphemeralJobMatchedEmpty,
 			appsv1beta1.EphemeralJobConditionSucceeded, appsv1beta1.EphemeralJobConditionFailed,
@@ -69,7 +69,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		}
 	} else {
 		report(&status, spec, s, d)
-		list.Set(conditions.New(appsv1beta1.EphemeralJobInitialized, true, appsv1beta1.ReasonInitialized, "The job was looked at."))
+		list.Set(conditions.New(appsv1beta1.EphemeralJobInitialized, true, appsv1beta1.ReasonInitialized, "The pods that the job selects are known."))
 		if len(d.view.targets) == 0 && spec.Invalid == nil {
 			list.Set(conditions.New(appsv1beta1.EphemeralJobMatchedEmpty, true, appsv1beta1.ReasonMatchEmpty, noTarget(spec, d)))
 		}

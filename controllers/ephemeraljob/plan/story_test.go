@@ -441,6 +441,23 @@ func TestFinalizerOfOpenKruiseGoesWithTheJob(t *testing.T) {
 	}
 }
 
+// TestDeletedJobKeepsWhatItSays: somebody's finalizer keeps a job, whose pods are not looked at any more.
+func TestDeletedJobKeepsWhatItSays(t *testing.T) {
+	w := newSimulation(t, 2)
+	w.at(0)
+	w.run("p0")
+	w.at(1)
+	now := metav1.NewTime(w.now)
+	w.changeJob(func(job *appsv1beta1.EphemeralJob) { job.DeletionTimestamp, job.Finalizers = &now, []string{"example.com/keep"} })
+	w.at(2)
+	w.expect(appsv1beta1.EphemeralJobRunning, 2, 1, 0, 0, 0)
+	w.expectCondition("MatchedEmpty", "")
+	w.expectCondition("Reconciling", "Deleting")
+	if strings.Contains(w.log.String(), "MatchEmpty") {
+		t.Errorf("an event says that no pod matches\n%s", w.log)
+	}
+}
+
 // TestStoredByOpenKruise: a job that has ended there is only deleted in time, and says how it ended.
 func TestStoredByOpenKruise(t *testing.T) {
 	end := metav1.NewTime(began())

@@ -212,7 +212,7 @@ func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) 
 		return created.Add(patience), messageSilent
 	}
 	timeout, backoff, deadline := engineimage.Policy(tag.PullPolicy)
-	limited := tag.PullPolicy != nil && tag.PullPolicy.ActiveDeadlineSeconds != nil
+	limited := deadline < engineimage.NoDeadline
 	switch {
 	case answer.StartTime == nil && limited && answer.Phase == appsv1beta1.ImagePhasePulling:
 		return created.Add(deadline + patience), messageOverdue

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 	"time"
 
@@ -98,6 +99,10 @@ func TestPlan(t *testing.T) {
 		"nor is the time that it has waited": {
 			image:   list(func(s *appsv1beta1.ImageTagSpec) { s.PullPolicy.ActiveDeadlineSeconds = ptr.To(int64(60)) }, pullingFor(time.Minute)),
 			recheck: 10 * time.Minute,
+		},
+		"a deadline that is longer than time can say is none": {
+			image:   list(func(s *appsv1beta1.ImageTagSpec) { s.PullPolicy.ActiveDeadlineSeconds = ptr.To(int64(math.MaxInt64)) }, pullingFor(time.Minute)),
+			recheck: 4*10*time.Minute + 3*30*time.Second + 9*time.Minute,
 		},
 		"a node over its deadline is given up": {
 			image: list(func(s *appsv1beta1.ImageTagSpec) { s.PullPolicy.ActiveDeadlineSeconds = ptr.To(int64(0)) },

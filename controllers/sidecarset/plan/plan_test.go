@@ -527,3 +527,32 @@ func TestPodsThatCannotBeUpdatedSayIt(t *testing.T) {
 		t.Errorf("taken back: %+v", todo.Actions)
 	}
 }
+
+// A request that the server refuses at each try shows where scripts look, and after a while as something that needs the user.
+func TestAPodThatTheServerDoesNotLetChangeStallsTheSet(t *testing.T) {
+	set := newSet("agent:v2")
+	pods := injectedPods(t, newSet("agent:v1"), 1, 0)
+	outcome := planning.Outcome{Failures: []planning.Failure{{Step: podset.StepEdit, Slot: "shop/p0", Refused: true, Message: "denied by somebody"}}}
+	for _, after := range []struct {
+		time                 time.Duration
+		reconciling, stalled string
+	}{{0, "True RequestFailed", "False NotStalled"}, {29 * time.Second, "True RequestFailed", "False NotStalled"}, {30 * time.Second, "False RequestFailed", "True RequestFailed"}} {
+		spec := parse(t, set)
+		s := snapshot(spec, pods)
+		s.Now = s.Now.Add(after.time)
+		set.Status = plan.Status(spec, s, plan.Plan(spec, s), outcome, plan.Injection{})
+		reconciling, stalled := condition(set.Status, appsv1beta1.SidecarSetReconciling), condition(set.Status, appsv1beta1.SidecarSetStalled)
+		if reconciling != after.reconciling || stalled != after.stalled {
+			t.Errorf("after %s: Reconciling %s, Stalled %s", after.time, reconciling, stalled)
+		}
+		if c, _ := conditions.Find(plan.Conditions(&set.Status), appsv1beta1.SidecarSetReconciling); !strings.Contains(c.Message, "changing pod shop/p0: denied by somebody") {
+			t.Errorf("message %q", c.Message)
+		}
+	}
+	// It is let through.
+	spec := parse(t, set)
+	s := snapshot(spec, pods)
+	if got := condition(plan.Status(spec, s, plan.Plan(spec, s), planning.Outcome{}, plan.Injection{}), appsv1beta1.SidecarSetReconciling); got != "True RollingOut" {
+		t.Errorf("afterwards: Reconciling %s", got)
+	}
+}

@@ -50,8 +50,8 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		}
 	}
 	list := conditions.NewList(Conditions(&set.Status), s.Now)
-	list.Set(withInjection(progressOf(spec, &s, &plan), spec, injection)...)
 	list.SetIf(failedUpdate(&plan, outcome))
+	list.Set(withInjection(progressOf(spec, &s, &plan).WithRefusals(list), spec, injection)...)
 	if note, ok := plan.HeldFor(noteNotUpgradable); ok {
 		list.Set(conditions.New(appsv1beta1.SidecarSetNotUpgradablePods, true, appsv1beta1.ReasonMoreThanImages, note.Message+": "+podset.List(slotNames(note))))
 	}
@@ -135,7 +135,8 @@ func withInjection(progress podset.Progress, spec *Spec, injection Injection) []
 //  7. everything is done.
 //
 // What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. Other
-// containers of a pod that are not ready do not concern the set, unless updates wait for them.
+// containers of a pod that are not ready do not concern the set, unless updates wait for them. Refusals of the server come before that, see
+// podset.Progress.WithRefusals.
 func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	switch {
 	case spec.Deleting:

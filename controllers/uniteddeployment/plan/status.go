@@ -149,9 +149,13 @@ func (r *report) faults(missing bool) []string {
 	return all
 }
 
-// few are the first of many sentences.
+// few are the first of many sentences, as parts of one: what a child says may end with a full stop.
 func few(sentences []string) string {
-	return conditions.First(sentences, 5, "; ")
+	parts := make([]string, len(sentences))
+	for i, sentence := range sentences {
+		parts[i] = strings.TrimSuffix(sentence, ".")
+	}
+	return conditions.First(parts, 5, "; ")
 }
 
 // conditions are those of the status, in their order.

@@ -44,6 +44,8 @@ type Client struct {
 	sockets  []string
 	requests *prometheus.CounterVec
 	up       *prometheus.GaugeVec
+	// timeout is the deadline of a request that a runtime answers at once.
+	timeout time.Duration
 
 	mu   sync.Mutex
 	link *link // nil while there is none
@@ -60,7 +62,7 @@ type link struct {
 // New returns a client of the first runtime that answers on one of the sockets. Its metrics go to registry.
 func New(sockets []string, registry prometheus.Registerer) (*Client, error) {
 	c := &Client{
-		sockets: sockets,
+		sockets: sockets, timeout: timeout,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_daemon_cri_requests_total", Help: "Requests to the container runtime, by method and result.",
 		}, []string{"method", "code"}),

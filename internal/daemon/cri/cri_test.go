@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,10 @@ type server struct {
 	runtimev1.UnimplementedImageServiceServer
 
 	pulled chan *runtimev1.PullImageRequest
+	// hangs are what does not answer until it is closed.
+	hangs chan struct{}
+	// silent keeps it from saying what images there are.
+	silent atomic.Bool
 }
 
 func (*server) Version(context.Context, *runtimev1.VersionRequest) (*runtimev1.VersionResponse, error) {
@@ -46,7 +51,10 @@ func (*server) Status(context.Context, *runtimev1.StatusRequest) (*runtimev1.Sta
 	}}}, nil
 }
 
-func (*server) ImageStatus(_ context.Context, r *runtimev1.ImageStatusRequest) (*runtimev1.ImageStatusResponse, error) {
+func (s *server) ImageStatus(ctx context.Context, r *runtimev1.ImageStatusRequest) (*runtimev1.ImageStatusResponse, error) {
+	if s.silent.Load() {
+		<-ctx.Done()
+	}
 	if r.GetImage().GetImage() != "known:1" {
 		return &runtimev1.ImageStatusResponse{}, nil
 	}
@@ -54,8 +62,16 @@ func (*server) ImageStatus(_ context.Context, r *runtimev1.ImageStatusRequest) (
 }
 
 func (s *server) PullImage(_ context.Context, r *runtimev1.PullImageRequest) (*runtimev1.PullImageResponse, error) {
-	if r.GetImage().GetImage() == "refused:1" {
+	switch r.GetImage().GetImage() {
+	case "refused:1":
 		return nil, status.Error(codes.Unknown, "pull access denied")
+	case "away:1":
+		return nil, status.Error(codes.Unavailable, "the registry answers 503")
+	case "early:1":
+		return nil, status.Error(codes.Unknown, "server is not initialized yet")
+	case "slow:1":
+		s.pulled <- r
+		<-s.hangs
 	}
 	s.pulled <- r
 	return &runtimev1.PullImageResponse{ImageRef: "sha256:2"}, nil
@@ -90,12 +106,13 @@ func listen(t *testing.T, socket string) (*server, *grpc.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{pulled: make(chan *runtimev1.PullImageRequest, 1)}
+	s := &server{pulled: make(chan *runtimev1.PullImageRequest, 1), hangs: make(chan struct{})}
 	serving := grpc.NewServer()
 	runtimev1.RegisterRuntimeServiceServer(serving, s)
 	runtimev1.RegisterImageServiceServer(serving, s)
 	go func() { _ = serving.Serve(listener) }()
 	t.Cleanup(serving.Stop)
+	t.Cleanup(func() { close(s.hangs) })
 	return s, serving
 }
 
@@ -169,6 +186,72 @@ func TestARuntimeThatRestartsIsFoundAgain(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("after it is back: %v", err)
 		}
+	}
+}
+
+// A registry that is away for a while is no runtime that is: the try has failed, and pulls of others go on.
+func TestARegistryThatIsAwayLeavesOtherPullsAlone(t *testing.T) {
+	socket := filepath.Join(folder(t), "c.sock")
+	s, _ := listen(t, socket)
+	c := open(t, socket)
+	other := make(chan error, 1)
+	go func() {
+		_, err := c.PullImage(t.Context(), cri.Pull{Image: "slow:1"})
+		other <- err
+	}()
+	<-s.pulled
+	if _, err := c.PullImage(t.Context(), cri.Pull{Image: "away:1"}); err == nil || errors.Is(err, cri.ErrUnavailable) || !strings.Contains(err.Error(), "503") {
+		t.Errorf("the registry is away: %v", err)
+	}
+	s.hangs <- struct{}{}
+	<-s.pulled // it hands the request over, as every pull
+	if err := <-other; err != nil {
+		t.Errorf("the other pull: %v", err)
+	}
+}
+
+// One request finds that nobody answers, and the connection is closed. What others have under way on it says nothing about their images.
+func TestAPullThatEndsWithTheConnectionWasNotRefused(t *testing.T) {
+	socket := filepath.Join(folder(t), "c.sock")
+	s, _ := listen(t, socket)
+	c := open(t, socket)
+	other := make(chan error, 1)
+	go func() {
+		_, err := c.PullImage(t.Context(), cri.Pull{Image: "slow:1"})
+		other <- err
+	}()
+	<-s.pulled
+	c.Close()
+	if err := <-other; !errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("the pull: %v", err)
+	}
+	if _, err := c.PullImage(t.Context(), cri.Pull{Image: "early:1"}); !errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("a runtime that has just begun to listen: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.PullImage(ctx, cri.Pull{Image: "new:1"}); err == nil {
+		t.Error("who has given up gets no image")
+	}
+}
+
+// A runtime that hangs answers neither yes nor no.
+func TestARuntimeThatHangsIsUnavailable(t *testing.T) {
+	socket := filepath.Join(folder(t), "c.sock")
+	s, _ := listen(t, socket)
+	c := open(t, socket)
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.silent.Store(true)
+	c.SetTimeout(50 * time.Millisecond)
+	if _, err := c.ImageStatus(t.Context(), "known:1"); !errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("by its own deadline: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := c.ImageStatus(ctx, "known:1"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("by the deadline of who asks: %v", err)
 	}
 }
 

@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -24,7 +27,7 @@ const (
 )
 
 const (
-	// timeout is the deadline of a request that has none of its own.
+	// timeout is the deadline of a request that a runtime answers at once.
 	timeout = 10 * time.Second
 	// stopMargin is how much longer than its grace the end of a container may take.
 	stopMargin = 30 * time.Second
@@ -32,9 +35,12 @@ const (
 	shortestGrace = time.Second
 )
 
+// errSilent says that a request has ended by its own deadline, timeout, and not by its caller's.
+var errSilent = errors.New("the container runtime takes too long to answer")
+
 // Status implements Runtime.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
 	defer cancel()
 	link, err := c.connected(ctx)
 	if err != nil {
@@ -42,7 +48,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	}
 	answer, err := link.runtime.Status(ctx, &runtimev1.StatusRequest{})
 	if err != nil {
-		return Status{}, c.failed(link, "asking for its status", err)
+		return Status{}, c.unanswered(ctx, link, "asking for its status", err)
 	}
 	result := Status{Name: link.name, Version: link.version, Ready: true}
 	for _, condition := range answer.GetStatus().GetConditions() {
@@ -55,7 +61,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 
 // ListPods implements Runtime.
 func (c *Client) ListPods(ctx context.Context, filter PodFilter) ([]Pod, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
 	defer cancel()
 	link, err := c.connected(ctx)
 	if err != nil {
@@ -65,7 +71,7 @@ func (c *Client) ListPods(ctx context.Context, filter PodFilter) ([]Pod, error) 
 		Filter: &runtimev1.PodSandboxFilter{LabelSelector: selector(filter.UID)},
 	})
 	if err != nil {
-		return nil, c.failed(link, "listing pods", err)
+		return nil, c.unanswered(ctx, link, "listing pods", err)
 	}
 	pods := make([]Pod, 0, len(answer.GetItems()))
 	for _, item := range answer.GetItems() {
@@ -80,7 +86,7 @@ func (c *Client) ListPods(ctx context.Context, filter PodFilter) ([]Pod, error) 
 
 // ListContainers implements Runtime.
 func (c *Client) ListContainers(ctx context.Context, filter ContainerFilter) ([]Container, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
 	defer cancel()
 	link, err := c.connected(ctx)
 	if err != nil {
@@ -90,7 +96,7 @@ func (c *Client) ListContainers(ctx context.Context, filter ContainerFilter) ([]
 		Filter: &runtimev1.ContainerFilter{Id: filter.ID, LabelSelector: selector(filter.PodUID)},
 	})
 	if err != nil {
-		return nil, c.failed(link, "listing containers", err)
+		return nil, c.unanswered(ctx, link, "listing containers", err)
 	}
 	containers := make([]Container, 0, len(answer.GetContainers()))
 	for _, item := range answer.GetContainers() {
@@ -104,7 +110,7 @@ func (c *Client) ListContainers(ctx context.Context, filter ContainerFilter) ([]
 
 // ContainerStatus implements Runtime.
 func (c *Client) ContainerStatus(ctx context.Context, id string) (ContainerStatus, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
 	defer cancel()
 	link, err := c.connected(ctx)
 	if err != nil {
@@ -112,7 +118,7 @@ func (c *Client) ContainerStatus(ctx context.Context, id string) (ContainerStatu
 	}
 	answer, err := link.runtime.ContainerStatus(ctx, &runtimev1.ContainerStatusRequest{ContainerId: id, Verbose: true})
 	if err != nil {
-		return ContainerStatus{}, c.failed(link, "asking for the status of a container", err)
+		return ContainerStatus{}, c.unanswered(ctx, link, "asking for the status of a container", err)
 	}
 	item := answer.GetStatus()
 	result := ContainerStatus{
@@ -167,7 +173,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 		return err
 	}
 	_, err = link.runtime.StopContainer(ctx, &runtimev1.StopContainerRequest{ContainerId: id, Timeout: seconds(grace)})
-	return c.failed(link, "stopping a container", err)
+	return c.failed(ctx, link, "stopping a container", err)
 }
 
 // Exec implements Runtime.
@@ -180,14 +186,14 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, limit ti
 	}
 	answer, err := link.runtime.ExecSync(ctx, &runtimev1.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: seconds(limit)})
 	if err != nil {
-		return ExecResult{}, c.failed(link, "running a command in a container", err)
+		return ExecResult{}, c.failed(ctx, link, "running a command in a container", err)
 	}
 	return ExecResult{Stdout: answer.GetStdout(), Stderr: answer.GetStderr(), ExitCode: answer.GetExitCode()}, nil
 }
 
 // ListImages implements Runtime.
 func (c *Client) ListImages(ctx context.Context) ([]Image, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
 	defer cancel()
 	link, err := c.connected(ctx)
 	if err != nil {
@@ -195,7 +201,7 @@ func (c *Client) ListImages(ctx context.Context) ([]Image, error) {
 	}
 	answer, err := link.images.ListImages(ctx, &runtimev1.ListImagesRequest{})
 	if err != nil {
-		return nil, c.failed(link, "listing images", err)
+		return nil, c.unanswered(ctx, link, "listing images", err)
 	}
 	images := make([]Image, 0, len(answer.GetImages()))
 	for _, item := range answer.GetImages() {
@@ -206,7 +212,7 @@ func (c *Client) ListImages(ctx context.Context) ([]Image, error) {
 
 // ImageStatus implements Runtime.
 func (c *Client) ImageStatus(ctx context.Context, reference string) (Image, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
 	defer cancel()
 	link, err := c.connected(ctx)
 	if err != nil {
@@ -215,7 +221,7 @@ func (c *Client) ImageStatus(ctx context.Context, reference string) (Image, erro
 	answer, err := link.images.ImageStatus(ctx, &runtimev1.ImageStatusRequest{Image: &runtimev1.ImageSpec{Image: reference}})
 	switch {
 	case err != nil:
-		return Image{}, c.failed(link, "looking an image up", err)
+		return Image{}, c.unanswered(ctx, link, "looking an image up", err)
 	case answer.GetImage() == nil:
 		return Image{}, fmt.Errorf("image %s: %w", reference, ErrNotFound)
 	}
@@ -240,40 +246,66 @@ func (c *Client) PullImage(ctx context.Context, pull Pull) (string, error) {
 			Metadata: &runtimev1.PodSandboxMetadata{}, Labels: pull.Labels, Annotations: pull.Annotations,
 		}
 	}
-	answer, err := link.images.PullImage(ctx, request)
-	if err != nil {
-		return "", c.failed(link, "pulling an image", err)
+	var header, trailer metadata.MD
+	answer, err := link.images.PullImage(ctx, request, grpc.Header(&header), grpc.Trailer(&trailer))
+	switch {
+	case err == nil:
+		return answer.GetImageRef(), nil
+	case status.Code(err) == codes.Unavailable && len(header)+len(trailer) > 0 && link.answers(ctx):
+		// The runtime says so, of a registry: it is there itself, and what else it is asked for goes on.
+		return "", fmt.Errorf("pulling an image: %w", errors.New(status.Convert(err).Message()))
 	}
-	return answer.GetImageRef(), nil
+	return "", c.failed(ctx, link, "pulling an image", err)
 }
 
 // RemoveImage implements Runtime.
 func (c *Client) RemoveImage(ctx context.Context, reference string) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
 	defer cancel()
 	link, err := c.connected(ctx)
 	if err != nil {
 		return err
 	}
 	_, err = link.images.RemoveImage(ctx, &runtimev1.RemoveImageRequest{Image: &runtimev1.ImageSpec{Image: reference}})
-	return c.failed(link, "removing an image", err)
+	return c.unanswered(ctx, link, "removing an image", err)
+}
+
+// answers says whether the runtime answers for itself on a connection.
+func (l *link) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, probing)
+	defer cancel()
+	_, err := l.runtime.Status(ctx, &runtimev1.StatusRequest{})
+	return err == nil
+}
+
+// unanswered is failed for requests that a runtime answers at once. One that takes longer than their own deadline hangs, which says nothing about
+// what was asked for. The connection is kept: others may wait for an answer on it that takes longer by nature.
+func (c *Client) unanswered(ctx context.Context, link *link, doing string, err error) error {
+	err = c.failed(ctx, link, doing, err)
+	if errors.Is(err, context.DeadlineExceeded) && (ctx.Err() == nil || errors.Is(context.Cause(ctx), errSilent)) {
+		return fmt.Errorf("%s: %w: no answer within %s", doing, ErrUnavailable, c.timeout)
+	}
+	return err
 }
 
 // failed says what an error of a request means. After one that tells that nobody answers, the runtime is looked for again.
-func (c *Client) failed(link *link, doing string, err error) error {
+func (c *Client) failed(ctx context.Context, link *link, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	answer, _ := status.FromError(err)
-	switch answer.Code() { //nolint:exhaustive // the others say that the runtime answered, and what
-	case codes.Unavailable:
+	switch code := answer.Code(); {
+	case code == codes.Unavailable:
 		c.drop(link)
 		return fmt.Errorf("%s: %w: %s", doing, ErrUnavailable, answer.Message())
-	case codes.NotFound:
+	case code == codes.Canceled && ctx.Err() == nil, // nobody here has given up waiting: the connection was closed, or the runtime ends
+		strings.Contains(answer.Message(), "server is not initialized yet"): // containerd listens before it knows what there is
+		return fmt.Errorf("%s: %w: %s", doing, ErrUnavailable, answer.Message())
+	case code == codes.NotFound:
 		return fmt.Errorf("%s: %w: %s", doing, ErrNotFound, answer.Message())
-	case codes.DeadlineExceeded:
-		return fmt.Errorf("%s: %w: %s", doing, context.DeadlineExceeded, answer.Message())
-	case codes.Canceled:
+	case code == codes.DeadlineExceeded:
+		return fmt.Errorf("%s: %w", doing, context.DeadlineExceeded)
+	case code == codes.Canceled:
 		return fmt.Errorf("%s: %w", doing, context.Canceled)
 	}
 	return fmt.Errorf("%s: %w", doing, errors.New(answer.Message()))

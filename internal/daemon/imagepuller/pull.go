@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,8 +30,9 @@ const (
 	lookForRuntime = 5 * time.Second
 	// tellAgain is how long a Secret that cannot be read is not logged again.
 	tellAgain = time.Hour
-	// longestText is the limit of a message in the status, in bytes.
+	// longestText is the limit of a message in the status, in bytes, longestNote that of an event: the API server takes 1024.
 	longestText = 512
+	longestNote = 1000
 	// attribution identifies the puller to the runtime.
 	attribution   = "apps.kruise.io/pulling-image-by"
 	attributionBy = "kruise-daemon"
@@ -44,6 +46,8 @@ type task struct {
 	key
 	tag     v1beta1.ImageTagSpec
 	sandbox *v1beta1.SandboxConfig
+	// round is what is known of it.
+	round *work
 }
 
 // run pulls a tag, as often as its policy lets it. It notes what it is at, and ends when ctx does.
@@ -57,14 +61,16 @@ func (p *puller) run(ctx context.Context, t task) {
 	}
 	defer p.host.Metrics.PullBegins()()
 	began := p.host.Clock.Now()
+	first := began
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
 		if s.StartTime == nil {
 			s.StartTime = stamp(began)
 		}
+		first = s.StartTime.Time
 		s.Phase, s.Message = v1beta1.ImagePhasePulling, ""
 	})
 	p.changed()
-	got, err := p.pull(ctx, t, began)
+	got, err := p.pull(ctx, t, first)
 	if ctx.Err() != nil {
 		return // the tag is gone, another round has begun, or the process ends: the next one goes on
 	}
@@ -73,7 +79,7 @@ func (p *puller) run(ctx context.Context, t task) {
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
 		s.CompletionTime = stamp(p.host.Clock.Now())
 		if err != nil {
-			s.Phase, s.Message = v1beta1.ImagePhaseFailed, short(err.Error())
+			s.Phase, s.Message = v1beta1.ImagePhaseFailed, short(err.Error(), longestText)
 			return
 		}
 		s.Phase, s.Progress, s.ImageID, s.Message = v1beta1.ImagePhaseSucceeded, 100, t.repository+"@"+got.id, ""
@@ -98,46 +104,69 @@ func resultOf(got pulled, err error) string {
 	return host.Pulled
 }
 
-// pull tries until the image is there, a limit is reached, or ctx ends.
-func (p *puller) pull(ctx context.Context, t task, began time.Time) (pulled, error) {
+// pull tries until the image is there, a limit is reached, or ctx ends. first is when the round was begun, by this daemon or one before it: its
+// deadline counts from there.
+func (p *puller) pull(ctx context.Context, t task, first time.Time) (pulled, error) {
 	full, err := image.Reference{Repository: t.repository, Tag: t.tag.Tag}.Full()
 	if err != nil {
 		return pulled{}, err
 	}
 	timeout, backoff, deadline := image.Policy(t.tag.PullPolicy)
 	wait := firstWait
-	for failures := int32(0); ; {
-		limit := timeout
-		if deadline > 0 {
-			left := deadline - p.host.Clock.Since(began)
-			if left <= 0 {
-				return pulled{}, errDeadline
-			}
-			limit = min(limit, left)
+	for failures := int32(0); ctx.Err() == nil; {
+		left := deadline - p.host.Clock.Since(first)
+		if left <= 0 {
+			return pulled{}, errDeadline
 		}
+		limit := min(timeout, left)
 		got, err := p.try(ctx, t, full, limit)
 		if err == nil || ctx.Err() != nil {
 			return got, err
 		}
 		ctrl.Log.WithName("imagepuller").V(1).Info("Not pulled", "image", full, "err", err.Error())
-		pause := lookForRuntime
 		if errors.Is(err, cri.ErrUnavailable) {
-			p.note(t, func(s *v1beta1.ImageTagStatus) { s.Phase, s.Message = v1beta1.ImagePhaseWaiting, short(err.Error()) })
-		} else {
-			if failures++; failures > backoff {
-				return pulled{}, err
-			}
-			pause, wait = wait, min(2*wait, longestWait)
-			p.note(t, func(s *v1beta1.ImageTagStatus) { s.Phase, s.Message = v1beta1.ImagePhasePulling, short(err.Error()) })
+			p.awaitRuntime(ctx, t, err, left)
+			continue
 		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("the image was not there after %s", limit.Round(time.Second))
+		}
+		if failures++; failures > backoff {
+			return pulled{}, err
+		}
+		p.note(t, func(s *v1beta1.ImageTagStatus) {
+			s.Phase, s.Message = v1beta1.ImagePhasePulling, short(err.Error(), longestText)
+		})
 		p.changed()
-		timer := p.host.Clock.NewTimer(pause)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return pulled{}, ctx.Err()
+		p.sleep(ctx, wait)
+		wait = min(2*wait, longestWait)
+	}
+	return pulled{}, ctx.Err()
+}
+
+// awaitRuntime waits until the runtime answers, but not longer than limit. Until then the tag is Waiting, with what was heard of the runtime.
+func (p *puller) awaitRuntime(ctx context.Context, t task, heard error, limit time.Duration) {
+	p.note(t, func(s *v1beta1.ImageTagStatus) {
+		s.Phase, s.Message = v1beta1.ImagePhaseWaiting, short(heard.Error(), longestText)
+	})
+	p.changed()
+	for since := p.host.Clock.Now(); ctx.Err() == nil && p.host.Clock.Since(since) < limit; {
+		p.sleep(ctx, min(lookForRuntime, limit))
+		if _, err := p.host.Runtime.Status(ctx); err == nil {
+			p.note(t, func(s *v1beta1.ImageTagStatus) { s.Phase, s.Message = v1beta1.ImagePhasePulling, "" })
+			p.changed()
+			return
 		}
+	}
+}
+
+// sleep waits, but not longer than ctx.
+func (p *puller) sleep(ctx context.Context, wait time.Duration) {
+	timer := p.host.Clock.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
 	}
 }
 
@@ -222,9 +251,9 @@ func (p *puller) emit(t task, took time.Duration, err error) {
 		p.host.Events.Eventf(list, nil, corev1.EventTypeNormal, "PullImageSucceed", "Pull", "%s was pulled in %s", name, took)
 		return
 	}
-	note := fmt.Sprintf("node %s gave up pulling %s: %s", p.host.Node, name, short(err.Error()))
+	note := short(fmt.Sprintf("node %s gave up pulling %s: %s", p.host.Node, name, err), longestNote)
 	p.host.Events.Eventf(list, nil, corev1.EventTypeWarning, "PullImageFailed", "Pull", "%s", note)
-	for _, owner := range t.tag.OwnerReferences {
+	for _, owner := range p.ownersOf(t) {
 		p.host.Events.Eventf(&owner, nil, corev1.EventTypeWarning, "PullImageFailed", "Pull", "%s", note)
 	}
 }
@@ -234,4 +263,8 @@ func stamp(at time.Time) *metav1.Time {
 	return &t
 }
 
-func short(text string) string { return text[:min(len(text), longestText)] }
+// short is a text in one line that has no more bytes than limit. Errors of several registries have a line each.
+func short(text string, limit int) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
+}

@@ -23,10 +23,12 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -46,6 +48,9 @@ const (
 	spacing  = 2 * time.Second
 	// burst is how many writes may be closer together than that.
 	burst = 5
+	// firstRetry and lastRetry are when to try again after an error of the API server: the wait doubles.
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 50 * time.Second
 )
 
 // key names a tag.
@@ -56,8 +61,9 @@ type work struct {
 	version int64
 	cancel  context.CancelFunc
 	status  v1beta1.ImageTagStatus
-	// secrets are those that the list names now: some may come when tries have failed already.
+	// secrets are those that the list names now, and owners the jobs: some may come when tries have failed already.
 	secrets []v1beta1.ImagePullSecret
+	owners  []corev1.ObjectReference
 }
 
 // puller is the worker of a node.
@@ -85,7 +91,7 @@ func Setup(h host.Host) error {
 	if err := h.Manager.Add(lifetime(p.live)); err != nil {
 		return fmt.Errorf("adding the puller: %w", err)
 	}
-	c, err := controller.New("imagepuller", h.Manager, controller.Options{Reconciler: p, MaxConcurrentReconciles: 1})
+	c, err := controller.New("imagepuller", h.Manager, options(p))
 	if err != nil {
 		return fmt.Errorf("adding the puller: %w", err)
 	}
@@ -96,6 +102,15 @@ func Setup(h host.Host) error {
 		return fmt.Errorf("watching what is pulled: %w", err)
 	}
 	return nil
+}
+
+// options are those of the controller. What the API server refuses is tried again within the minute: a status that comes later than the operator
+// waits for a node would have the tag fail.
+func options(p *puller) controller.Options {
+	return controller.Options{
+		Reconciler: p, MaxConcurrentReconciles: 1,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}
 }
 
 // lifetime tells for how long the daemon runs.
@@ -129,12 +144,12 @@ func (p *puller) uid() types.UID {
 	return p.id
 }
 
-// note changes what is known of a round, unless another one has begun.
+// note changes what is known of a round, unless it is over or another one has begun.
 func (p *puller) note(t task, change func(*v1beta1.ImageTagStatus)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if round := p.rounds[t.key]; round != nil && round.version == t.tag.Version {
-		change(&round.status)
+	if p.rounds[t.key] == t.round {
+		change(&t.round.status)
 	}
 }
 
@@ -254,7 +269,7 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 					round.cancel()
 					delete(p.rounds, at)
 				}
-				round.secrets = entry.PullSecrets
+				round.secrets, round.owners = entry.PullSecrets, tag.OwnerReferences
 				continue
 			}
 			if ended {
@@ -270,12 +285,12 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 // begin starts a round. The start time of a pull that was under way when the daemon ended is kept.
 func (p *puller) begin(t task, before *v1beta1.ImageTagStatus, secrets []v1beta1.ImagePullSecret) {
 	ctx, cancel := context.WithCancel(p.lifetime)
-	round := &work{version: t.tag.Version, cancel: cancel, secrets: secrets}
+	round := &work{version: t.tag.Version, cancel: cancel, secrets: secrets, owners: t.tag.OwnerReferences}
 	round.status = v1beta1.ImageTagStatus{Tag: t.tag.Tag, Version: t.tag.Version, Phase: v1beta1.ImagePhaseWaiting}
 	if before != nil && before.Version == t.tag.Version {
 		round.status.StartTime = before.StartTime
 	}
-	p.rounds[t.key] = round
+	t.round, p.rounds[t.key] = round, round
 	go p.run(ctx, t)
 }
 
@@ -283,10 +298,14 @@ func (p *puller) begin(t task, before *v1beta1.ImageTagStatus, secrets []v1beta1
 func (p *puller) secretsOf(t task) []v1beta1.ImagePullSecret {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if round := p.rounds[t.key]; round != nil && round.version == t.tag.Version {
-		return round.secrets
-	}
-	return nil
+	return t.round.secrets
+}
+
+// ownersOf are the jobs that want a round now.
+func (p *puller) ownersOf(t task) []corev1.ObjectReference {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return t.round.owners
 }
 
 func (p *puller) endAll() {

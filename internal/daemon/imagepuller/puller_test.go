@@ -256,7 +256,8 @@ func TestATryEndsAfterItsTimeout(t *testing.T) {
 	slow := tag("1", 0)
 	slow.PullPolicy.TimeoutSeconds = ptr.To(int32(1))
 	d := start(t, store(t, tags(slow)), runtime, 1)
-	if status := d.until("it is given up", ended(1)); status.Failed != 1 {
+	status := d.until("it is given up", ended(1))
+	if got := status.ImageStatuses["nginx"].Tags[0].Message; status.Failed != 1 || got != "the image was not there after 1s" {
 		t.Errorf("status %+v", status)
 	}
 }
@@ -276,6 +277,140 @@ func TestARuntimeThatIsDownUsesUpNoTry(t *testing.T) {
 	runtime.SetDown(false)
 	if status := d.until("it is pulled when the runtime is back", ended(1)); status.Succeeded != 1 {
 		t.Errorf("status %+v", status)
+	}
+}
+
+// It used to be Waiting, with the words of the runtime that was away, until it was there.
+func TestATagIsPulledVisiblyWhenTheRuntimeIsBack(t *testing.T) {
+	release := make(chan struct{})
+	runtime := &critest.Runtime{OnPull: func(ctx context.Context, _ cri.Pull) error {
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+	runtime.SetDown(true)
+	d := start(t, store(t, tags(tag("1", 0))), runtime, 1)
+	now := clocktesting.NewFakeClock(time.Now())
+	d.p.host.Clock = now
+	of := func(s v1beta1.NodeImageStatus) v1beta1.ImageTagStatus {
+		now.Step(time.Second)
+		if tags := s.ImageStatuses["nginx"].Tags; len(tags) == 1 {
+			return tags[0]
+		}
+		return v1beta1.ImageTagStatus{}
+	}
+	d.until("it waits for the runtime", func(s v1beta1.NodeImageStatus) bool {
+		tag := of(s)
+		return tag.Phase == v1beta1.ImagePhaseWaiting && tag.Message != ""
+	})
+	runtime.SetDown(false)
+	d.until("it is pulled", func(s v1beta1.NodeImageStatus) bool {
+		tag := of(s)
+		return tag.Phase == v1beta1.ImagePhasePulling && tag.Message == ""
+	})
+	close(release)
+	if status := d.until("it is there", ended(1)); status.Succeeded != 1 {
+		t.Errorf("status %+v", status)
+	}
+}
+
+// A daemon that is killed again and again would never come to the end of a deadline that begins with it.
+func TestADeadlineBeginsWithTheFirstDaemonThatPulls(t *testing.T) {
+	limited := tag("1", 0)
+	limited.PullPolicy.ActiveDeadlineSeconds = ptr.To[int64](60)
+	for what, tc := range map[string]struct {
+		before time.Duration
+		failed int32
+	}{
+		"it is over":     {before: 61 * time.Second, failed: 1},
+		"it is not over": {before: 10 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			runtime := &critest.Runtime{}
+			c := store(t, tags(limited))
+			list := &v1beta1.NodeImage{}
+			if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, list); err != nil {
+				t.Fatal(err)
+			}
+			list.Status.ImageStatuses = map[string]v1beta1.ImageStatus{"nginx": {Tags: []v1beta1.ImageTagStatus{
+				{Tag: "1", Phase: v1beta1.ImagePhasePulling, StartTime: stamp(time.Now().Add(-tc.before))},
+			}}}
+			if err := c.Status().Update(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+			status := start(t, c, runtime, 1).until("it is over", ended(1))
+			if message := status.ImageStatuses["nginx"].Tags[0].Message; status.Failed != tc.failed || tc.failed == 1 && message != errDeadline.Error() {
+				t.Errorf("status %+v", status)
+			}
+			if n := int32(runtime.Pulls(nginx + "1")); n != 1-tc.failed {
+				t.Errorf("%d pulls", n)
+			}
+		})
+	}
+}
+
+// The second job came when the pull was under way already. It has failed on the node as the first one has.
+func TestAJobThatJoinsAPullHearsOfItsEnd(t *testing.T) {
+	release := make(chan struct{})
+	runtime := &critest.Runtime{OnPull: func(context.Context, cri.Pull) error { <-release; return errors.New("denied") }}
+	owned := tag("1", 0)
+	owned.OwnerReferences = []corev1.ObjectReference{{Kind: "ImagePullJob", Name: "a", UID: "a"}}
+	c := store(t, tags(owned))
+	d := start(t, c, runtime, 1)
+	d.until("it is pulled", func(s v1beta1.NodeImageStatus) bool { return s.Pulling == 1 })
+	list := &v1beta1.NodeImage{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, list); err != nil {
+		t.Fatal(err)
+	}
+	owners := &list.Spec.Images["nginx"].Tags[0].OwnerReferences
+	*owners = append(*owners, corev1.ObjectReference{Kind: "ImagePullJob", Name: "b", UID: "b"})
+	if err := c.Update(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.p.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "n1"}}); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	d.until("it is given up", ended(1))
+	recorder, _ := d.p.host.Events.(*events.FakeRecorder)
+	if n := len(recorder.Events); n != 3 {
+		t.Errorf("%d events, want one for the list and one for each job", n)
+	}
+}
+
+// A tag is taken out and asked for again. What its first round still says is about nothing any more, though both have the same number.
+func TestWhatAnEarlierRoundSaysIsNotBelieved(t *testing.T) {
+	at := key{"nginx", "1"}
+	former, now := &work{}, &work{}
+	p := &puller{rounds: map[key]*work{at: now}}
+	for _, round := range []*work{former, now} {
+		p.note(task{key: at, round: round}, func(s *v1beta1.ImageTagStatus) { s.Progress++ })
+	}
+	if former.status.Progress != 0 || now.status.Progress != 1 {
+		t.Errorf("the former round says %d, the new one %d", former.status.Progress, now.status.Progress)
+	}
+}
+
+// An API server that was away for an hour must not leave the operator without an answer for another: after ten minutes the tag would have failed.
+func TestAStatusThatCannotBeWrittenIsTriedAgainSoon(t *testing.T) {
+	limiter, longest := options(&puller{}).RateLimiter, time.Duration(0)
+	for range 100 {
+		longest = max(longest, limiter.When(reconcile.Request{}))
+	}
+	if longest > time.Minute {
+		t.Errorf("after a hundred failures it is tried again in %s", longest)
+	}
+}
+
+func TestMessagesAreOneShortLine(t *testing.T) {
+	if got := short("denied\nnot found\r\n", 100); got != "denied; not found" {
+		t.Errorf("%q", got)
+	}
+	if got := short("añb", 2); got != "a" {
+		t.Errorf("cut within a letter: %q", got)
 	}
 }
 

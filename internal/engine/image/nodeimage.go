@@ -40,7 +40,10 @@ func Count(image *v1beta1.NodeImage, status *v1beta1.NodeImageStatus) {
 	}
 }
 
-// Policy are the settings of a tag with what is left out filled in.
+// NoDeadline is the deadline of a tag without one, and of one whose deadline is longer.
+const NoDeadline = 10 * 365 * 24 * time.Hour
+
+// Policy are the settings of a tag with what is left out, or cannot be, filled in: 600 seconds for one try, 3 more tries, and NoDeadline for all.
 func Policy(p *v1beta1.ImageTagPullPolicy) (timeout time.Duration, backoff int32, deadline time.Duration) {
 	if p == nil {
 		p = &v1beta1.ImageTagPullPolicy{}
@@ -49,8 +52,9 @@ func Policy(p *v1beta1.ImageTagPullPolicy) (timeout time.Duration, backoff int32
 	if backoff = ptr.Deref(p.BackoffLimit, 3); backoff < 0 {
 		backoff = 3
 	}
-	if p.ActiveDeadlineSeconds != nil {
-		deadline = time.Duration(*p.ActiveDeadlineSeconds) * time.Second
+	deadline = NoDeadline
+	if limit := p.ActiveDeadlineSeconds; limit != nil && *limit < int64(NoDeadline/time.Second) {
+		deadline = time.Duration(max(*limit, 0)) * time.Second
 	}
 	return timeout, backoff, deadline
 }

@@ -5,6 +5,7 @@ package podset
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -97,7 +98,7 @@ func (l *Limit) Note(reason string, n int, waiting []planning.Slot) planning.Not
 
 // users says who uses the limit; nothing if nobody does.
 func (l *Limit) users() string {
-	used := l.names()
+	used := namesOf(slices.Collect(maps.Keys(l.used)))
 	var users []string
 	if len(used) > 0 {
 		users = append(users, List(used))
@@ -109,26 +110,6 @@ func (l *Limit) users() string {
 		users = append(users, fmt.Sprintf("%d pods that do not exist", l.others))
 	}
 	return strings.Join(users, " and ")
-}
-
-// names are the sorted names of those that use the limit, with their namespaces if these differ.
-func (l *Limit) names() []string {
-	namespaces := map[string]struct{}{}
-	names := make([]string, 0, len(l.used))
-	for key := range l.used {
-		if key.Namespace != "" {
-			mark(&namespaces, key.Namespace)
-		}
-		names = append(names, key.Name)
-	}
-	if len(namespaces) > 1 {
-		names = names[:0]
-		for key := range l.used {
-			names = append(names, strings.TrimPrefix(key.String(), "/"))
-		}
-	}
-	slices.SortFunc(names, compareNames)
-	return names
 }
 
 // Waits begins a message: "3 pods wait".
@@ -158,10 +139,29 @@ func compareNames(a, b string) int {
 	return strings.Compare(a, b)
 }
 
+// names are the sorted names of the pods, with their namespaces if these differ.
 func names(pods []*Pod) []string {
-	out := make([]string, len(pods))
+	keys := make([]types.NamespacedName, len(pods))
 	for i, pod := range pods {
-		out[i] = pod.Object.Name
+		keys[i] = keyOf(pod.Object)
+	}
+	return namesOf(keys)
+}
+
+// namesOf are the sorted names of pods. They have their namespaces if these differ. A pod that does not exist has none.
+func namesOf(keys []types.NamespacedName) []string {
+	namespaces := map[string]struct{}{}
+	for _, key := range keys {
+		if key.Namespace != "" {
+			mark(&namespaces, key.Namespace)
+		}
+	}
+	out := make([]string, len(keys))
+	for i, key := range keys {
+		out[i] = key.Name
+		if len(namespaces) > 1 {
+			out[i] = strings.TrimPrefix(key.String(), "/")
+		}
 	}
 	slices.SortFunc(out, compareNames)
 	return out

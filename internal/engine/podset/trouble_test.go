@@ -111,6 +111,16 @@ func TestAnImageThatCannotBePulledStallsTheWorkload(t *testing.T) {
 	}
 }
 
+// A SidecarSet has pods of many namespaces. Two of the same name looked like one pod that was named twice.
+func TestPodsOfTwoNamespacesAreNamedWithTheirNamespaces(t *testing.T) {
+	pods := []Pod{stuckPod("web-0", time.Second, 0, waitingFor("ErrImagePull", "")), stuckPod("web-0", time.Second, 0, waitingFor("ErrImagePull", ""))}
+	pods[0].Object.Namespace, pods[1].Object.Namespace = "shop", "billing"
+	want := "billing/web-0, shop/web-0: container c: ImagePullBackOff missing:v3; 1 pod waits"
+	if got := (Progress{Reconciling: true, Message: "1 pod waits"}).WithTroubles(&planning.Plan{}, pods).Message; got != want {
+		t.Errorf("the message is %q, want %q", got, want)
+	}
+}
+
 // Nothing happened to a pod whose update hung, so nothing was said about it until something happened to another one.
 func TestAnUpdateInPlaceThatHangsIsSaidInTime(t *testing.T) {
 	pod := object("web-0", notReady)

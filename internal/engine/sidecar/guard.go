@@ -169,6 +169,7 @@ func (g Guard) beyond() string {
 		served = append(served, fmt.Sprintf("object.spec.?volumes.orValue([]).exists(v, v.name.matches('%s'))", tokenPattern))
 	}
 	if b := g.Bounds; b != nil {
+		var within []string
 		for _, one := range []struct {
 			each  string
 			limit int
@@ -177,8 +178,10 @@ func (g Guard) beyond() string {
 			{"c.?volumeMounts.orValue([]).filter(m, m.?subPathExpr.orValue('') != '').size()", b.SubPathExprs},
 			{"c.?env.orValue([]).size()", b.Env}, {"c.?volumeDevices.orValue([]).size()", b.Devices},
 		} {
-			served = append(served, fmt.Sprintf("%s.map(c, %s).sum() <= %d", own, one.each, one.limit))
+			within = append(within, fmt.Sprintf("own.map(c, %s).sum() <= %d", one.each, one.limit))
 		}
+		// A list of one is how an expression gives a name to what it needs more than once.
+		served = append(served, fmt.Sprintf("[%s].all(own, %s)", own, strings.Join(within, " && ")))
 	}
 	return fmt.Sprintf("object.metadata.?labels[?'%s'].orValue('') == '%s' || !(%s)", ProofLabel, ProofWebhook, strings.Join(served, " && "))
 }

@@ -4,6 +4,7 @@
 package sidecar
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -35,6 +36,9 @@ func (i Injection) Inject(pod Pod) (bool, error) {
 	if spec == nil {
 		spec = map[string]any{}
 		pod.Object["spec"] = spec
+	}
+	if tooLarge(spec, annotations) {
+		return false, fmt.Errorf("SidecarSet %s: %s", i.Set, tooLargeWords)
 	}
 	w := newWork(spec, *v, others, labels, annotations)
 	if err := w.computeAll(i.Set); err != nil {

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// These bound the pods that get sidecars. They are far above what pods have, and keep what injection costs the API server, and us, below a second.
+// The policy has the same numbers and words.
+const (
+	mostContainers, mostVolumes, mostSecrets, mostEnv, mostText = 1000, 2000, 1000, 10_000, 65_536
+
+	tooLargeWords = "the pod is too large to get sidecars: it may have 1000 containers, 1000 init containers, 2000 volumes, 1000 pull secrets, " +
+		"10000 environment variables, and 65536 characters in each annotation of SidecarSets"
+)
+
+// tooLarge says that a pod is beyond the bounds. The policy has the same under the name large.
+func tooLarge(spec map[string]any, annotations map[string]string) bool {
+	containers, inits, env := listOf(spec, "containers"), listOf(spec, "initContainers"), 0
+	for _, list := range [][]any{containers, inits} {
+		for _, one := range list {
+			if c, is := one.(map[string]any); is {
+				env += len(listOf(c, "env"))
+			}
+		}
+	}
+	ours := []string{HashAnnotation, HashWithoutImageAnnotation, InjectedListAnnotation, WorkingAnnotation}
+	return len(containers) > mostContainers || len(inits) > mostContainers || len(listOf(spec, "volumes")) > mostVolumes ||
+		len(listOf(spec, "imagePullSecrets")) > mostSecrets || env > mostEnv ||
+		slices.ContainsFunc(ours, func(key string) bool { return utf8.RuneCountInString(annotations[key]) > mostText })
+}
