@@ -47,7 +47,7 @@ recording: ## Record `make demo` and render it as docs/images/demo.svg; needs as
 	npx --yes svg-term-cli@2.1.1 --in dist/demo.cast --out docs/images/demo.svg --window --no-cursor
 
 .PHONY: test
-test: ## Pass all tests, two suites at a time, and print what ran, how long it took, what was skipped and why, and what was not run.
+test: ## Run all suites, two at a time, and print what ran, how long it took, what was skipped and why, and what was not run.
 	@$(RUN) ./cmd/suites $(SUITES)
 
 ##@ Suites
@@ -57,7 +57,7 @@ test-unit: ## Tables, stories and the exhaustive exploration of planners; needs 
 	@$(RUN) ./cmd/suites unit exploration
 
 .PHONY: explore-full
-explore-full: ## Explore the large cases of planners too: some minutes on one core, 1 GB, and what is cut says so.
+explore-full: ## Explore the large cases of planners, too: some minutes on one core, with 1 GB of memory.
 	@EXPLORE=full go test -count=1 -p=1 -timeout=2h -v -run='^TestExplore$$' ./controllers/...
 	@EXPLORE=full go test -count=1 -timeout=1h -v -run='^TestExplorationOfNodes$$' ./internal/engine/podset/podsettest
 
@@ -70,7 +70,7 @@ test-e2e: ## Whole flows on a real control plane with simulated nodes.
 	@$(RUN) ./cmd/suites e2e
 
 .PHONY: test-chaos
-test-chaos: ## Try all that can go wrong at any moment, for all kinds. It goes on where it was stopped: dist/chaos.jsonl. CHAOS_KINDS=CloneSet,DaemonSet is a part.
+test-chaos: ## Run every chaos scenario of all kinds, or of CHAOS_KINDS=CloneSet,DaemonSet. It continues where it was stopped (dist/chaos.jsonl).
 	@CHAOS_FULL=true CHAOS_RECORD=$(or $(CHAOS_RECORD),$(CURDIR)/dist/chaos.jsonl) go -C tests test ./chaos -count=1 -v -timeout=24h -run='^TestChaos$$'
 
 # How long each fuzzer runs, and with how many workers.
@@ -78,7 +78,7 @@ FUZZ_TIME ?= 1m
 FUZZ_WORKERS ?= 2
 
 .PHONY: fuzz
-fuzz: ## Run each fuzzer for FUZZ_TIME: what reads text that users or other programs wrote. What they found before runs with the unit tests.
+fuzz: ## Run each fuzzer for FUZZ_TIME, on code that parses text of users or other programs. Earlier findings run with the unit tests.
 	@failed=0; for file in $$(grep -rl '^func Fuzz' --include='*_test.go' controllers internal); do \
 	  for fuzzer in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$file"); do \
 	    echo "$$(dirname "$$file") $$fuzzer"; \
@@ -87,21 +87,21 @@ fuzz: ## Run each fuzzer for FUZZ_TIME: what reads text that users or other prog
 	done; exit $$failed
 
 .PHONY: test-node
-test-node: ## What only a kubelet shows; needs root on Linux with containerd.
+test-node: ## Test behavior that depends on a kubelet; needs root on Linux with containerd.
 	@$(RUN) ./cmd/suites node
 
 .PHONY: test-olm
-test-olm: ## The operator's life under OLM: on a control plane, then on a real node with its images (needs what test-node needs).
+test-olm: ## Install, upgrade and remove the operator through OLM: on a control plane, then on a real node with its images (needs what test-node needs).
 	@$(RUN) ./cmd/suites olm olm-node
 
 .PHONY: bench
-bench: ## Measure starts, updates in place, restart and rest beside the raw limit of this machine; table and JSON.
+bench: ## Measure starts, updates in place, restart and rest, compared with a bare client; prints a table and JSON.
 	$(RUN) ./bench $(BENCH)
 
 ##@ Generated files and checks
 
 .PHONY: generate
-generate: ## Write what follows from the table of kinds, and the generated Go code.
+generate: ## Write the files that are generated from the table of kinds, and the generated Go code.
 	go run ./internal/kinds/generate
 	$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
 
@@ -150,7 +150,7 @@ fmt: ## Format the code.
 	cd tests && $(GOLANGCI_LINT_TESTS) fmt ./...
 
 .PHONY: tidy
-tidy: ## Bring go.mod and go.sum of all modules up to date; needed where the product's dependencies have changed.
+tidy: ## Bring go.mod and go.sum of all modules up to date after a change of dependencies.
 	go mod tidy
 	go -C tests mod tidy
 	go -C tests/conformance mod tidy
@@ -196,7 +196,7 @@ run: ## Run the operator as a local process against the cluster that KUBECONFIG 
 	$(RUN) ./cmd/dev run --webhook-url=$(WEBHOOK_URL) -- $(ARGS)
 
 .PHONY: preflight
-preflight: ## Say what a takeover from OpenKruise meets in the cluster that KUBECONFIG names. ARGS adds flags.
+preflight: ## Check the cluster that KUBECONFIG names before a takeover from OpenKruise. ARGS adds flags.
 	@go run . preflight $(ARGS)
 
 .PHONY: cluster

@@ -96,7 +96,7 @@ func reconcilers() map[string]reconciler {
 	}
 }
 
-// cleanUps take back, while a kind is off, what would go on acting without it.
+// cleanUps remove, while a kind is off, registered objects that would stay in effect without it.
 func cleanUps() map[string]func(ctrl.Manager, workload.Dependencies, *config.Config) error {
 	return map[string]func(ctrl.Manager, workload.Dependencies, *config.Config) error{"SidecarSet": sidecarset.CleanUp}
 }
@@ -208,8 +208,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	return setupOperatorConfig(mgr, deps, configured, missing)
 }
 
-// setupLaunchPriority sets up what starts the containers of pods in order, for whoever may have such pods, and what has the API server order the
-// pods of others, or takes that back.
+// setupLaunchPriority sets up the controller that starts the containers of ordered pods, if there can be such pods, and the Registrar that
+// maintains, or removes, the policy and webhook for pods of other controllers.
 func setupLaunchPriority(mgr ctrl.Manager, deps Deps, all shared) error {
 	given, err := dependencies(mgr, deps, all, launchpriority.Name, 0)
 	if err != nil {
@@ -302,7 +302,7 @@ func setupTerminator(mgr ctrl.Manager, deps Deps, all shared, configured []opera
 	return nil
 }
 
-// cleanUp has the manager take back what a kind that is off has left.
+// cleanUp makes the manager remove what a kind that is switched off has left behind.
 func cleanUp(mgr ctrl.Manager, deps Deps, all shared, kind, name string) error {
 	does, has := cleanUps()[kind]
 	if !has {

@@ -12,7 +12,7 @@
 //   - A run that the server refuses is tried again until the next one is due, which then takes its place.
 //   - One that is being deleted gets its status written and nothing else.
 //
-// What wakes it: a changed object, its runs, and the clock. Runs count as its own by the UID of their controller, whatever API version the
+// What triggers a pass: a changed object, its runs, and the clock. Runs count as its own by the UID of their controller, whatever API version the
 // reference was written with. Runs of a kind are watched from the first object on that has such a template.
 //
 // What it never touches: runs of other controllers, pods, and the spec of the object.

@@ -11,7 +11,7 @@
 //   - A job that has failed ends when none of its pods is at work any more, and a job that has ended is only ever deleted.
 //   - A job that is being deleted gets its status written and nothing else.
 //
-// What wakes it: a changed job; its pods; nodes that begin or cease to fit, join or leave, for jobs that have not ended and that they concern; the
+// What triggers a pass: a changed job; its pods; nodes that begin or cease to fit, join or leave, for jobs that have not ended and that they concern; the
 // clock, for deadlines. Pods count as the job's by the UID of their controller, whatever API version the reference was written with.
 //
 // What it never touches: pods of other controllers, pods that have ended, nodes, and the spec of the job.

@@ -61,7 +61,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Controller, Revisions: true})
 }
 
-// Reconcile takes one CloneSet a step closer to its spec, when it is its turn and the view of it is complete.
+// Reconcile takes one CloneSet a step closer to its spec, when it is due and the cache shows all earlier writes for it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, set, result, err := workload.Begin[appsv1beta1.CloneSet](ctx, r.Base, req.NamespacedName)
 	if pass == nil {

@@ -44,8 +44,8 @@ type observation struct {
 // claimsByName are volume claims of one namespace.
 type claimsByName = map[string]*corev1.PersistentVolumeClaim
 
-// observe reads the pods, revisions and claims of a set. It lets go of pods that the selector no longer matches and makes sure that the
-// template has a revision, unless the set is being deleted: then it changes nothing.
+// observe reads the pods, revisions and claims of a set. It releases pods that the selector no longer matches and makes sure that the template
+// has a revision, unless the set is being deleted: then it changes nothing.
 func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, remembered *memory) (observation, error) {
 	set := spec.Set
 	owner := freshness.OwnerOf(set)
@@ -97,8 +97,8 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, remembered *m
 	return seen, nil
 }
 
-// release lets go of pods, their claims first: a claim of the set without a pod of the set would be deleted. What becomes of those claims
-// is not for this pass to decide, so they are taken out of those that were found. It reports whether anything changed hands, or may have.
+// release releases pods, their claims first: a claim of the set without a pod of the set would be deleted. This pass decides nothing about those
+// claims, so they are removed from the claims that were found. It reports whether anything changed hands, or may have.
 func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, strangers []client.Object, found claimsByName) (bool, error) {
 	owner, reference := freshness.OwnerOf(set), *metav1.NewControllerRef(set, Kind())
 	slots := map[string]bool{}
@@ -226,8 +226,8 @@ func (r *Reconciler) nodeLabels(ctx context.Context, set *appsv1beta1.CloneSet, 
 	return func(node, key string) string { return labels[node][key] }, nil
 }
 
-// freshSlots are instance IDs for new pods. One that was offered and not used is offered again, so that a creation that was refused is
-// tried again under its name. One that a pod was seen with is never offered again: it could be meant by what was said about that pod.
+// freshSlots are instance IDs for new pods. An unused one is offered again, so that a refused creation is retried under the same name. One that
+// a pod was seen with is never offered again: it could be meant by what was said about that pod.
 func (m *memory) freshSlots(pods []podset.Pod) iter.Seq[planning.Slot] {
 	used := make(map[planning.Slot]bool, len(pods))
 	for i := range pods {

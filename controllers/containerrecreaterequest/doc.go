@@ -7,10 +7,11 @@
 // What it promises:
 //
 //   - A request ends: with its containers, with its pod, at its deadline, or when no daemon takes it up.
-//   - A pod that a request has taken out of service is given back when the request is over or deleted, however it ended. A finalizer sees to it.
-//   - Of what the daemon writes to a status nothing is touched but by an end.
+//   - A pod that a request has taken out of service returns to service when the request has ended, in whatever way, or is deleted. A finalizer
+//     ensures it.
+//   - The operator changes what the daemon has written to a status only when it ends a request.
 //
-// What wakes it: a changed request, its status included; its pod; the clock, for deadlines.
+// What triggers a pass: a changed request, its status included; its pod; the clock, for deadlines.
 //
 // Read it in the order of a pass: controller.go, observe.go, package plan, and last watch.go.
 package containerrecreaterequest

@@ -20,8 +20,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// observe reads the pod of a request, and who is before it. The cache knows of most pods no more than that they exist; the whole pod is
-// read past it only where its readiness is to be written.
+// observe reads the pod of a request, and who is before it. The cache keeps only the identity of most pods; the whole pod is read from the API
+// server only when its readiness has to be written.
 func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, request *appsv1beta1.ContainerRecreateRequest) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now()}
 	uid := types.UID(request.Labels[appsv1beta1.LabelRequestPodUID])

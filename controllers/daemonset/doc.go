@@ -11,7 +11,7 @@
 //   - A pod that is re-created is at the newest revision. The partition and the selector keep existing pods only.
 //   - It asks the cache once for nodes and once for pods in a pass; nothing costs nodes times pods.
 //
-// What wakes it: a changed set; its pods and revisions; pods that nothing controls and that its selector matches; and a node, when it begins or
+// What triggers a pass: a changed set; its pods and revisions; pods that nothing controls and that its selector matches; and a node, when it begins or
 // ceases to fit, begins or ceases to match the selector of the update, or comes or goes. Heartbeats of nodes and changes of their conditions
 // wake nobody.
 //
@@ -19,5 +19,5 @@
 // garbage collector of pods.
 //
 // Read it in the order of a pass: controller.go, whose Reconcile is the whole pass; observe.go, which reads the cache, adopts and releases;
-// package plan, which decides and is pure; and last watch.go, which says what wakes a set. setup.go takes the options from gates and flags.
+// package plan, which decides and is pure; and last watch.go, which says what triggers a pass. setup.go takes the options from gates and flags.
 package daemonset

@@ -40,8 +40,8 @@ type observation struct {
 
 // memory is what is remembered of a set between its passes, for its own sake alone: losing it costs a name.
 type memory struct {
-	// names are those of pods to be created, by node: one that was not used yet is used again, so that a creation whose answer was lost is
-	// tried again under its name.
+	// names are those of pods to be created, by node: an unused one is used again, so that a creation whose response was lost is retried under
+	// the same name.
 	names map[string]string
 	// compared are the revisions of which the names of those with the same template as the newest are known: same.
 	compared string
@@ -53,8 +53,8 @@ func remembered(m *workload.Memory) *memory {
 	return workload.Own(m, func() *memory { return &memory{names: map[string]string{}} })
 }
 
-// observe reads the nodes, pods and revisions of a set. It makes sure that the set controls those that are its own and that its template has a
-// revision, unless the set is being deleted: then it changes nothing.
+// observe reads the nodes, pods and revisions of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure that
+// the template has a revision.
 func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, remembered *memory) (observation, error) {
 	owner := freshness.OwnerOf(set)
 	var nodes corev1.NodeList
@@ -134,8 +134,8 @@ func (r *Reconciler) trimSame(ctx context.Context, set *appsv1beta1.DaemonSet, s
 	return r.History.Trim(ctx, freshness.OwnerOf(set), same, live, 0)
 }
 
-// adoptAndRelease makes pods and revisions that nothing controls and that the selector matches the set's, and lets go of pods that it no
-// longer matches. It reports whether anything changed hands.
+// adoptAndRelease adopts pods and revisions without a controller that the selector matches, and releases pods that it no longer matches. It
+// reports whether anything changed hands.
 func (r *Reconciler) adoptAndRelease(ctx context.Context, spec *plan.Spec, strangers []client.Object) (bool, error) {
 	set := spec.Set
 	if spec.Deleting || spec.Selector == nil {

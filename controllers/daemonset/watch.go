@@ -23,7 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// ownersOfPod is the set that controls a pod or, for one that nothing controls, those in its namespace whose selector matches it.
+// ownersOfPod is the set that controls a pod, or, for a pod without controller, the sets in its namespace whose selectors match it.
 func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types.NamespacedName {
 	if owners := r.Controller(ctx, pod); len(owners) > 0 {
 		return owners

@@ -5,14 +5,13 @@
 //
 // What it promises:
 //
-//   - In no more pods than parallelism allows are containers of a job at work, those counted that have not started. Only lowering the number
-//     leaves more.
+//   - Containers of a job run, or wait to start, in no more pods than parallelism allows, unless it was lowered.
 //   - A job with targets ends when all of them have, and as Failed if one of them has. A pod to which the server refuses to add the
 //     containers counts as failed after a few tries, and does not hold up the others. A deadline ends every job.
 //   - A job that has ended is only ever deleted.
 //   - Containers are never removed and never added twice: the API allows neither.
 //
-// What wakes it: a changed job; pods in the namespace that begin or cease to match, get a node, run, end, or change in their ephemeral
+// What triggers a pass: a changed job; pods in the namespace that begin or cease to match, get a node, run, end, or change in their ephemeral
 // containers, for jobs that have not ended; the clock, for deadlines and the time to live. Containers are known by a variable with the UID of
 // their job.
 //

@@ -43,7 +43,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	return r.Setup(ctx, mgr, r, workload.Watches{})
 }
 
-// Reconcile takes one ImageListPullJob a step closer to its end, when it is its turn and the view of it is complete.
+// Reconcile takes one ImageListPullJob a step closer to its end, when it is due and the cache shows all earlier writes for it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, list, result, err := workload.Begin[appsv1beta1.ImageListPullJob](ctx, r.Base, req.NamespacedName)
 	if pass == nil {

@@ -11,7 +11,7 @@
 //   - An ImagePullJob that OpenKruise made is kept when it pulls the image as the list says.
 //   - A list that has ended is only ever deleted. Its ImagePullJobs stay for as long as it does.
 //
-// What wakes it: a changed list; its ImagePullJobs, by the UID of their controller, whatever API version the reference was written with; the
+// What triggers a pass: a changed list; its ImagePullJobs, by the UID of their controller, whatever API version the reference was written with; the
 // clock, for the time to live.
 //
 // Read it in the order of a pass: controller.go; observe.go, which reads the cache; package plan, which decides and is pure.

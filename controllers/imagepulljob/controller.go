@@ -18,7 +18,7 @@ import (
 // Name is the controller's name, and the reportingController of its events.
 const Name = "imagepulljob-controller"
 
-// again is when to look again after a write lost against somebody else's, which wakes nobody.
+// again is when to look again after a write lost against somebody else's, which triggers no pass.
 const again = time.Second
 
 // Kind is the kind that is reconciled, in the version that is stored.
@@ -47,7 +47,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.byPods, PodChanged: placedOtherwise, Nodes: r.unfinished})
 }
 
-// Reconcile takes one ImagePullJob a step closer to its end, when it is its turn and the view of it is complete.
+// Reconcile takes one ImagePullJob a step closer to its end, when it is due and the cache shows all earlier writes for it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, job, result, err := workload.Begin[appsv1beta1.ImagePullJob](ctx, r.Base, req.NamespacedName)
 	if pass == nil {

@@ -40,7 +40,8 @@ const (
 	standInLine = 200 * time.Millisecond
 	// blockedRetry is when to look again at a ConfigMap that is in the way.
 	blockedRetry = 30 * time.Second
-	// justMade is how young a pod is for which it is said that its order is not kept. Older ones have been told of, or were there before.
+	// justMade is the maximum age of a pod for which the controller reports that its order is not kept. Older ones were reported already, or
+	// existed before.
 	justMade = 5 * time.Minute
 )
 
@@ -230,7 +231,7 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, found *corev1.C
 	return nil
 }
 
-// refused tells of a barrier that the server does not take, as when a quota of ConfigMaps is used up. It is tried again.
+// refused reports that the server refuses a barrier, for example because of a quota of ConfigMaps. It is tried again.
 func (r *reconciler) refused(pod *corev1.Pod, err error) error {
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		cause := err
@@ -242,7 +243,7 @@ func (r *reconciler) refused(pod *corev1.Pod, err error) error {
 	return err
 }
 
-// warnNotKept says of a young pod that it asked for an order in vain.
+// warnNotKept reports that a new pod asked for an order and did not get it.
 func (r *reconciler) warnNotKept(pod *corev1.Pod) {
 	if r.Clock.Now().Sub(pod.CreationTimestamp.Time) > justMade {
 		return

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// patience is how long a pod may wait at one priority before an event tells what it waits for.
+// patience is how long a pod may wait at one priority before an event says what it waits for.
 const patience = 2 * time.Minute
 
 // waiting remembers which pods wait for which of their priorities, and since when. Losing it costs a second event.
@@ -36,7 +36,7 @@ func newWaiting(gauge *prometheus.GaugeVec) *waiting {
 	return w
 }
 
-// saw notes that a pod waits, and says whether that is to be told now, and when to look again; 0: when something changes.
+// saw records that a pod waits, and says whether to report that now, and when to check again; 0: when something changes.
 func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.Time) (warn bool, again time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

@@ -20,7 +20,7 @@ import (
 // Name is the controller's name, and the reportingController of its events.
 const Name = "nodepodprobe-controller"
 
-// again is when to look again after a write lost against somebody else's, which wakes nobody.
+// again is when to look again after a write lost against somebody else's, which triggers no pass.
 const again = time.Second
 
 // Kind is the kind that is reconciled, in the version that is stored.

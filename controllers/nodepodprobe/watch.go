@@ -64,7 +64,7 @@ func (r *Reconciler) nodesOf(ctx context.Context, object client.Object) []types.
 	return names
 }
 
-// changed says that a pod has changed in what decides about its probes, or in what results may change of it.
+// changed says that a pod has changed in fields that decide about its probes, or in fields that results change.
 func changed(before, after *corev1.Pod) bool {
 	return !maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
 		probing.Active(before) != probing.Active(after) || before.Status.PodIP != after.Status.PodIP ||

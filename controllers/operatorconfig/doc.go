@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operatorconfig makes the operator run as the Kruise object named cluster says.
+// Package operatorconfig applies the Kruise object named cluster to the operator itself.
 //
 // Log levels change at once. For the rest the operator restarts within its process: standbys as soon as they see the change, the leader
 // when all other replicas run with it, or after half a minute without them. The manager finishes the writes it has started and releases

@@ -81,7 +81,7 @@ func onCreation() handler.EventHandler {
 	}}
 }
 
-// ready says what there is to say about a kind. What may not be read may be of any use, so it concerns every kind that is managed.
+// ready is the state of a kind in the status. What may not be read may be of any use, so it concerns every kind that is managed.
 func ready(k Kind, denied []string) operatorv1alpha1.KindStatus {
 	status := operatorv1alpha1.KindStatus{Kind: k.Name, State: operatorv1alpha1.Enabled, Ready: "False"}
 	switch {

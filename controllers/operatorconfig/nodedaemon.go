@@ -52,7 +52,7 @@ const idle = 10 * time.Minute
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=kruise-daemon-own-node,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,resourceNames=kruise-daemon-own-node,verbs=get;create;patch;delete
 
-// watchNeeds looks at the node daemon again when there is one more object that needs it.
+// watchNeeds reconciles the node daemon again when another object needs it.
 func (r *Reconciler) watchNeeds(c controller.Controller) error {
 	if r.NodeDaemon == nil {
 		return nil
@@ -77,7 +77,7 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 	return nil
 }
 
-// daemonNeeded says whether there is an object that needs the node daemon, one that is not over, or a workload whose pods wait for it.
+// daemonNeeded says whether an object that has not ended needs the node daemon, or pods of a workload wait for it.
 func (r *Reconciler) daemonNeeded(ctx context.Context) (bool, error) {
 	if r.DaemonNeeds.Any() {
 		return true, nil

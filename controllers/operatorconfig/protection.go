@@ -29,8 +29,8 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;create;patch;delete,resourceNames=kruise-operator-deletion-protection
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=get,resourceNames=kruise-operator-manager;"kruise-operator-manager-service-system:auth-delegator"
 
-// Protection keeps the policy by which the API server refuses to delete objects that the label policy.kruise.io/delete-protection
-// protects, and the webhook for what a policy cannot see. They exist only while that is asked for, and go with the installation:
+// Protection maintains the policy that refuses the deletion of objects with the label policy.kruise.io/delete-protection, and the webhook for
+// cases that a policy cannot decide. They exist only while that is asked for, and go with the installation:
 // docs/adr/0017-deletion-protection.md.
 type Protection struct {
 	// Client reads past the cache and writes.

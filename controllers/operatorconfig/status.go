@@ -135,7 +135,7 @@ func availability(kinds []operatorv1alpha1.KindStatus) (available bool, reason, 
 	return true, operatorv1alpha1.ReasonAsExpected, "managed: " + strings.Join(ready, ", ")
 }
 
-// unconfirmed says of each kind that waits for the administrator why it does.
+// unconfirmed says for each kind that waits for the administrator why it waits.
 func unconfirmed(kinds []operatorv1alpha1.KindStatus) (messages []string) {
 	for _, kind := range kinds {
 		if kind.Reason == operatorv1alpha1.KindUnconfirmed {

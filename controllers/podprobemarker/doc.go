@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podprobemarker manages PodProbeMarkers: it makes the NodePodProbes of nodes that have none, says how far the probes are, and lets a
-// marker go when no node works for it any more. What the nodes probe, and what their pods carry of it, is the matter of package nodepodprobe. Virtual nodes
-// have no NodePodProbe: what pods on them carry of the results of their provider is written here.
+// Package podprobemarker manages PodProbeMarkers: it creates NodePodProbes for nodes that have none, reports the progress of the probes, and
+// releases a deleted marker when no node probes for it any more. Package nodepodprobe writes the lists of the nodes and the results to the pods.
+// Virtual nodes have no NodePodProbe: this package writes the results of their providers to the pods.
 //
 // What it promises:
 //
@@ -13,9 +13,9 @@
 //   - The webhook by which new pods ask a provider for probes is there only for namespaces with markers that need it.
 //   - The status says when nobody probes, and why.
 //
-// What wakes it: a changed marker; pods that it selects; NodePodProbes that have probes of it; the clock, for results that are overdue, and every
+// What triggers a pass: a changed marker; pods that it selects; NodePodProbes that have probes of it; the clock, for results that are overdue, and every
 // few minutes to see whether the node daemon is still there.
 //
-// Read it in the order of a pass: controller.go; observe.go; package plan, which decides and is pure; watch.go; and last registrar.go, which keeps the
-// webhook apart from all this.
+// Read it in the order of a pass: controller.go; observe.go; package plan, which decides and is pure; watch.go; and last registrar.go, which
+// maintains the webhook for pods on virtual nodes.
 package podprobemarker

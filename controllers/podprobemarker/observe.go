@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// lookSoon is how far apart looks at the node daemon are while nodes are silent, lookSeldom while they are not.
+	// lookSoon is the interval between checks of the node daemon while nodes are silent, lookSeldom while they are not.
 	lookSoon   = time.Minute
 	lookSeldom = 10 * time.Minute
 )
@@ -130,7 +130,7 @@ func (r *Reconciler) nodes(ctx context.Context, spec *plan.Spec) ([]plan.Node, e
 	return nodes, nil
 }
 
-// leaving adds the pods on virtual nodes that ask for probes of a marker, and that it does not choose, and what that takes.
+// leaving adds the pods on virtual nodes that ask for probes of a marker that no longer selects them, with the necessary edits.
 func (r *Reconciler) leaving(ctx context.Context, spec *plan.Spec, to *plan.Snapshot) error {
 	if !r.providers {
 		return nil
@@ -239,7 +239,7 @@ func (r *Reconciler) others(ctx context.Context, spec *plan.Spec) ([]*probing.Ma
 	return others, nil
 }
 
-// look looks at the node daemon where there is a reason to, and says when to look again. What cannot be found out is not said.
+// look checks the node daemon where there is a reason to, and says when to check again. Causes that cannot be determined are not reported.
 func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) time.Duration {
 	real := slices.IndexFunc(s.Nodes, func(n plan.Node) bool { return !n.Virtual })
 	silent := len(s.Silent) > 0

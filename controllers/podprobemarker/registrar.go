@@ -32,7 +32,7 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,verbs=get;list;watch;create;update;patch;delete,resourceNames=kruise-operator-pods-probes
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=get,resourceNames=kruise-operator-manager;"kruise-operator-manager-service-system:auth-delegator"
 
-// verifyEvery is how often it is looked whether the webhook is registered as it should be.
+// verifyEvery is the interval between checks of the registered webhook.
 const verifyEvery = 10 * time.Minute
 
 // Registrar keeps the webhook by which new pods ask the provider of a virtual node for probes. It is there for the namespaces that have markers with

@@ -48,7 +48,7 @@ func selects(stored map[string]any, pod labels.Set) bool {
 	return err == nil && selector.Matches(pod)
 }
 
-// changed says that a pod has changed in what decides whether it is probed, or, where it asks the provider of a virtual node, in what that says.
+// changed says that a pod has changed in fields that decide whether it is probed, or, on a virtual node, in the results of the provider.
 func changed(before, after *corev1.Pod) bool {
 	return !maps.Equal(before.Labels, after.Labels) || probing.Active(before) != probing.Active(after) ||
 		before.Status.PodIP != after.Status.PodIP || before.Spec.NodeName != after.Spec.NodeName ||

@@ -53,7 +53,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	return r.Setup(ctx, mgr, r, watches)
 }
 
-// Reconcile takes one SidecarSet a step closer to its spec, when it is its turn and the view of it is complete.
+// Reconcile takes one SidecarSet a step closer to its spec, when it is due and the cache shows all earlier writes for it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, set, result, err := workload.Begin[appsv1beta1.SidecarSet](ctx, r.Base, req.NamespacedName)
 	if pass == nil {

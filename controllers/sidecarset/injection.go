@@ -71,9 +71,9 @@ type InjectionState struct {
 	// it does not pass by itself.
 	Fault   string
 	Stalled bool
-	// Without says that there are pods that the set selects and that do not have its sidecars; nil: there are none.
+	// Without says that some pods of the set do not have its sidecars; nil: there are none.
 	Without *metav1.Condition
-	// Events tell what was put right that somebody else had changed.
+	// Events report what was restored after somebody else had changed it.
 	Events []planning.Event
 	// RecheckAfter is when to ask again; 0: only when something changes.
 	RecheckAfter time.Duration
@@ -127,7 +127,7 @@ type Injection struct {
 	loaded bool
 	// policyOwner is the owner of the policy that was written or read last.
 	policyOwner types.UID
-	// registry hears of what others do to what is registered. touched says that they did something, repaired that it was put right.
+	// registry hears of what others do to what is registered. touched says that they changed something, repaired that it was restored.
 	registry          *registry
 	repairs           repairs
 	touched, repaired bool
@@ -262,7 +262,7 @@ func (i *Injection) registerKnown(ctx context.Context, of about) (state Injectio
 	return state, known, true, err
 }
 
-// Gone takes back what a set injected that is not there any more. When another one of its name has come since, that is left to its own pass.
+// Gone removes the injection of a set that was deleted. When another one of its name has come since, that is left to its own pass.
 func (i *Injection) Gone(ctx context.Context, name string) (InjectionState, error) {
 	state, _, err := i.register(ctx, about{name: name})
 	return state, err

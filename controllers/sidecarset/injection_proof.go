@@ -48,7 +48,7 @@ type proofs struct {
 	retreat retreat
 	// failing is since when passes over the set have failed, one after the other.
 	failing time.Time
-	// restored are messages about what was put right since the last pass over the set.
+	// restored are messages about what was restored since the last pass over the set.
 	restored []string
 	// counted is when pods without sidecars were looked for at that revision, and what was found.
 	counted         time.Time
@@ -260,7 +260,7 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (string,
 	if guard := one.compiled.Guard; way == sidecar.ProofPolicy && guard != nil && guard.Token && !slices.ContainsFunc(pod.Spec.Volumes, sidecar.IsToken) {
 		return "", fmt.Errorf("namespace %s: the pod that was made up has no token", namespace.Name)
 	}
-	// Which of two revisions a pod gets by a draw is not known before.
+	// When the revision of a pod is drawn at random, it is not known in advance.
 	for _, v := range one.compiled.Variants {
 		if v.Percent != nil {
 			list := pod.Annotations[sidecar.InjectedListAnnotation]

@@ -25,7 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
-// cleanUpTimeout is how long one try to take back what is registered may take, cleanUpRetry when it is tried again.
+// cleanUpTimeout is the timeout of one try to remove what is registered, cleanUpRetry the delay before the next try.
 const (
 	cleanUpTimeout = 30 * time.Second
 	cleanUpRetry   = 10 * time.Second
@@ -53,8 +53,8 @@ func injectionOf(mgr manager.Manager, d workload.Dependencies, c *config.Config)
 	return NewInjection(options), nil
 }
 
-// CleanUp makes the manager take back what is registered for SidecarSets while the kind is off: no pod may wait for an operator that does
-// not answer for it.
+// CleanUp makes the manager remove what is registered for SidecarSets while the kind is off: no pod may wait for an operator that does not
+// answer for it.
 func CleanUp(mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	none := NewInjection(InjectionOptions{
 		Client: d.Client, Live: d.Live, Namespace: c.Namespace, Clock: d.Clock, PreferPolicy: true,
@@ -98,7 +98,7 @@ func (i *Injection) tryCleanUp(ctx context.Context) (time.Duration, error) {
 	return state.RecheckAfter, err
 }
 
-// injectionGone takes back what a set injects that is not there any more.
+// injectionGone removes the injection of a deleted set.
 func (r *Reconciler) injectionGone(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	if r.Injection == nil {
 		return 0, nil

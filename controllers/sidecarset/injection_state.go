@@ -35,7 +35,7 @@ const (
 // injectionState is what all sets inject.
 type injectionState struct {
 	sets map[string]*injected
-	// ownerless says that the installation has no owner, so that nothing may be written that refuses pods.
+	// ownerless says that there is no installation owner, so nothing may be written that can refuse pods.
 	ownerless bool
 }
 

@@ -58,8 +58,8 @@ const (
 // Nothing is watched before there is something to watch. It is safe for concurrent use.
 type registry struct {
 	mutex sync.Mutex
-	// versions are the resource versions of what is registered, others those that watches have shown instead, empty for what is gone. Both are by
-	// kind and name.
+	// versions are the resource versions of the registered objects, others different versions that watches have shown, empty for deleted
+	// objects. Both are by kind and name.
 	versions, others map[string]string
 	// losses is how often the connection to the API server was lost.
 	losses int
@@ -104,8 +104,8 @@ func (r *registry) forget(kind watchedKind, name string) {
 	delete(r.versions, kind.key(name))
 }
 
-// shown keeps the version of an object that a watch has shown, and says whether it is another one than that which was written. A write may be
-// shown before it is noted.
+// shown records the version of an object that a watch has shown, and says whether it differs from the one that was written. A write may be shown
+// before it is noted.
 func (r *registry) shown(kind watchedKind, name, version string) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -330,7 +330,7 @@ func (i *Injection) settled() {
 	i.verified, i.touched, i.repaired = now, false, false
 }
 
-// restored notes for a set that something was put right that somebody else had changed or deleted. Whether it acts again has to be shown.
+// restored records for a set that something was restored after somebody else had changed or deleted it. Whether it acts again has to be shown.
 func (i *Injection) restored(one *injected, way *proof, what string, deleted bool) {
 	done := map[bool]string{true: "deleted", false: "changed"}[deleted]
 	known := i.proofsOf(one.name)
@@ -382,7 +382,7 @@ func (i *Injection) entriesRestored(seen *injectionState, have, want []admission
 	}
 }
 
-// announcements are the events about what was put right for a set since the last pass over it.
+// announcements are the events about what was restored for a set since the last pass over it.
 func (p *proofs) announcements() []planning.Event {
 	var events []planning.Event
 	for _, message := range p.restored {

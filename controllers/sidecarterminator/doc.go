@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sidecarterminator stops the sidecars of pods whose main containers are done, so that the pods, and their jobs, can end. Sidecars are
-// marked by variables in their environment. It is there while the feature gate SidecarTerminator is on, and looks at pods with
-// restartPolicy Never or OnFailure that have such sidecars; it writes nothing to any other.
+// marked by variables in their environment. It runs while the feature gate SidecarTerminator is on, and only handles pods with restartPolicy
+// Never or OnFailure that have such sidecars.
 //
-// On nodes it creates a ContainerRecreateRequest, which the daemon of the node carries out; on virtual nodes it exchanges images.
+// On nodes it creates a ContainerRecreateRequest, which the daemon of the node carries out; on virtual nodes it changes the images of the
+// sidecars.
 //
 // Read controller.go, and then package plan, which decides and is pure.
 package sidecarterminator

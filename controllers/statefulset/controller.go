@@ -52,7 +52,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.ownersOfPod, Revisions: true})
 }
 
-// Reconcile takes one StatefulSet a step closer to its spec, when it is its turn and the view of it is complete.
+// Reconcile takes one StatefulSet a step closer to its spec, when it is due and the cache shows all earlier writes for it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, set, result, err := workload.Begin[appsv1beta1.StatefulSet](ctx, r.Base, req.NamespacedName, string(appsv1beta1.StatefulSetProgressing))
 	if pass == nil {

@@ -12,7 +12,7 @@
 //   - A set that is being deleted gets its status written and nothing else.
 //   - A stored set that cannot be decoded is left alone: it gets an event and the condition Stalled, and other sets are not affected.
 //
-// What wakes it: a changed set; its pods and revisions; orphans whose name and labels fit; its claims, from the moment the first
+// What triggers a pass: a changed set; its pods and revisions; orphans whose name and labels fit; its claims, from the moment the first
 // set with claim templates is seen. Pods and revisions count as the set's by the UID of their controller, whatever API version the
 // reference was written with.
 //
@@ -21,5 +21,5 @@
 // change them: a claim template that is added later concerns a pod from its next replacement on.
 //
 // Read it in the order of a pass: controller.go, whose Reconcile is the whole pass; observe.go, which reads the cache, adopts and releases;
-// package plan, which decides and is pure; and last watch.go, which says what wakes a set. setup.go takes the options from feature gates.
+// package plan, which decides and is pure; and last watch.go, which says what triggers a pass. setup.go takes the options from feature gates.
 package statefulset

@@ -39,8 +39,8 @@ type observation struct {
 	failed error
 }
 
-// observe reads the pods, revisions and claims of a set. It makes sure that the set controls those that are its own and that its
-// template has a revision, unless the set is being deleted: then it changes nothing.
+// observe reads the pods, revisions and claims of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure
+// that the template has a revision.
 func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec) (observation, error) {
 	set := spec.Set
 	owner := freshness.OwnerOf(set)
@@ -99,8 +99,8 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec) (observation,
 	return seen, nil
 }
 
-// orphanPods returns the pods that nothing controls, that the selector matches, and whose names are those of slots. Without a selector
-// there are none.
+// orphanPods returns the pods without a controller that the selector matches and that have the name of a slot. Without a selector there are
+// none.
 func (r *Reconciler) orphanPods(ctx context.Context, set *appsv1beta1.StatefulSet, selector labels.Selector) ([]client.Object, error) {
 	if selector == nil {
 		return nil, nil

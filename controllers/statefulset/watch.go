@@ -20,8 +20,8 @@ import (
 // slotName splits the name of a slot's pod.
 var slotName = regexp.MustCompile(`^(.+)-[0-9]+$`)
 
-// ownersOfPod is the set that controls a pod or, for one that nothing controls, the set whose slot it is named after, if there is one: a
-// cluster may have any number of such pods.
+// ownersOfPod is the set that controls a pod, or, for a pod without controller, the set with a slot of that name, if there is one: a cluster may
+// have any number of such pods.
 func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types.NamespacedName {
 	if metav1.GetControllerOfNoCopy(pod) != nil {
 		return r.Controller(ctx, pod)

@@ -42,7 +42,7 @@ const historyLimit = 10
 // Reconciler reconciles UnitedDeployments.
 type Reconciler struct {
 	*workload.Base
-	// Disabled are kinds that the operator is told to leave alone.
+	// Disabled are kinds that are switched off in the operator.
 	Disabled map[schema.GroupKind]bool
 	// follow starts the watch of a kind of workloads, once; see workload.Base.WatchLate.
 	follow func(context.Context, *unstructured.Unstructured) error

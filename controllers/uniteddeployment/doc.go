@@ -4,11 +4,11 @@
 // Package uniteddeployment manages UnitedDeployments: one application as several workloads, its subsets, usually one for each zone.
 //
 // It divides the pods among the subsets and applies one workload for each: a StatefulSet, an Advanced StatefulSet, a CloneSet or a
-// Deployment. What others own of these workloads stays. It keeps pods of each subset at the revision before, as many as its partition says,
-// and gives pods that find no node to other subsets if the user asks for that.
+// Deployment. Fields that others own stay. In each subset it keeps as many pods at the earlier revision as the partition says, and it moves
+// unschedulable pods to other subsets if the user asks for that.
 //
-// It never touches workloads that it does not control. It reads pods past the cache, and only while the numbers of the workloads are not
-// enough: to tell pods that find no node, and pods that an update waits for in vain.
+// It never touches workloads that it does not control. It reads pods from the API server, and only while the status of the workloads is not
+// enough: to find unschedulable pods, and pods that block an update.
 //
 // Read it in the order of a pass: controller.go, whose Reconcile is the whole pass; observe.go, which reads; package plan, which decides and
 // is pure; takeover.go, which is about workloads that OpenKruise wrote.

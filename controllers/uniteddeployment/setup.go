@@ -19,7 +19,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	return New(d, disabled(c)).SetupWithManager(ctx, mgr)
 }
 
-// disabled are the kinds that the operator could reconcile and is told to leave alone.
+// disabled are the kinds that the operator could reconcile and that are switched off.
 func disabled(c *config.Config) map[schema.GroupKind]bool {
 	off := map[schema.GroupKind]bool{}
 	for _, kind := range kinds.Switchable() {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package confirmation finds the kinds whose objects would come alive with an upgrade: schedules would start jobs, sidecars would be injected,
-// rollouts would go on, because the version before did not serve the kind. Such a kind waits until the administrator confirms it.
+// Package confirmation finds kinds that the earlier version did not serve and that have objects. An upgrade would act on all of these objects at
+// once: start jobs, inject sidecars, continue rollouts. Such a kind waits until the administrator confirms it.
 //
 // Which kinds were served is kept on the leader's Lease, which outlives every version of the operator. See docs/adr/0030-confirmation.md.
 package confirmation

@@ -1,16 +1,15 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversion translates our kinds between the version that code works with, the hub, and older ones, the spokes.
+// Package conversion converts our kinds between the version that the code works with, the hub, and older versions, the spokes.
 //
 // Two promises hold for every kind here:
 //
 //   - an object that is converted and converted back is the same object, in both directions, but for defaults that only one version needs;
 //   - what a client writes in one version reads back as written, and leaves alone what only the other version can say.
 //
-// The rules by which fields correspond lose something: a version has values that the other has no words for. These travel along in one
-// annotation, shared.AnnotationConversionData. On the way back they are the original onto which the client's changes are put: a
-// three-way merge of the original, what the client was shown, and what it wrote. An object that loses nothing carries no annotation.
+// Some values of one version cannot be expressed in the other. They are kept in one annotation, shared.AnnotationConversionData. Converting back
+// is a three-way merge of the original, what the client was shown, and what it wrote. An object that loses nothing carries no annotation.
 //
 // The functions are pure and do not change their source. Handler serves them to the API server.
 package conversion

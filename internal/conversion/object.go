@@ -20,7 +20,7 @@ import (
 //
 // It works on JSON because templates have no schema: one may hold fields that our types do not know, or values that they cannot decode.
 // Everything but annotations, scaleStrategy and updateStrategy is therefore as it is in the source, and so are values in the two
-// strategies that cannot be decoded. An object whose conversion fails can neither be read nor mended nor deleted.
+// strategies that cannot be decoded. An object whose conversion fails can be neither read nor corrected nor deleted.
 func CloneSet(ctx context.Context, raw []byte, apiVersion string) ([]byte, error) {
 	source, err := open(raw)
 	if err != nil {
@@ -158,7 +158,7 @@ func convertingAnnotations() []string {
 	return append(preDownloadKeys(), shared.AnnotationConversionData)
 }
 
-// only are the named members of an object. What is no object stays as it is: decoding says so.
+// only are the named members of an object. Values that are not objects stay as they are: decoding reports them.
 func only(text json.RawMessage, names []string) any {
 	var all members
 	if json.Unmarshal(text, &all) != nil {

@@ -1,18 +1,19 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon is the process that runs on every node while something needs it: it pulls images ahead of need.
+// Package daemon is the process that runs on every node while something needs it: it pulls images ahead of need, restarts containers, carries
+// out probes, and reports what containers were created from.
 //
 // What it promises:
 //
 //   - It watches objects of its own node only, so that what it costs does not depend on the size of the cluster.
-//   - It remembers nothing that it needs: after a restart of itself, of the runtime or of the kubelet it goes on from what the objects and
-//     the runtime say.
-//   - It answers /healthz as long as it lives, whatever becomes of the runtime: a restart would not help. /readyz says whether it has read
-//     its objects and the runtime answers.
+//   - It keeps no state in memory that it needs: after a restart of itself, of the runtime or of the kubelet it continues from the objects and
+//     from what the runtime reports.
+//   - It answers /healthz as long as it runs, even when the runtime fails, since a restart would not help. /readyz says whether it has read its
+//     objects and the runtime answers.
 //
 // A feature is a package of its own below this one, and one line in workers.go. What the daemon may do is in config/rbac/daemon/roles.yaml, and
-// docs/operations/node-daemon.md says what somebody can do who has stolen its token.
+// docs/operations/node-daemon.md says what an attacker with its token can do.
 package daemon
 
 import (

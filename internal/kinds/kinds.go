@@ -127,7 +127,7 @@ func All() []Kind {
 			Needs: Needs{ControlsPods: true, OwnsRevisions: true},
 		},
 		{
-			// Its pods are those of anybody; of most the cache knows no more than that they exist, which is enough.
+			// Its pods may belong to any controller; the cache keeps only the identity of most of them, which is enough.
 			Name: "ContainerRecreateRequest", Plural: "containerrecreaterequests", Group: "apps.kruise.io",
 			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true,
 			Controller: Optional, WorkersFlag: "crr-workers", Admission: true, Users: Edit, NodeDaemon: true,

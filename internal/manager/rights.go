@@ -21,14 +21,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/resident"
 )
 
-// lookAtRights is how often it is said, while the caches are being filled, what may not be read.
+// lookAtRights is how often missing read permissions are reported while the caches are being filled.
 const lookAtRights = 2 * time.Second
 
 // giveBackAfter is how long after the caches are filled the memory that filling them took is given back to the system.
 const giveBackAfter = 10 * time.Second
 
-// filling tells of the caches of one manager while they are being filled. No reconciler runs before they are, that of the Kruise object included:
-// where the operator may not read something, it would wait in silence.
+// filling reports on the caches of one manager while they are being filled. No reconciler runs before they are, that of the Kruise object
+// included: where the operator may not read something, it would wait in silence.
 type filling struct {
 	denied *kubecache.Denied
 	// filled is closed when they are.

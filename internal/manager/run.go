@@ -67,7 +67,7 @@ type process struct {
 	webhooks *webhookserving.Server
 }
 
-// collectAt is how much has been allocated when the heap is collected again, as a percentage of what was left of it, unless $GOGC says so.
+// collectAt is the garbage collection target percentage (GOGC) unless $GOGC is set.
 const collectAt = 200
 
 // Run runs the operator until ctx is done. An error means that the process has to exit: a manager may still be running.
@@ -192,7 +192,7 @@ func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *
 	return d, c, nil
 }
 
-// unconfirmed are the kinds whose objects would come alive with this version. Only a lease tells what the version before served.
+// unconfirmed are the kinds that the earlier version did not serve and that have objects. Only a lease tells what the version before served.
 func (p *process) unconfirmed(ctx context.Context) (confirmation.Waiting, error) {
 	if !p.flags.LeaderElect {
 		return nil, nil //nolint:nilnil // none is an answer

@@ -94,7 +94,7 @@ func splitGates(text string) (kept, dropped []string) {
 	return kept, dropped
 }
 
-// flags reads a command line: --name=value, --name value, or --name for true. Of a repeated flag the last one counts.
+// flags reads a command line: --name=value, --name value, or --name for true. The last value of a repeated flag counts.
 func flags(args []string) map[string]string {
 	given := map[string]string{}
 	for i := 0; i < len(args); i++ {

@@ -168,7 +168,7 @@ func findUses(c Cluster, w Options) []Finding {
 		if on {
 			happens, state, other = d.on, "on", "ignores"
 		}
-		// Where nothing says what OpenKruise's gates are, only what could cost pods is told, and what most likely was on.
+		// When OpenKruise's gates are unknown, it reports only fields that could cost pods, and those whose gates were most likely on.
 		if !known && (on || !defaultOf(d.gate) && happens.severity != Blocker) {
 			continue
 		}

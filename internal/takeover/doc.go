@@ -7,5 +7,5 @@
 //   - Nothing is left without a controller by surprise: a takeover waits while objects of kinds exist that nobody would manage.
 //
 // The Lease says who manages the workloads. Without it, OpenKruise does not run. Once it has expired, the cluster is to be taken over; the
-// Guard then deletes it, so that the next start has nothing to wait for. Package preflight says what stands in the way of a takeover.
+// Guard then deletes it, so that the next start has nothing to wait for. Package preflight reports what blocks a takeover.
 package takeover

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook is the list of everything the API server may ask the operator. Every replica answers, leader or not.
+// Package webhook lists all webhooks that the operator serves. Every replica serves them, leader or not.
 package webhook
 
 import (

@@ -53,8 +53,8 @@ func (b Bundle) Pair() (tls.Certificate, error) {
 	return pair, nil
 }
 
-// Issue returns a bundle that serves the hosts (names or addresses) at the given time. What previous still has to offer is kept:
-// the authority if it outlives a new certificate, and the certificate if it serves the hosts and is not due for renewal.
+// Issue returns a bundle that serves the hosts (names or addresses) at the given time. Usable parts of previous are kept: the authority if it
+// outlives a new certificate, and the certificate if it serves the hosts and is not due for renewal.
 func Issue(previous Bundle, hosts []string, now time.Time) (Bundle, error) {
 	authority, key, err := previous.authority()
 	if err != nil || authority.NotAfter.Before(now.Add(Lifetime)) {

@@ -59,8 +59,8 @@ func clientConfigOf(
 // authoritiesOf is the caBundle that should replace the present one when wanted is the authority of the operator's certificate. Both are
 // in PEM and may be empty.
 //
-// A bundle that holds everything wanted, or when nothing is wanted, stays as it is, byte for byte; so replicas that know different
-// authorities do not write in turns. Otherwise it becomes the wanted authorities and the newest present one that is still valid.
+// A bundle that holds everything wanted, or when nothing is wanted, stays as it is, byte for byte; so replicas that know different authorities
+// do not overwrite each other. Otherwise it becomes the wanted authorities and the newest present one that is still valid.
 func authoritiesOf(present, wanted []byte, now time.Time) []byte {
 	trusted, added := certificatesIn(present), certificatesIn(wanted)
 	if !slices.ContainsFunc(added, func(a *x509.Certificate) bool { return !slices.ContainsFunc(trusted, a.Equal) }) {

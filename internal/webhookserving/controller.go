@@ -34,8 +34,8 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
-// SetupWithManager watches, on every replica, the Secret that holds the authority, the Deployment that says to which version that Secret
-// should belong, and everything that leads to the operator. It also answers about CRDs that are being written.
+// SetupWithManager watches on every replica the Secret with the authority, the Deployment, whose version should own that Secret, and all
+// configurations that call the operator. It also answers about CRDs that are being written.
 //
 // Each is watched alone, by its name, and its metadata only. So the rights can name the objects, no Secret is ever kept in memory, and
 // the CRDs of others cost nothing. Whatever happens, everything is compared; that is a handful of reads.

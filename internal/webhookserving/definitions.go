@@ -17,8 +17,8 @@ const definitionPath = "/mutate-apiextensions-k8s-io-v1-customresourcedefinition
 // definitions puts the conversion of a CRD right while the CRD is being written.
 //
 // The Operator Lifecycle Manager begins an upgrade by writing the next bundle's CRDs over those in the cluster, without an authority in
-// their conversion. Put right afterwards, as Reconcile does it, conversion fails for as long as a watch event, two reads and a write
-// take. Put right in flight, the conversion never changes.
+// their conversion. Repairing it afterwards, as Reconcile does, would let conversion fail for the time of a watch event, two reads and a write.
+// With this webhook the stored conversion never changes.
 //
 // Nothing depends on it: what it cannot answer passes as it is, as it would when no replica answers, and Reconcile follows.
 type definitions struct {

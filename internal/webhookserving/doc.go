@@ -8,14 +8,14 @@
 //     and shared by all replicas in a Secret of our own.
 //   - Publishing (endpoint.go, clientconfig.go, publish.go, entries.go). One writer keeps the webhook configurations and the conversion of
 //     our CRDs pointing to the operator and trusting its certificate. A URL instead of the Service is for a process outside of the cluster.
-//   - Keeping it so (controller.go, definitions.go, secretowner.go): by watching what leads to the operator, by admission of the CRDs that
-//     are converted, and by owning the Secret of a mounted certificate beyond the version it was made for.
+//   - Repairing (controller.go, definitions.go, secretowner.go): by watching these objects, by admission of the CRDs with conversion, and by
+//     adding an owner to the Secret of a mounted certificate so that it survives an upgrade.
 //   - Serving (server.go): one socket for the life of the process, while managers are replaced.
 //
-// Every replica does this, leader or not. A conversion that is wrong makes objects unreadable, for the leader's own watches too, and an
-// upgrade under the Operator Lifecycle Manager breaks all of them at once, just when the leader changes; waiting for a lease would add
-// its whole duration. Replicas agree on what is right and write under optimistic locking, so the second one finds nothing to do. Only
-// which entries there are is the leader's to say (KeepEntries).
+// Every replica does this, leader or not. A wrong conversion makes objects unreadable, for the leader's own watches, too, and an upgrade under
+// the Operator Lifecycle Manager breaks all of them at once, just when the leader changes; waiting for a lease would add its whole duration.
+// Replicas agree on what is right and write under optimistic locking, so the second one finds nothing to do. Only the leader decides which
+// entries there are (KeepEntries).
 //
 // Three things are left alone: a webhook or a conversion that calls something else than the operator's endpoint (a URL where the operator
 // is called by its Service, for one); a CRD whose conversion strategy is None, which is how an uninstall begins; and what does not exist.

@@ -25,7 +25,7 @@ type ownCertificate struct {
 	Secret types.NamespacedName
 	// Hosts are the names and addresses under which the API server calls.
 	Hosts []string
-	// Clock tells the time.
+	// Clock is the source of the time.
 	Clock clock.Clock
 	// Trust publishes the authority before the first certificate of it is used, so that the API server trusts the certificate from its
 	// first use. When it fails, the certificate stays what it was. Nil: the authority is not published.

@@ -24,7 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
-// target is an object that tells the API server to call the operator.
+// target is an object that makes the API server call the operator.
 type target struct {
 	resource schema.GroupVersionResource
 	kind     string

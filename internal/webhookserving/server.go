@@ -27,7 +27,7 @@ const endTimeout = time.Minute
 
 // Server serves webhooks at one socket for the life of the process, while the managers whose handlers answer are replaced. Requests that
 // arrive while there is no manager wait for the next one, within the timeout that the API server gives them; its connections stay open.
-// So a restart of the manager refuses nobody, with a single replica, too.
+// So a restart of the manager refuses no request, even with a single replica.
 type Server struct {
 	// process is done when the process ends: longer than any call of the server's methods lasts.
 	process context.Context

@@ -190,8 +190,9 @@ func (s *Serving) secret() types.NamespacedName {
 }
 
 // find returns what is served and its authority, which is never empty. Our own certificate is renewed on the way when it is due, or when
-// its Secret was deleted. Of a mounted one the certificate is left out where it is not for us to serve it past the files: where
-// somebody named a folder, the files may have another one, and other ways of mounting a Secret keep its authority.
+// its Secret was deleted. The certificate of a mounted Secret is returned only when the Operator Lifecycle Manager mounted it at the default
+// place. Otherwise the files are served: in a folder that somebody named they may have another certificate, and other issuers keep the authority
+// when they renew.
 func (s *Serving) find(ctx context.Context) (Bundle, error) {
 	if s.own != nil {
 		return s.own.Load(ctx)

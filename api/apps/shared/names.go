@@ -16,22 +16,23 @@ const (
 	LabelPodName = "statefulset.kubernetes.io/pod-name"
 	// LabelPodIndex is the ordinal of a StatefulSet's pod.
 	LabelPodIndex = "apps.kubernetes.io/pod-index"
-	// LabelSpecifiedDelete asks the owner of a pod to delete it under its limits and replace it. Any value counts.
+	// LabelSpecifiedDelete on a pod makes its workload delete and replace it, within the limits of an update. Any value has this effect.
 	LabelSpecifiedDelete = "apps.kruise.io/specified-delete"
-	// LabelLifecycleState is the lifecycle state of a pod, see LifecycleState.
+	// LabelLifecycleState is the lifecycle state of a pod: PreparingNormal, Normal, PreparingUpdate, Updating, Updated or PreparingDelete.
 	LabelLifecycleState = "lifecycle.apps.kruise.io/state"
 	// LabelInstanceID links a CloneSet's pod with its claims: five random lower-case characters.
 	LabelInstanceID = "apps.kruise.io/cloneset-instance-id"
 	// LabelPreDownloadCreated on a ControllerRevision says that its images are being pulled ahead of the rollout. The
 	// doubled prefix is the real key.
 	LabelPreDownloadCreated = "apps.kruise.io/pre-predownload-created"
-	// LabelPreDownloadIgnored on a ControllerRevision says that pulling its images ahead was decided against.
+	// LabelPreDownloadIgnored on a ControllerRevision says that its images are not pulled ahead, because it would gain nothing.
 	LabelPreDownloadIgnored = "apps.kruise.io/image-predownload-ignored"
 	// LabelSubsetName is the subset that a workload of a UnitedDeployment, or a pod of it, belongs to.
 	LabelSubsetName = "apps.kruise.io/subset-name"
 	// LabelUnitedDeploymentRevision names the revision of a UnitedDeployment that a workload and its pods are made from.
 	LabelUnitedDeploymentRevision = "apps.kruise.io/controller-revision-hash"
-	// LabelReservedPod on a pod of a UnitedDeployment says, when it is "true", that other pods stand in for it.
+	// LabelReservedPod with the value "true" on a pod of a UnitedDeployment says that another subset runs a replacement for it, because it could
+	// not be scheduled.
 	LabelReservedPod = "apps.kruise.io/united-deployment-reserved-pod"
 	// LabelBroadcastJobName on a pod is the name of its BroadcastJob.
 	LabelBroadcastJobName = "broadcastjob-name"
@@ -65,47 +66,49 @@ const FieldManagerUnitedDeployment = "kruise-operator-uniteddeployment"
 const (
 	// AnnotationLifecycleTimestamp is when the lifecycle state last changed (RFC 3339).
 	AnnotationLifecycleTimestamp = "lifecycle.apps.kruise.io/timestamp"
-	// AnnotationInPlaceState holds an InPlaceUpdateState. It stays after success; the next update overwrites it.
+	// AnnotationInPlaceState records the update in place of a pod, as the JSON of an InPlaceUpdateState. It stays after success; the next update
+	// overwrites it.
 	AnnotationInPlaceState = "apps.kruise.io/inplace-update-state"
-	// AnnotationInPlaceStateLegacy is the older, read-only name of AnnotationInPlaceState.
+	// AnnotationInPlaceStateLegacy is the older name of apps.kruise.io/inplace-update-state. It is read and never written.
 	AnnotationInPlaceStateLegacy = "inplace-update-state"
-	// AnnotationInPlaceGrace holds an InPlaceUpdateGrace while an edit waits for the grace period to pass.
+	// AnnotationInPlaceGrace is present while an update in place waits for its grace period, with the JSON of an InPlaceUpdateGrace.
 	AnnotationInPlaceGrace = "apps.kruise.io/inplace-update-grace"
-	// AnnotationInPlaceGraceLegacy is the older, read-only name of AnnotationInPlaceGrace.
+	// AnnotationInPlaceGraceLegacy is the older name of apps.kruise.io/inplace-update-grace. It is read and never written.
 	AnnotationInPlaceGraceLegacy = "inplace-update-grace"
-	// AnnotationInPlaceEvidence holds an InPlaceEvidence: what tells that our own edit has taken effect.
+	// AnnotationInPlaceEvidence records how the operator recognizes that its edit has taken effect, as the JSON of an InPlaceEvidence.
 	AnnotationInPlaceEvidence = "operator.kruise.io/inplace-evidence"
-	// AnnotationPaused, when it is true, stops the operator from doing anything for a workload, also from replacing pods that are gone.
-	// The condition Stalled says so. It is for emergencies and for hands-on repair; to hold an update, use its pause or its partition.
+	// AnnotationPaused with the value "true" on a workload stops the operator from doing anything for it, including replacing deleted pods. The
+	// condition Stalled says so. It is for emergencies and repairs by hand; to pause only an update, use its field paused or its partition.
 	AnnotationPaused = "operator.kruise.io/paused"
 	// AnnotationSubsetPatch on a workload of a UnitedDeployment is the patch of its subset; empty when there is none.
 	AnnotationSubsetPatch = "apps.kruise.io/subset-patch"
-	// AnnotationSubsetRemoval on a UnitedDeployment says when the workload of a subset that was taken out is deleted; see
-	// SubsetRemovalAfterReplacement. Without it, that is at once.
+	// AnnotationSubsetRemoval on a UnitedDeployment says when the workload of a removed subset is deleted. With the value AfterReplacement it is
+	// deleted when as many pods as spec.replicas are ready in the other subsets; without the annotation, at once.
 	AnnotationSubsetRemoval = "operator.kruise.io/subset-removal"
-	// AnnotationAppliedHash on a workload of a UnitedDeployment stands for what was applied to it last. It is Adopting after the first apply to
-	// a workload that OpenKruise made, until its fields have one owner.
+	// AnnotationAppliedHash on a workload of a UnitedDeployment identifies what was applied to it last. It is Adopting after the first apply to
+	// a workload that OpenKruise created, until its fields have one owner.
 	AnnotationAppliedHash = "operator.kruise.io/applied-hash"
-	// AnnotationAdopted on a workload that OpenKruise made stands for the template with which it was taken over. Until that changes, its lists
-	// keep what their defaults have added.
+	// AnnotationAdopted on a workload that OpenKruise created identifies the template at the takeover. Until the template changes, lists of the
+	// workload keep their defaults.
 	AnnotationAdopted = "operator.kruise.io/adopted-template"
-	// AnnotationRuntimeContainersMeta is written by the node daemon: runtime facts about the containers of a pod.
+	// AnnotationRuntimeContainersMeta on a pod says what each container was created from. The node daemon writes it.
 	AnnotationRuntimeContainersMeta = "apps.kruise.io/runtime-containers-meta"
 	// AnnotationOwnedByStatefulSet on a claim names the set that resizes it.
 	AnnotationOwnedByStatefulSet = "apps.kruise.io/owned-by-asts"
 	// AnnotationPodDeletionCost says how costly deleting a pod is (int32); cheaper pods go first.
 	AnnotationPodDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
-	// AnnotationConversionData holds what the other version of an object says and this one has no words for. It is written and
-	// read by the conversion between versions alone; clients should carry it along.
+	// AnnotationConversionData keeps the fields of another API version that this one cannot express. Only the conversion between versions writes
+	// and reads it; clients should keep it.
 	AnnotationConversionData = "operator.kruise.io/conversion-data"
-	// AnnotationClaimTemplatesHash on the revision of a CloneSet stands for the volume claim templates at the time; empty when there were none.
+	// AnnotationClaimTemplatesHash on the revision of a CloneSet is OpenKruise's hash of its volume claim templates; empty when there were none.
 	AnnotationClaimTemplatesHash = "kruise.io/cloneset-volumeclaimtemplate-hash"
-	// AnnotationClaimTemplates is the same in a form of our own: OpenKruise's cannot be computed without its code.
+	// AnnotationClaimTemplates on the revision of a CloneSet is the operator's own hash of its volume claim templates, since OpenKruise's cannot
+	// be computed without its code.
 	AnnotationClaimTemplates = "operator.kruise.io/volume-claim-templates-hash"
 	// AnnotationScheduledAt on a run of an AdvancedCronJob is when it was due (RFC 3339).
 	AnnotationScheduledAt = "apps.kruise.io/scheduled-at"
-	// AnnotationResume on a BroadcastJob that its failure policy has paused resumes it, each time that it gets another value. Pods
-	// that have failed by then pause it no longer, and their nodes are not served again.
+	// AnnotationResume on a BroadcastJob that its failure policy has paused resumes it each time that the value changes. Pods that have failed
+	// until then no longer pause it, and their nodes get no other pod.
 	AnnotationResume = "operator.kruise.io/resume"
 	// AnnotationNodeUID on a pod of a BroadcastJob is the UID of the node that it was made for.
 	AnnotationNodeUID = "operator.kruise.io/node-uid"
@@ -115,8 +118,8 @@ const (
 	AnnotationPreDownloadTimeoutSeconds = "apps.kruise.io/image-predownload-timeout-seconds"
 	// AnnotationPreDownloadMinUpdatedReadyPods is how many updated pods must be ready before images are pulled ahead.
 	AnnotationPreDownloadMinUpdatedReadyPods = "apps.kruise.io/image-predownload-min-updated-ready-pods"
-	// AnnotationLaunchPriority with the value "Ordered" has the containers of a pod start one after the other, as the spec lists them. It
-	// goes before the variable KRUISE_CONTAINER_PRIORITY of its containers.
+	// AnnotationLaunchPriority with the value "Ordered" has the containers of a pod start one after the other, as the spec lists them. It takes
+	// precedence over the variable KRUISE_CONTAINER_PRIORITY of its containers.
 	AnnotationLaunchPriority = "apps.kruise.io/container-launch-priority"
 	// AnnotationLaunchPriorityCompleted with the value "true" says that all containers of an ordered pod may have started. The operator
 	// writes it.
@@ -130,7 +133,7 @@ const LaunchInOrder = "Ordered"
 const (
 	// GateInPlaceUpdateReady is False while a pod is updated in place.
 	GateInPlaceUpdateReady = "InPlaceUpdateReady"
-	// GateKruisePodReady is False while any writer holds the pod out of service, see ReadinessHolder.
+	// GateKruisePodReady is False while any writer keeps the pod out of service; the message of the condition lists the writers.
 	GateKruisePodReady = "KruisePodReady"
 	// ReasonStartInPlaceUpdate is the reason of a False InPlaceUpdateReady condition.
 	ReasonStartInPlaceUpdate = "StartInPlaceUpdate"

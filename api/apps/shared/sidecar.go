@@ -7,35 +7,35 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Labels and annotations of SidecarSets, and of the pods that they inject into.
 const (
-	// AnnotationSidecarSetHash on a SidecarSet and its revisions is the hash of its sidecars. On a pod it is a JSON object of
-	// SidecarSetUpgrade by the name of the set. Very old pods have the hash alone in place of that object.
+	// AnnotationSidecarSetHash on a SidecarSet and its revisions is the hash of its sidecars. On a pod it is a JSON object with the hash, the
+	// time and the revision of each SidecarSet. Very old pods have the hash alone in place of that object.
 	AnnotationSidecarSetHash = "kruise.io/sidecarset-hash"
-	// AnnotationSidecarSetHashWithoutImage is the same with all images left out.
+	// AnnotationSidecarSetHashWithoutImage is the same as kruise.io/sidecarset-hash with a hash that leaves out all images.
 	AnnotationSidecarSetHashWithoutImage = "kruise.io/sidecarset-hash-without-image"
 	// AnnotationSidecarSetInjectedList on a pod names the SidecarSets that were injected, sorted, with commas between them.
 	AnnotationSidecarSetInjectedList = "kruise.io/sidecarset-injected-list"
-	// AnnotationSidecarSetInPlaceState on a pod is a JSON object of SidecarSetInPlaceState by the name of the set.
+	// AnnotationSidecarSetInPlaceState on a pod records the last update in place of its sidecars, as JSON for each SidecarSet.
 	AnnotationSidecarSetInPlaceState = "kruise.io/sidecarset-inplace-update-state"
-	// AnnotationSidecarSetInPlaceEvidence on a pod is a JSON object of InPlaceEvidence by the name of the set.
+	// AnnotationSidecarSetInPlaceEvidence on a pod records how the operator recognizes that this update has taken effect, as JSON for each
+	// SidecarSet.
 	AnnotationSidecarSetInPlaceEvidence = "operator.kruise.io/sidecarset-inplace-evidence"
-	// AnnotationSidecarSetWorkingContainer on a pod is a JSON object: by the name of a hot upgraded container, the one of its two
-	// containers that works.
+	// AnnotationSidecarSetWorkingContainer on a pod says which of the two containers of each hot upgraded sidecar works, as a JSON object.
 	AnnotationSidecarSetWorkingContainer = "kruise.io/sidecarset-working-hotupgrade-container"
-	// AnnotationSidecarSetVersionPrefix, with the name of a container of a hot upgraded pair behind it, is the version of that container: a
-	// decimal number, "0" while it is idle.
+	// AnnotationSidecarSetVersionPrefix is the prefix of a key that ends with the name of a container of a hot upgraded pair. The value is the
+	// version of that container: a decimal number, "0" while it is idle.
 	AnnotationSidecarSetVersionPrefix = "version.sidecarset.kruise.io/"
-	// AnnotationSidecarSetVersionAltPrefix is the same for the version of the other container of the pair.
+	// AnnotationSidecarSetVersionAltPrefix is the prefix of the same key with the version of the other container of the pair.
 	AnnotationSidecarSetVersionAltPrefix = "versionalt.sidecarset.kruise.io/"
-	// AnnotationSidecarSetCanary, "true" on a SidecarSet, makes it a variant of the set that AnnotationSidecarSetBase names: pods that
-	// it matches do not get the base.
+	// AnnotationSidecarSetCanary with the value "true" on a SidecarSet makes it a variant of the set that apps.kruise.io/sidecarset-base names:
+	// pods that it matches do not get the sidecars of that set.
 	AnnotationSidecarSetCanary = "apps.kruise.io/sidecarset-canary"
 	// AnnotationSidecarSetBase names the SidecarSet that this one is a variant of.
 	AnnotationSidecarSetBase = "apps.kruise.io/sidecarset-base"
-	// AnnotationInjectionFailurePolicy on a SidecarSet says what becomes of pods that the operator has to inject while it does not answer: with
+	// AnnotationInjectionFailurePolicy on a SidecarSet says what happens to pods that need the operator's webhook while it does not answer: with
 	// "Fail", the default, they are refused; with "Ignore" they are created without the sidecars.
 	AnnotationInjectionFailurePolicy = "operator.kruise.io/injection-failure-policy"
 
-	// LabelAdmission with the value "bypass", on a pod or on its namespace, keeps every webhook and policy on pods of the operator away.
+	// LabelAdmission with the value "bypass" on a pod or on its namespace exempts it from all webhooks and policies of the operator for pods.
 	LabelAdmission = "operator.kruise.io/admission"
 	// LabelSidecarSetName on a ControllerRevision names its SidecarSet.
 	LabelSidecarSetName = "kruise.io/sidecarset-name"

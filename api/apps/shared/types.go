@@ -186,8 +186,8 @@ type InPlaceUpdateGrace struct {
 	NewTemplate *corev1.PodTemplateSpec `json:"newTemplate,omitempty"`
 }
 
-// InPlaceEvidence is the value of AnnotationInPlaceEvidence: what was true when an edit of ours was sent, so that its effect
-// can be told from the state before it and from an ordinary crash.
+// InPlaceEvidence is the value of AnnotationInPlaceEvidence: what was true when an edit of ours was sent, so that its effect can be
+// distinguished from the state before it and from an ordinary crash.
 type InPlaceEvidence struct {
 	// Revision is the revision of the edit.
 	Revision string `json:"revision"`
@@ -207,8 +207,8 @@ type InPlaceContainerEvidence struct {
 	ImageID string `json:"imageID,omitempty"`
 	// SpecImage is the image that container was created from, as its pod's spec had it. Empty when that is not known.
 	SpecImage string `json:"specImage,omitempty"`
-	// Superseded says that an earlier edit of the container's image had not been proven when this one was sent, so what replaces
-	// the container may still be of that earlier edit.
+	// Superseded says that an earlier edit of the container's image had not been proven when this one was sent, so the next container may still
+	// be from that earlier edit.
 	Superseded bool `json:"superseded,omitempty"`
 }
 
@@ -217,6 +217,6 @@ type InPlaceContainerEvidence struct {
 type ReadinessHolder struct {
 	// UserAgent is who holds the pod: "Lifecycle", "ContainerRecreateRequest".
 	UserAgent string `json:"userAgent"`
-	// Key tells several holds of one writer apart.
+	// Key distinguishes several holds of one writer.
 	Key string `json:"key"`
 }

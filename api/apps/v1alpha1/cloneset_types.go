@@ -178,9 +178,9 @@ type CloneSetUpdateStrategy struct {
 // +kubebuilder:printcolumn:name="SELECTOR",type="string",priority=1,JSONPath=".status.labelSelector",description="The selector of the pods."
 
 // CloneSet runs pods that are all alike, without a ReplicaSet between itself and them. It moves them to a new revision in place
-// or by replacing them, and lets its user say which pods leave.
+// or by replacing them, and lets its user say which pods are deleted.
 //
-// This version and v1beta1 have different shapes; objects are converted, and lose nothing on the way.
+// This version and v1beta1 have different shapes; objects are converted without loss.
 type CloneSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

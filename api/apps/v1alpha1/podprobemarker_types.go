@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodProbeMarkerSpec says which containers are probed, and what becomes of the results.
+// PodProbeMarkerSpec says which containers are probed, and where the results are written.
 type PodProbeMarkerSpec struct {
 	// selector chooses pods of the same namespace by their labels. It must not be empty, and cannot be changed.
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:selector:core:v1:Pod"
@@ -29,8 +29,8 @@ type PodContainerProbe struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// containerName is the container of the pod whose command is run, whose ports are meant, and which has to run; not an init container. Pods
-	// without it are not probed.
+	// containerName is the container of the pod in which the command runs or that has the port. It has to be running, and must not be an init container.
+	// Pods without it are not probed.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	ContainerName string `json:"containerName"`
@@ -45,7 +45,7 @@ type PodContainerProbe struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
 	MarkerPolicy []ProbeMarkerPolicy `json:"markerPolicy,omitempty"`
-	// podConditionType is the condition of the pod that tells the result: True while the probe succeeds, else False. It may be empty if there is
+	// podConditionType is the type of the pod condition with the result: True while the probe succeeds, else False. It may be empty if there is
 	// a markerPolicy. It stays on the pod when the marker is deleted.
 	// +optional
 	// +kubebuilder:validation:MaxLength=316
@@ -81,12 +81,12 @@ const (
 // FinalizerPodProbeMarker keeps a PodProbeMarker until no node works for it any more.
 const FinalizerPodProbeMarker = "kruise.io/node-pod-probe-cleanup"
 
-// Annotations by which a pod asks the provider of a virtual node for probes. They are given to every new pod that a marker selects, since nobody
-// knows yet where it will run, while the feature gate EnablePodProbeMarkerOnServerless is on.
+// Annotations by which a pod asks the provider of a virtual node for probes. Every new pod that a marker selects gets them, since it is not
+// known yet where it will run, while the feature gate EnablePodProbeMarkerOnServerless is on.
 const (
-	// AnnotationPodProbe has the probes, as a JSON list of PodContainerProbe without markerPolicy. The provider writes their conditions.
+	// AnnotationPodProbe on a pod lists the probes that the provider of a virtual node should carry out, as a JSON list without markerPolicy.
 	AnnotationPodProbe = "kruise.io/podprobe"
-	// AnnotationPodProbeMarkers names the markers that they come from, sorted, with commas between.
+	// AnnotationPodProbeMarkers on a pod names the PodProbeMarkers that these probes are from, sorted, with commas between them.
 	AnnotationPodProbeMarkers = "kruise.io/podprobemarker-list"
 )
 
@@ -112,7 +112,7 @@ const (
 	// PodProbeMarkerReconciling is True while nodes have not begun to probe all chosen pods. Tools that wait for an object look at it and at
 	// Stalled.
 	PodProbeMarkerReconciling = "Reconciling"
-	// PodProbeMarkerStalled is True when somebody has to look: some probes cannot be carried out, or nobody does.
+	// PodProbeMarkerStalled is True when the marker needs attention: some probes cannot be carried out, or nothing carries them out.
 	PodProbeMarkerStalled = "Stalled"
 )
 
@@ -154,7 +154,7 @@ const (
 // +kubebuilder:resource:path=podprobemarkers,scope=Namespaced
 // +operator-sdk:csv:customresourcedefinitions:displayName="PodProbeMarker",order=27,resources={{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="MATCHED",type="integer",JSONPath=".status.matchedPods",description="The number of pods that are chosen."
-// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type==\"Stalled\")].status",description="Whether somebody has to look.",priority=1
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type==\"Stalled\")].status",description="Whether the marker needs attention.",priority=1
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 
 // PodProbeMarker probes containers of running pods from their nodes, and writes the results to the pods: as a condition, and as labels and

@@ -99,7 +99,7 @@ type SidecarSetSpec struct {
 // SidecarSet adds containers to the pods that it selects when they are created, and gives them new images in place later.
 //
 // The label apps.kruise.io/sidecarset-custom-version of this version is spec.customVersion in v1beta1, and namespace is part of its
-// namespaceSelector there. Objects are converted, and lose nothing on the way.
+// namespaceSelector there. Objects are converted without loss.
 type SidecarSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

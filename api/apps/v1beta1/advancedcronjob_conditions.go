@@ -28,6 +28,6 @@ const (
 	ReasonClockBehind = "ClockBehind"
 	// ReasonNeverDue: the schedule names no time within the next years.
 	ReasonNeverDue = "NeverDue"
-	// ReasonKindOff: the kind of the template is not managed by this operator, so nobody would carry a run out and none is started.
+	// ReasonKindOff: the kind of the template is not managed by this operator, so no run is started.
 	ReasonKindOff = "KindOff"
 )

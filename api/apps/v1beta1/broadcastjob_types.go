@@ -52,7 +52,7 @@ const (
 	BroadcastJobNever BroadcastJobCompletionPolicyType = "Never"
 )
 
-// BroadcastJobCompletionPolicy says when a job is over and what becomes of it.
+// BroadcastJobCompletionPolicy says when a job is over and when it is deleted.
 type BroadcastJobCompletionPolicy struct {
 	// type is Always, a job that ends, or Never, one that serves new nodes. When omitted, it is Always.
 	// +optional
@@ -132,7 +132,7 @@ type BroadcastJobStatus struct {
 	// +listType=atomic
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors="urn:alm:descriptor:io.kubernetes.conditions"
 	Conditions []BroadcastJobCondition `json:"conditions,omitempty"`
-	// startTime is when the job was first looked at.
+	// startTime is when the operator began to work on the job.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	StartTime *metav1.Time `json:"startTime,omitempty"`

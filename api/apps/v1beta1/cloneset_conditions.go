@@ -32,7 +32,7 @@ const (
 	// images are pulled ahead of the update; otherwise its reason says why they are not. The rollout does not depend on it.
 	CloneSetImagePreDownload CloneSetConditionType = "ImagePreDownload"
 	// CloneSetPodsWithoutReadinessGate is present and True while updates are made in place and some pods have no readiness gate
-	// InPlaceUpdateReady: they go on serving meanwhile. The message counts them.
+	// InPlaceUpdateReady: they stay in service meanwhile. The message counts them.
 	CloneSetPodsWithoutReadinessGate CloneSetConditionType = "PodsWithoutReadinessGate"
 	// CloneSetPodsHeldNotReady is present and True while others hold pods out of service through the readiness gate KruisePodReady. The message
 	// names them.

@@ -40,8 +40,8 @@ type EphemeralJobSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:booleanSwitch"
 	Paused bool `json:"paused,omitempty"`
 
-	// activeDeadlineSeconds is how long the job may take from its start, in seconds. When it is over, the job has failed, whatever it is
-	// at. Containers that run go on: nothing can stop them from outside. When omitted, there is no limit.
+	// activeDeadlineSeconds is how long the job may take from its start, in seconds. When it is over, the job has failed, also while it waits or
+	// is paused. Running containers continue, because nothing can stop them from outside. When omitted, there is no limit.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
@@ -71,7 +71,7 @@ const (
 	EphemeralJobRunning EphemeralJobPhase = "Running"
 	// EphemeralJobSucceeded says that the containers have succeeded in all targets.
 	EphemeralJobSucceeded EphemeralJobPhase = "Succeeded"
-	// EphemeralJobFailed says that the job has ended and that containers have failed, or that its deadline was over.
+	// EphemeralJobFailed says that the job has ended because containers have failed or its deadline was over.
 	EphemeralJobFailed EphemeralJobPhase = "Failed"
 	// EphemeralJobPaused says that spec.paused is true.
 	EphemeralJobPaused EphemeralJobPhase = "Paused"
@@ -92,7 +92,7 @@ type EphemeralJobStatus struct {
 	// +listType=atomic
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors="urn:alm:descriptor:io.kubernetes.conditions"
 	Conditions []EphemeralJobCondition `json:"conditions,omitempty"`
-	// startTime is when the job was first looked at. The deadline counts from it.
+	// startTime is when the operator began to work on the job. The deadline counts from it.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	StartTime *metav1.Time `json:"startTime,omitempty"`

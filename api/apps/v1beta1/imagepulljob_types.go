@@ -61,9 +61,9 @@ type ImagePullJobTemplate struct {
 type ImagePullPolicy string
 
 const (
-	// PullAlways asks the registry in any case, which tags that move need.
+	// PullAlways asks the registry in any case, as is needed for tags that move.
 	PullAlways ImagePullPolicy = "Always"
-	// PullIfNotPresent leaves a node alone that has the image.
+	// PullIfNotPresent pulls only on nodes that do not have the image.
 	PullIfNotPresent ImagePullPolicy = "IfNotPresent"
 )
 
@@ -102,11 +102,11 @@ type CompletionPolicyType string
 const (
 	// CompleteAlways ends the job when every node has succeeded or failed.
 	CompleteAlways CompletionPolicyType = "Always"
-	// CompleteNever keeps the image on the nodes for as long as the job exists.
+	// CompleteNever asks every node again after a day, for as long as the job exists.
 	CompleteNever CompletionPolicyType = "Never"
 )
 
-// CompletionPolicy says when a job is over and what becomes of it.
+// CompletionPolicy says when a job is over and when it is deleted.
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Never' || (!has(self.activeDeadlineSeconds) && !has(self.ttlSecondsAfterFinished))",message="activeDeadlineSeconds and ttlSecondsAfterFinished need the type Always"
 type CompletionPolicy struct {
 	// type is Always, a job that ends, or Never. When omitted, it is Always.
@@ -182,7 +182,7 @@ type ImagePullJobStatus struct {
 const (
 	// ImagePullJobReconciling is True while the job is at work. Tools that wait for an object look at it and at Stalled.
 	ImagePullJobReconciling = "Reconciling"
-	// ImagePullJobStalled is True when somebody has to look: nodes have failed, or nothing can move.
+	// ImagePullJobStalled is True when the job needs attention: nodes have failed, or nothing can continue.
 	ImagePullJobStalled = "Stalled"
 	// ImagePullJobFailedCreate is True while the server refuses what the job has to write.
 	ImagePullJobFailedCreate = "FailedCreate"
@@ -198,11 +198,11 @@ const (
 	ReasonPullFailed = "PullFailed"
 	// ReasonNoMatchingNode: no node is chosen.
 	ReasonNoMatchingNode = "NoMatchingNode"
-	// ReasonNodeDaemonSilent: nodes were asked to pull, and nobody has answered for a minute.
+	// ReasonNodeDaemonSilent: nodes were asked to pull, and none has reported anything for a minute.
 	ReasonNodeDaemonSilent = "NodeDaemonSilent"
 	// ReasonNodeImagesFull: the NodeImages of the nodes that wait have as many images as they can have.
 	ReasonNodeImagesFull = "NodeImagesFull"
-	// ReasonNoDaemonNamespace: the node daemon's namespace is not there, so pull secrets cannot be copied and no node is asked.
+	// ReasonNoDaemonNamespace: the node daemon's namespace does not exist, so pull secrets cannot be copied and no node is asked.
 	ReasonNoDaemonNamespace = "NoDaemonNamespace"
 	// ReasonSecretMissing: a Secret of pullSecrets is not there, so the image is pulled without it.
 	ReasonSecretMissing = "SecretMissing"

@@ -60,7 +60,7 @@ type ImageTagSpec struct {
 	// pullPolicy limits the tries, and how long the tag is kept here.
 	// +optional
 	PullPolicy *ImageTagPullPolicy `json:"pullPolicy,omitempty"`
-	// ownerReferences are the jobs that want the tag. The tag goes with the last of them. Without any, it stays until it has expired.
+	// ownerReferences are the jobs that need the tag. The tag is removed with the last of them. Without any, it stays until it has expired.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -105,7 +105,7 @@ type NodeImageStatus struct {
 	// pulling is how many of them are being pulled.
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Pulling int32 `json:"pulling"`
-	// waiting is how many of them wait for their turn, or for the container runtime.
+	// waiting is how many of them wait in the node's queue, or for the container runtime.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Waiting int32 `json:"waiting"`
@@ -129,7 +129,7 @@ type ImageStatus struct {
 type ImagePullPhase string
 
 const (
-	// ImagePhaseWaiting waits for its turn, or for the container runtime.
+	// ImagePhaseWaiting waits in the node's queue, or for the container runtime.
 	ImagePhaseWaiting ImagePullPhase = "Waiting"
 	// ImagePhasePulling is being pulled.
 	ImagePhasePulling ImagePullPhase = "Pulling"

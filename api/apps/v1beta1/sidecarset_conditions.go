@@ -18,7 +18,7 @@ const (
 	SidecarSetNotUpgradablePods SidecarSetConditionType = "NotUpgradablePods"
 	// SidecarSetFailedUpdate is present and True while the server refuses to change a pod, or to create the revision of the spec.
 	SidecarSetFailedUpdate SidecarSetConditionType = "FailedUpdate"
-	// SidecarSetInjectionPath says in which way new pods get the sidecars: Policy, Webhook or Split, and whether that is proven.
+	// SidecarSetInjectionPath says how new pods get the sidecars, by Policy, Webhook or Split, and whether a dry run has shown that it works.
 	SidecarSetInjectionPath SidecarSetConditionType = "InjectionPath"
 	// SidecarSetPodsWithoutSidecar is present and True while there are pods that the set selects and that do not have its sidecars.
 	SidecarSetPodsWithoutSidecar SidecarSetConditionType = "PodsWithoutSidecar"

@@ -22,8 +22,8 @@ const (
 	StatefulSetReconciling appsv1.StatefulSetConditionType = "Reconciling"
 	// StatefulSetStalled is True when nothing can move until the user changes something, or a pod will hardly become ready by itself.
 	StatefulSetStalled appsv1.StatefulSetConditionType = "Stalled"
-	// StatefulSetTemplateInvalid is present and True while the server finds faults in the pod template; the message lists them. It is
-	// asked when the template changes. Pods can be created all the same only if something corrects them at admission.
+	// StatefulSetTemplateInvalid is present and True while the server finds faults in the pod template; the message lists them. The template is
+	// checked when it changes. Pods can be created all the same only if something corrects them at admission.
 	StatefulSetTemplateInvalid appsv1.StatefulSetConditionType = "TemplateInvalid"
 	// StatefulSetFieldsIgnored is present and True while the set asks for something that has no effect: its feature gate is off, or
 	// this version cannot do it.
@@ -32,7 +32,7 @@ const (
 	// images are pulled ahead of the update; otherwise its reason says why they are not. The rollout does not depend on it.
 	StatefulSetImagePreDownload appsv1.StatefulSetConditionType = "ImagePreDownload"
 	// StatefulSetPodsWithoutReadinessGate is present and True while updates are made in place and some pods have no readiness gate
-	// InPlaceUpdateReady: they go on serving meanwhile. The message counts them.
+	// InPlaceUpdateReady: they stay in service meanwhile. The message counts them.
 	StatefulSetPodsWithoutReadinessGate appsv1.StatefulSetConditionType = "PodsWithoutReadinessGate"
 	// StatefulSetPodsHeldNotReady is present and True while others hold pods out of service through the readiness gate KruisePodReady. The message
 	// names them.
@@ -86,8 +86,8 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonUpdatedInService: pods are not taken out of service while they are updated in place.
 	ReasonUpdatedInService = "UpdatedInService"
-	// ReasonHeldByOthers: pods are held out of service by writers other than this operator. A hold of a ContainerRecreateRequest that is over
-	// is given up; whoever else holds a pod has to do so.
+	// ReasonHeldByOthers: pods are held out of service by writers other than this operator. The operator releases a hold of a
+	// ContainerRecreateRequest that has ended; other writers have to release theirs.
 	ReasonHeldByOthers = "HeldByOthers"
 	// ReasonRightsMissing: the server does not let the operator read what it needs for the set, so nothing is done; the message is its answer.
 	ReasonRightsMissing = "RightsMissing"
@@ -104,7 +104,7 @@ const (
 	ReasonRequestFailed = "RequestFailed"
 	// ReasonFeatureGateOff: the message names the fields and their gates.
 	ReasonFeatureGateOff = "FeatureGateOff"
-	// ReasonNoNodeDaemon: the ImagePullJobs exist, and nobody carries them out.
+	// ReasonNoNodeDaemon: the ImagePullJobs exist, and nothing carries them out.
 	ReasonNoNodeDaemon = "NoNodeDaemon"
 	// ReasonPreDownloadNotUseful: pulling ahead would gain nothing, or cannot be done; the message says why.
 	ReasonPreDownloadNotUseful = "NotUseful"

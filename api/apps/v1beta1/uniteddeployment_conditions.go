@@ -56,6 +56,6 @@ const (
 	ReasonReschedule = "reschedule"
 	// ReasonRecover: the subset is tried again.
 	ReasonRecover = "recover"
-	// ReasonSubsetCreated: the subset is new and has not proved itself.
+	// ReasonSubsetCreated: the subset is new, and it is not known yet whether its pods can be scheduled.
 	ReasonSubsetCreated = "created"
 )

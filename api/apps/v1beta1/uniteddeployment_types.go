@@ -101,7 +101,7 @@ type Topology struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Subsets []Subset `json:"subsets,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
 
-	// scheduleStrategy says what becomes of pods that find no node.
+	// scheduleStrategy says how pods that cannot be scheduled are handled.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ScheduleStrategy ScheduleStrategy `json:"scheduleStrategy,omitempty"`
@@ -109,7 +109,7 @@ type Topology struct {
 
 // Subset is one part of the application.
 type Subset struct {
-	// name tells subsets apart; a DNS label. It becomes part of the names of workloads and pods.
+	// name identifies the subset; a DNS label. It becomes part of the names of workloads and pods.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
@@ -156,7 +156,7 @@ type Subset struct {
 	Patch *runtime.RawExtension `json:"patch,omitempty"`
 }
 
-// ScheduleStrategyType says what becomes of pods that find no node.
+// ScheduleStrategyType says how pods that cannot be scheduled are handled.
 type ScheduleStrategyType string
 
 const (
@@ -166,7 +166,7 @@ const (
 	AdaptiveScheduleStrategy ScheduleStrategyType = "Adaptive"
 )
 
-// ScheduleStrategy says what becomes of pods that find no node.
+// ScheduleStrategy says how pods that cannot be scheduled are handled.
 type ScheduleStrategy struct {
 	// type is Fixed or Adaptive. With Adaptive, pods that find no node for a while are created in other subsets instead. When omitted, it is
 	// Fixed.
@@ -190,13 +190,13 @@ type AdaptiveSchedule struct {
 	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
 
 	// unschedulableDuration is how long a subset counts as unschedulable before it is tried again, in seconds. With reserveUnschedulablePods
-	// it is how long a pod has to be ready before its substitute goes. When omitted, it is 300.
+	// it is how long a pod has to be ready before its replacement is deleted. When omitted, it is 300.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:number"
 	UnschedulableDuration *int32 `json:"unschedulableDuration,omitempty"`
 
-	// reserveUnschedulablePods leaves pods that find no node where they are, and has others stand in for them until they run. Only for
-	// CloneSets and Deployments. When omitted, it is false.
+	// reserveUnschedulablePods keeps pods that cannot be scheduled in their subset, and runs replacements in other subsets until they run. Only
+	// for CloneSets and Deployments. When omitted, it is false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:booleanSwitch"
 	ReserveUnschedulablePods bool `json:"reserveUnschedulablePods,omitempty"`
@@ -254,7 +254,8 @@ type UnitedDeploymentStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
-	// reservedPods is how many pods find no node, or have not proved themselves since, while others stand in for them.
+	// reservedPods is how many pods have replacements in other subsets, because they cannot be scheduled or have not been ready for long enough
+	// since.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	ReservedPods int32 `json:"reservedPods,omitempty"`
@@ -292,7 +293,7 @@ type UnitedDeploymentStatus struct {
 	Conditions []UnitedDeploymentCondition `json:"conditions,omitempty"`
 }
 
-// UnitedDeploymentUpdateStatus is the form in which v1alpha1 tells about an update.
+// UnitedDeploymentUpdateStatus is the progress of an update in the form of v1alpha1.
 type UnitedDeploymentUpdateStatus struct {
 	// updatedRevision is the revision of the present template.
 	// +optional
@@ -302,7 +303,7 @@ type UnitedDeploymentUpdateStatus struct {
 	CurrentPartitions map[string]int32 `json:"currentPartitions,omitempty"`
 }
 
-// UnitedDeploymentSubsetStatus tells where a subset is.
+// UnitedDeploymentSubsetStatus is the progress of one subset.
 type UnitedDeploymentSubsetStatus struct {
 	// name is that of the subset.
 	Name string `json:"name"`

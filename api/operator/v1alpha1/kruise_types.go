@@ -37,7 +37,7 @@ const (
 	LogLevelInfo LogLevel = "Info"
 	// LogLevelDebug logs why it was decided so, too.
 	LogLevelDebug LogLevel = "Debug"
-	// LogLevelTrace logs the way there, too.
+	// LogLevelTrace logs the steps that lead to a decision, too.
 	LogLevelTrace LogLevel = "Trace"
 )
 
@@ -84,8 +84,8 @@ type KruiseSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Confirmed kinds"
 	ConfirmedKinds []Kind `json:"confirmedKinds,omitempty"`
 
-	// featureGates switch behavior on or off for the whole operator. A gate that is not listed is as the flag --feature-gates says, and
-	// what that does not name has its default. Switching a gate off leaves the fields that need it stored, and ignored.
+	// featureGates switch behavior on or off for the whole operator. A gate that is not listed has the value of the flag --feature-gates, or
+	// else its default. Switching a gate off leaves the fields that need it stored, and ignored.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -242,7 +242,7 @@ type PullSecret struct {
 	Name string `json:"name"`
 }
 
-// NodeDaemonSettings say how the node daemon runs. It is deployed while something needs it, and goes some minutes after.
+// NodeDaemonSettings say how the node daemon runs. It is deployed while something needs it, and removed some minutes after.
 type NodeDaemonSettings struct {
 	// mode is OnDemand or Disabled. OnDemand runs the daemon while something that is enabled needs it. When omitted, it is OnDemand.
 	// +optional
@@ -283,7 +283,7 @@ type NodeDaemonSettings struct {
 const (
 	// KruiseAvailable is True while every kind that is enabled is reconciled.
 	KruiseAvailable = "Available"
-	// KruiseProgressing is True while replicas restart to take over a change.
+	// KruiseProgressing is True while replicas restart to apply a change.
 	KruiseProgressing = "Progressing"
 	// KruiseDegraded is True while something in the spec cannot be followed; the rest of it is in force.
 	KruiseDegraded = "Degraded"
@@ -306,7 +306,7 @@ const (
 	ReasonAsExpected = "AsExpected"
 	// ReasonKindsNotReady: a kind that is enabled is not reconciled yet; its entry in status.kinds says why.
 	ReasonKindsNotReady = "KindsNotReady"
-	// ReasonRestarting: replicas restart to take over a change.
+	// ReasonRestarting: replicas restart to apply a change.
 	ReasonRestarting = "Restarting"
 	// ReasonInvalidConfiguration: something in the spec is not known or contradicts itself; it is ignored.
 	ReasonInvalidConfiguration = "InvalidConfiguration"
@@ -320,9 +320,9 @@ const (
 	ReasonMigrating = "Migrating"
 	// ReasonTakingOver: workloads are being taken over from OpenKruise.
 	ReasonTakingOver = "TakingOver"
-	// ReasonObjectsFromBefore: there are objects of kinds that the version before did not serve.
+	// ReasonObjectsFromBefore: there are objects of kinds that the earlier version did not serve.
 	ReasonObjectsFromBefore = "ObjectsFromBefore"
-	// ReasonTookTooLong: what held an upgrade up goes on, but holds it up no longer.
+	// ReasonTookTooLong: what delayed an upgrade has not ended, but no longer delays it.
 	ReasonTookTooLong = "TookTooLong"
 )
 
@@ -332,7 +332,7 @@ const (
 	KindReady = "Ready"
 	// KindDisabled: spec.kinds leaves the kind out.
 	KindDisabled = "Disabled"
-	// KindUnconfirmed: the kind has objects that the version before did not serve, and spec.confirmedKinds does not list it.
+	// KindUnconfirmed: the kind has objects that the earlier version did not serve, and spec.confirmedKinds does not list it.
 	KindUnconfirmed = "Unconfirmed"
 	// KindNotServed: the API server did not serve the kind when the operator started; its CRD is missing.
 	KindNotServed = "NotServed"
@@ -476,7 +476,7 @@ type ReplicaStatus struct {
 // +kubebuilder:resource:scope=Cluster,path=kruises,singular=kruise
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'cluster'",message="there is one Kruise, and its name is cluster"
 // +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`,description="Whether every kind that is enabled is reconciled"
-// +kubebuilder:printcolumn:name="Progressing",type=string,JSONPath=`.status.conditions[?(@.type=="Progressing")].status`,description="Whether replicas restart to take over a change"
+// +kubebuilder:printcolumn:name="Progressing",type=string,JSONPath=`.status.conditions[?(@.type=="Progressing")].status`,description="Whether replicas restart to apply a change"
 // +kubebuilder:printcolumn:name="Degraded",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].status`,description="Whether something in the spec cannot be followed"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.versions[?(@.name=="operator")].version`,description="Version of the operator"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -4,5 +4,5 @@
 // Package plan decides which pods a BroadcastJob creates and deletes now. It is pure: the time is in the snapshot.
 //
 // Read it in this order: spec.go, what the API says; nodes.go, what the nodes and pods come to, and which nodes are finished; plan.go, what is
-// done about it; status.go, what the user is told.
+// done about it; status.go, what the status says.
 package plan

@@ -30,7 +30,7 @@ const noteParallelism = "Parallelism"
 const (
 	// mostCreated is how many pods one plan creates: more could not be written in its time slice, and building them costs.
 	mostCreated = 500
-	// storedSoon is when to look again after something was written to the status, which wakes nobody.
+	// storedSoon is when to look again after something was written to the status, which triggers no pass.
 	storedSoon = 100 * time.Millisecond
 )
 
@@ -56,7 +56,7 @@ type Decision struct {
 	// Stage is what the job is at. Failure says why it fails or has failed; empty when it does not.
 	Stage   Stage
 	Failure string
-	// resume says that the annotation which resumes the job has a value that was not seen before.
+	// resume says that the resume annotation has a new value.
 	resume bool
 	// limit is how many pods may be at work, waiting how many nodes need a pod.
 	limit, waiting int
@@ -82,7 +82,7 @@ func ended(spec *Spec) string {
 //  1. nothing for a job that is being deleted, has an invalid spec, or is paused by its user;
 //  2. a job that has ended is deleted when its time to live is over;
 //  3. the job fails if a pod has failed (FailFast), or its deadline is over: its pods at work are deleted, and it ends when there are none;
-//  4. pods at work go that no node should have, those on nodes that do not fit any more, and those that count as failed;
+//  4. running pods are deleted if their node no longer fits, if it should have no pod, or if they count as failed;
 //  5. no pod is created while a failure pauses the job (Pause);
 //  6. the job has completed when every desired node is finished, unless it is of the type Never;
 //  7. nodes that fit, are not finished and have no pod get one, as parallelism allows.

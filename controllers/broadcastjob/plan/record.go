@@ -67,7 +67,7 @@ func (r record) keys(outcome Outcome) []byte {
 	return rendered
 }
 
-// Finished says of a node whether the stored status of a job has it as finished.
+// Finished says whether a node is finished in the stored status of a job.
 func Finished(job *appsv1beta1.BroadcastJob) func(*Node) bool {
 	stored := recordOf(job.Status.Finished)
 	return func(node *Node) bool { return stored.outcomes[keyOf(node.Name, node.UID)] != Unfinished }

@@ -122,7 +122,7 @@ func (p *planner) returning() (n int, after time.Duration) {
 	return n, after
 }
 
-// keepClaims gives claims the owner that says what becomes of them.
+// keepClaims gives claims the owner with which they are to be deleted.
 //
 //   - A claim of a pod that stays belongs to the set, and is made again while the pod is pending.
 //   - A claim of a pod that is terminating or has finished goes with that pod, unless claims are reused.

@@ -10,7 +10,7 @@
 //   - counting.go: how many pods to create, to remove and to move, as arithmetic alone.
 //   - plan.go: Plan is the order of the steps. leave, in the same file, is step 1.
 //   - scale.go: steps 2 and 3, creating and deleting pods. move.go: step 4, moving pods to another revision.
-//   - claims.go: what becomes of volume claims.
+//   - claims.go: creation, owners and deletion of volume claims.
 //   - status.go and deadline.go: Status, its conditions and the events about them.
 //
 // What CloneSets have in common with other kinds is in internal/engine: podset for pods, conditions, claims, budget for limits, podorder.

@@ -21,8 +21,8 @@ import (
 //
 // Candidates are the pods at the wrong revision that stay and can get to the right one. They go in the user's order, but first of all those
 // that wait at their inPlaceUpdate hook, then those that an earlier update left unavailable; and no more of them than the partition
-// leaves. Where the user's order leaves pods equal, those whose node has the images go first. Of these, pods that are not in service are taken first, so that none of them waits behind a pod that has to wait for it. It
-// ends when
+// leaves. Where the user's order leaves pods equal, those whose node has the images go first. Pods that are not in service come first, so that
+// none of them waits behind a pod in service, which waits for the limit. It ends when
 //
 //   - as many pods at the target are unavailable, or just being moved to it, as may be: so a bad image stops there;
 //   - a pod in service finds no room. Any other pod needs none: so a fix first reaches the pods that are unavailable.

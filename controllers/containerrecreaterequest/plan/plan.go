@@ -50,9 +50,9 @@ const (
 	lookAgain = 5 * time.Second
 	// lookSeldom is when to look again at the daemon that carries out a request, or has left it.
 	lookSeldom = time.Minute
-	// Absence is how long the daemon may not be there before somebody has to look: when it is replaced, it is away for some seconds.
+	// Absence is how long the daemon may be absent before the request is stalled: while it is replaced, it is absent for some seconds.
 	Absence = 30 * time.Second
-	// soon is when to look again after a write that wakes nobody.
+	// soon is when to look again after a write that triggers no pass.
 	soon = 200 * time.Millisecond
 	// holdAgent is how a request signs its hold on a pod.
 	holdAgent = "ContainerRecreateRequest"

@@ -33,7 +33,7 @@ func (p *planner) update() {
 	p.holdKept(outdated, targets)
 }
 
-// outdated are the pods at another revision that are there to stay, in the order of their nodes.
+// outdated are the pods at another revision that are not about to be deleted, in the order of their nodes.
 func (p *planner) outdated() []*podset.Pod {
 	var outdated []*podset.Pod
 	for _, at := range p.places {

@@ -32,7 +32,7 @@ const subresource = "ephemeralcontainers"
 const (
 	// mostAdded is how many pods one plan serves: more could not be written in its time slice.
 	mostAdded = 500
-	// storedSoon is when to look again after something was written to the status, which wakes nobody.
+	// storedSoon is when to look again after something was written to the status, which triggers no pass.
 	storedSoon = 100 * time.Millisecond
 )
 

@@ -5,8 +5,8 @@ package plan
 
 import "time"
 
-// Answers remembers which nodes have answered a job, so that each answer is measured once. What was there when the memory began is not measured:
-// another run of the operator has done that.
+// Answers remembers which nodes have answered a job, so that each answer is measured once. Answers from before the start of the operator are not
+// measured: the earlier process has done that.
 type Answers struct {
 	begun bool
 	// versions are the rounds that have ended, by node.

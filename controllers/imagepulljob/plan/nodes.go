@@ -110,7 +110,7 @@ func (s *Spec) look(n *Node) nodeState {
 	return result
 }
 
-// former says that the NodeImage is that of a node which had the name before: it says nothing about this one, and is collected soon.
+// former says that the NodeImage belongs to an earlier node of the same name: it says nothing about this one, and is collected soon.
 func (n *Node) former() bool {
 	return n.Image != nil && slices.ContainsFunc(n.Image.Meta.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Kind == "Node" && o.UID != n.UID

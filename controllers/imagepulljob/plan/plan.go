@@ -26,11 +26,11 @@ const (
 )
 
 const (
-	// answering is how long nodes may be silent before the user is told.
+	// answering is how long nodes may be silent before the status says so.
 	answering = time.Minute
 	// namespaceRecheck is when to look for the node daemon's namespace again.
 	namespaceRecheck = 2 * time.Second
-	// askableRecheck is when to look again at a node that cannot be asked now: what changes in a NodeImage without the job wakes nobody.
+	// askableRecheck is when to look again at a node that cannot be asked now: what changes in a NodeImage without the job triggers no pass.
 	askableRecheck = 10 * time.Second
 	// mostAsked is how many nodes one plan asks: more could not be written in its time slice.
 	mostAsked = 500
@@ -70,11 +70,12 @@ func Wants(spec *Spec) bool {
 
 // Plan says what to do now:
 //
-//  1. a job that is being deleted, or has ended, is let go when its copies of secrets are released; that its tags go is NodeImage's matter;
+//  1. a job that is being deleted, or has ended, loses its finalizer when its copies of secrets are released; the controller of NodeImages
+//     removes its tags;
 //  2. a job that has ended is deleted when its time to live is over;
 //  3. the job ends when every node has answered, and when its deadline is over;
 //  4. no node is asked while there is no place for copies of its pull secrets;
-//  5. nodes that pull get copies of pull secrets that came later, for the tries that they have left;
+//  5. nodes that pull get copies of pull secrets that were added later, for their remaining tries;
 //  6. nodes that were not asked yet are asked, as parallelism allows: those that are ready first, in the order of their names.
 //
 // Nodes that were asked before parallelism was lowered go on.

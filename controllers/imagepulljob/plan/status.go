@@ -41,7 +41,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
 	}
 	if stays(spec, before) {
-		// What the nodes said is known no more: their tags may have expired.
+		// The answers of the nodes are no longer known: their tags may have expired.
 		list.Keep(appsv1beta1.ImagePullJobReconciling)
 		list.Keep(appsv1beta1.ImagePullJobStalled)
 	} else {

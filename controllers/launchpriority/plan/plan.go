@@ -150,7 +150,7 @@ func Looks(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(containers, func(c launch.Container) bool { return c.Stuck })
 }
 
-// Changed says that something has changed about a pod that could change what Plan says. Most changes of a pod do not.
+// Changed says that a pod has changed in a way that can change its plan. Most changes of a pod do not.
 func Changed(old, pod *corev1.Pod) bool {
 	if old.UID != pod.UID || (old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil) || launch.Completed(old) != launch.Completed(pod) {
 		return true

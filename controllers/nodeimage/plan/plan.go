@@ -54,10 +54,10 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time
-	// Node says that there is a node of its name, which is not terminating, and whose labels are Labels.
+	// Node says that a node of its name exists and is not terminating. Its labels are Labels.
 	Node   bool
 	Labels map[string]string
-	// Gone says that the job which signed a tag does not exist any more, Working that it will end and has not. They are asked about ImagePullJobs
+	// Gone says that the job of a tag no longer exists, Working that the job has not ended and will end. They are asked about ImagePullJobs
 	// only.
 	Gone, Working func(corev1.ObjectReference) bool
 }
@@ -82,7 +82,7 @@ type GivenUp struct {
 //     jobs that are gone are taken off their tags, and a tag goes with the last of its jobs; one that never had any stays;
 //  3. a tag goes when it has ended longer ago than its ttlSecondsAfterFinished, and a repository with its last tag. It stays while one of its jobs
 //     counts on it: without the answer that job would ask the node again, and a job of many nodes would never end;
-//  4. a tag about which the node says nothing for ten minutes, or that is ten minutes over what its deadline and its tries allow, has failed.
+//  4. a tag has failed if the node reports nothing about it for ten minutes, or if it exceeds its deadline and its tries by ten minutes.
 func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 	d := Decision{}
 	if image.DeletionTimestamp != nil {
@@ -204,7 +204,7 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s 
 	}))
 }
 
-// limitOf is until when a node may take for a tag that has not ended, and what is said of it afterwards. A node that dies while it pulls, or
+// limitOf is the deadline of a node for a tag that has not ended, and the message when it is exceeded. A node that dies while it pulls, or
 // before it does, says nothing more, and its job has to end all the same.
 func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) (time.Time, string) {
 	created := tag.CreatedAt.Time

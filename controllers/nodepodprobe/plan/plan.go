@@ -117,7 +117,7 @@ type podState struct {
 	probes []appsv1alpha1.ContainerProbe
 	// wanted are those that markers want.
 	wanted []source
-	// leaving are probes that are not wanted any more, of markers that are still known, and those that are left out.
+	// leaving are probes of existing markers that are no longer wanted, and probes that are left out.
 	leaving []*appsv1alpha1.PodContainerProbe
 }
 
@@ -233,7 +233,7 @@ func ordered(stored *appsv1alpha1.NodePodProbe, wanted map[string]appsv1alpha1.P
 	return append(list, added...)
 }
 
-// fit is what there is room for of a list, and the namespaces of which something is left out. A list that is stored already has room.
+// fit is the part of a list that fits into the limits, and the namespaces of which probes are left out. A list that is stored already has room.
 func fit(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, before map[string]*appsv1alpha1.PodProbe) ([]appsv1alpha1.PodProbe, []string) {
 	if stored.Annotations[appsv1alpha1.AnnotationProbesLeftOut] == "" && same(list, stored.Spec.PodProbes) {
 		return list, nil
@@ -273,7 +273,7 @@ func leaveOut(pods []podState, list []appsv1alpha1.PodProbe) {
 	}
 }
 
-// ask makes the list what is wanted, and says of which namespaces something was left out.
+// ask sets the list to the wanted probes, and returns the namespaces of which probes were left out.
 func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, left string) {
 	metadata := map[string]any{"uid": stored.UID, "resourceVersion": stored.ResourceVersion}
 	said := stored.Annotations[appsv1alpha1.AnnotationProbesLeftOut]

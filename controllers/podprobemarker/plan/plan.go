@@ -144,7 +144,8 @@ type Decision struct {
 
 // Plan says what to do now:
 //
-//  1. a marker that is being deleted is let go when no node works for it any more; taking its probes out of the lists is the matter of these;
+//  1. a marker that is being deleted loses its finalizer when no node probes for it any more; the controller of NodePodProbes removes its probes
+//     from the lists;
 //  2. a new marker gets its finalizer;
 //  3. a node that has no list yet gets one, with the probes of this marker. Lists that there are follow by themselves;
 //  4. pods on virtual nodes get the marks of what their provider says, and lose those of a marker that does not choose them any more. On other

@@ -57,7 +57,7 @@ func (p *planner) update(pod *Pod) (edit.Edit, error) {
 	return e, nil
 }
 
-// setEntry sets what the annotation of a pod says of a set. What it says of others stays. An entry of a very old pod becomes an object.
+// setEntry sets the entry of a set in an annotation of a pod. The entries of other sets stay. An entry of a very old pod becomes an object.
 func setEntry(e *edit.Edit, pod *corev1.Pod, key, set string, entry any) error {
 	all := entries(pod, key)
 	text, err := json.Marshal(entry)
@@ -107,7 +107,7 @@ func patchMetadata(e *edit.Edit, pod *corev1.Pod, patches []appsv1beta1.SidecarS
 	return nil
 }
 
-// upgradable is the condition that says of a pod whether the set can update its sidecars; false when the pod says so already.
+// upgradable is the condition of a pod that says whether the set can update its sidecars; false when the pod says so already.
 func upgradable(pod *corev1.Pod, set string, is bool, now time.Time) (corev1.PodCondition, bool) {
 	condition := corev1.PodCondition{Type: shared.SidecarSetUpgradable}
 	before := map[string]bool{}

@@ -67,7 +67,7 @@ func (p *pair) idle(pod *corev1.Pod) bool {
 // target says which container of the pair gets the image of the spec, and which one goes on serving meanwhile:
 //
 //  1. the one that is idle;
-//  2. the one that is not ready while its peer is: an upgrade that failed is repaired, or taken back, without touching what serves;
+//  2. the one that is not ready while its peer is: a failed upgrade is repaired, or rolled back, without touching the container that serves;
 //  3. the one that does not work any more.
 func (p *pair) target(pod *corev1.Pod) (changed, serving string) {
 	workingReady, otherReady := isReady(pod, p.working), isReady(pod, p.other)
@@ -80,7 +80,7 @@ func (p *pair) target(pod *corev1.Pod) (changed, serving string) {
 // upgrade adds to the wanted images what brings the pair to the image of the spec, and to the edit who works then. The peer that serves is never
 // touched. version is what a container that starts to work gets.
 //
-// Where the peer has the image already, because an upgrade that failed is taken back, the container that failed becomes idle at once.
+// If the peer has the image already, because a failed upgrade is rolled back, the failed container becomes idle at once.
 func (p *pair) upgrade(pod *corev1.Pod, version string, images map[string]string, e *edit.Edit) {
 	changed, serving := p.target(pod)
 	if imageOf(pod, serving) != p.Image {

@@ -34,9 +34,9 @@ type knownPod struct {
 // manyMore is how many times as many facts as pods are kept at most.
 const manyMore = 2
 
-// Pods derives the facts about the pods that have the sidecars of the set, in the order of their names. Left out are pods that are terminating or
-// finished, those of which only sidecars are left to be stopped, so that an image by which one ends is not written over, those that the selectors do
-// not select, and those that lack a container. inNamespace says whether the set selects the pods of a namespace.
+// Pods derives the facts about the pods that have the sidecars of the set, in the order of their names. It leaves out pods that are terminating
+// or finished; pods of which only sidecars are left to be stopped, so that an image that ends a sidecar is not overwritten; pods that the
+// selectors do not match; and pods that lack a container. inNamespace says whether the set selects the pods of a namespace.
 func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now time.Time) []Pod {
 	if spec.Invalid != nil {
 		return nil

@@ -131,7 +131,7 @@ func entries(pod *corev1.Pod, key string) map[string]json.RawMessage {
 	return all
 }
 
-// entryOf is what the annotation says of one set. Very old pods have the hash alone.
+// entryOf is the entry of one set in the annotation. Very old pods have the hash alone.
 func entryOf(pod *corev1.Pod, key, set string) shared.SidecarSetUpgrade {
 	raw := entries(pod, key)[set]
 	var entry shared.SidecarSetUpgrade

@@ -134,8 +134,8 @@ func withInjection(progress podset.Progress, spec *Spec, injection Injection) []
 //  6. pods stay at an old revision because the spec says so;
 //  7. everything is done.
 //
-// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. That
-// other containers of a pod are not ready is not the set's business, unless updates wait for it. What the server refuses comes before that, see
+// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. Other
+// containers of a pod that are not ready do not concern the set, unless updates wait for them. Refusals of the server come before that, see
 // podset.Progress.WithRefusals.
 func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	switch {

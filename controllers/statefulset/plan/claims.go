@@ -154,7 +154,7 @@ func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.Persis
 
 // removeWanted removes a pod whose ordinal the set asks for, so that another one takes its place with the same claims. It waits as long as
 // one of them names the pod as its owner: the garbage collector would delete that claim with the pod. This is so when an ordinal is
-// wanted again after its claims were condemned. The claim is let go of first, and the pod goes when the cache shows that.
+// wanted again after its claims were condemned. The claim is released first, and the pod is deleted when the cache shows that.
 func (p *planner) removeWanted(pod *podset.Pod, reason string) {
 	if pod.Terminating || p.pass.HeldFromDeletion(pod) || !p.letGo(pod) {
 		p.pass.Remove(pod, reason)

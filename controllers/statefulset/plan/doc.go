@@ -10,7 +10,7 @@
 //   - plan.go: Plan is the order of the steps.
 //   - replicas.go: step 1, finished and missing pods. scalein.go: step 2, pods whose ordinal the set does not ask for.
 //   - targets.go: which pods may be updated, and in what order. move.go: step 3, moving them within the limit.
-//   - claims.go: what becomes of volume claims, and how they grow.
+//   - claims.go: creation, owners and growth of volume claims.
 //   - status.go: Status, its conditions and the events about them.
 //
 // What StatefulSets have in common with other kinds is in internal/engine: podset for pods, conditions, claims, budget for limits, podorder.

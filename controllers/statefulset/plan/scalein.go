@@ -48,7 +48,7 @@ func (p *planner) lowestUnavailable() *podset.Pod {
 	return nil
 }
 
-// removeSurplus removes a pod once its claims have the owners that say what becomes of them.
+// removeSurplus removes a pod once its claims have the owners with which they are to be deleted.
 func (p *planner) removeSurplus(pod *podset.Pod) {
 	if p.fixOwners(pod, true) {
 		p.pass.Recheck(afterClaims)

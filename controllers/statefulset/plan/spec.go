@@ -159,7 +159,7 @@ func (s *Spec) parseRolling() error {
 	return nil
 }
 
-// parseIgnored notes what the set asks for and no feature gate allows, and settings that cannot be parsed and that the set can do without.
+// parseIgnored records fields whose feature gates are off, and optional settings that cannot be parsed.
 func (s *Spec) parseIgnored(o Options) {
 	spec := &s.Set.Spec
 	if !o.StartOrdinal && spec.Ordinals != nil && spec.Ordinals.Start != 0 {

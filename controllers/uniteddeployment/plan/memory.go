@@ -36,7 +36,7 @@ func NewMemory() *Memory {
 	return &Memory{tried: map[types.UID]int64{}, compared: map[types.UID]compared{}}
 }
 
-// Recall says of a workload what is remembered of it. spec is the generation of the UnitedDeployment.
+// Recall returns what is remembered about a workload. spec is the generation of the UnitedDeployment.
 func (m *Memory) Recall(spec int64, c *Child) {
 	generation := c.Object.GetGeneration()
 	if generation == 0 {

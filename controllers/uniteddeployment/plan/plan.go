@@ -33,9 +33,9 @@ const (
 	StepMoveFields planning.Step = "MoveFields"
 	// StepDeleteSubset deletes the workload of a subset that is not wanted.
 	StepDeleteSubset planning.Step = "DeleteSubset"
-	// StepLabelPod says of a pod whether others stand in for it.
+	// StepLabelPod labels a pod that has replacements in other subsets, or removes the label.
 	StepLabelPod planning.Step = "LabelPod"
-	// StepDeletePod deletes a pod that an update waits for in vain.
+	// StepDeletePod deletes a pod that blocks an update.
 	StepDeletePod planning.Step = "DeletePod"
 )
 
@@ -50,7 +50,7 @@ const (
 // servedAgain is when to look again for a kind that the API server does not serve: nobody tells when it does.
 const servedAgain = 30 * time.Second
 
-// lookAgain is when pods are looked at again that an update may be waiting for: no event of its workload tells of them.
+// lookAgain is when pods are read again that may block an update: no event of the workload reports them.
 const lookAgain = 10 * time.Second
 
 // Snapshot is what was observed of a UnitedDeployment.
@@ -64,7 +64,7 @@ type Snapshot struct {
 	Update, Current united.Revision
 	// Taken are names of workloads in the namespace that are not its own.
 	Taken map[string]bool
-	// Unserved are kinds that the API server does not serve, Disabled those that the operator is told to leave alone.
+	// Unserved are kinds that the API server does not serve, Disabled those that are switched off in the operator.
 	Unserved, Disabled map[schema.GroupKind]bool
 }
 
@@ -91,7 +91,7 @@ type Decision struct {
 //  1. Every subset gets its number of pods.
 //  2. Workloads that are missing or differ are applied. What goes wrong with one concerns no other.
 //  3. Workloads that are not wanted are deleted: those of subsets that were taken out, of other kinds, and the younger of two of one subset.
-//  4. Pods that others stand in for are labeled, and pods that an update waits for in vain are deleted.
+//  4. Pods with replacements in other subsets are labeled, and pods that block an update are deleted.
 //
 // One that is being deleted plans nothing: the garbage collector deletes its workloads. One whose spec cannot be parsed leaves everything as
 // it is.

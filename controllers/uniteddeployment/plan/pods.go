@@ -22,12 +22,12 @@ type Pod struct {
 	Object *corev1.Pod
 	// Subset is the name of its subset, Revision that of the UnitedDeployment that it is made from.
 	Subset, Revision string
-	// Unscheduled says that the scheduler finds no node for it.
+	// Unscheduled says that it cannot be scheduled.
 	Unscheduled bool
 	// Ready says that it is, and since when.
 	Ready      bool
 	ReadySince time.Time
-	// Reserved is the value of the label that says whether others stand in for it.
+	// Reserved is the value of the label that says whether it has replacements in other subsets.
 	Reserved string
 }
 
@@ -113,7 +113,7 @@ func PodsNeeded(spec *united.Spec, children []Child) Needed {
 	return needed
 }
 
-// mayBeStuck says that an update of a workload waits for pods, which may be those at the revision before that never become ready.
+// mayBeStuck says that an update of a workload waits for pods, possibly for pods of the earlier revision that never become ready.
 func mayBeStuck(c *Child) bool {
 	return c.Adapter.Stuck && c.Observed && c.Ready < c.Replicas && c.Updated < c.Size-c.Adapter.PartitionOf(c.Object)
 }

@@ -20,7 +20,7 @@ const (
 	normalPod   = "false"
 )
 
-// reserve says whether a subset has room, where others stand in for pods that find no node. Pods that change between being reserved and
+// reserve says whether a subset has room when unschedulable pods get replacements in other subsets. Pods that change between being reserved and
 // not are labeled. A subset that had no room, or is new, has to prove itself: its new pods count when they have been ready for a while.
 func (p *planner) reserve(name string, child *Child) room {
 	before := p.conditions[name]
@@ -72,7 +72,7 @@ func (p *planner) prove(r *room, grows bool, name string) {
 	}
 }
 
-// isReserved says whether others stand in for a pod:
+// isReserved says whether a pod has replacements in other subsets:
 //
 //  1. one that was reserved is, until it has been ready at the updated revision for long enough;
 //  2. a new one of a subset that had no room is;
@@ -98,7 +98,7 @@ func (p *planner) isReserved(pod *Pod, full bool) bool {
 	return left <= 0
 }
 
-// label is the action that says of a pod whether others stand in for it.
+// label is the action that labels a pod with replacements in other subsets, or removes the label.
 func (p *planner) label(pod *Pod, value string) planning.Action {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.Object.UID, "labels": map[string]string{shared.LabelReservedPod: value},

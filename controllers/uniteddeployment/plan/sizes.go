@@ -17,8 +17,8 @@ type room struct {
 	condition *appsv1beta1.UnitedDeploymentSubsetCondition
 	// full says that no more pods are given to the subset, unproven that more do not count yet.
 	full, unproven bool
-	// waiting is how many pods find no node. reserved is how many pods others stand in for, absent how many of them are not there yet, stuck
-	// how many of them are at another revision.
+	// waiting is how many pods cannot be scheduled. reserved is how many pods others stand in for, absent how many of them are not there yet,
+	// stuck how many of them are at another revision.
 	waiting, reserved, absent, stuck int
 }
 
@@ -52,7 +52,7 @@ func (p *planner) divide() {
 	}
 }
 
-// isFull says that a condition tells of a subset without room.
+// isFull says that a condition reports a subset without room.
 func isFull(c *appsv1beta1.UnitedDeploymentSubsetCondition) bool {
 	return c != nil && c.Status == corev1.ConditionFalse
 }
@@ -90,7 +90,7 @@ const (
 	messageAllRun   = "Every pod of the subset has found a node."
 )
 
-// reschedule says whether a subset has room, where pods that find no node are moved:
+// reschedule says whether a subset has room when unschedulable pods are moved:
 //
 //  1. not while a pod finds none for too long;
 //  2. and not for some time after that;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire works on objects as clients sent them: JSON that may hold fields our types do not know, and values that our types cannot
-// hold. Admission and conversion decode and edit them here so that nothing a client wrote is lost, and so that a value that cannot be
-// decoded is refused with its path instead of reaching a cache that could not decode it either.
+// Package wire decodes and edits objects as clients sent them: JSON with fields that our types may not know and values that they may not be able
+// to hold. Admission and conversion use it so that nothing is lost of what a client wrote, and so that a value that cannot be decoded is refused
+// with its path and never reaches a cache.
 package wire
 
 import (

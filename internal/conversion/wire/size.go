@@ -28,8 +28,8 @@ const (
 	maxDepth = 200
 )
 
-// TooLarge returns the lists and objects in raw that are too large, with their paths. A list that was as long in old already is let
-// through, so that an update of what is stored is only refused for what it makes longer. old is nil for a new object.
+// TooLarge returns the lists and objects in raw that are too large, with their paths. A list that is not longer than in old is admitted, so that
+// an update of a stored object is refused only for lists that it makes longer. old is nil for a new object.
 //
 // It reads raw once, and allocates nothing that grows with it.
 func TooLarge(raw, old []byte) field.ErrorList {

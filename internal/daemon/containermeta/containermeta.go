@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package containermeta reports what the containers of a pod were made from, in an annotation of the pod, and restarts containers that read labels
-// or annotations of their pod through their environment when an update in place has changed these. The operator takes an update in place for done
+// or annotations of their pod through their environment when an update in place has changed these. The operator considers such an update done
 // when the report says so.
 //
 // What it promises:
@@ -12,8 +12,8 @@
 //     rest. A daemon that starts looks at pods that have a report already; the others get theirs with the next change of their status.
 //   - A container is stopped only while its pod is out of service for such an update, and only when it is known to run with other values: the
 //     runtime says what it was created with, so images without any program to ask work, too.
-//   - It is stopped at most three times for the same values. What then still differs is told, and left.
-//   - It remembers nothing that it needs. A daemon that was away asks the runtime, and finds a container that was restarted meanwhile.
+//   - It is stopped at most three times for the same values. If values still differ then, an event says so.
+//   - It keeps no state in memory that it needs. After a restart it asks the runtime, and finds containers that were restarted meanwhile.
 package containermeta
 
 import (

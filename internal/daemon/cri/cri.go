@@ -1,16 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cri is what the node daemon asks of the container runtime of its node, over the Container Runtime Interface v1.
+// Package cri is the node daemon's client of the container runtime of its node, over the Container Runtime Interface v1.
 //
 // What it promises:
 //
-//   - Nothing in it starts or changes a container: the runtime is asked what there is, to stop a container, to run a command in one, and
-//     about images.
+//   - It never starts or changes a container. It lists containers, stops them, runs commands in them, and lists and pulls images.
 //   - Every request has a deadline: that of its context, or one of its own.
-//   - A runtime that is not there yet, restarts or moves to another of the known sockets is found again by itself. Requests fail with
-//     ErrUnavailable meanwhile, which says nothing about what was asked for.
-//   - Credentials are handed to the runtime and to nobody else: not to logs, errors or metrics.
+//   - A runtime that is not there yet, restarts or moves to another of the known sockets is found again by itself. Requests fail with ErrUnavailable meanwhile, which does not say whether the requested object exists.
+//   - Credentials are passed only to the runtime, and never to logs, errors or metrics.
 package cri
 
 import (
@@ -37,7 +35,7 @@ type Runtime interface {
 	ListPods(ctx context.Context, filter PodFilter) ([]Pod, error)
 	// ListContainers lists containers, also those that have ended.
 	ListContainers(ctx context.Context, filter ContainerFilter) ([]Container, error)
-	// ContainerStatus says what there is to know of one container; ErrNotFound when it is gone.
+	// ContainerStatus returns the status of one container; ErrNotFound when it does not exist any more.
 	ContainerStatus(ctx context.Context, id string) (ContainerStatus, error)
 	// StopContainer ends a container: its own signal first, and the end by force after grace. It returns when the container has ended. One
 	// that has ended already is no error.
@@ -56,7 +54,7 @@ type Runtime interface {
 	RemoveImage(ctx context.Context, reference string) error
 }
 
-// Status is what a runtime says of itself.
+// Status is the status that a runtime reports.
 type Status struct {
 	// Name is such as containerd, and the scheme of container IDs in the status of pods. Version is its own.
 	Name, Version string
@@ -136,7 +134,7 @@ func Newest(containers []Container) map[string]Container {
 	return newest
 }
 
-// ContainerStatus is what there is to know of a container.
+// ContainerStatus is the status of a container.
 type ContainerStatus struct {
 	Container
 	// Started and Finished are when it was started and has ended; zero before.

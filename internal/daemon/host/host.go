@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host is what the node daemon gives to its features. It is a package of its own so that features can be in packages of their own:
-// package daemon imports them.
+// Package host is the interface between the node daemon and its features. It is separate from package daemon because that one imports the
+// features.
 package host
 
 import (

@@ -16,7 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 )
 
-// entry is what a Secret says of one registry.
+// entry is the entry of a Secret for one registry.
 type entry struct {
 	Username      string `json:"username"`
 	Password      string `json:"password"`

@@ -33,7 +33,7 @@ const (
 	// longestText is the limit of a message in the status, in bytes, longestNote that of an event: the API server takes 1024.
 	longestText = 512
 	longestNote = 1000
-	// attribution tells the runtime who pulls.
+	// attribution identifies the puller to the runtime.
 	attribution   = "apps.kruise.io/pulling-image-by"
 	attributionBy = "kruise-daemon"
 )

@@ -5,13 +5,14 @@
 //
 // What it promises:
 //
-//   - No more images are pulled at a time than the daemon was told; the others wait.
-//   - A tag that has ended in a round is not pulled again in that round, whatever restarts. One that was being pulled is asked for again after a
-//     restart: the runtime goes on with the layers that it has, and an image that is there by then is not pulled unless the registry was to be
-//     asked.
+//   - No more images are pulled at a time than the flag --max-pulls allows; the others wait.
+//   - A tag that has ended in a round is not pulled again in that round, whatever restarts. One that was being pulled is pulled again after a
+//     restart: the runtime continues with the layers that it has, and an image that exists by then is not pulled unless the pull policy is
+//     Always.
 //   - A runtime that does not answer uses up no try.
 //   - The status is written when it has changed, soon after the first change and at most every two seconds; at rest, never.
-//   - Secrets are read in the daemon's namespace alone, for each pull, and kept nowhere. One that is named later counts for the tries that are left.
+//   - Secrets are read only in the daemon's namespace, for each pull, and are not stored. A Secret that is named later is used for the remaining
+//     tries.
 package imagepuller
 
 import (
@@ -281,7 +282,7 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 	return started
 }
 
-// begin starts a round. Of one that was under way when the daemon ended, the time of its start is kept.
+// begin starts a round. The start time of a pull that was under way when the daemon ended is kept.
 func (p *puller) begin(t task, before *v1beta1.ImageTagStatus, secrets []v1beta1.ImagePullSecret) {
 	ctx, cancel := context.WithCancel(p.lifetime)
 	round := &work{version: t.tag.Version, cancel: cancel, secrets: secrets, owners: t.tag.OwnerReferences}

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe carries out the probes that the NodePodProbe of the node asks for. What a row of results means is decided in package probing of
-// the engine; here it is tried and written.
+// Package probe carries out the probes that the NodePodProbe of the node asks for. Package probing of the engine decides what a series of tries
+// means; this package carries out the tries and writes the results.
 //
 // What it promises:
 //
-//   - Each probe of each container is tried by itself, once in its period. Changed times and thresholds hold from the next try on.
-//   - At most 16 tries are under way at a time, and 4 more of each namespace, so that one whose probes hang holds up no other; 20 commands are begun in
-//     a second. What is over waits, and its period gets longer.
+//   - Each probe of each container is tried by itself, once in its period. Changed times and thresholds take effect with the next try.
+//   - At most 16 tries are under way at a time, plus 4 for each namespace, so that probes that hang delay those of their own namespace only. At most
+//     20 commands start in a second. Further probes wait, so their period gets longer.
 //   - The status is written when a state changes, soon after the first change. Messages that change without a state are written once a minute at
 //     most. At rest nothing is written.
-//   - After a restart of the daemon it goes on from the stored states: none is reported again that has not changed.
-//   - Events tell of states that have changed. Output of commands goes to the status and nowhere else.
+//   - After a restart of the daemon it continues from the stored states: unchanged states are not reported again.
+//   - Events report changed states. Output of commands is written to the status and nowhere else.
 package probe
 
 import (
@@ -255,7 +255,7 @@ func (p *prober) sync(stored *appsv1alpha1.NodePodProbe) {
 	maps.DeleteFunc(p.own, func(namespace string, _ chan struct{}) bool { return !namespaces[namespace] })
 }
 
-// begin begins a probe, from what was said of it before.
+// begin begins a probe, from its stored result.
 func (p *prober) begin(at key, pod *appsv1alpha1.PodProbe, spec *appsv1alpha1.ContainerProbe, before *appsv1alpha1.ContainerProbeState) {
 	ctx, cancel := context.WithCancel(p.lifetime)
 	own := p.own[pod.Namespace]

@@ -42,7 +42,7 @@ type probe struct {
 	ip      string
 }
 
-// state is what there is to say.
+// state is the result to report.
 func (p *probe) state() appsv1alpha1.ContainerProbeState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func periodOf(spec *corev1.Probe) time.Duration {
 	return time.Duration(max(spec.PeriodSeconds, 1)) * time.Second
 }
 
-// try tries the probe, if it is to be tried now, and tells what has changed.
+// try runs the probe, if it is due, and returns what has changed.
 func (p *probe) try(ctx context.Context) {
 	before := p.state()
 	container, err := p.look(ctx)
@@ -144,7 +144,7 @@ func (p *probe) try(ctx context.Context) {
 	})
 }
 
-// note changes what is known, and tells what is new of it.
+// note records the outcome, and returns what has changed.
 func (p *probe) note(before appsv1alpha1.ContainerProbeState, change func(*probing.Machine, time.Time)) {
 	p.mu.Lock()
 	change(p.machine, p.host.Clock.Now())

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recreate carries out ContainerRecreateRequests for pods of the daemon's node. What is done, and when, is decided in package
-// restart of the engine; here it is read, written and stopped.
+// Package recreate carries out ContainerRecreateRequests for pods of the daemon's node. Package restart of the engine decides what is done and
+// when; this package reads, writes and stops containers.
 //
-// A pass is about one pod, and waits for nothing: a container is stopped in the background, for as long as its grace period lets it, and the pass after
-// that goes on. So a request is taken up whatever others wait for, and one that ends or is deleted makes room for the next one at once; what was
-// begun to be stopped for it still is.
+// A pass is about one pod, and does not wait for a container to stop: that happens in the background, for up to its grace period, and the next pass
+// continues from there. So a request is taken up whatever other pods wait for, and a request that ends or is deleted makes room for the next one
+// at once; a container whose stop has begun is still stopped.
 package recreate
 
 import (
@@ -96,7 +96,7 @@ type reconciler struct {
 	stopped chan event.GenericEvent
 }
 
-// Reconcile takes the request whose turn it is for a pod one step further, and tells the others to wait.
+// Reconcile brings the current request for a pod one step further, and marks the others as waiting.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list appsv1beta1.ContainerRecreateRequestList
 	if err := r.client.List(ctx, &list, client.InNamespace(req.Namespace)); err != nil {
@@ -161,7 +161,7 @@ func about(all []*appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []*apps
 	return of
 }
 
-// carryOut does what is next for the request whose turn it is.
+// carryOut does the next step of the current request.
 func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) (ctrl.Result, error) {
 	snapshot, err := r.observe(ctx, request, pod)
 	if err != nil {

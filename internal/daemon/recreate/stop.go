@@ -31,8 +31,8 @@ const leastGrace = 2 * time.Second
 
 var errHook = errors.New("the hook failed")
 
-// Stop runs the hook of a container, and stops it in what is left of its grace period. A hook that fails is told and changes nothing. Events are
-// about the pod, and related to what it is stopped for, if that is an object; why says so in words.
+// Stop runs the hook of a container, and stops it in what is left of its grace period. A hook that fails is reported, and the container is
+// stopped all the same. Events are about the pod, and related to what it is stopped for, if that is an object; why says so in words.
 func Stop(ctx context.Context, r host.Host, pod *corev1.Pod, kill *restart.Kill, related runtime.Object, why string) error {
 	name := kill.Container.Name
 	r.Events.Eventf(pod, related, corev1.EventTypeNormal, "Killing", "Recreate", "Stopping container %s %s", name, why)
@@ -56,7 +56,7 @@ func Stop(ctx context.Context, r host.Host, pod *corev1.Pod, kill *restart.Kill,
 	return r.Runtime.StopContainer(stopping, id, grace)
 }
 
-// maxMessage is how much of a hook's failure an event tells, in bytes.
+// maxMessage limits the text of a hook's failure in an event, in bytes.
 const maxMessage = 512
 
 // hook runs the hook of a container, for as long as limit lets it.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Rounding says what becomes of a fraction of a pod.
+// Rounding is how a fraction of a pod is rounded.
 type Rounding bool
 
 const (

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package claims decides about the volume claims of a pod that has a lasting identity: what they are called, what they should
-// look like, whom they belong to, and whether a changed claim template makes them grow.
+// Package claims decides about the volume claims of a pod that has a lasting identity: their names, their contents, their owners, and whether a
+// changed claim template makes them grow.
 //
 // Nothing here deletes a claim. A claim that should go gets an owner, and the garbage collector deletes it with that owner.
 package claims

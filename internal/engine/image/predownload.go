@@ -77,7 +77,7 @@ const (
 	Wanted State = "Wanted"
 )
 
-// Decision is what becomes of the jobs of a workload.
+// Decision says which jobs of a workload are created and deleted.
 type Decision struct {
 	State State
 	// Message is one sentence about the state that stays the same while nothing changes; empty for Idle.
@@ -103,7 +103,7 @@ func (d Decision) Writes() bool { return len(d.Delete)+len(d.Create) > 0 || d.Re
 //  3. fewer updated pods are ready than the user wants to see first: no job yet;
 //  4. there is a job for each container whose image changes.
 //
-// Jobs of other revisions go in any case. That a revision is labeled as not being worth it binds nobody: a workload that has grown since is
+// Jobs of other revisions go in any case. A revision with the label "not worth it" is decided about again: a workload that has grown since is
 // decided about again.
 func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 	var d Decision

@@ -17,7 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// Difference is what tells one template from another, as far as updating in place is concerned.
+// Difference is how two templates differ, as far as updating in place is concerned.
 type Difference struct {
 	// InPlace says that everything that differs may change in place.
 	InPlace bool

@@ -14,8 +14,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// RestartsForMetadata says that an update in place is under way for which containers have to restart that read labels or annotations through
-// their environment, and that the pod is out of service for it. The node daemon restarts them, and reports.
+// RestartsForMetadata says that the pod is out of service for an update in place that restarts containers which read labels or annotations
+// through their environment. The node daemon restarts them, and reports.
 //
 // It looks at the text of the annotation first: it is asked about every pod of a node.
 func RestartsForMetadata(pod *corev1.Pod) bool {
@@ -87,7 +87,7 @@ func ReportIsCurrent(pod *corev1.Pod) bool {
 	return len(report) == made
 }
 
-// ReportedOn is what the pod's report says of a container, by its name.
+// ReportedOn is the entry of a container in the pod's report, by its name.
 func ReportedOn(pod *corev1.Pod, container string) (Reported, bool) {
 	entry, found := readReport(pod)[container]
 	return entry, found

@@ -4,9 +4,9 @@
 // Package inplace decides how a live pod is moved to another revision without being replaced: whether the difference
 // allows it, what to write and in which batches, and when the change has taken effect.
 //
-// An update goes Compare, Begin, Check and Continue until done, Finish. What is known about it is on the pod alone, in
-// annotations and status, so whoever looks next, after a restart too, comes to the same answer. Whatever an earlier update
-// left unfinished becomes part of the next one: Begin computes what to write against the live pod.
+// The steps of an update are Compare, Begin, Check and Continue until done, and Finish. Its whole state is on the pod, in annotations and
+// status, so every pass, also after a restart, comes to the same answer. If an earlier update is unfinished, the next one includes it: Begin
+// computes what to write against the live pod.
 package inplace
 
 import (

@@ -39,9 +39,9 @@ func ownAnnotation(key string) bool {
 	return false
 }
 
-// mergeMetadata returns what moves the pod's metadata from one template to another: what the target has new or different is
-// set, what only the old template had is removed, and what others put on the pod stays. Metadata that an earlier update meant
-// to write and did not gets the value of the target too.
+// mergeMetadata returns what moves the pod's metadata from one template to another: keys that the target adds or changes are set, keys that only
+// the old template had are removed, and keys that others put on the pod stay. Metadata that an earlier update meant to write and did not gets
+// the value of the target too.
 func mergeMetadata(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, pending edit.Edit) edit.Edit {
 	var e edit.Edit
 	mergeKeys(pod.Labels, from.Labels, to.Labels, pending.Labels, ownLabel, e.SetLabel, e.RemoveLabel)

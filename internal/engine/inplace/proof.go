@@ -18,10 +18,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// settleTime is how long a restarted container runs before it counts as updated, when nothing the runtime reports tells the
-// old image from the new: they may be two names of one image, or the container crashed just before the kubelet saw the edit, in
-// which case it is replaced within a second or two. A status does not say when the kubelet saw the edit, so the time counts from
-// the restart: a kubelet that saw it later than this after a crash could be believed a moment too early.
+// settleTime is how long a restarted container runs before it counts as updated, when nothing the runtime reports distinguishes the old image
+// from the new: they may be two names of one image, or the container crashed just before the kubelet saw the edit, in which case it is replaced
+// within a second or two. A status does not say when the kubelet saw the edit, so the time counts from the restart: a kubelet that saw it later
+// than this after a crash could be believed a moment too early.
 //
 // That is enough for a container that started after the edit. One that started before it can be the old one, which goes on being
 // reported as running while it stops: for as long as the pod's termination grace period lasts.
@@ -90,7 +90,7 @@ func (r run) replaced(
 			return effect{proven: true}
 		case runsIt:
 			// Nothing that the runtime reports calls for a restart, and yet the container may be stopping. It also may never restart: what
-			// the evidence says of it can be wrong, as it may have been taken for a new one after a crash. Only time tells.
+			// the evidence says of it can be wrong, as it may have been taken for a new one after a crash. Only waiting shows which.
 			return settled(container, latest(started, stopped), "may still be stopping", now)
 		}
 		return effect{why: fmt.Sprintf("container %s has not restarted with image %s yet", container.Name, container.Image)}

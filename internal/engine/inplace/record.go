@@ -121,8 +121,8 @@ func (r run) pending() change {
 	return change{images: r.NextContainerImages, refs: r.NextContainerRefMetadata, resources: r.NextContainerResources}
 }
 
-// readGrace returns the edit that waits for the grace period; found is false when there is none. An empty value is an edit
-// that was taken back: found, and nil.
+// readGrace returns the edit that waits for the grace period; found is false when there is none. An empty value is an edit that was reverted:
+// found, and nil.
 func readGrace(pod *corev1.Pod) (grace *shared.InPlaceUpdateGrace, found bool, err error) {
 	raw, found := lookup(pod, shared.AnnotationInPlaceGrace, shared.AnnotationInPlaceGraceLegacy)
 	if !found || raw == "" {

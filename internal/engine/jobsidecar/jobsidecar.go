@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobsidecar reads the marks of sidecars that are stopped when the main containers of their pod are done. The terminator acts on them; who
-// else changes containers leaves pods alone that are ending.
+// Package jobsidecar reads the marks of sidecars that are stopped when the main containers of their pod are done. The sidecar terminator stops
+// them; other controllers do not change the containers of pods that are ending.
 package jobsidecar
 
 import (

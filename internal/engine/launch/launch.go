@@ -71,8 +71,8 @@ func Asks(annotations map[string]string, containers []corev1.Container) bool {
 	return slices.ContainsFunc(containers, func(c corev1.Container) bool { return variable(c.Env, shared.EnvContainerPriority) != nil })
 }
 
-// Priorities are the priorities of containers, in their order; nil when all may start together. Of several variables of that name in one
-// container the first counts. The field error names the first priority that cannot be read, below path.
+// Priorities are the priorities of containers, in their order; nil when all may start together. If one container has several variables of that
+// name, the first counts. The field error names the first priority that cannot be read, below path.
 func Priorities(annotations map[string]string, containers []corev1.Container, path *field.Path) ([]int, *field.Error) {
 	if len(containers) < 2 {
 		return nil, nil
@@ -106,8 +106,8 @@ func Priorities(annotations map[string]string, containers []corev1.Container, pa
 	return priorities, nil
 }
 
-// Order makes the containers of a pod that is about to be created wait at its barrier, and says whether they do. The pod has its name. A
-// variable that names another barrier, of a pod that was copied, is replaced, and what says that the order is done goes.
+// Order makes the containers of a pod that is about to be created wait at its barrier, and says whether they do. The pod has its name. In a
+// copied pod, a variable that names another barrier is replaced, and the annotation that marks the order as completed is removed.
 func Order(pod *corev1.Pod) (ordered bool, fault *field.Error) {
 	path := field.NewPath("spec", "containers")
 	priorities, fault := Priorities(pod.Annotations, pod.Spec.Containers, path)

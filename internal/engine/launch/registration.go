@@ -41,8 +41,8 @@ const (
 	longestPrefix = 63 - LengthOfSuffix
 	asks          = `object.metadata.?annotations[?'apps.kruise.io/container-launch-priority'].orValue('') == 'Ordered' ` +
 		`|| object.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'KRUISE_CONTAINER_PRIORITY'))`
-	// beyond holds for the pods that the policy leaves: those whose names have to be made, and that have no token from whose name to take
-	// random characters. Those that prove the webhook are among them.
+	// beyond holds for the pods that the policy leaves: pods whose names have to be generated and that have no token whose name has random
+	// characters. Those that prove the webhook are among them.
 	beyond = `object.metadata.?labels[?'` + ProofLabel + `'].orValue('') == '` + ProofWebhook + `' || object.metadata.?name.orValue('') == '' ` +
 		`&& !object.spec.?volumes.orValue([]).exists(v, v.name.matches('^kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}$'))`
 )
@@ -52,8 +52,8 @@ func GeneratedName(prefix, suffix string) string {
 	return prefix[:min(len(prefix), longestPrefix)] + suffix
 }
 
-// Policies are the objects by which the API server orders containers itself, the policy that changes pods and its binding first, and then the
-// policy that refuses what cannot be ordered, and its binding.
+// Policies are the objects with which the API server itself orders containers: the policy that changes pods and its binding, then the policy
+// that refuses invalid priorities and its binding.
 func Policies(operatorNamespace string) (changes, refuses []*unstructured.Unstructured, err error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(policyText), 4096)
 	for {

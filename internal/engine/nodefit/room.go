@@ -39,7 +39,7 @@ type Room struct {
 	left corev1.ResourceList
 }
 
-// RoomOf is the room of a node that runs the given pods, of which those that have ended take none. Without pods it is that of an empty node.
+// RoomOf is the free room of a node with the given pods; pods that have ended take none. Without pods it is that of an empty node.
 func RoomOf(node *corev1.Node, pods ...*corev1.Pod) Room {
 	room := Room{left: maps.Clone(node.Status.Allocatable)}
 	for _, pod := range pods {

@@ -64,7 +64,7 @@ type Action struct {
 	// IfAbsent is an object that must not exist: it is looked up past the cache right before the request, which is not sent when it does.
 	// The owner is then planned again when the cache shows the object.
 	IfAbsent *Reference
-	// Propagation is what becomes of the dependents of an object that VerbDelete deletes. Empty: the default of its kind.
+	// Propagation is the propagation policy of VerbDelete. Empty: the default of its kind.
 	Propagation metav1.DeletionPropagation
 	// FieldManager is whose fields are written. Empty: the operator's.
 	FieldManager string

@@ -172,7 +172,7 @@ func rank(pods []*deletionKey, spread Spread) {
 			}
 			return spread.Domain(k.node, constraint.TopologyKey)
 		}
-		// On one host the pods of a host are not told apart by the host they share.
+		// For pods of one host, sharing that host makes no difference.
 		secondary := onNode
 		if constraint.TopologyKey == corev1.LabelHostname {
 			secondary = nil

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podorder says which pod comes first: for an update, by the user's priorities and scattering; for a deletion, by how
-// little is lost.
+// Package podorder sorts pods: for an update by the user's priorities and scattering, for a deletion so that the pods whose loss costs least
+// come first.
 //
-// Orders are stable: pods that no criterion tells apart keep the order in which they came. What a comparison needs is computed
-// once for each pod.
+// The sort is stable: pods that are equal in every criterion keep their order. The keys of a comparison are computed once for each pod.
 package podorder
 
 import "slices"

@@ -136,8 +136,8 @@ func one(yes bool) int32 {
 }
 
 // FailedUpdatesFirst compares pods for sorting. Pods that an earlier update left unavailable come first: they are at a revision that is
-// neither the current one nor that of the update, and only this update can repair them. Whatever order the user asks for, a partition
-// must not keep such pods, because they would use up maxUnavailable for good.
+// neither the current one nor that of the update, and only this update can repair them. In any order of updates, a partition must not keep such
+// pods, because they would use up maxUnavailable permanently.
 func (s *Snapshot) FailedUpdatesFirst(a, b *Pod) int {
 	rank := func(pod *Pod) int {
 		if pod.Revision != s.Current.Name && pod.Revision != s.Update.Name && !pod.InService() {

@@ -110,7 +110,7 @@ func FailAgain(pod *corev1.Pod) string {
 	return fmt.Sprintf("pods fail again and again soon after their creation, such as %s%s; new ones are created less and less often", pod.Name, why(pod))
 }
 
-// why is what a failed pod says of itself, in brackets.
+// why is the reason in the status of a failed pod, in brackets.
 func why(pod *corev1.Pod) string {
 	const longest = 200
 	reason, message := pod.Status.Reason, pod.Status.Message

@@ -17,11 +17,11 @@ import (
 
 // Limit is how many pods of a workload may be unavailable at a time, and who uses it up.
 type Limit struct {
-	// Name is how the limit is called in messages: the field that sets it.
+	// Name is the name of the limit in messages: the field that sets it.
 	Name string
 	// Max is the number of pods.
 	Max int
-	// Extra is how much of Max the field does not say: it is for pods that exist beyond replicas.
+	// Extra is the part of Max that is not from the field: it is for pods that exist beyond replicas.
 	Extra int
 
 	used   map[types.NamespacedName]struct{}
@@ -62,9 +62,8 @@ func (l *Limit) Admit(pod *Pod) bool {
 	return true
 }
 
-// Select splits the pods, which come in the order in which they should go, into those that may be taken out of service now
-// and those that wait. Pods that are not in service are taken first, wherever they stand, so that none of them waits behind a pod
-// that has to wait for it.
+// Select splits the pods, in the given order, into those that may be taken out of service now and those that wait. Pods that are not in service
+// come first, wherever they are in the order, so that none of them waits behind a pod in service, which waits for the limit.
 func (l *Limit) Select(pods []*Pod) (admitted, waiting []*Pod) {
 	for _, pod := range pods {
 		if !pod.InService() {
@@ -116,7 +115,7 @@ func (l *Limit) users() string {
 // Waits begins a message: "3 pods wait".
 func Waits(n int) string { return Count(n, "pod waits", "pods wait") }
 
-// Count is a number and what there are so many of, in the singular or the plural: "1 pod waits", "3 pods wait".
+// Count is a number with its noun and verb, in the singular or the plural: "1 pod waits", "3 pods wait".
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

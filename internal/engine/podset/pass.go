@@ -24,7 +24,7 @@ import (
 const (
 	// ReasonScaleOut creates a pod that is missing.
 	ReasonScaleOut = "ScaleOut"
-	// ReasonScaleIn removes a pod that is too many.
+	// ReasonScaleIn removes a surplus pod.
 	ReasonScaleIn = "ScaleIn"
 	// ReasonSpecifiedDelete replaces a pod because its user asked for it.
 	ReasonSpecifiedDelete = "SpecifiedDelete"
@@ -45,7 +45,7 @@ const (
 	ReasonInitialize = "Initialize"
 	// ReasonRepair puts labels back that a pod should have.
 	ReasonRepair = "Repair"
-	// ReasonRelease gives up the hold of a writer who is not there any more: the pod may serve again.
+	// ReasonRelease releases the hold of a writer that no longer exists: the pod may be in service again.
 	ReasonRelease = "Release"
 	// ReasonHook moves a pod to or from a lifecycle hook; as a note, pods wait at one.
 	ReasonHook = "Hook"
@@ -88,7 +88,7 @@ type Pass struct {
 	taken map[types.NamespacedName]struct{}
 	// kept are the pods whose wait for a deletion or an update still has its reason, so that settling does not end it.
 	kept map[types.NamespacedName]struct{}
-	// replaced says of pods that are replaced why they are not updated in place as their user asked for.
+	// replaced says why pods are replaced although their user asked for updates in place.
 	replaced    map[types.NamespacedName]string
 	waits       []*wait
 	waiting     map[[2]string]*wait
@@ -120,11 +120,11 @@ func (p *Pass) Plan() planning.Plan {
 	return plan
 }
 
-// MostCreations bounds the memory of one plan, and what is thrown away when its time is up before all of it is written: a plan creates
-// so many pods at most. What is left is planned when the first of these show.
+// MostCreations is how many pods a plan creates at most. It bounds the memory of a plan, and the work that is discarded when its time slice
+// ends. The rest is planned when the first of these pods appear in the cache.
 const MostCreations = 1000
 
-// Expect says how many more actions are planned at least, so that room for them is made once.
+// Expect reserves memory for at least so many more actions.
 func (p *Pass) Expect(n int) { p.plan.Actions = slices.Grow(p.plan.Actions, max(n, 0)) }
 
 // Act plans an action.
@@ -173,13 +173,14 @@ func (p *Pass) Keep(pod *Pod) { mark(&p.kept, keyOf(pod.Object)) }
 // Taken says whether an action is planned for the pod.
 func (p *Pass) Taken(pod *Pod) bool { return has(p.taken, keyOf(pod.Object)) }
 
-// UpdateGates are the readiness gates of pods that are updated in place: one for the update, one for whoever else takes pods out of service.
+// UpdateGates are the readiness gates of pods that are updated in place: one for the update, one for other writers that take pods out of
+// service.
 func UpdateGates() []corev1.PodConditionType {
 	return []corev1.PodConditionType{shared.GateInPlaceUpdateReady, shared.GateKruisePodReady}
 }
 
-// Equip turns a pod as its template describes it into one of the workload: named, owned, and with the readiness gates, appended where the
-// template does not list them.
+// Equip turns a pod made from the template into one of the workload: named, owned, and with the readiness gates, appended where the template
+// does not list them.
 func Equip(pod *corev1.Pod, namespace, name string, owner metav1.OwnerReference, gates ...corev1.PodConditionType) {
 	pod.Namespace, pod.Name = namespace, name
 	pod.OwnerReferences = []metav1.OwnerReference{owner}
@@ -267,7 +268,7 @@ func (p *Pass) failure(reason, verb, pod string) planning.Event {
 	return planning.Event{Warning: true, Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s failed error", verb, pod, p.Workload.Kind, p.Workload.Name)}
 }
 
-// keyOf tells pods apart that a workload may have in several namespaces.
+// keyOf identifies a pod of a workload that may have pods in several namespaces.
 func keyOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podset holds the vocabulary of every workload that manages pods, and the stages they share.
+// Package podset has the types of all workloads that manage pods, and the planning stages they share.
 //
 // A workload observes a Snapshot, composes stages into a planning.Plan, and hands the Plan to the executor. Nothing here talks to a
 // server, reads a clock or keeps state: the same Snapshot gives the same Plan.

@@ -26,7 +26,7 @@ const (
 // refusalPatience is for how long the server may refuse a request until the workload counts as stalled.
 const refusalPatience = 30 * time.Second
 
-// Progress is what a workload is at, in one word and one sentence.
+// Progress is the progress of a workload: a reason and a message.
 type Progress struct {
 	// Reconciling says that something is under way, Stalled that nothing can be until the user changes something. Never both.
 	Reconciling, Stalled bool
@@ -46,8 +46,9 @@ func (p Progress) Conditions() []conditions.Condition {
 }
 
 // WithRefusals is the progress of a workload after the conditions about requests that the server refuses, those with the reason RequestFailed, were
-// added to the list. What the server says comes before what waits for it. A request that has been refused for refusalPatience, at each try,
-// will hardly pass by itself: a quota is used up, or somebody's admission denies it. Then the workload is stalled, until it passes.
+// added to the list. The server's answer comes before the pods that wait. A request that has been refused for refusalPatience, at each try, will
+// hardly succeed without a change: a quota is used up, or an admission webhook or policy denies it. Then the workload is stalled, until it
+// passes.
 func (p Progress) WithRefusals(list *conditions.List) Progress {
 	if !p.Reconciling {
 		return p

@@ -63,8 +63,8 @@ func Failures(plan *planning.Plan, outcome planning.Outcome, describe func(verb 
 	return scale, update
 }
 
-// Selector reads the selector of a workload. One that is missing or empty is an error: taken literally, the first would let go of all
-// pods, and the second would adopt whatever has a fitting name.
+// Selector reads the selector of a workload. One that is missing or empty is an error: taken literally, the first would release all pods, and
+// the second would adopt whatever has a fitting name.
 func Selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	switch {

@@ -19,8 +19,8 @@ import (
 // updatePatience is for how long an update in place may be under way before conditions say what it waits for.
 const updatePatience = 30 * time.Second
 
-// troubleOf says why the pod does not get ready: what its containers say, else what a long update in place waits for. Nothing else may happen
-// to a pod whose update hangs, so the time from which on it is said is a reason to look again.
+// troubleOf says why the pod does not get ready: what its containers say, else what a long update in place waits for. A pod whose update hangs
+// may cause no event, so the time at which this is reported needs a requeue.
 func troubleOf(object *corev1.Pod, update inplace.Status, now time.Time) podstate.Trouble {
 	began := func() time.Time { return inplace.Began(object) }
 	trouble := podstate.TroubleOf(object, began, now)

@@ -21,6 +21,6 @@
 //	               pull policy of an image volume; volume mode and quantities of an ephemeral claim
 //
 // Defaults that admission plugins add depend on the cluster and are left out: the service account "default", priorities, the
-// default tolerations, limit ranges. So are the resources of a pod as a whole where only part of them is given, because each
-// version of the server derives the rest by other rules: writing them out is a change.
+// default tolerations, limit ranges. The resources of a pod as a whole are left out, too, when only part of them is set, because versions of the
+// server derive the rest by different rules. Setting them explicitly is a change.
 package podtemplate

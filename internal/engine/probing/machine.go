@@ -57,7 +57,7 @@ type Machine struct {
 	state appsv1alpha1.ContainerProbeState
 }
 
-// NewMachine returns a machine for a probe, with what was said of it before; nil when nothing was.
+// NewMachine returns a machine for a probe with its stored result; nil when there is none.
 func NewMachine(probe *corev1.Probe, before *appsv1alpha1.ContainerProbeState) *Machine {
 	m := &Machine{}
 	probe.DeepCopyInto(&m.probe)
@@ -67,7 +67,7 @@ func NewMachine(probe *corev1.Probe, before *appsv1alpha1.ContainerProbeState) *
 	return m
 }
 
-// State is what there is to say.
+// State is the result to report.
 func (m *Machine) State() appsv1alpha1.ContainerProbeState { return *m.state.DeepCopy() }
 
 // Redefine makes the machine go on with another probe. When what it does is another thing, nothing is known any more; other times and
@@ -82,7 +82,7 @@ func (m *Machine) Redefine(probe *corev1.Probe, now time.Time) {
 // Begin says whether the probe is to be carried out now:
 //
 //  1. without a container nothing is known and nothing changes;
-//  2. another container than before: what was said of the other one does not hold, and the row of results begins again;
+//  2. another container than before: the result of the earlier one no longer holds, and counting starts anew;
 //  3. a container that does not run has failed, without a try;
 //  4. one that has started a short while ago is left alone for initialDelaySeconds.
 func (m *Machine) Begin(c Container, name string, now time.Time) bool {
@@ -119,8 +119,8 @@ func (m *Machine) forget(now time.Time) {
 	}
 }
 
-// End takes the outcome of a try. A try that could not be made leaves the state and the row of results as they are. That it could not is told
-// after failureThreshold such tries in a row: a runtime that restarts is no news.
+// End takes the outcome of a try. A try that could not be made leaves the state and the row of results as they are. This is reported only after
+// failureThreshold such tries in a row, so that a restart of the runtime is not.
 func (m *Machine) End(o Outcome, now time.Time) {
 	if o.Error != "" {
 		if m.errors++; m.errors >= max(m.probe.FailureThreshold, 1) {
@@ -146,7 +146,7 @@ func (m *Machine) End(o Outcome, now time.Time) {
 	m.say(state, clip(o.Message, maxMessage), now)
 }
 
-// say makes state and message what there is to say.
+// say sets the state and message to report.
 func (m *Machine) say(state appsv1alpha1.ProbeState, message string, now time.Time) {
 	at := podstate.Time(now)
 	if m.state.State != state {

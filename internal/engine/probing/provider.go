@@ -31,8 +31,8 @@ func (m *Marker) Selects(pod *corev1.Pod) bool {
 
 // ForProvider are the annotations of a new pod that ask the provider of a virtual node for the probes of the markers that select it; none when there is
 // nothing to be asked for. Markers are sorted by name. A probe needs a condition, by which the provider tells its result, and a container of the
-// pod, which may be an init container that goes on running. Of two probes of one container with one name, and of two for one condition, the
-// first counts. left are probes that were left out because there are too many.
+// pod, which may be an init container that goes on running. If two probes of a container have the same name, or two probes have the same
+// condition, the first counts. left are probes that were left out because there are too many.
 func ForProvider(pod *corev1.Pod, markers []*Marker) (annotations map[string]string, left int) {
 	var list []appsv1alpha1.PodContainerProbe
 	var names []string
@@ -107,7 +107,7 @@ type Provided struct {
 	Faults []string
 }
 
-// Before are the markers that come before another one, by the names of those of its probes that write something which they write, too.
+// Before are, for each probe of a marker, the markers that take precedence because they write the same condition, label or annotation.
 type Before map[string][]*Marker
 
 // Before says which of the other markers of the namespace come before this one: of two that write the same condition, label or annotation of a pod, the
@@ -177,7 +177,7 @@ func (m *Marker) Provided(pod *corev1.Pod, before Before) Provided {
 	return p
 }
 
-// stateOf is the result that a condition tells.
+// stateOf is the result that a condition stands for.
 func stateOf(status corev1.ConditionStatus) appsv1alpha1.ProbeState {
 	switch status {
 	case corev1.ConditionTrue:
@@ -188,8 +188,7 @@ func stateOf(status corev1.ConditionStatus) appsv1alpha1.ProbeState {
 	return appsv1alpha1.ProbeUnknown
 }
 
-// Leaving is what has to be written to a pod on a virtual node so that it carries no mark of the marker any more, but those that other markers which
-// select the pod know, too.
+// Leaving is the edit that removes the marks of a marker from a pod on a virtual node, except those that other markers of the pod also use.
 func (m *Marker) Leaving(pod *corev1.Pod, others []*Marker) edit.Edit {
 	var leave, stay []*appsv1alpha1.PodContainerProbe
 	for i := range m.Probes {

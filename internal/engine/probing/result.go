@@ -40,8 +40,7 @@ func (m marks) set(of map[string]string) {
 	}
 }
 
-// Changes is what has to be written to a pod so that it shows the results, which are in the order in which they were given; nothing when it
-// shows them already:
+// Changes is the edit that writes the results to a pod, in the given order; nothing when it shows them already:
 //
 //  1. the condition of the probe is True when it succeeded, else False. It is written when its status or its message differs. Of two results
 //     for one condition the first counts;
@@ -98,7 +97,7 @@ func write(has map[string]string, wanted marks, set func(string, string), remove
 	}
 }
 
-// condition is the condition that tells a result.
+// condition is the pod condition with a result.
 func condition(kind string, state *appsv1alpha1.ContainerProbeState, now time.Time) corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.PodConditionType(kind), Status: corev1.ConditionFalse, Message: state.Message}
 	if state.State == appsv1alpha1.ProbeSucceeded {
@@ -126,8 +125,8 @@ func SameConditions(before, after *corev1.Pod) bool {
 	})
 }
 
-// Unmark is what has to be written to a pod so that it carries no label and no annotation of the probes that leave any more, but those that
-// probes which stay know, too. Conditions stay.
+// Unmark is the edit that removes the labels and annotations of probes that leave from a pod, except those that remaining probes also use.
+// Conditions stay.
 func Unmark(pod *corev1.Pod, leave, stay []*appsv1alpha1.PodContainerProbe) edit.Edit {
 	labels, annotations := marks{}, marks{}
 	for _, p := range leave {

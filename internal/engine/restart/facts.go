@@ -58,7 +58,7 @@ func overdue(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
 	return !deadline.IsZero() && !now.Before(deadline)
 }
 
-// about says that the request is about this pod, and that it is there to stay.
+// about says that the request is about this pod, and that the pod is not terminating.
 func about(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && string(pod.UID) == r.Labels[appsv1beta1.LabelRequestPodUID]
 }

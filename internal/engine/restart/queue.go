@@ -20,8 +20,8 @@ func Over(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return r.DeletionTimestamp != nil
 }
 
-// Queue returns the requests for one pod that are not over, in the order in which they are carried out: the one that has begun, then those
-// that were told to wait, then new ones; each by age, and by name where that is the same.
+// Queue returns the requests for one pod that are not over, in the order in which they are carried out: the one that has begun, then those that
+// are marked as waiting, then new ones; each by age, and by name where that is the same.
 func Queue(all []*appsv1beta1.ContainerRecreateRequest) []*appsv1beta1.ContainerRecreateRequest {
 	waiting := slices.DeleteFunc(slices.Clone(all), Over)
 	slices.SortFunc(waiting, func(a, b *appsv1beta1.ContainerRecreateRequest) int {

@@ -78,7 +78,7 @@ type Kill struct {
 
 // Decision is what is to be done for a request.
 type Decision struct {
-	// Status is what its status shall be, and Changed that this is not what it has. Nothing else is done before it is written.
+	// Status is the wanted status, and Changed says that it differs from the present one. Nothing else is done before it is written.
 	Status  *appsv1beta1.ContainerRecreateRequestStatus
 	Changed bool
 	// Kill is what to stop; nil for nothing.
@@ -87,7 +87,7 @@ type Decision struct {
 	RecheckAfter time.Duration
 }
 
-// Plan says what to do for the request whose turn it is:
+// Plan says what to do for the current request:
 //
 //  1. nothing when it is over, past its deadline, or about a pod that is not there any more: the operator completes it;
 //  2. one with IDs of another runtime is completed;

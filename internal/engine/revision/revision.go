@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package revision decides about recorded templates: what is stored, whether two are the same, what they are called,
-// which number they get and which old ones go.
+// Package revision decides about recorded templates: what is stored, whether two are equal, their names and numbers, and which old ones are
+// deleted.
 //
 // Most kinds record a pod template: Revision, Decide, Encode and Decode are for those. Of and Codec are the same for any other payload, such as
 // the spec of a SidecarSet or the template of a subset.

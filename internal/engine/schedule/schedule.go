@@ -3,8 +3,7 @@
 
 // Package schedule computes when runs are due: cron expressions of five fields and descriptors, in a time zone. The time is an argument.
 //
-// When daylight saving begins and ends, instants are where the clock on the wall shows them: an hour that is skipped has none that day, and an
-// hour that comes twice has its instants twice.
+// Daylight saving: runs in the hour that is skipped do not occur that day, and runs in the hour that is repeated occur twice.
 package schedule
 
 import (

@@ -53,7 +53,7 @@ func place(sidecars []map[string]any, init bool) ([]placed, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Where nothing is said, ordinary sidecars stand before the pod's containers and init containers after its own.
+		// By default, ordinary sidecars come before the pod's containers and init containers after its own.
 		one := placed{template: t.name, init: init, container: t.container, extra: t.extra, first: cmp.Or(t.extra.PodInjectPolicy, defaultPlace(init)) == before}
 		if t.extra.UpgradeStrategy.UpgradeType != hot {
 			one.name, one.position = t.name, len(all)

@@ -247,8 +247,8 @@ func patchesOf(set *Set, p Payload, others []*Set) []Patch {
 	return patches
 }
 
-// meet says what becomes of a patch on a pod into which another set injects, too. Admission refuses what cannot go together, so only two
-// cases are left: what only retains gives way to what sets, and among equals the name of the set decides.
+// meet says how a patch changes on a pod into which another set injects, too. Admission refuses what cannot go together, so only two cases are
+// left: what only retains gives way to what sets, and among equals the name of the set decides.
 func (p *Patch) meet(set, other *Set) {
 	for _, theirs := range other.Latest.Patches {
 		value, has := theirs.Annotations[p.Key]

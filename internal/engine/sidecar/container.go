@@ -43,7 +43,7 @@ func setList(object map[string]any, field string, list []any) {
 	}
 }
 
-// transferred is env with the variables that a transfer asks for. What is not there is not copied; a name that is in env stays.
+// transferred is env with the variables that a transfer asks for. Missing parts are not copied; a name that is in env stays.
 func (w *work) transferred(env []any, t Transfer) []any {
 	from := t.From
 	switch {

@@ -15,8 +15,8 @@ import (
 // BeyondPolicy is the name of the match condition of a webhook entry that gets only the pods which the policy leaves.
 const BeyondPolicy = "beyond-the-policy"
 
-// Guard says into which pods the policy can inject, where it cannot do so into all. It is about what the author of a pod wrote and what
-// stays as it is while sets inject, so that the policy and the webhook, which is asked later, judge alike.
+// Guard says into which pods the policy can inject, where it cannot do so into all. It depends only on fields that the author of a pod wrote and
+// that no injection changes, so that the policy and the webhook, which comes later, decide alike.
 type Guard struct {
 	// Merged are annotations into which values are merged. An expression cannot read JSON: it sets what is not there.
 	Merged []Merged `json:"merged"`

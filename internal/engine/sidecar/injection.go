@@ -7,8 +7,8 @@
 // Injection is interpreted twice: by Inject, in the webhook, and by the expressions of the static policy in the API server. Both give
 // the same pod.
 //
-// Several sets inject one after the other, in no particular order: policies run at random. So every set knows the names that the others
-// put into the same pod, and where its own belong among them; the pod is the same in every order.
+// Several sets inject one after the other, in any order: policies run in random order. So every set knows the names that the others put into the
+// same pod, and the position of its own among them; the pod is the same in every order.
 package sidecar
 
 import (

@@ -155,8 +155,8 @@ func (i Injection) Concerns(pod, namespace map[string]string) bool {
 	return injects
 }
 
-// Lacks says whether a pod that is there should have the sidecars of a set that selects it, and does not say that it has them. Mirror
-// pods, which belong to their node, and pods that are finished or on their way out need none.
+// Lacks says whether an existing pod should have the sidecars of a set that selects it, and has no record of them. Mirror pods, which belong to
+// their node, and pods that are finished or on their way out need none.
 func Lacks(pod *corev1.Pod, set string) bool {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return false

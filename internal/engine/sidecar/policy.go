@@ -71,7 +71,7 @@ func bindingTo(name, revision, namespace string, owner metav1.OwnerReference) *a
 			PolicyName: PolicyName,
 			ParamRef: &admissionv1.ParamRef{
 				Name: revision, Namespace: namespace,
-				// A revision that is gone is that of a set, or of an operator, that is gone: no pod is refused for it.
+				// A missing revision belongs to a deleted set, or to an operator that was uninstalled: no pod is refused for it.
 				ParameterNotFoundAction: ptr.To(admissionv1.AllowAction),
 			},
 		},

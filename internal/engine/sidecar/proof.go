@@ -53,7 +53,7 @@ func ExampleLabels(requirements []Requirement) (map[string]string, bool) {
 }
 
 // Missing is what a pod lacks of what it should have, as a path; empty when it lacks nothing. More is allowed everywhere: other sets, and
-// what the API server fills in. Of the metadata only what this set says in the hash annotation is looked at.
+// what the API server fills in. Of the metadata only the entry of this set in the hash annotation is compared.
 func (i Injection) Missing(want, have map[string]any) string {
 	of := func(pod map[string]any) map[string]string { return stringsAt(pod, "metadata", "annotations") }
 	for at := range i.Variants {

@@ -22,7 +22,8 @@ const (
 	InjectPath = "/inject-pods/"
 	// WebhookConfiguration is the object that registers it. It is there only while a set needs it.
 	WebhookConfiguration = "kruise-operator-pods"
-	// FailurePolicyAnnotation on a SidecarSet says what becomes of its pods while the operator does not answer: Fail, the default, or Ignore.
+	// FailurePolicyAnnotation on a SidecarSet says whether its pods are created while the operator does not answer: Fail, the default, or
+	// Ignore.
 	FailurePolicyAnnotation = shared.AnnotationInjectionFailurePolicy
 
 	// callTimeout is how long the API server waits for an answer, in seconds.

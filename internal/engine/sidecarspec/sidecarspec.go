@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sidecarspec knows the spec of a SidecarSet as its users, its pods and its revisions have it: the defaults, the hashes that pods
-// carry, and what a revision records.
+// Package sidecarspec has the forms of the spec of a SidecarSet: its defaults, the hashes that pods carry, and what a revision records.
 //
-// The hashes and the bytes of a revision are those of OpenKruise 1.9, so a pod that was injected by it is at the same version here. They are
-// made from a copy with defaults that never change: those of a newer Kubernetes would make every pod of a cluster differ.
+// The hashes and the bytes of a revision are those of OpenKruise 1.9, so a pod that OpenKruise injected has the same version here. They are
+// computed from a copy with fixed defaults, since new defaults of a later Kubernetes would make every pod of a cluster differ.
 package sidecarspec
 
 import (
@@ -90,7 +89,7 @@ type Payload struct {
 }
 
 // PayloadOf is the payload of a spec with all defaults. raw is the spec as it is stored, from which fields that our types do not know are
-// taken; it may be nil. Neither is changed.
+// taken; it may be nil. It changes neither.
 func PayloadOf(spec *v1beta1.SidecarSetSpec, raw map[string]any) *Payload {
 	spec = spec.DeepCopy()
 	p := &Payload{raw: raw, Fields: Fields{
@@ -101,7 +100,7 @@ func PayloadOf(spec *v1beta1.SidecarSetSpec, raw map[string]any) *Payload {
 	return p
 }
 
-// fillIn fills in the pinned defaults. Empty lists are as good as none.
+// fillIn fills in the pinned defaults. Empty lists are equal to missing ones.
 func (p *Payload) fillIn() {
 	defaultSidecars(p.Containers, v1beta1.BeforeAppContainer)
 	defaultSidecars(p.InitContainers, v1beta1.AfterAppContainer)
@@ -249,7 +248,7 @@ func withUnknown(value, raw any) any {
 	return value
 }
 
-// isEmpty says that a value is as good as absent: our types leave it out.
+// isEmpty says that a value is equivalent to an absent one: our types leave it out.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case nil:

@@ -23,7 +23,7 @@ func bounds(s Subset, replicas int) (least, most int) {
 
 // fill gives pods to subsets in passes over the list, each up to a higher bound:
 //
-//  1. the lower bound, which holds even where pods find no node;
+//  1. the lower bound, which holds even for pods that cannot be scheduled;
 //  2. with reschedule, the pods that have a node: they are not moved to a subset that is earlier in the list;
 //  3. the upper bound, with reschedule only where there is room;
 //  4. with reschedule, the upper bound of the others: pods that no subset has room for are created all the same, and wait for nodes.

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subset divides a number of pods among subsets: by fixed numbers, by percentages, between lower and upper bounds, and around
-// subsets whose pods find no node.
+// Package subset divides a number of pods among subsets: by fixed numbers, by percentages, between lower and upper bounds, and around subsets
+// whose pods cannot be scheduled.
 //
-// Whatever the numbers are, there is an answer: numbers that do not add up are cut or filled up, in the order of the list, and never keep
-// the pods of other subsets from being created. The answer depends on the arguments alone, and a small change of them moves few pods.
+// Every input has a result: numbers that do not add up are cut or filled up, in the order of the list, and never keep the pods of other subsets
+// from being created. The result depends only on the arguments, and a small change of them moves few pods.
 package subset
 
 import (
@@ -54,7 +54,7 @@ func (s *Size) Of(replicas int) int {
 
 // Subset is one part of the pods.
 type Subset struct {
-	// Name tells subsets apart, and decides where nothing else does.
+	// Name identifies a subset, and breaks ties.
 	Name string
 	// Replicas is a fixed size. Nil: none is given.
 	Replicas *Size
@@ -82,7 +82,7 @@ type Shares struct {
 	Adjusted bool
 }
 
-// Mode says what becomes of pods that find no node.
+// Mode says how unschedulable pods are handled.
 type Mode string
 
 const (
@@ -90,7 +90,7 @@ const (
 	Stay Mode = "Stay"
 	// Reschedule moves them to other subsets.
 	Reschedule Mode = "Reschedule"
-	// Reserve leaves them where they are, and has others stand in for them until they run.
+	// Reserve leaves them where they are, and other subsets run replacements until they run.
 	Reserve Mode = "Reserve"
 )
 

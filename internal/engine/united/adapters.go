@@ -29,7 +29,7 @@ type Adapter struct {
 	onlyRolling bool
 	// maxUnavailable is where the limit of updates is in the spec. Nil: it is left as the template says.
 	maxUnavailable []string
-	// reservable says that pods are interchangeable, so that those that find no node can stay while others stand in.
+	// reservable says that pods are interchangeable, so that unschedulable ones can stay while other subsets run replacements.
 	reservable bool
 	// Stuck says that an update can wait for pods that never become ready, until somebody deletes them.
 	Stuck bool
@@ -98,7 +98,7 @@ func (a *Adapter) Template(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadT
 // Changeable are the fields of the spec that may change once a workload exists; false when all may.
 func (a *Adapter) Changeable() ([]string, bool) { return a.changeable, a.changeable != nil }
 
-// Reservable says that pods that find no node can stay while others stand in for them.
+// Reservable says that unschedulable pods can stay while other subsets run replacements.
 func (a *Adapter) Reservable() bool { return a.reservable }
 
 // Partitioned says whether a workload with this spec has a partition.

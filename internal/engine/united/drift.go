@@ -19,7 +19,7 @@ func InSync(have, wanted *unstructured.Unstructured) bool {
 		contains(asAny(have.GetLabels()), asAny(wanted.GetLabels())) && contains(asAny(have.GetAnnotations()), asAny(wanted.GetAnnotations()))
 }
 
-// SameApply says that what was applied to a workload last is what would be applied.
+// SameApply says that the last apply to a workload is equal to the next one.
 func SameApply(have, wanted *unstructured.Unstructured) bool {
 	return have.GetAnnotations()[shared.AnnotationAppliedHash] == wanted.GetAnnotations()[shared.AnnotationAppliedHash]
 }
@@ -32,7 +32,7 @@ func asAny(texts map[string]string) map[string]any {
 	return object
 }
 
-// contains says that what the server has holds all that is wanted. It knows how the server writes some values: quantities in their shortest
+// contains says that the object on the server has all wanted values. It knows how the server writes some values: quantities in their shortest
 // form, nothing for what is empty.
 func contains(have, wanted any) bool {
 	switch wanted := wanted.(type) {
@@ -131,5 +131,5 @@ func quantity(value any) (resource.Quantity, bool) {
 	return parsed, err == nil
 }
 
-// Says tells whether two values of a spec say the same: nothing and what is empty do.
+// Says reports whether two values of a spec mean the same: nothing and what is empty do.
 func Says(a, b any) bool { return contains(a, b) && contains(b, a) }

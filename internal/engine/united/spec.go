@@ -53,9 +53,9 @@ type Spec struct {
 	Template map[string]any
 	// Subsets are the subsets, in the order of the topology.
 	Subsets []Subset
-	// Mode says what becomes of pods that find no node.
+	// Mode says how unschedulable pods are handled.
 	Mode subset.Mode
-	// Critical is how long a pod may find no node, Unschedulable how long its subset counts as unschedulable then.
+	// Critical is how long a pod may be unschedulable, Unschedulable how long its subset counts as unschedulable then.
 	Critical, Unschedulable time.Duration
 	// KeepRemoved says that workloads of subsets that were taken out wait for their replacements.
 	KeepRemoved bool

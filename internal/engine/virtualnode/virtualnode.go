@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package virtualnode tells virtual nodes, behind which a provider runs pods, from those that have a kubelet. On a virtual node there is no
-// container runtime to talk to, so the node daemon does not work for it.
+// Package virtualnode recognizes virtual nodes, on which a provider instead of a kubelet runs the pods. A virtual node has no container runtime,
+// so the node daemon does not work for it.
 package virtualnode
 
 import (

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cache says what the informer cache keeps, composed of what the enabled kinds need, and by which indexes it is asked.
+// Package cache configures the informer cache: what it keeps, which depends on the enabled kinds, and its indexes.
 //
 // Most pods and revisions of a cluster are not ours. An object that no enabled kind needs is kept as its identity alone: name, labels,
 // owners and whether it is being deleted, which is what adoption needs. So a cached object may be trimmed: it is never written back, and
-// changes go out as patches. Of a pod that is kept whole what leaveOutUnread says is missing.
+// changes go out as patches. Even of pods that are kept whole, leaveOutUnread removes what nothing reads.
 package cache
 
 import (
@@ -162,8 +162,8 @@ func trimUnless(needed func(client.Object) bool, trim func(client.Object) client
 	}
 }
 
-// leaveOutUnread takes from a pod that is kept whole what the server adds to every pod and no kind reads, a tenth of what is kept: its default
-// tolerations, and what is in projected volumes, above all in that of the service account's token.
+// leaveOutUnread removes fields that the server adds to every pod and that no kind reads, a tenth of a pod: its default tolerations, and what is
+// in projected volumes, above all in that of the service account's token.
 func leaveOutUnread(pod *corev1.Pod) {
 	pod.Spec.Tolerations = nil
 	for i := range pod.Spec.Volumes {
@@ -188,8 +188,8 @@ func withEphemeralContainers(full client.Object) client.Object {
 	return to
 }
 
-// withProbes keeps of a pod, beside what trim keeps, what Needs.ProbedPods says. Of its annotations the one that kubectl leaves is not kept: it
-// is as long as the whole pod.
+// withProbes keeps of a pod, beside what trim keeps, what Needs.ProbedPods says. The annotation with kubectl's last applied configuration is
+// dropped: it is as long as the whole pod.
 func withProbes(trim func(client.Object) client.Object) func(client.Object) client.Object {
 	return func(full client.Object) client.Object {
 		trimmed := trim(full)
@@ -213,7 +213,7 @@ func withProbes(trim func(client.Object) client.Object) func(client.Object) clie
 			}
 			to.Spec.Containers = append(to.Spec.Containers, container)
 		}
-		// Of init containers those alone that go on running: providers of virtual nodes probe them.
+		// Only native sidecars are kept of the init containers: providers of virtual nodes probe them.
 		for i := range from.Spec.InitContainers {
 			if c := &from.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 				to.Spec.InitContainers = append(to.Spec.InitContainers, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
@@ -243,7 +243,7 @@ func identityAndPlace(full client.Object) client.Object {
 }
 
 // identity returns an object of the same type with what decides whose it is: name, labels, owners, and whether it is being deleted.
-// Of a revision the number is kept, too.
+// The number of a revision is kept, too.
 func identity(full client.Object) client.Object {
 	trimmed, ok := reflect.New(reflect.TypeOf(full).Elem()).Interface().(client.Object)
 	if !ok {

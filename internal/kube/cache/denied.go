@@ -21,7 +21,7 @@ import (
 // denialLasts is for how long the server's word counts that something may not be read. An informer tries again within half of it.
 const denialLasts = time.Minute
 
-// Denied are the resources that the server does not let the cache read. An informer of such a resource goes on trying in silence, and whoever
+// Denied are the resources that the server does not let the cache read. An informer of such a resource retries silently, and everything that
 // needs its objects waits. It is safe for concurrent use; nil denies nothing.
 type Denied struct {
 	clock clock.PassiveClock
@@ -71,7 +71,7 @@ func (d *Denied) Of(resource schema.GroupResource) string {
 	return d.current()[resource]
 }
 
-// Messages are what the server said of all resources that it does not let be read, sorted.
+// Messages are the server's answers about all resources that the operator may not read, sorted.
 func (d *Denied) Messages() []string {
 	return slices.Sorted(maps.Values(d.current()))
 }

@@ -127,8 +127,8 @@ func Orphans(ctx context.Context, reader client.Reader, list client.ObjectList, 
 	return reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{withoutController: yes}, client.UnsafeDisableDeepCopy)
 }
 
-// Annotated lists the pods in namespace, or in all where that is empty, whose annotation key has name among the names that it lists. An
-// enabled kind must need pods with this annotation. The items are the cache's own: read-only.
+// Annotated lists the pods whose annotation key lists name, in namespace or, if that is empty, in all namespaces. An enabled kind must need pods
+// with this annotation. The items are the cache's own: read-only.
 func Annotated(ctx context.Context, reader client.Reader, key, namespace, name string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byAnnotation(key): name}, client.UnsafeDisableDeepCopy)

@@ -3,14 +3,15 @@
 
 // Package catchup keeps a new leader from planning on a cache that lags behind.
 //
-// A replica that waits for the lease has a warm cache, which shows what the watches have brought so far. What the leader before wrote last
-// may be missing: pods would be created twice, or one more taken out of service than may be. So after the election each kind is listed once,
-// past the cache and as metadata alone, and passes begin when the cache holds what the list shows:
+// A replica that waits for the lease has a warm cache, which shows what the watches have brought so far. The last writes of the earlier leader
+// may be missing: pods would be created twice, or one more taken out of service than allowed. So after the election each kind is listed once,
+// directly from the API server and as metadata only, and passes begin when the cache holds what the list shows:
 //
-//   - every object in it, at that version or a later one. An informer takes events in the order of their versions, so this is so when its
-//     store has come to the highest version of them. The version of the list itself would not do: on a quiet kind no event brings it for a
+//   - every object in it, at that version or a later one. An informer receives events in the order of their versions, so this holds when its
+//     store has reached the highest version of them. The version of the list itself would not do: on a quiet kind no event brings it for a
 //     minute.
-//   - no object that was deleted before. One that the store has and the list has not, at a version before that of the list, has to go.
+//   - no object that was deleted before. An object in the store that the list does not have, with a version below that of the list, must first
+//     be removed from the store.
 //
 // Kinds that the cache begins to watch later are not waited for: their first list is a consistent read where the server streams lists, as
 // those that the operator supports do.

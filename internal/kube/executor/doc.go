@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package executor carries out plans: it turns actions into requests, many at a time, and says what became of them. It knows verbs and
-// objects, and no kind: a pod, a Job and a Secret in another namespace are written in the same way.
+// Package executor carries out plans: it turns actions into requests, many at a time, and reports their outcomes. It knows verbs and objects,
+// but no kinds: a pod, a Job and a Secret in another namespace are written in the same way.
 //
 // What it promises:
 //
@@ -14,13 +14,13 @@
 //   - Every request has a deadline. Actions that have not begun when the time slice is over are left for the next plan,
 //     so that a long list of creations does not hold back what became urgent meanwhile.
 //   - Namespaces do not wait for each other, neither those of different owners nor those that one owner writes to: what counts is where
-//     the object lies. A namespace in which requests hang leaves most of the pool to the others, and an owner that writes to several gives
-//     up what hangs a few seconds after its slice.
+//     the object lies. A namespace in which requests hang leaves most of the pool to the others, and an owner that writes to several namespaces
+//     gives up requests that hang a few seconds after its time slice.
 //   - An action that is refused is tried again after 1 s, doubling to 15 min, or to 8 s when the server failed
-//     instead of refusing. It is known by its step and its object's name, or its slot where names are new each time. A changed spec and a
+//     instead of refusing. It is identified by its step and its object's name, or its slot where names are new each time. A changed spec and a
 //     restart forget this; then the next try comes at once.
 //   - A pod that has failed is replaced at once the first time. If its slot's next ones fail too, each waits twice as long, from 1 s to
 //     15 min, until ten minutes go well or the spec changes.
 //   - Conflicts, and objects that are gone, are ordinary: no event, no error; the next plan sees the newer state.
-//   - Nothing is remembered but State, which the caller keeps with the owner, and how many writes each namespace took a moment ago.
+//   - It keeps no state but State, which the caller keeps with the owner, and the number of recent writes of each namespace.
 package executor

@@ -119,8 +119,8 @@ func (r *run) lane(namespace string) *lane {
 	return l
 }
 
-// order is the order of the plan, except that actions that were refused the last time come after those that were not: a few that
-// can never succeed must not use up the patience with the others.
+// order is the order of the plan, except that actions that were refused last time come last: a few that can never succeed must not use up the
+// patience with the others.
 func (r *run) order() []int {
 	order := make([]int, len(r.actions))
 	for i := range order {

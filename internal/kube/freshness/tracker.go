@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package freshness answers one question before a workload is planned: does the cache contain what we wrote for it ourselves?
+// Package freshness answers one question before a workload is planned: does the cache contain the operator's own writes for it?
 //
 // A reconcile that plans on an older view creates a pod twice, deletes two instead of one, or takes more pods out of service than
 // allowed. So every write notes its resourceVersion under its owner, and the owner is planned again only when the cache has
@@ -11,8 +11,8 @@
 //   - A write whose outcome is unknown (timeout, lost connection) is looked up live, once, before the next plan.
 //   - An object that we deleted or evicted counts as terminating although the cache still shows it whole: those calls return no
 //     resourceVersion.
-//   - Nothing recorded blocks for ever: after Options.Patience a record is given up. What keeps a plan on an older view safe then is
-//     that names are chosen before the first try, and that writes carry the UID and resourceVersion they were decided on.
+//   - No record blocks for ever: after Options.Patience it is given up. A plan on an older view is still safe then, because names are chosen
+//     before the first try and writes carry the UID and resourceVersion they were decided on.
 //   - After a restart nothing is recorded, and the first list of the cache is a consistent read.
 //
 // The resourceVersions of one resource are compared as the server's own order. Wait for those of objects only: the version of a
@@ -120,15 +120,14 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Tracker knows what was written and may not have been seen yet. What it knows of an owner is in the owner's Record. It is safe for
-// concurrent use.
+// Tracker knows what was written and may not have been seen yet. The state of each owner is in its Record. It is safe for concurrent use.
 type Tracker struct {
 	options Options
 
 	mu     sync.RWMutex
 	stores map[schema.GroupVersionKind]Store
 	// asked are the kinds that Going is asked about. Deletions of others need no remembering once their pass is over: they carry
-	// preconditions, so that repeating one does no harm.
+	// preconditions, so that repeating one is safe.
 	asked map[schema.GroupVersionKind]bool
 }
 
@@ -238,8 +237,8 @@ func (t *Tracker) Unknown(o Owner, ref Ref, op Op) {
 	put(&r.unknown, ref, doubt{op: op, at: t.options.Clock.Now()})
 }
 
-// Answered notes what the answer to a write tells: the resourceVersion that it returned (empty for a deletion), or that it is in
-// doubt. A write that was certainly refused leaves no trace.
+// Answered records the response to a write: the resourceVersion that it returned (empty for a deletion), or that it is in doubt. A write that
+// was certainly refused leaves no trace.
 func (t *Tracker) Answered(o Owner, ref Ref, op Op, resourceVersion string, err error) {
 	switch Judge(err) {
 	case Done:
@@ -271,8 +270,8 @@ func (t *Tracker) notDeleted(o Owner, uid types.UID) {
 	delete(r.going, uid)
 }
 
-// Going returns those of the objects, which are all that the view has of a kind, that we deleted and that still look whole. A planner takes
-// them for terminating. It reads none while there is nothing of the kind to look for.
+// Going returns the objects that the operator has deleted and that the view still shows without a deletion timestamp. The objects are all that
+// the view has of a kind. A planner takes them for terminating. It reads none while there is nothing of the kind to look for.
 func (t *Tracker) Going(o Owner, kind schema.GroupVersionKind, objects iter.Seq[metav1.Object]) sets.Set[types.UID] {
 	t.ask(kind)
 	r := t.lock(o)

@@ -3,7 +3,7 @@
 
 // Package installowner finds the installation owner: the cluster-scoped object that is created and deleted with the installation of the
 // operator. Whatever must not outlive the operator, such as a webhook configuration on pods that refuses them while no replica answers,
-// has it as its only owner. The garbage collector then deletes that object after its owner, whether the operator runs or not.
+// has it as its only owner. The garbage collector then deletes that object together with its owner, whether the operator runs or not.
 // docs/adr/0008-installation-owner.md says why it is this object.
 //
 // A controller that uses it needs the right to get ClusterRoleBindings of these names.

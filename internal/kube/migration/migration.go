@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration writes objects of our kinds once where they may be stored in a version that is not the one to be stored any more, and then
-// says so in their definition. A version that is in status.storedVersions can never leave a definition, and one that is converted has to be
-// converted for as long.
+// Package migration rewrites objects of our kinds that may be stored in an older storage version, and then updates status.storedVersions of
+// their CRD. A version that is in status.storedVersions can never leave a definition, and one that is converted has to be converted for as long.
 //
 // What it promises:
 //
-//   - An object is written with an empty patch: nothing of it changes but how it is stored. The API server skips those that are stored right.
+//   - An object is written with an empty patch: nothing of it changes but how it is stored. The API server skips objects that are in the right
+//     version already.
 //   - A version is taken out of status.storedVersions only after every object that a list showed was written or is gone, and only from the
 //     definition that was read before the list: another storage version meanwhile is a conflict.
 //   - It runs in the leader, after another manager has ceased to act, one write at a time, and costs one read for each kind when there is
-//     nothing to do. What fails is tried again.
+//     nothing to do. Failed writes are retried.
 package migration
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodedaemon looks at what there is of the node daemon, past the cache, for reconcilers that wait for it.
+// Package nodedaemon reads the state of the node daemon from the API server, for reconcilers that wait for it.
 package nodedaemon
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 )
 
-// State is what there is of the node daemon.
+// State is the state of the node daemon.
 type State string
 
 const (
@@ -31,7 +31,7 @@ const (
 	Running State = "Running"
 )
 
-// OnNode says what there is of the daemon on a node. It asks the API server, for as long as timeout lets it.
+// OnNode is the state of the daemon on a node. It asks the API server, for as long as timeout lets it.
 func OnNode(ctx context.Context, live client.Reader, node string, timeout time.Duration) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership makes a workload the controller of the objects that belong to it, and lets go of those that no longer do.
+// Package ownership adopts the objects that belong to a workload, and releases those that no longer do.
 //
 // Nothing is taken from another controller. Before the first adoption of a pass the workload is read live: one that is being
 // deleted, or was deleted and created again, adopts nothing. Every write is tied to the UID and the resourceVersion it was
-// decided on, so what changed meanwhile is left for the next pass.
+// decided on, so an object that changed meanwhile is left for the next pass.
 package ownership
 
 import (

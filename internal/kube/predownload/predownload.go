@@ -6,14 +6,14 @@
 //
 // What it promises:
 //
-//   - Nothing of it holds back a rollout. A pass spends a second on jobs at most, unless one request takes longer, and that has a deadline of its
+//   - It never holds back a rollout. A pass spends a second on jobs at most, unless one request takes longer, and that has a deadline of its
 //     own; after a failure the workload's jobs are left alone for half a minute. A failure is reported and is no error of the pass.
 //   - The jobs of a set are as many as its template has containers, and a pass writes a few of them at a time.
 //   - ImagePullJobs are watched from the first pass of a workload on; without one nothing asks for them.
-//   - It remembers nothing that it needs. Names are given, so what is created or deleted twice because the cache is behind does no harm, and
-//     that the jobs of a revision were created is written on the revision.
+//   - It keeps no state in memory that it needs. Names are deterministic, so creating or deleting a job twice because of a stale cache has no
+//     effect, and a label of the revision records that its jobs were created.
 //
-// What becomes of the jobs is read from time to time while a rollout lasts, and reported.
+// The status of the jobs is read from time to time while a rollout lasts, and reported.
 package predownload
 
 import (

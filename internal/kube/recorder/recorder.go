@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recorder evens out events. client-go sends every event at once and drops what exceeds its queue of a thousand, so that the
-// start of a large workload would compete with its own events for the API server, and lose some of them.
+// Package recorder aggregates events. client-go sends every event at once and drops events beyond its queue of a thousand, so that the writes of
+// a large workload would compete with its events for the API server, and some events would be lost.
 //
-// Warnings go out at once. Other events do too while those of an object are few. Beyond that, those of an object that say the same are
-// gathered for some seconds and go out as one, which tells of the first in full and names the others. What still waits when the process
-// ends is lost.
+// Warnings go out at once. Other events do too while those of an object are few. Beyond that, events of an object with the same content are
+// gathered for some seconds and sent as one, which has the full message of the first and names the others. Events that still wait when the
+// process ends are lost.
 package recorder
 
 import (
@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	// An object's first events go out at once, and one more for every ten seconds that have passed since: what a person watches is told
-	// as it happens. An event costs the API server about as much as the write it tells of.
+	// An object's first events go out at once, and one more for every ten seconds that have passed since: events that a person watches are sent
+	// at once. An event costs the API server about as much as the write it reports.
 	objectBurst     = 25
 	objectPerSecond = 0.1
 	// All objects together send this many at once, and so many a second, for the same reason when hundreds of sets start.
@@ -167,7 +167,7 @@ func nameOf(object runtime.Object) string {
 	return ""
 }
 
-// reference is what an event needs of an object, so that a thousand that wait do not hold a thousand pods.
+// reference is the part of an object that an event needs, so that a thousand waiting events do not keep a thousand pods in memory.
 func reference(object runtime.Object) runtime.Object {
 	if object == nil {
 		return nil

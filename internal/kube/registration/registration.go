@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registration keeps the objects by which the operator registers policies at the API server. An object that says what it should is only
-// read: a restart of the operator, and looking again at rest, write nothing.
+// Package registration maintains the objects with which the operator registers policies at the API server. Objects that are as they should be
+// are only read: a restart of the operator, or a repeated check at rest, writes nothing.
 package registration
 
 import (
@@ -26,7 +26,7 @@ type Kept struct {
 	Created, Changed bool
 }
 
-// Keep makes an object be as it should, whoever changed it. The reader must see the API server's present state.
+// Keep creates an object or restores it after any change. The reader must see the API server's present state.
 func Keep(ctx context.Context, reader client.Reader, writer client.Client, object runtime.Object) (Kept, error) {
 	want, err := contentOf(object)
 	if err != nil {

@@ -47,7 +47,7 @@ func Remove(ctx context.Context, reader client.Reader, writer client.Client, obj
 type Webhook struct {
 	// Name is the configuration's.
 	Name string
-	// Owner is what it goes with.
+	// Owner is the object with which it is deleted.
 	Owner metav1.OwnerReference
 	// Path is where the API server calls, Call how it calls the operator at a path.
 	Path string
@@ -56,7 +56,7 @@ type Webhook struct {
 	Entry func(admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook
 }
 
-// Keep makes the configuration be as it should, whoever changed it. The reader must see the API server's present state.
+// Keep creates the configuration or restores it after any change. The reader must see the API server's present state.
 func (w Webhook) Keep(ctx context.Context, reader client.Reader, writer client.Client) error {
 	content, err := w.Call(w.Path)
 	if err != nil {

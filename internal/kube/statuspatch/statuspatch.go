@@ -47,7 +47,7 @@ type State struct {
 // each pass would make pods that are collected at once. It ends by itself, since a server that has just started may say so by mistake.
 const goneFor = 5 * time.Second
 
-// Gone is how much longer nothing is to be done for the workload, since the server has said that it does not exist.
+// Gone is for how much longer nothing is done for the workload, because the server has said that it does not exist.
 func (s *State) Gone(now time.Time) time.Duration {
 	if s.gone.IsZero() {
 		return 0

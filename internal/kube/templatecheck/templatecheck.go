@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package templatecheck asks the API server what it thinks of a pod template.
+// Package templatecheck asks the API server whether a pod template is valid.
 //
-// The question is a dry-run creation of a core/v1 PodTemplate: the server answers with every fault of the template at once, by
-// the rules of its own version, and admission for pods is not involved. Nothing is stored.
+// It creates a core/v1 PodTemplate as a dry run: the server answers with all faults of the template at once, by the rules of its own version.
+// Admission for pods is not involved, and nothing is stored.
 //
-// A server takes some templates whose pods it refuses: what a template leaves open may be filled in before there is a pod. Of these
-// faults the one that nobody fills in is found here, an image with white space around it.
+// A server accepts some templates whose pods it refuses, because fields that a template leaves open may be filled in by admission of the pod.
+// This package also finds the one such fault that admission does not repair, an image with white space around it.
 package templatecheck
 
 import (
@@ -56,8 +56,8 @@ type Checker struct {
 	LaunchOrder bool
 }
 
-// Accepted remembers for a minute which templates the server would take: admission asks about one, and then its controller does. What the
-// server refuses is not remembered, since a change elsewhere may be what mends it. It is safe for concurrent use.
+// Accepted remembers for a minute which templates the server would take: admission asks about one, and then its controller does. Refusals are
+// not cached, since a change elsewhere may resolve them. It is safe for concurrent use.
 type Accepted struct{ templates *cache.LRUExpireCache }
 
 const (

@@ -28,7 +28,7 @@ type Memory struct {
 	Pace pacing.Pace
 	// status is when its status was written last.
 	status statuspatch.State
-	// verdict is what the server said of its template.
+	// verdict is the server's answer about its template.
 	verdict verdict
 	// images is the last failure to have its images pulled ahead.
 	images predownload.State

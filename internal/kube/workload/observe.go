@@ -33,8 +33,8 @@ var ErrDenied = errors.New("the operator may not read what it needs")
 // historyLimit is revisionHistoryLimit when it is omitted.
 const historyLimit = 10
 
-// ControlledPods returns the pods that the workload controls, and apart from them those that its selector no longer matches, which it
-// should let go of. Without a selector it keeps all. They are the cache's own: read-only.
+// ControlledPods returns the pods that the workload controls, and separately those of them that its selector no longer matches, which it should
+// release. Without a selector it keeps all. They are the cache's own: read-only.
 func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, selector labels.Selector) (pods []*corev1.Pod, strangers []client.Object, err error) {
 	var controlled corev1.PodList
 	if err := cache.Controlled(ctx, b.Client, &controlled, owner.Namespace, owner.UID); err != nil {

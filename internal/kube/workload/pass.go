@@ -27,7 +27,7 @@ import (
 // Pass is one pass over an object: from Begin, through observing, planning and applying, to Finish.
 type Pass struct {
 	*Base
-	// Stored is the object as it is stored. It is the cache's own: read-only.
+	// Stored is the object as it is stored. It belongs to the cache and is read-only.
 	Stored *unstructured.Unstructured
 	// Memory is what is remembered of the object.
 	Memory *Memory
@@ -40,12 +40,12 @@ type Pass struct {
 	since time.Time
 }
 
-// Begin begins a pass over the object of this name, if it may be planned now: nobody has paused it, it was not planned a moment ago, the
-// server has not said that it is gone, its namespace may have a worker, the view contains everything that was written for it, and it can be decoded. End has to be called when the
-// pass is over.
+// Begin begins a pass over the object of this name if it may be planned now: it is not paused, it was not planned a moment ago, the server has
+// not reported that it is deleted, its namespace may have a worker, the cache shows everything that was written for it, and it can be decoded.
+// End has to be called when the pass is over.
 //
 // Otherwise pass is nil, and result and err are what Reconcile returns. An object that cannot be decoded gets a condition that says so;
-// the conditions of the types in alsoFalse say the same. Of one that is gone everything is forgotten.
+// the conditions of the types in alsoFalse say the same. Everything about a deleted object is forgotten.
 func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoFalse ...string) (pass *Pass, object *T, result ctrl.Result, err error) {
 	stored, err := b.stored(ctx, name)
 	if stored == nil {
@@ -65,8 +65,8 @@ func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoF
 	return pass, object, ctrl.Result{}, nil
 }
 
-// stored returns an object as it is stored; nil when it is gone. It is the cache's own: copying it would be the most expensive part of a
-// pass that then does nothing.
+// stored returns an object as it is stored; nil when it does not exist. It belongs to the cache: copying it would be the most expensive part of
+// a pass that then does nothing.
 func (b *Base) stored(ctx context.Context, name types.NamespacedName) (*unstructured.Unstructured, error) {
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(b.Kind)
@@ -81,7 +81,7 @@ func (b *Base) stored(ctx context.Context, name types.NamespacedName) (*unstruct
 	return stored, nil
 }
 
-// begin returns a pass over a stored object, or nil and when to come back.
+// begin returns a pass over a stored object, or nil and the delay of a requeue.
 func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*Pass, time.Duration) {
 	if paused(stored) {
 		return nil, b.reportPaused(ctx, stored)
@@ -119,14 +119,14 @@ func decode[T any](stored *unstructured.Unstructured) (*T, error) {
 	if err == nil {
 		return object, nil
 	}
-	// The converter is the faster one, but only JSON says where.
+	// The converter is faster, but only errors of JSON name the field.
 	if body, marshalErr := json.Marshal(stored.Object); marshalErr == nil {
 		err = cmp.Or(json.Unmarshal(body, new(T)), err)
 	}
 	return nil, err
 }
 
-// StartClock counts the time from now on as what the pass costs, and StopClock no longer. Waiting for the server is not to be counted.
+// StartClock counts the time from now on as the cost of the pass, until StopClock. Waiting for the server should not be counted.
 func (p *Pass) StartClock() { p.since = p.Clock.Now() }
 
 // StopClock ends what StartClock began.
@@ -134,30 +134,30 @@ func (p *Pass) StopClock() {
 	p.cost += p.Clock.Since(p.since)
 }
 
-// Apply carries out as much of a plan for the object as it can in one time slice, and says what became of it.
+// Apply carries out as much of a plan for the object as it can in one time slice, and returns the outcome.
 func (p *Pass) Apply(ctx context.Context, object client.Object, plan planning.Plan) planning.Outcome {
 	return p.Executor.Apply(ctx, &p.Memory.actions, object, plan)
 }
 
-// WriteStatus makes status the status of the object. Unless urgent, a write that follows another one too soon is left, and has to be tried
-// again after wait.
+// WriteStatus writes status to the object. Unless urgent, a write that follows another one too soon is skipped, and has to be retried after
+// wait.
 func (p *Pass) WriteStatus(ctx context.Context, status any, urgent bool) (wait time.Duration, err error) {
 	return p.Status.Write(ctx, &p.Memory.status, p.Stored, status, urgent)
 }
 
-// PullImages has the images of an update pulled ahead of it. before are the conditions that the object has. It returns the condition about
-// it, and when to come back. Nothing is done without a description of the workload (nil), or when the feature gate is off.
+// PullImages creates the jobs that pull the images of an update ahead. before are the conditions that the object has. It returns the condition
+// about it, and when to come back. Nothing is done without a description of the workload (nil), or when the feature gate is off.
 func (p *Pass) PullImages(ctx context.Context, object client.Object, about *image.Workload, before []conditions.Condition) ([]conditions.Condition, time.Duration) {
 	return p.Images.Pass(ctx, &p.Memory.images, object, about, before)
 }
 
-// lookAfterWrites is when an object is planned again after something was written for it, if nothing wakes it before. What is created and
-// deleted while a watch is interrupted is never seen: no event would say that it is missing.
+// lookAfterWrites is when an object is planned again after a write for it, if no event triggers a pass before. An object that is created and
+// deleted while a watch is interrupted causes no event at all.
 const lookAfterWrites = 5 * time.Second
 
 // Finish notes that the object was planned, so that it is not planned again too soon. It returns what Reconcile returns: err, or the
-// shortest of the waits that are above zero. With an error the object comes back after that wait, too, if its next try is later: what went
-// wrong beside the plan must not hold up grace periods and retries.
+// shortest of the waits that are above zero. With an error the object is requeued after that wait, too, if its back-off is longer: an error
+// outside of the plan must not delay grace periods and retries.
 func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 	now := p.Clock.Now()
 	p.Memory.Pace.Passed(now, p.Stored.GetGeneration(), p.cost, now.Sub(p.began)-p.cost)

@@ -42,7 +42,7 @@ func (b *Base) Announce(object client.Object, action string, events []planning.E
 }
 
 // NotObserved says what follows when a workload could not be observed. Most causes pass by themselves. When the server refuses what has
-// to exist before the workload can be planned, the revision of its template, the user is told by the condition that failed names.
+// to exist before the workload can be planned, the revision of its template, the condition that failed names reports it.
 func (b *Base) NotObserved(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) (ctrl.Result, error) {
 	switch {
 	case errors.Is(cause, ErrViewChanged), errors.Is(cause, ErrNotSynced):
@@ -55,7 +55,7 @@ func (b *Base) NotObserved(ctx context.Context, stored *unstructured.Unstructure
 	return ctrl.Result{}, errors.Join(fmt.Errorf("observing: %w", cause), b.ReportRefused(ctx, stored, cause, failed))
 }
 
-// reportDenied tells the user that nothing is done for a workload because the operator has not the rights that it needs, and looks again.
+// reportDenied reports that nothing is done for a workload because the operator lacks permissions, and requeues.
 func (b *Base) reportDenied(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) (ctrl.Result, error) {
 	progress := podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRightsMissing, Message: cause.Error()}
 	all := append(progress.Conditions(), conditions.New(failed, true, progress.Reason, progress.Message))
@@ -66,8 +66,8 @@ func (b *Base) reportDenied(ctx context.Context, stored *unstructured.Unstructur
 	return ctrl.Result{RequeueAfter: max(wait, deniedRecheck)}, err
 }
 
-// ReportUndecodable tells the user, once, that nothing is done for an object because it cannot be decoded. Conditions of the types in
-// alsoFalse say the same.
+// ReportUndecodable reports once that nothing is done for an object because it cannot be decoded. Conditions of the types in alsoFalse say the
+// same.
 func (b *Base) ReportUndecodable(ctx context.Context, stored *unstructured.Unstructured, cause error, alsoFalse ...string) (ctrl.Result, error) {
 	progress := podset.Progress{
 		Stalled: true, Reason: appsv1beta1.ReasonUndecodable,
@@ -85,8 +85,8 @@ func (b *Base) ReportUndecodable(ctx context.Context, stored *unstructured.Unstr
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
-// ReportRefused tells the user, once, that the server refuses something without which the workload cannot be planned, by the condition
-// that failed names. Causes that pass by themselves are not told.
+// ReportRefused reports once, by the condition that failed names, that the server refuses something without which the workload cannot be
+// planned. Temporary causes are not reported.
 func (b *Base) ReportRefused(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) error {
 	if freshness.Judge(cause) != freshness.Refused || apierrors.IsConflict(cause) || apierrors.IsNotFound(cause) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 )
 
-// verdict is what the server said of a workload's template, for as long as it has to be known.
+// verdict is the server's answer about a workload's template, cached for as long as it is needed.
 type verdict struct {
 	revision string
 	// generation is that of the workload when the server was asked. Claim templates are part of the question, but not of a revision.

@@ -40,19 +40,19 @@ type Of func(ctx context.Context, object client.Object) []types.NamespacedName
 // that was deleted.
 type OfNodes func(ctx context.Context, before, after *corev1.Node) []types.NamespacedName
 
-// Watches are what wakes the objects of a kind, beside their own changes.
+// Watches are the events that trigger passes over the objects of a kind, besides their own changes.
 type Watches struct {
-	// OthersWriteStatus says that somebody else writes to the status of the kind's objects, too, so that such a change wakes them.
+	// OthersWriteStatus says that others write to the status of the kind's objects, too, so that such a change triggers a pass.
 	OthersWriteStatus bool
-	// Pods names whom a pod concerns. Nil watches no pods. It is not asked while there is no object of the kind, unless PodsCreate says that
-	// it names objects that are yet to be created.
+	// Pods names the objects that a pod concerns. Nil watches no pods. It is not asked while there is no object of the kind, unless PodsCreate
+	// says that it names objects that are yet to be created.
 	Pods       Of
 	PodsCreate bool
-	// PodChanged says whether a change of a pod wakes those whom it concerns. Nil: every change does.
+	// PodChanged says whether a change of a pod triggers passes over these objects. Nil: every change does.
 	PodChanged func(before, after *corev1.Pod) bool
 	// Revisions watches the ControllerRevisions that objects of the kind control.
 	Revisions bool
-	// Nodes names whom a node concerns, of which the heartbeats wake nobody. Nil watches no nodes.
+	// Nodes names the objects that a node concerns, whose heartbeats trigger no pass. Nil watches no nodes.
 	Nodes Of
 	// NodeChanges is Nodes for kinds that look at what has changed.
 	NodeChanges OfNodes
@@ -60,7 +60,7 @@ type Watches struct {
 	Further func(ctx context.Context, wake func(types.NamespacedName)) error
 }
 
-// watchAll starts the watches of the kind itself and of what else wakes its objects.
+// watchAll starts the watches of the kind itself and those in Watches.
 func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 	if err := b.controller.Watch(source.Func(b.keepQueue)); err != nil {
 		return err
@@ -113,8 +113,8 @@ func (b *Base) counting() predicate.Funcs {
 	}
 }
 
-// unlessNone drops all that happens to others while there is no object of the kind, so that a kind that nobody uses costs next to nothing for
-// each change of a pod. Nothing is missed: the first pass over a new object begins after it was counted, and finds in the cache what was dropped.
+// unlessNone drops all events of other objects while there is no object of the kind, so that an unused kind costs next to nothing for each
+// change of a pod. Nothing is missed: the first pass over a new object begins after it was counted, and finds in the cache what was dropped.
 func (b *Base) unlessNone() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(client.Object) bool { return b.objects.Load() > 0 })
 }
@@ -158,13 +158,13 @@ func (b *Base) wakeAfter(name types.NamespacedName, wait time.Duration) {
 }
 
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
-// fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where of is nil they wake nobody. Indexes are added before.
+// fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where of is nil they trigger no pass. Indexes are added before.
 func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, indexes ...func(context.Context, client.FieldIndexer) error) error {
 	return b.watchLate(ctx, object, b.wakingIfAny(of, 0), nil, indexes...)
 }
 
-// WatchLateGathering is WatchLate, but changes of nothing but the status wake whom they concern when gather has passed since the first of them:
-// an object that looks at many others is planned once for all that happens to them meanwhile.
+// WatchLateGathering is WatchLate, but changes of nothing but the status trigger passes only when gather has passed since the first of them: an
+// object that depends on many others is planned once for all their changes meanwhile.
 func (b *Base) WatchLateGathering(
 	ctx context.Context, object client.Object, of Of, gather time.Duration, indexes ...func(context.Context, client.FieldIndexer) error,
 ) error {
@@ -179,7 +179,7 @@ func (b *Base) wakingIfAny(of Of, gather time.Duration) handler.EventHandler {
 	return b.gathering(of, gather)
 }
 
-// WatchLateSpecs is WatchLate, but changes of nothing but the status wake nobody.
+// WatchLateSpecs is WatchLate, but changes of nothing but the status trigger no pass.
 func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, of Of) error {
 	return b.watchLate(ctx, object, b.wakingIfAny(of, 0), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
 }
@@ -222,8 +222,8 @@ func (b *Base) watchLate(
 	return ErrNotSynced
 }
 
-// WatchDeletions starts a watch of a further kind of object, of which only the end wakes whom it concerns. It is for Setup: the reconciler
-// begins when the cache holds these objects.
+// WatchDeletions starts a watch of a further kind of object of which only deletions trigger passes over the objects that it concerns. It is for
+// Setup: the reconciler begins when the cache holds these objects.
 func (b *Base) WatchDeletions(ctx context.Context, object client.Object, of Of) error {
 	wake := func(ctx context.Context, object client.Object, q queue) {
 		for _, name := range of(ctx, object) {
@@ -249,7 +249,7 @@ func (b *Base) denied(kind schema.GroupVersionKind) string {
 	return b.Denied.Of(mapping.Resource.GroupResource())
 }
 
-// follow tells the tracker where writes of this kind will show. It does not wait until the cache holds them.
+// follow registers with the tracker the store in which writes of this kind will appear. It does not wait until the cache holds them.
 func (b *Base) follow(ctx context.Context, object client.Object) (ctrlcache.Informer, error) {
 	informer, err := b.Cache.GetInformer(ctx, object, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
@@ -277,11 +277,11 @@ func specOrMetadataChanged(e event.UpdateEvent) bool {
 		!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 }
 
-// waking reconciles whom an object concerns, no earlier than they may be planned again, and after a change of its metadata or spec also whom it
-// concerned before.
+// waking reconciles the objects that another object concerns, no earlier than they may be planned again, and after a change of its metadata or
+// spec also those that it concerned before.
 func (b *Base) waking(of Of) handler.EventHandler { return b.gathering(of, 0) }
 
-// gathering is waking, but changes of nothing but the status wake after gather at the earliest. What is asked for earlier stays.
+// gathering is waking, but changes of nothing but the status trigger a pass after gather at the earliest. Passes that are due earlier stay.
 func (b *Base) gathering(of Of, gather time.Duration) handler.EventHandler {
 	wake := func(ctx context.Context, object client.Object, q queue, wait time.Duration) {
 		for _, name := range of(ctx, object) {
@@ -305,7 +305,7 @@ func (b *Base) gathering(of Of, gather time.Duration) handler.EventHandler {
 	}
 }
 
-// wakingByNodes reconciles whom the change of a node concerns, no earlier than they may be planned again.
+// wakingByNodes reconciles the objects that the change of a node concerns, no earlier than they may be planned again.
 func (b *Base) wakingByNodes(of OfNodes) handler.EventHandler {
 	wake := func(ctx context.Context, before, after client.Object, q queue) {
 		was, _ := before.(*corev1.Node)

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload holds what the reconcilers of all workloads do around their own observing and planning: reading the stored object,
-// waiting for its turn, watching, and telling the user what stopped a pass.
+// Package workload has the steps that the reconcilers of all workloads share, besides their own observing and planning: reading the stored
+// object, pacing, watching, and reporting why a pass cannot begin.
 //
-// These are pieces that a reconciler calls, in its own order. None of them calls back into one.
+// A reconciler calls these functions in its own order. None of them calls back into it.
 package workload
 
 import (

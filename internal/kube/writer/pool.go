@@ -16,11 +16,11 @@ import (
 // slow is how long a write may take before its namespace counts as slow.
 const slow = 2 * time.Second
 
-// Pool shares out what namespaces compete for: writes in flight, and the workers of a controller. It is safe for concurrent use.
+// Pool distributes two resources among namespaces: writes in flight, and the workers of a controller. It is safe for concurrent use.
 //
 // A namespace gets at most three quarters of the writes, so that another one always finds room. It gets one alone while it is slow:
 // its last write took longer than two seconds, or one in flight has. Writes that have been in flight for that long no longer count
-// against the pool; their namespace pays for them, not the others.
+// against the pool; they count only against their namespace.
 type Pool struct {
 	writes int
 	clock  clock.WithTicker
@@ -42,7 +42,7 @@ type share struct {
 	lines map[string]*line
 }
 
-// line are workloads that wait for a worker. Those in order that have no wake have been served meanwhile.
+// line is the queue of workloads that wait for a worker. Entries of order without a wake have got one meanwhile.
 type line struct {
 	order []types.NamespacedName
 	wake  map[types.NamespacedName]func()
@@ -119,9 +119,9 @@ func (l *Place) End() {
 // Enter takes one of the workers of a controller for an object, if its namespace may have another one. A namespace leaves one worker to
 // the others, and while it is slow it holds only one. Cluster-scoped objects, which have no others beside them, may have all.
 //
-// Whoever is refused stands in line and is told by wake when somebody has left: hundreds of workloads that asked again and again would
-// keep the workers busy with that alone. To be woken is no promise, and nobody is woken when time alone makes room, so it should also
-// come back some time later.
+// A caller that gets no place queues, and wake is called when a place becomes free: hundreds of workloads that asked again and again would keep
+// the workers busy with that alone. A wake-up does not guarantee a place, and there is none when a place becomes free only by time, so the
+// caller should also requeue with a delay.
 func (p *Pool) Enter(controller string, workers int, name types.NamespacedName, wake func()) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -277,7 +277,7 @@ func (p *Pool) share(namespace string) *share {
 	return s
 }
 
-// tidy drops what says nothing any more.
+// tidy drops entries that are no longer needed.
 func (p *Pool) tidy(namespace string, s *share) {
 	if len(s.inFlight) == 0 && len(s.workers) == 0 && len(s.lines) == 0 && !s.lastSlow {
 		delete(p.namespaces, namespace)

@@ -7,14 +7,14 @@
 // What it promises:
 //
 //   - Every request has a deadline.
-//   - Every write is reported to the freshness tracker before it can matter: the resourceVersion that it returned, that its outcome is in
-//     doubt, or, for a deletion, that it is about to happen. So its owner is not planned on a view without it.
+//   - Every write is reported to the freshness tracker: the resourceVersion that it returned, that its outcome is unknown, or, for a deletion,
+//     before it is sent. So its owner is not planned on a view without it.
 //   - Patches carry what they were decided on in their body, deletions as preconditions: the UID, and where it matters the
 //     resourceVersion.
-//   - What the server answers is asked for as metadata alone where nobody needs more, which is cheaper for both sides.
+//   - Responses are requested as metadata only where nothing more is needed, which is cheaper for both sides.
 //
-// Who sends many writes at a time takes a place in the Pool for each, so that namespaces do not wait for each other. A pass that sends a
-// few, one after the other, needs none: it is one of the workers, which the Pool shares out as well.
+// Callers that send many writes at a time take a place in the Pool for each, so that namespaces do not wait for each other. A pass that sends a
+// few writes one after the other needs none: it occupies a worker, and the Pool limits these as well.
 package writer
 
 import (
@@ -76,7 +76,7 @@ type Apply struct {
 type Delete struct {
 	// ExactVersion ties the deletion to the observed resourceVersion as well.
 	ExactVersion bool
-	// Propagation is what becomes of the object's dependents. Empty: the default of its kind.
+	// Propagation is the propagation policy of the deletion. Empty: the default of its kind.
 	Propagation metav1.DeletionPropagation
 }
 

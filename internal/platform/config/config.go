@@ -190,7 +190,7 @@ func (c *Config) Complete() (notes []string, err error) {
 	return notes, errors.Join(faults...)
 }
 
-// completeLogLevels puts what the flags say of single kinds below what the object says of them.
+// completeLogLevels merges the log levels of single kinds: the object takes precedence over the flags.
 func (c *Config) completeLogLevels() (faults []error) {
 	levels := map[string]string{}
 	for kind, level := range c.LogLevels {

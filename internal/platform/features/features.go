@@ -19,7 +19,7 @@ import (
 // Gate is the name of a feature gate.
 type Gate string
 
-// The gates. What each one does is said in the table of known.
+// The gates. The table of known says what each gate does.
 const (
 	AdvancedDeployment                        Gate = "AdvancedDeployment"
 	AppendPodSelector                         Gate = "AppendPodSelector"
@@ -68,7 +68,7 @@ const (
 type Info struct {
 	// Name is the gate's name.
 	Name Gate
-	// Default is its value when nothing is said.
+	// Default is its value when it is not set.
 	Default bool
 	// Effect is what it does when it is on, for the documentation.
 	Effect string
@@ -228,8 +228,8 @@ func (s Set) String() string {
 }
 
 // Parse reads a list such as "A=true,B=false" on top of the defaults. AllAlpha and AllBeta set the gates of a stage that the list does not
-// name. Notes are what its author should be told: what is ignored, and
-// what is forced off or on. A name that is not known, or that is given two values, is an error.
+// name. Notes are remarks for its author: what is ignored, and what is forced off or on. A name that is not known, or that is given two values,
+// is an error.
 func Parse(text string) (set Set, notes []string, err error) {
 	asked, err := parse(text)
 	if err != nil {

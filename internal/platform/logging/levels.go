@@ -95,8 +95,8 @@ func (s *sink) Info(level int, message string, pairs ...any) {
 	s.LogSink.Info(level, message, slices.Concat(s.values, pairs)...)
 }
 
-// Error implements logr.LogSink. client-go calls it an error when an event goes nowhere because its namespace is being deleted. Every
-// namespace ends like that, and nobody has to do anything.
+// Error implements logr.LogSink. client-go calls it an error when an event goes nowhere because its namespace is being deleted. This happens
+// with every namespace, and needs no action.
 func (s *sink) Error(err error, message string, pairs ...any) {
 	if strings.HasPrefix(message, rejectedEvent) && namespaceEnds(err) {
 		if s.Enabled(1) {
@@ -107,7 +107,7 @@ func (s *sink) Error(err error, message string, pairs ...any) {
 	s.LogSink.Error(err, message, slices.Concat(s.values, pairs)...)
 }
 
-// rejectedEvent is how client-go begins what it says of an event that the server does not take.
+// rejectedEvent is the beginning of client-go's message about an event that the server refuses.
 const rejectedEvent = "Server rejected event"
 
 // namespaceEnds says that the server refuses to create something because the namespace is being deleted, or is gone by now.

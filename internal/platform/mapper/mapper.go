@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mapper finds out which resource a kind is, once for each kind.
+// Package mapper maps kinds to resources, and looks up each kind only once.
 package mapper
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // New returns the mapper of a manager: what was found is remembered, since every write of metadata asks for it, and controller-runtime's own
-// mapper sorts through all resources of the group each time. What was not found is asked for again: its CRD may be installed later.
+// mapper sorts through all resources of the group each time. Kinds that were not found are looked up again: their CRD may be installed later.
 func New(server *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	dynamic, err := apiutil.NewDynamicRESTMapper(server, client)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resident gives memory back to the system that only the start of a program needed.
+// Package resident returns memory to the system that a program only needs while it starts.
 package resident
 
 import (

@@ -37,8 +37,8 @@ func Parse(text string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-// As returns a configuration for the same API server that acts as the service account. The first token is asked for at once, so
-// that missing rights, or a missing account, are said here.
+// As returns a configuration for the same API server that acts as the service account. The first token is requested at once, so that missing
+// permissions, or a missing account, are reported here.
 func As(ctx context.Context, own *rest.Config, account types.NamespacedName) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(own)
 	if err != nil {

@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is the frame of the webhooks of all kinds. A kind gives its rules as a Kind; the frame answers the requests of the
-// API server with them.
+// Package admission is the common part of the webhooks of all kinds. Each kind supplies its rules as a Kind, and this package applies them to
+// the requests of the API server.
 //
 // What holds for every kind:
 //
-//   - an update that leaves the spec as it is passes unseen, so that finalizers and metadata can always be edited;
+//   - an update that does not change the spec is admitted without checks, so that finalizers and metadata can always be edited;
 //   - what is written back are the defaults and nothing else: fields that this version does not know survive, and pod and claim
 //     templates stay as written;
 //   - the rules are about the stored version, to which the API server converts first; a client of an older version is answered with
 //     the names of its own fields, and what only the newer version can say survives its updates;
-//   - a fault that the stored object has, too, is not held against an update;
+//   - faults that the stored object already has do not block an update;
 //   - a value that cannot be decoded is refused with its path;
-//   - one request costs little, whatever it holds: what is too large is refused before it is decoded (wire.TooLarge), at most
-//     wire.MaxErrors errors are reported, and questions to the API server are few and end with the request.
+//   - the cost of a request is bounded: what is too large is refused before it is decoded (wire.TooLarge), at most wire.MaxErrors errors are
+//     reported, and questions to the API server are few and end with the request.
 package admission
 
 import (
@@ -104,8 +104,8 @@ func (k Kind[T, P]) path(verb string) string {
 }
 
 // Faults returns what the pure rules find wrong with an object that Default has filled in. old is the stored object of an update, nil
-// for a creation. What is wrong with the stored object already is not held against an update: it may come from a time without
-// admission, and refusing every later change would not mend it.
+// for a creation. Faults that the stored object already has do not block an update: they may be from a time without admission, and refusing
+// every later change would not repair them.
 func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 	errs := shortened(k.Validate(set))
 	if old == nil {
@@ -135,7 +135,7 @@ func introduced(errs, known field.ErrorList) field.ErrorList {
 	})
 }
 
-// stored is the object before an update, nil for a creation. Values that cannot be decoded are left out, so that an update can mend them.
+// stored is the object before an update, nil for a creation. Values that cannot be decoded are left out, so that an update can correct them.
 func (k Kind[T, P]) stored(ctx context.Context, req ctrladmission.Request) P {
 	if req.Operation != admissionv1.Update {
 		return nil
@@ -243,7 +243,7 @@ func decode[T any, P Object[T]](part *wire.Part) (P, error) {
 	return set, nil
 }
 
-// difference is the answer that makes of part what whole is, and changes in it what differs between before and after.
+// difference is the response that patches part to whole, with the changes from before to after merged in.
 func difference(part, whole *wire.Part, before, after any) (ctrladmission.Response, error) {
 	original, err := json.Marshal(part)
 	if err != nil {

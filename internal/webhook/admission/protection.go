@@ -15,7 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// unprotected warns whoever sets a label that asks for protection from deletion, and gets none. protects says whether the label is honored.
+// unprotected warns about a label for protection from deletion that has no effect. protects says whether the label is honored.
 func unprotected(req ctrladmission.Request, protects bool) []string {
 	value, found := protection(req.Object.Raw)
 	if !found {

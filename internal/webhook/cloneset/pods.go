@@ -28,8 +28,8 @@ type Pods struct {
 // maxLookups is how many names are looked up for one request, each by a question to the API server.
 const maxLookups = 100
 
-// check refuses names that an update adds to podsToDelete and that are not pods of the set which are there to stay. What cannot be
-// found out, and names after the first maxLookups, are let in; the controller deletes no pod but its own.
+// check refuses names that an update adds to podsToDelete, unless they are pods of the set that are not terminating. What cannot be found out,
+// and names after the first maxLookups, are let in; the controller deletes no pod but its own.
 func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) field.ErrorList {
 	if old == nil {
 		return nil // it has no pods yet

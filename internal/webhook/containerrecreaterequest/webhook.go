@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package containerrecreaterequest is admission for ContainerRecreateRequests: it ties a new request to its pod as it is now, and refuses
-// what cannot be carried out.
+// Package containerrecreaterequest is admission for ContainerRecreateRequests: it records in a new request the present state of its pod, and
+// refuses requests that cannot be carried out.
 //
 // A request that cannot be tied to its pod is refused, also when the API server does not say whether there is such a pod: without the labels
 // and the IDs that are filled in, no daemon would see it, or it would restart what has restarted already.

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deletionprotection answers whether a Namespace or a CustomResourceDefinition with the label policy.kruise.io/delete-protection=Cascading
-// may be deleted: what else there is in the cluster decides, which a policy of the API server cannot see.
+// Package deletionprotection decides whether a Namespace or a CustomResourceDefinition with the label
+// policy.kruise.io/delete-protection=Cascading may be deleted. That depends on other objects in the cluster, which a policy of the API server
+// cannot read.
 //
-// It is asked about nothing else. Everything is read from the API server itself, page by page, until one object is found that keeps the
-// other; what cannot be read refuses the deletion and says why.
+// It handles no other requests. It reads from the API server, page by page, until it finds an object that prevents the deletion. When it cannot
+// read something, it refuses the deletion and says why.
 package deletionprotection
 
 import (

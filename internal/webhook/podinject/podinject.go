@@ -3,9 +3,9 @@
 
 // Package podinject injects sidecars into pods that are being created.
 //
-// Nothing registers it but the entries that the controller of SidecarSets writes, one for each set and for the pods of that set only. An
-// entry names the revision that holds what is to be injected, by the path that it calls. A revision never changes and its name says what
-// is in it, so every replica reads it once and no replica can lag behind.
+// It is registered only by the webhook entries that the controller of SidecarSets writes, one for each set and only for the pods of that set.
+// The path that an entry calls names the revision to inject. A revision never changes and its name is a hash of its content, so every replica
+// reads it once and no replica can lag behind.
 package podinject
 
 import (
@@ -59,7 +59,7 @@ type Handler struct {
 type injectionKey struct{}
 
 // ServeHTTP implements http.Handler. What cannot be known just now is answered with an error of HTTP, not with a refusal: the failure policy of
-// the entry decides what becomes of the pod.
+// the entry decides whether the pod is created.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()

@@ -3,8 +3,8 @@
 
 // Package podlaunch makes the containers of pods that are being created start in the order that the pods ask for.
 //
-// Nothing registers it but the configuration that the controller of launch priorities writes, for the pods that ask and that no policy of the
-// API server can serve. What it does is what the policy does, see internal/engine/launch.
+// It is registered only by the configuration that the controller of launch priorities writes, for pods that ask for an order and that the policy
+// cannot handle. It does the same as the policy, see internal/engine/launch.
 package podlaunch
 
 import (

@@ -3,7 +3,7 @@
 
 // Package podprobes makes new pods ask the provider of a virtual node for the probes of PodProbeMarkers, in case they come to run on one.
 //
-// Nothing registers it but the configuration that the controller of PodProbeMarkers keeps while the feature gate
+// It is registered only by the configuration that the controller of PodProbeMarkers maintains while the feature gate
 // EnablePodProbeMarkerOnServerless is on, for the namespaces that have such markers.
 package podprobes
 

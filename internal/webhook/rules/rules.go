@@ -112,7 +112,8 @@ func labelSelectorFaults(selector *metav1.LabelSelector, path *field.Path) field
 	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path)
 }
 
-// podTemplate holds the few rules that stop a workload for good. Everything else about the template is for the API server to say.
+// podTemplate has the few rules whose violation would stop a workload permanently. Everything else about the template is for the API server to
+// say.
 func podTemplate(kind string, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	errs := ObjectKeys(&template.ObjectMeta, path.Child("metadata"))
 	if len(errs) == 0 {

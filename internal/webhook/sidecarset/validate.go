@@ -75,7 +75,7 @@ func validateMetadata(set *appsv1beta1.SidecarSet, path *field.Path) field.Error
 	return errs
 }
 
-// isCanary says that the set stands in for another one.
+// isCanary says that the set is the canary of another one.
 func isCanary(set *appsv1beta1.SidecarSet) bool {
 	return set.Annotations[shared.AnnotationSidecarSetCanary] == "true"
 }

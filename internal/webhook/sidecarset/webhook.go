@@ -3,8 +3,8 @@
 
 // Package sidecarset is admission for SidecarSets: it fills in defaults and refuses what cannot work.
 //
-// Beside what holds for all kinds (package admission): the API server is asked whether it would take a pod with these containers and volumes, and
-// other SidecarSets are looked up whose pods would get the same names twice.
+// Beside what holds for all kinds (package admission): a dry run asks the API server whether it would accept a pod with these containers and
+// volumes, and other SidecarSets that would add the same names to the same pods are rejected as conflicts.
 package sidecarset
 
 import (

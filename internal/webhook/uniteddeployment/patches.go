@@ -26,7 +26,7 @@ const mostPatched = 16 << 20
 // patches judges the patches of subsets.
 type patches struct {
 	pod map[string]any
-	// selector is nil when it is at fault, which is said of it.
+	// selector is nil when it is invalid, which is reported separately.
 	selector labels.Selector
 	// left is how many more patches are judged.
 	left int

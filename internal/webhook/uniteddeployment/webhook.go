@@ -3,8 +3,8 @@
 
 // Package uniteddeployment is admission for UnitedDeployments: it fills in defaults and refuses what cannot work.
 //
-// What is below the spec of a template is not judged here. The API server is asked, by a dry run, whether it would create the workloads: so
-// the schema and the admission of their own kind decide. Without an answer the object is let in, and the controller reports.
+// It does not validate the spec of a template. A dry run asks the API server whether it would create the workloads, so the schema and the
+// admission of their own kind decide. Without an answer the object is admitted, and the controller reports faults.
 package uniteddeployment
 
 import (

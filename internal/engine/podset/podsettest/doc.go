@@ -5,10 +5,10 @@
 // nodes. Actions of a plan change it as the API server and the executor would, and moves of its Cluster change it as kubelets, users and
 // faults would.
 //
-//   - A Story tells one rollout: plan and cluster take turns until the state rests, and what happened is compared with a golden
-//     file. The same story is told again in seeded random orders.
-//   - A Simulation goes step by step, as a test says: passes, kubelets and users take turns, on a clock that runs. Tables and stories of the kinds
-//     are written on it; what happened is compared with a golden file.
+//   - A Story is one rollout: plan and cluster alternate until the state rests, and what happened is compared with a golden file. The same story
+//     is repeated in seeded random orders.
+//   - A Simulation runs the steps that a test calls: passes, kubelets and users alternate, on a clock that runs. Tables and stories of the kinds
+//     use it; what happened is compared with a golden file.
 //   - An Exploration visits every state that can be reached: by each action of a plan alone, by each half of an action that takes
 //     two requests, by the whole plan, by every move of the cluster and by every change of the user, in any order. It then shows
 //     that the goal can be reached from every one of them, and that a state in which nothing is planned leaves nothing undone.
@@ -38,15 +38,15 @@
 // Three things make states one. That none of them loses a state is shown by exploring small sets both ways: CompareWithPlain and
 // CompareWithNames.
 //
-//   - How many faults and changes may still come is no part of a state. What is planned there, whether it is right and whether a
-//     goal can be reached without faults does not depend on it. So a state is planned in once, and visited again only with a Budget
-//     that no earlier one covers, to follow up what that one allows.
-//   - What no decision can depend on is left out of pods: all but the name of a terminating one, how far a failed one had
-//     come, the record of an update in place that is over, why a pod is not ready, and whether its containers are while it is not.
-//   - Names of pods can mean nothing: then states are sorted, and planning is done in every order that the names of living pods could
-//     have. Decisions look at names only to choose among equals, so this is what any names would lead to. A set may name a pod all the
-//     same: that is part of what the pod is. Where a state has more orders than MaxOrders, those are planned in that let every pod once be
-//     the first and once the last, and the result says in how many states it was so.
+//   - The number of faults and changes that may still happen is not part of a state: the plan, its correctness, and whether the goal can be
+//     reached without faults do not depend on it. So each state is planned once, and visited again only with a Budget that no earlier visit
+//     covers, to follow the steps that this Budget allows.
+//   - Facts about pods that no decision can depend on are left out: everything but the name of a terminating pod, how far a failed pod had come,
+//     the record of a finished update in place, why a pod is not ready, and the readiness of the containers of a pod that is not ready.
+//   - Names of pods can be meaningless: then states are sorted, and planned in every order that the names of living pods could have. Decisions
+//     use names only to choose among equals, so this covers all names. If a set names a pod, that is part of the state of the pod. Where a state
+//     has more orders than MaxOrders, only orders are planned in which each pod is first once and last once, and the result says for how many
+//     states.
 //
 // # Daily and full
 //
