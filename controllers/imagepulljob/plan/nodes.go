@@ -117,9 +117,26 @@ func (n *Node) former() bool {
 	})
 }
 
-// askable says that its NodeImage can be written.
-func (n *Node) askable() bool {
-	return n.Image == nil || !n.Image.Full && n.Image.Meta.DeletionTimestamp == nil && !n.former()
+// mostTags is how many tags a repository of a NodeImage may have, mostOwners how many jobs may share one.
+const (
+	mostTags   = 256
+	mostOwners = 256
+)
+
+// askable says that the NodeImage of a node can be written.
+func (s *Spec) askable(n *Node) bool {
+	return n.Image == nil || !s.full(n) && n.Image.Meta.DeletionTimestamp == nil && !n.former()
+}
+
+// full says that the NodeImage of a node has no room for the job.
+func (s *Spec) full(n *Node) bool {
+	if n.Image == nil || n.Image.Full {
+		return n.Image != nil
+	}
+	if tag := n.tag(s.Image.Tag); tag != nil {
+		return len(tag.OwnerReferences) >= mostOwners && !owns(tag, s.Job.UID)
+	}
+	return len(n.Image.Entry.Tags) >= mostTags
 }
 
 func (n *Node) tag(name string) *appsv1beta1.ImageTagSpec {

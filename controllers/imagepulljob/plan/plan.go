@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -53,9 +54,10 @@ type Decision struct {
 	// Stage is what the job is at. Overdue says that its deadline ended it in this pass.
 	Stage   Stage
 	Overdue bool
-	// nodes are the nodes, silent those that were asked a minute ago and have not answered.
-	nodes  []nodeState
-	silent []string
+	// nodes are the nodes, silent those that were asked a minute ago and have not answered. trying have failed at least once, or wait for their
+	// container runtime, and go on.
+	nodes          []nodeState
+	silent, trying []string
 	// count is how many nodes are at each stage, with those that are asked now counted as active.
 	count map[stage]int
 }
@@ -97,6 +99,9 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		at := spec.look(&s.Nodes[i])
 		d.nodes = append(d.nodes, at)
 		d.count[at.stage]++
+		if at.stage == active && at.message != "" {
+			d.trying = append(d.trying, at.Name)
+		}
 		if at.stage == active && at.silent {
 			if left := answering - s.Now.Sub(at.since); left > 0 {
 				d.Recheck(left)
@@ -129,7 +134,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 func (d *Decision) addSecrets(spec *Spec, s Snapshot) {
 	for i := range d.nodes {
 		at := &d.nodes[i]
-		if at.stage != active || !at.askable() {
+		if at.stage != active || !spec.askable(at.Node) {
 			continue
 		}
 		have := at.Image.Entry.PullSecrets
@@ -180,7 +185,7 @@ func (d *Decision) ask(spec *Spec, s Snapshot) {
 			if at.stage != idle || at.Ready != ready {
 				continue
 			}
-			if !at.askable() {
+			if !spec.askable(at.Node) {
 				d.Recheck(askableRecheck)
 				continue
 			}
@@ -221,10 +226,29 @@ func (s *Spec) asking(n *Node, snapshot Snapshot) planning.Action {
 		return action
 	}
 	action.Object = &appsv1beta1.NodeImage{ObjectMeta: *n.Image.Meta}
+	change := map[string]any{"pullSecrets": entry.PullSecrets, "tags": entry.Tags}
+	if wanted := s.Job.Spec.SandboxConfig; wanted != nil {
+		change["sandboxConfig"] = replacing(ptr.Deref(n.Image.Entry.SandboxConfig, appsv1beta1.SandboxConfig{}), wanted)
+	}
 	action.Change = merge(n.Image.Meta, map[string]any{
-		"spec": map[string]any{"images": map[string]any{s.Image.Repository: entry}},
+		"spec": map[string]any{"images": map[string]any{s.Image.Repository: change}},
 	})
 	return action
+}
+
+// replacing is a merge patch that leaves nothing of what was there: the last job says with what an image is pulled.
+func replacing(was appsv1beta1.SandboxConfig, wanted *appsv1beta1.SandboxConfig) map[string]any {
+	texts := func(was, wanted map[string]string) map[string]any {
+		change := map[string]any{}
+		for key := range was {
+			change[key] = nil
+		}
+		for key, value := range wanted {
+			change[key] = value
+		}
+		return change
+	}
+	return map[string]any{"labels": texts(was.Labels, wanted.Labels), "annotations": texts(was.Annotations, wanted.Annotations)}
 }
 
 // merge is a merge patch that is tied to the object as it was observed.

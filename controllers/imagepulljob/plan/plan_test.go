@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -213,9 +215,73 @@ func TestWhyNothingMoves(t *testing.T) {
 	}
 }
 
+// While the image cannot be pulled, the job says so, and does not say that all goes on by itself.
+func TestWhatNodesThatFailSayIsSaid(t *testing.T) {
+	for name, tc := range map[string]struct {
+		parallelism   int32
+		failed, tried []string
+		succeeded     []string
+		stalled       bool
+		message       string
+	}{
+		"none has failed":                   {parallelism: 3, message: "Nodes pull, or wait for their turn."},
+		"one tries again, others pull":      {parallelism: 3, tried: []string{"n2"}, message: "Nodes pull, or wait for their turn. 1 node tries again (n2). Node n2: denied"},
+		"all try again":                     {parallelism: 3, tried: []string{"n1", "n2", "n3"}, stalled: true, message: "3 nodes try again (n1, n2, n3). Node n1: denied"},
+		"the first tries again":             {parallelism: 1, tried: []string{"n1"}, stalled: true, message: "1 node tries again (n1). Node n1: denied"},
+		"the first has failed":              {parallelism: 1, failed: []string{"n1"}, stalled: true, message: "1 node has failed (n1). Node n1: said by n1"},
+		"one has it, one has failed":        {parallelism: 2, succeeded: []string{"n1"}, failed: []string{"n2"}, message: "Nodes pull, or wait for their turn. 1 node has failed (n2). Node n2: said by n2"},
+		"one has it, the rest cannot":       {parallelism: 3, succeeded: []string{"n1"}, tried: []string{"n2", "n3"}, stalled: true, message: "2 nodes try again (n2, n3). Node n2: denied"},
+		"one has it, and one of the others": {parallelism: 2, succeeded: []string{"n1"}, tried: []string{"n2"}, message: "Nodes pull, or wait for their turn. 1 node tries again (n2). Node n2: denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 3)
+			w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.Parallelism = ptr.To(intstr.FromInt32(tc.parallelism)) })
+			w.pass("a")
+			w.answer(appsv1beta1.ImagePhaseFailed, tc.failed...)
+			w.answer(appsv1beta1.ImagePhaseSucceeded, tc.succeeded...)
+			for _, node := range tc.tried {
+				w.images[node].Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"nginx": {Tags: []appsv1beta1.ImageTagStatus{
+					{Tag: "1.25", Phase: appsv1beta1.ImagePhasePulling, Message: "denied"},
+				}}}
+			}
+			status := w.pass("a")
+			kind, reason := "Reconciling", appsv1beta1.ReasonPulling
+			if tc.stalled {
+				kind, reason = "Stalled", appsv1beta1.ReasonPullFailed
+			}
+			expectCondition(t, status, kind, metav1.ConditionTrue, reason)
+			if got := meta.FindStatusCondition(status.Conditions, kind).Message; got != tc.message {
+				t.Errorf("%q, want %q", got, tc.message)
+			}
+		})
+	}
+}
+
+// What the job before it told the runtime is none of the second one's pods' business.
+func TestTheLastJobSaysWithWhatAnImageIsPulled(t *testing.T) {
+	w := newSimulation(t, 1)
+	for name, config := range map[string]*appsv1beta1.SandboxConfig{
+		"a": {Labels: map[string]string{"tenant": "a", "a": "1"}, Annotations: map[string]string{"a": "1"}}, "b": {Labels: map[string]string{"tenant": "b"}},
+	} {
+		w.job(name, func(s *appsv1beta1.ImagePullJobSpec) { s.SandboxConfig = config })
+	}
+	w.pass("a")
+	w.pass("b")
+	got := w.images["n1"].Spec.Images["nginx"].SandboxConfig
+	if len(got.Labels) != 1 || got.Labels["tenant"] != "b" || len(got.Annotations) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestNodesThatCannotBeAsked: none of the nodes that wait can be asked. That NodeImages are full is said by a reason of its own.
 func TestNodesThatCannotBeAsked(t *testing.T) {
 	full, room := NodeImage{Meta: &metav1.ObjectMeta{}, Full: true}, NodeImage{Meta: &metav1.ObjectMeta{}}
+	tags, owners := NodeImage{Meta: &metav1.ObjectMeta{}}, NodeImage{Meta: &metav1.ObjectMeta{}}
+	owners.Entry.Tags = []appsv1beta1.ImageTagSpec{{Tag: "1.25"}}
+	for i := range 256 {
+		tags.Entry.Tags = append(tags.Entry.Tags, appsv1beta1.ImageTagSpec{Tag: fmt.Sprintf("v%d", i)})
+		owners.Entry.Tags[0].OwnerReferences = append(owners.Entry.Tags[0].OwnerReferences, corev1.ObjectReference{UID: types.UID(fmt.Sprint(i))})
+	}
 	leaving := NodeImage{Meta: &metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: began()}}}
 	for name, tc := range map[string]struct {
 		images                []NodeImage
@@ -223,6 +289,8 @@ func TestNodesThatCannotBeAsked(t *testing.T) {
 	}{
 		"one is full":             {[]NodeImage{full}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "1 node cannot be asked (n1): their NodeImages have 256 images"},
 		"two are full":            {[]NodeImage{full, full}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "2 nodes cannot be asked (n1, n2): "},
+		"too many tags":           {[]NodeImage{tags}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "256 tags of this one"},
+		"too many jobs":           {[]NodeImage{owners}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "256 jobs that share it"},
 		"the other has room":      {[]NodeImage{full, room}, "Reconciling", appsv1beta1.ReasonPulling, "Nodes pull, or wait for their turn."},
 		"one is being deleted":    {[]NodeImage{leaving}, "Reconciling", appsv1beta1.ReasonPulling, "1 node cannot be asked yet: "},
 		"one is full, one leaves": {[]NodeImage{leaving, full}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "1 node cannot be asked (n2): "},

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -76,6 +76,9 @@ type Spec struct {
 	Names []string
 	Nodes labels.Selector
 	Pods  labels.Selector
+
+	// names are Names: there may be thousands, and each node is looked for.
+	names sets.Set[string]
 }
 
 // Parse parses a job.
@@ -119,7 +122,7 @@ func (s *Spec) parse(spec *appsv1beta1.ImagePullJobSpec) error {
 		return nil
 	}
 	if n := spec.Selector; n != nil {
-		s.Names = n.Names
+		s.Names, s.names = n.Names, sets.New(n.Names...)
 		if s.Nodes, err = metav1.LabelSelectorAsSelector(&n.LabelSelector); err != nil {
 			return fmt.Errorf("selector: %w", err)
 		}
@@ -134,7 +137,7 @@ func (s *Spec) Chooses(name string, of map[string]string) bool {
 	case virtualnode.Labeled(of): // there is no container runtime behind it
 		return false
 	case len(s.Names) > 0:
-		return slices.Contains(s.Names, name)
+		return s.names.Has(name)
 	case s.Nodes != nil:
 		return s.Nodes.Matches(labels.Set(of))
 	}

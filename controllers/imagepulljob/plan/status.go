@@ -97,7 +97,7 @@ func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 //  5. nodes were asked and none of the daemons there answers;
 //  6. parallelism is 0, and nodes wait;
 //  7. no node can be asked, since their NodeImages are full, or on their way out;
-//  8. nodes pull, or wait for their turn; a pull secret that is missing comes first;
+//  8. nodes pull, or wait for their turn, see pulling; a pull secret that is missing comes first;
 //  9. every node has answered, and it waits for further nodes.
 //
 // What the server refuses comes before that, see podset.Progress.WithRefusals.
@@ -124,7 +124,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePul
 				"the node daemon, but neither outside of a cluster nor while spec.nodeDaemon.mode of the Kruise object is Disabled.",
 		}
 	}
-	waiting, full := d.count[idle], d.full()
+	waiting, full := d.count[idle], d.full(spec)
 	switch {
 	case len(d.silent) > 0:
 		return podset.Progress{
@@ -140,7 +140,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePul
 	case waiting > 0 && d.count[active] == 0 && len(full) > 0:
 		return podset.Progress{
 			Stalled: true, Reason: appsv1beta1.ReasonNodeImagesFull,
-			Message: fmt.Sprintf("%s be asked (%s): their NodeImages have 256 images, which is the limit.",
+			Message: fmt.Sprintf("%s be asked (%s): their NodeImages have 256 images, 256 tags of this one, or 256 jobs that share it, which are the limits.",
 				podset.Count(len(full), "node cannot", "nodes cannot"), podset.List(full)),
 		}
 	case waiting > 0 && d.count[active] == 0:
@@ -161,17 +161,51 @@ func progressOf(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePul
 			Message: fmt.Sprintf("Secrets of spec.pullSecrets do not exist (%s): the image is pulled without them.", podset.List(s.Missing)),
 		}
 	case waiting+d.count[active] > 0:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPulling, Message: "Nodes pull, or wait for their turn." + unknown(s)}
+		return pulling(s, d, status)
 	case status.Failed > 0:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: failedMessage(status, d)}
 	}
 	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: "Every node has the image. Nodes that join get it, and each is asked again after a day." + unknown(s)}
 }
 
-// full are the names of nodes that wait and whose NodeImages have room for no further image.
-func (d *Decision) full() (names []string) {
+// pulling is the progress of a job while nodes pull, or wait for their turn. Somebody has to look when none has the image and one has failed, and when
+// all that is left are nodes that have failed at least once, or whose container runtime does not answer.
+func pulling(s Snapshot, d Decision, status *appsv1beta1.ImagePullJobStatus) podset.Progress {
+	failed, trying := int(status.Failed), len(d.trying)
+	if failed+trying == 0 {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPulling, Message: "Nodes pull, or wait for their turn." + unknown(s)}
+	}
+	message := ""
+	if failed > 0 {
+		message = fmt.Sprintf(" %s failed (%s).", podset.Count(failed, "node has", "nodes have"), podset.List(status.FailedNodes))
+	}
+	if trying > 0 {
+		message += fmt.Sprintf(" %s again (%s).", podset.Count(trying, "node tries", "nodes try"), podset.List(d.trying))
+	}
+	message += d.said()
+	left := trying == d.count[active]
+	if status.Succeeded == 0 && (failed > 0 || left) || left && trying > 0 && d.count[idle] == 0 {
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: message[1:]}
+	}
+	return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPulling, Message: "Nodes pull, or wait for their turn." + message + unknown(s)}
+}
+
+// said is what a node says that has failed, or else one that tries again; empty when none says anything.
+func (d *Decision) said() string {
+	for _, stage := range []stage{failed, active} {
+		for i := range d.nodes {
+			if at := &d.nodes[i]; at.stage == stage && at.message != "" {
+				return fmt.Sprintf(" Node %s: %s", at.Name, at.message)
+			}
+		}
+	}
+	return ""
+}
+
+// full are the names of nodes that wait and whose NodeImages have no room for the job.
+func (d *Decision) full(spec *Spec) (names []string) {
 	for i := range d.nodes {
-		if at := &d.nodes[i]; at.stage == idle && at.Image != nil && at.Image.Full {
+		if at := &d.nodes[i]; at.stage == idle && spec.full(at.Node) {
 			names = append(names, at.Name)
 		}
 	}
@@ -180,14 +214,8 @@ func (d *Decision) full() (names []string) {
 
 // failedMessage names nodes that failed, and what one of them says.
 func failedMessage(status *appsv1beta1.ImagePullJobStatus, d Decision) string {
-	message := fmt.Sprintf("%d of %s not have the image (%s).",
-		status.Failed, podset.Count(int(status.Desired), "node does", "nodes do"), podset.List(status.FailedNodes))
-	for i := range d.nodes {
-		if at := &d.nodes[i]; at.stage == failed && at.message != "" {
-			return message + fmt.Sprintf(" Node %s: %s", at.Name, at.message)
-		}
-	}
-	return message
+	return fmt.Sprintf("%s not have the image (%s).",
+		podset.Of(int(status.Failed), int(status.Desired), "node does", "nodes do"), podset.List(status.FailedNodes)) + d.said()
 }
 
 // noNode says why no node is chosen.
@@ -207,7 +235,7 @@ func unknown(s Snapshot) string {
 	if len(s.Unknown) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" There are no nodes of these names: %s.", podset.List(s.Unknown))
+	return fmt.Sprintf(" There are no nodes of these names, or virtual ones: %s.", podset.List(s.Unknown))
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
