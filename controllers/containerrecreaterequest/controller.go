@@ -52,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer pass.End()
 
-	snapshot, err := r.observe(ctx, request)
+	snapshot, err := r.observe(ctx, pass, request)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

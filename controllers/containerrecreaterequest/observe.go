@@ -6,6 +6,7 @@ package containerrecreaterequest
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,11 +17,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 	"github.com/kruise-operator/kruise-operator/internal/kube/nodedaemon"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // observe reads the pod of a request, and who is before it. The cache keeps only the identity of most pods; the whole pod is read from the API
 // server only when its readiness has to be written.
-func (r *Reconciler) observe(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest) (plan.Snapshot, error) {
+func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, request *appsv1beta1.ContainerRecreateRequest) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now()}
 	uid := types.UID(request.Labels[appsv1beta1.LabelRequestPodUID])
 	key := client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.PodName}
@@ -40,12 +42,10 @@ func (r *Reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 			snapshot.First, firstAtWork = first.Name, first.Status.Phase == appsv1beta1.RecreateRecreating
 		}
 	}
-	if snapshot.PodKnown && plan.SilentTooLong(request, snapshot.Now) {
-		daemon, err := nodedaemon.OnNode(ctx, r.Live, request.Labels[appsv1beta1.LabelRequestNode], r.WriteTimeout)
-		if err != nil {
+	if snapshot.PodKnown {
+		if err := r.daemon(ctx, pass, request, &snapshot, firstAtWork); err != nil {
 			return snapshot, err
 		}
-		snapshot.DaemonStarting, snapshot.DaemonBusy = daemon == nodedaemon.Starting, daemon == nodedaemon.Running && firstAtWork
 	}
 	if !plan.NeedsPod(request) {
 		return snapshot, nil
@@ -62,6 +62,32 @@ func (r *Reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 		snapshot.Pod = pod
 	}
 	return snapshot, nil
+}
+
+// absence is since when the daemon of a request's node is known not to be there; zero when it is.
+type absence struct{ since time.Time }
+
+// daemon looks at the daemon of the node where there is a reason to.
+func (r *Reconciler) daemon(
+	ctx context.Context, pass *workload.Pass, request *appsv1beta1.ContainerRecreateRequest, to *plan.Snapshot, firstAtWork bool,
+) error {
+	if !plan.SilentTooLong(request, to.Now) && !plan.MayBeLeft(request, to.Now) {
+		return nil
+	}
+	daemon, err := nodedaemon.OnNode(ctx, r.Live, request.Labels[appsv1beta1.LabelRequestNode], r.WriteTimeout)
+	if err != nil {
+		return err
+	}
+	to.DaemonStarting, to.DaemonBusy = daemon == nodedaemon.Starting, daemon == nodedaemon.Running && firstAtWork
+	known := workload.Own(pass.Memory, func() *absence { return &absence{} })
+	switch {
+	case daemon != nodedaemon.Absent:
+		known.since = time.Time{}
+	case known.since.IsZero():
+		known.since = to.Now
+	}
+	to.AbsentSince = known.since
+	return nil
 }
 
 // first is the request for the same pod that is carried out before this one; nil when there is none.

@@ -212,8 +212,8 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, found *corev1.C
 			return r.refused(pod, fmt.Errorf("writing the barrier: %w", err))
 		}
 	}
-	for _, priority := range todo.Release {
-		r.event(pod, corev1.EventTypeNormal, reasonReleased, plan.Released(pod, priority))
+	for _, level := range todo.Release {
+		r.event(pod, corev1.EventTypeNormal, reasonReleased, plan.Released(pod, level.Priority))
 	}
 	if !todo.Complete {
 		return nil

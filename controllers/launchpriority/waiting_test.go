@@ -25,7 +25,7 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 	r := &reconciler{Dependencies: workload.Dependencies{Clock: clock, Recorder: recorder}, waiting: newWaiting(gauge)}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "this"}}
 	for i, name := range []string{"db", "app", "log"} {
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Env: []corev1.EnvVar{launch.Variable(pod.Name, -i)}})
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Env: []corev1.EnvVar{launch.Variable(pod.Name, -i, "")}})
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name})
 	}
 	begin := func(i int, ready bool) {

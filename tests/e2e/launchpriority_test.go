@@ -151,7 +151,7 @@ func TestContainersStartInOrder(t *testing.T) {
 	told(n, "web-0", "LaunchPriorityReleased", "Launch priority -1 may start: app; ready before: db")
 	pod := n.Pod("web-0")
 	for i, c := range pod.Spec.Containers {
-		if priority, ok := launch.At("web-0", &c); !ok || priority != -i || c.Env[len(c.Env)-1] != launch.Variable("web-0", -i) && len(c.Env) != 1 {
+		if priority, ok := launch.At("web-0", &c); !ok || priority != -i || c.Env[len(c.Env)-1] != launch.Variable("web-0", -i, "") && len(c.Env) != 1 {
 			t.Errorf("container %s: %d, %v", c.Name, priority, ok)
 		}
 	}

@@ -151,7 +151,7 @@ func launchPod(g *rand.Rand) *corev1.Pod {
 			c.Env = append(c.Env, corev1.EnvVar{Name: shared.EnvContainerPriority, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}})
 		}
 		if g.IntN(8) == 0 {
-			c.Env = append(c.Env, launch.Variable("other", 3), corev1.EnvVar{Name: "LAST"})
+			c.Env = append(c.Env, launch.Variable("other", 3, ""), corev1.EnvVar{Name: "LAST"})
 		}
 		pod.Spec.Containers = append(pod.Spec.Containers, c)
 	}
@@ -220,11 +220,11 @@ func order(pod *corev1.Pod, priorities []int) {
 		there := false
 		for j := range c.Env {
 			if c.Env[j].Name == shared.EnvLaunchPriority {
-				c.Env[j], there = launch.Variable(pod.Name, priorities[i]), true
+				c.Env[j], there = launch.Variable(pod.Name, priorities[i], launch.Mark(pod)), true
 			}
 		}
 		if !there {
-			c.Env = append(c.Env, launch.Variable(pod.Name, priorities[i]))
+			c.Env = append(c.Env, launch.Variable(pod.Name, priorities[i], launch.Mark(pod)))
 		}
 	}
 }

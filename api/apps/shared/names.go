@@ -145,8 +145,8 @@ const (
 // 2147483647, 0 when it is missing. Containers of a higher one start earlier.
 const EnvContainerPriority = "KRUISE_CONTAINER_PRIORITY"
 
-// EnvLaunchPriority is the variable whose config map key, "p_<n>", is a container's launch priority n. The operator adds it to ordered pods: the
-// kubelet does not create a container before the key is there.
+// EnvLaunchPriority is the variable whose config map key, "p_<n>", or "p_<n>_" and five random characters, is a container's launch priority n. It is
+// added to ordered pods: the kubelet does not create a container before the key is there.
 const EnvLaunchPriority = "KRUISE_CONTAINER_BARRIER"
 
 // EnvEphemeralJob is the variable of an ephemeral container with the UID of the EphemeralJob that added it.

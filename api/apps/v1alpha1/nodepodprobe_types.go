@@ -12,6 +12,10 @@ import (
 // the operator's.
 const AnnotationProbesLeftOut = "operator.kruise.io/probes-left-out"
 
+// AnnotationProbeMarks is on pods that have labels or annotations from the markerPolicy of PodProbeMarkers, and names their keys as JSON, with the members
+// labels and annotations. It is the operator's: by it they are taken off again when no probe of the pod knows them any more.
+const AnnotationProbeMarks = "operator.kruise.io/probe-marks"
+
 // NodePodProbeSpec says what a node should probe.
 type NodePodProbeSpec struct {
 	// podProbes are the pods of the node that are probed; at most 1024.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -39,7 +38,7 @@ func Status(
 		CurrentRevision:          s.Current.Name,
 		UpdateRevision:           s.Update.Name,
 		CollisionCount:           ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
-		LabelSelector:            metav1.FormatLabelSelector(set.Spec.Selector),
+		LabelSelector:            spec.SelectorText(),
 	}
 	if spec.Invalid == nil {
 		status.ExpectedUpdatedReplicas = int32(spec.Replicas - spec.Partition)

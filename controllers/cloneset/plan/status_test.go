@@ -58,6 +58,19 @@ func TestStatusCountsPodsThatStay(t *testing.T) {
 	w.expect("available while one waits at its preDelete hook", w.set.Status.AvailableReplicas, int32(3))
 }
 
+// An autoscaler that reads the scale subresource would take "<none>" or "<error>" for a selector.
+func TestASelectorThatCannotBeReadIsNoSelectorForAutoscalers(t *testing.T) {
+	for name, selector := range map[string]*metav1.LabelSelector{
+		"none": nil, "an empty one": {}, "a malformed one": {MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}},
+	} {
+		w := newSimulation(t, 1)
+		w.set.Spec.Selector = selector
+		s := w.snapshot()
+		status, _ := Status(Parse(w.set, w.o), s, planning.Plan{}, planning.Outcome{})
+		w.expect(name, status.LabelSelector, "")
+	}
+}
+
 func TestCurrentRevisionIsKeptUntilAllReplicasAreUpdated(t *testing.T) {
 	w := newSimulation(t, 3, inPlace, partition(2))
 	w.rest(image("2"))

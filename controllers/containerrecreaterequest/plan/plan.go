@@ -20,6 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 )
 
 // Steps of plans for requests.
@@ -47,6 +48,10 @@ const (
 	Starting = 5 * time.Minute
 	// lookAgain is when to look again at a daemon that is being started.
 	lookAgain = 5 * time.Second
+	// lookSeldom is when to look again at the daemon that carries out a request, or has left it.
+	lookSeldom = time.Minute
+	// Absence is how long the daemon may be absent before the request is stalled: while it is replaced, it is absent for some seconds.
+	Absence = 30 * time.Second
 	// soon is when to look again after a write that triggers no pass.
 	soon = 200 * time.Millisecond
 	// holdAgent is how a request signs its hold on a pod.
@@ -72,8 +77,10 @@ type Snapshot struct {
 	PodKnown bool
 	// Pod is that pod as the API server has it, read when NeedsPod says so. Nil when it is not there any more.
 	Pod *corev1.Pod
-	// DaemonStarting says that there is a daemon on the node that is not ready yet. It is looked up when SilentTooLong says so.
+	// DaemonStarting says that there is a daemon on the node that is not ready yet. It is looked up when SilentTooLong or MayBeLeft say so.
 	DaemonStarting bool
+	// AbsentSince is since when there is no daemon on the node; zero when there is one. It is looked up when MayBeLeft says so.
+	AbsentSince time.Time
 	// DaemonBusy says that the daemon on the node is ready and restarts containers for First: until it is done, it takes up no other request for the
 	// pod. It is looked up when SilentTooLong says so.
 	DaemonBusy bool
@@ -89,6 +96,12 @@ func NeedsPod(r *appsv1beta1.ContainerRecreateRequest) bool {
 // SilentTooLong says that the request would end for the daemon's silence, unless that is being started.
 func SilentTooLong(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
 	return !restart.Over(r) && r.Status.Phase == "" && now.Sub(r.CreationTimestamp.Time) >= Silence
+}
+
+// MayBeLeft says that the daemon has taken up the request, and may not be there any more: a request takes seconds. Providers of virtual nodes have no
+// daemon.
+func MayBeLeft(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
+	return !restart.Over(r) && r.Status.Phase != "" && now.Sub(r.CreationTimestamp.Time) >= Silence && !virtualnode.Labeled(r.Labels)
 }
 
 // Decision is a plan, and what the status shall say.
@@ -112,6 +125,7 @@ func Holder(r *appsv1beta1.ContainerRecreateRequest) shared.ReadinessHolder {
 //  2. one that is over loses the label by which daemons see it, and is deleted when its time to live is over;
 //  3. one whose pod is gone is over;
 //  4. so is one that the daemon did not take up for 60 seconds, or five minutes while it is being started, unless it is at work on the one before;
+//     whether the daemon is still there that has taken up a request is looked at every minute;
 //  5. so is one that is past its deadline;
 //  6. one that has begun and has an unready grace period gets its finalizer, then its pod is taken out of service, and then the grace
 //     period begins.
@@ -145,10 +159,30 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 		}
 		d.Recheck(left)
 	}
+	d.watchDaemon(r, s)
 	if wantsHold(r) {
 		d.hold(r, s)
 	}
 	return d
+}
+
+// watchDaemon says when to look at the daemon that has taken up a request.
+func (d *Decision) watchDaemon(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
+	switch {
+	case r.Status.Phase == "", virtualnode.Labeled(r.Labels):
+	case !MayBeLeft(r, s.Now):
+		d.Recheck(Silence - s.Now.Sub(r.CreationTimestamp.Time))
+	default:
+		d.Recheck(lookSeldom)
+		if !s.AbsentSince.IsZero() && !left(s) {
+			d.Recheck(s.AbsentSince.Add(Absence).Sub(s.Now))
+		}
+	}
+}
+
+// left says that there has been no daemon on the node for so long that it is not just being replaced.
+func left(s Snapshot) bool {
+	return !s.AbsentSince.IsZero() && s.Now.Sub(s.AbsentSince) >= Absence
 }
 
 // wantsHold says that the grace period of a request is to begin.

@@ -32,6 +32,8 @@ type simulation struct {
 	first   string
 	// starting says that the daemon is being started, busy that it is at work on the request before.
 	starting, busy bool
+	// absent is since when the daemon is not there; zero when it is.
+	absent time.Time
 	// gone says that the request was deleted.
 	gone bool
 	did  []string
@@ -59,7 +61,7 @@ func newSimulation(t *testing.T) *simulation {
 }
 
 func (w *simulation) snapshot() Snapshot {
-	s := Snapshot{Now: w.now, First: w.first, DaemonStarting: w.starting, DaemonBusy: w.busy}
+	s := Snapshot{Now: w.now, First: w.first, DaemonStarting: w.starting, DaemonBusy: w.busy, AbsentSince: w.absent}
 	s.PodKnown = w.pod != nil && w.pod.DeletionTimestamp == nil
 	if NeedsPod(w.request) {
 		s.Pod = w.pod
@@ -333,6 +335,36 @@ func TestWhatItWaitsFor(t *testing.T) {
 			w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, tc.reason, tc.message)
 			w.says(v1beta1.RecreateStalled, metav1.ConditionFalse, "NotStalled", "")
 		})
+	}
+}
+
+// Without a deadline such a request never ends by itself, and may hold its pod out of service.
+func TestARequestWhoseDaemonIsGoneSaysSo(t *testing.T) {
+	w := newSimulation(t)
+	w.request.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](600)
+	w.request.Status.Phase = v1beta1.RecreateRecreating
+	w.settle()
+	if d := w.pass(); d.RecheckAfter != time.Minute {
+		t.Errorf("looks at the daemon after %s", d.RecheckAfter)
+	}
+	w.now = w.now.Add(time.Minute)
+	w.absent = w.now
+	if d := w.pass(); d.RecheckAfter != Absence {
+		t.Errorf("looks again after %s", d.RecheckAfter)
+	}
+	w.says(v1beta1.RecreateStalled, metav1.ConditionFalse, "NotStalled", "") // it may be replaced
+	w.now = w.now.Add(Absence)
+	w.settle()
+	w.says(v1beta1.RecreateStalled, metav1.ConditionTrue, "DaemonSilent", "There is no node daemon on node node-a any more.")
+	w.absent, w.starting = time.Time{}, true
+	w.settle()
+	w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, "WaitingForDaemon", "The daemon of node node-a is not ready")
+	w.starting = false
+	w.settle()
+	w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, "Recreating", "")
+	w.request.Labels[v1beta1.LabelNodeType] = v1beta1.NodeTypeVirtual
+	if MayBeLeft(w.request, w.now) {
+		t.Error("a daemon is looked for on a virtual node")
 	}
 }
 

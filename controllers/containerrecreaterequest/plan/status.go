@@ -108,6 +108,14 @@ func progress(
 		end := succeeded(r, status, d)
 		return podset.Progress{Stalled: end.Status != corev1.ConditionTrue, Reason: end.Reason, Message: end.Message}
 	}
+	if node := r.Labels[appsv1beta1.LabelRequestNode]; left(s) {
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonDaemonSilent, Message: fmt.Sprintf(
+			"There is no node daemon on node %s any more. nodeDaemon.mode of the Kruise object may be Disabled, or its pods cannot be scheduled there. "+
+				"The request goes on with the daemon, or ends at its deadline or when it is deleted.", node)}
+	} else if status.Phase != "" && s.DaemonStarting {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonWaitingForDaemon, Message: fmt.Sprintf(
+			"The daemon of node %s is not ready; the request goes on when it is. Look at its pods in kruise-daemon-config.", node)}
+	}
 	waiting := podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRecreating}
 	switch {
 	case s.First != "":

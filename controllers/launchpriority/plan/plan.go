@@ -47,16 +47,22 @@ func HolderOf(pod *corev1.Pod, found *corev1.ConfigMap) Holder {
 	return holder
 }
 
+// Level is a priority, and the key of the barrier that releases it.
+type Level struct {
+	Priority int
+	Key      string
+}
+
 // Decision is what is to be done for a pod, in the order of the fields.
 type Decision struct {
 	// Delete says that the ConfigMap that was found has to go: it is of an earlier pod, or the pod itself is going.
 	Delete bool
 	// Create says that a barrier is made, with the keys of Open.
 	Create bool
-	// Release are the priorities whose keys are added to the barrier, the highest first.
-	Release []int
-	// Open are all priorities that are released then, the highest first.
-	Open []int
+	// Release are the levels whose keys are added to the barrier, the highest first.
+	Release []Level
+	// Open are all levels that are released then, the highest first.
+	Open []Level
 	// Complete says that the pod is marked: all of its containers may start.
 	Complete bool
 	// Blocked says why nothing can be done.
@@ -87,7 +93,7 @@ func Plan(pod *corev1.Pod, found *corev1.ConfigMap) Decision {
 	case holder == SomebodyElse:
 		d.Blocked = fmt.Sprintf("ConfigMap %s, which is to say which containers may start, exists and is not of this pod: delete or rename it", found.Name)
 		return d
-	case holder == ThisPod && found.DeletionTimestamp != nil:
+	case holder != Nobody && found.DeletionTimestamp != nil: // of this pod, or of an earlier one
 		d.Blocked = fmt.Sprintf("ConfigMap %s, which says which containers may start, is being deleted, and finalizers keep it: %s",
 			found.Name, strings.Join(found.Finalizers, ", "))
 		return d
@@ -96,21 +102,23 @@ func Plan(pod *corev1.Pod, found *corev1.ConfigMap) Decision {
 	d.Create = holder != ThisPod
 	due, _ := launch.Due(containers)
 	for _, c := range containers {
-		written := holder == ThisPod && found.Data[launch.Key(c.Priority)] != ""
-		if !written && !c.Created && !launch.Completed(pod) && c.Priority < due || slices.Contains(d.Open, c.Priority) {
+		level := Level{c.Priority, c.Key}
+		written := holder == ThisPod && found.Data[c.Key] != ""
+		if !written && !c.Created && !launch.Completed(pod) && c.Priority < due || slices.Contains(d.Open, level) {
 			continue
 		}
-		d.Open = append(d.Open, c.Priority)
+		d.Open = append(d.Open, level)
 		if !written {
-			d.Release = append(d.Release, c.Priority)
+			d.Release = append(d.Release, level)
 		}
 	}
-	d.Complete = !launch.Completed(pod) && !slices.ContainsFunc(containers, func(c launch.Container) bool { return !slices.Contains(d.Open, c.Priority) })
+	d.Complete = !launch.Completed(pod) &&
+		!slices.ContainsFunc(containers, func(c launch.Container) bool { return !slices.Contains(d.Open, Level{c.Priority, c.Key}) })
 	return d
 }
 
 // Barrier is the ConfigMap of a pod with some keys.
-func Barrier(pod *corev1.Pod, open []int) *corev1.ConfigMap {
+func Barrier(pod *corev1.Pod, open []Level) *corev1.ConfigMap {
 	barrier := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: launch.BarrierName(pod.Name),
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
@@ -119,10 +127,10 @@ func Barrier(pod *corev1.Pod, open []int) *corev1.ConfigMap {
 }
 
 // Keys are the data of a barrier.
-func Keys(open []int) map[string]string {
+func Keys(open []Level) map[string]string {
 	keys := map[string]string{}
-	for _, priority := range open {
-		keys[launch.Key(priority)] = launch.Released
+	for _, level := range open {
+		keys[level.Key] = launch.Released
 	}
 	return keys
 }

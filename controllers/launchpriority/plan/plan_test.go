@@ -28,7 +28,7 @@ func pod(words ...string) *corev1.Pod {
 			panic(err)
 		}
 		name := fmt.Sprint("c", i)
-		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: name, Env: []corev1.EnvVar{launch.Variable(p.Name, priority)}})
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: name, Env: []corev1.EnvVar{launch.Variable(p.Name, priority, "")}})
 		status := corev1.ContainerStatus{Name: name}
 		switch state {
 		case "ready", "running":
@@ -58,7 +58,11 @@ func deleted(p *corev1.Pod) *corev1.Pod {
 
 // barrier is one of the pod with a UID; of "" nobody owns it.
 func barrier(uid string, open ...int) *corev1.ConfigMap {
-	b := Barrier(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "this"}}, open)
+	var levels []Level
+	for _, priority := range open {
+		levels = append(levels, Level{priority, launch.Key(priority, "")})
+	}
+	b := Barrier(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "this"}}, levels)
 	if uid == "" {
 		b.OwnerReferences = nil
 		return b
@@ -69,6 +73,14 @@ func barrier(uid string, open ...int) *corev1.ConfigMap {
 	return b
 }
 
+func priorities(levels []Level) []int {
+	var all []int
+	for _, level := range levels {
+		all = append(all, level.Priority)
+	}
+	return all
+}
+
 func (d Decision) String() string {
 	var words []string
 	add := func(is bool, word string) {
@@ -77,8 +89,8 @@ func (d Decision) String() string {
 		}
 	}
 	add(d.Delete, "delete")
-	add(d.Create, fmt.Sprint("create ", d.Open))
-	add(!d.Create && len(d.Release) > 0, fmt.Sprint("release ", d.Release))
+	add(d.Create, fmt.Sprint("create ", priorities(d.Open)))
+	add(!d.Create && len(d.Release) > 0, fmt.Sprint("release ", priorities(d.Release)))
 	add(d.Complete, "complete")
 	add(d.Blocked != "", "blocked")
 	return strings.Join(words, ", ")
@@ -91,6 +103,8 @@ func TestPlan(t *testing.T) {
 	finished.Status.Phase = corev1.PodSucceeded
 	stuckForever := barrier("this", 0)
 	stuckForever.DeletionTimestamp, stuckForever.Finalizers = ptr.To(metav1.Now()), []string{"example.com/keep"}
+	earlierForever := barrier("earlier", 0)
+	earlierForever.DeletionTimestamp, earlierForever.Finalizers = stuckForever.DeletionTimestamp, stuckForever.Finalizers
 	for name, tc := range map[string]struct {
 		pod   *corev1.Pod
 		found *corev1.ConfigMap
@@ -120,6 +134,7 @@ func TestPlan(t *testing.T) {
 		"one that has ended needs none":                                  {pod: finished},
 		"nor one without order":                                          {pod: &corev1.Pod{}},
 		"a barrier that is being deleted and does not go is in the way":  {pod: pod("0 stuck", "-1 stuck"), found: stuckForever, want: "blocked"},
+		"so is one of an earlier pod":                                    {pod: pod("0 stuck", "-1 stuck"), found: earlierForever, want: "blocked"},
 		"a barrier with a key of somebody else has only the others read": {pod: pod("0 ready", "-1 stuck"), found: barrier("this", 7), want: "release [0 -1], complete"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,11 +153,11 @@ func TestEveryWorldOfThreeContainers(t *testing.T) {
 		keys   string // released keys, "-" without a barrier, "e" with one of an earlier pod that has all keys
 		marked bool
 	}
-	priorities := []int{2, 1, 0}
+	levels := []int{2, 1, 0}
 	build := func(w simulation) (*corev1.Pod, *corev1.ConfigMap) {
 		var words []string
-		for i := range priorities {
-			words = append(words, fmt.Sprint(priorities[i], " ", map[byte]string{'n': "stuck", 'r': "running", 'R': "ready"}[w.states[i]]))
+		for i := range levels {
+			words = append(words, fmt.Sprint(levels[i], " ", map[byte]string{'n': "stuck", 'r': "running", 'R': "ready"}[w.states[i]]))
 		}
 		p := pod(words...)
 		if w.marked {
@@ -152,12 +167,12 @@ func TestEveryWorldOfThreeContainers(t *testing.T) {
 		case "-":
 			return p, nil
 		case "e":
-			return p, barrier("earlier", priorities...)
+			return p, barrier("earlier", levels...)
 		}
 		var open []int
-		for i := range priorities {
+		for i := range levels {
 			if w.keys[i] == '1' {
-				open = append(open, priorities[i])
+				open = append(open, levels[i])
 			}
 		}
 		return p, barrier("this", open...)
@@ -182,8 +197,8 @@ func TestEveryWorldOfThreeContainers(t *testing.T) {
 		}
 		if d.Create || len(d.Release) > 0 {
 			keys := []byte(after.keys)
-			for i, priority := range priorities {
-				if !slices.Contains(d.Open, priority) {
+			for i, priority := range levels {
+				if !slices.Contains(priorities(d.Open), priority) {
 					continue
 				}
 				if keys[i] != '1' && w.states[i] == 'n' && !w.marked && strings.ContainsAny(w.states[:i], "nr") {
@@ -204,7 +219,7 @@ func TestEveryWorldOfThreeContainers(t *testing.T) {
 			t.Fatalf("in %+v: %s", w, d)
 		}
 		visit(after)
-		for i := range priorities {
+		for i := range levels {
 			move := func(to byte) {
 				states := []byte(after.states)
 				states[i] = to
@@ -229,6 +244,41 @@ func TestEveryWorldOfThreeContainers(t *testing.T) {
 		t.Errorf("only %d worlds", len(seen))
 	}
 	t.Logf("%d worlds", len(seen))
+}
+
+// A pod of others that is deleted without a grace period leaves its barrier. The kubelet believes what it reads there: so the next pod of that name reads
+// other keys.
+func TestTheKeysOfAnEarlierPodOfThatNameReleaseNothing(t *testing.T) {
+	ordered := func(mark string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "this"}}
+		p.Annotations = map[string]string{shared.AnnotationLaunchPriority: shared.LaunchInOrder}
+		p.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access-" + mark}}
+		p.Spec.Containers = []corev1.Container{{Name: "db"}, {Name: "app"}}
+		if is, fault := launch.Order(p); !is || fault != nil {
+			t.Fatalf("not ordered: %v", fault)
+		}
+		return p
+	}
+	earlier := ordered("x7k2p")
+	left := Plan(marked(earlier.DeepCopy()), nil)
+	found := Barrier(earlier, left.Open)
+	if len(found.Data) != 2 {
+		t.Fatalf("the barrier is %v", found.Data)
+	}
+	next := ordered("mq4zt")
+	for i := range next.Spec.Containers {
+		if key := next.Spec.Containers[i].Env[0].ValueFrom.ConfigMapKeyRef.Key; found.Data[key] != "" {
+			t.Errorf("container %d starts by key %s, which the earlier pod has left", i, key)
+		}
+	}
+	next.UID = "next"
+	d := Plan(next, found)
+	if got := d.String(); got != "delete, create [0]" {
+		t.Errorf("%q", got)
+	}
+	if data := Barrier(next, d.Open).Data; len(data) != 1 || data[next.Spec.Containers[0].Env[0].ValueFrom.ConfigMapKeyRef.Key] != "true" {
+		t.Errorf("the new barrier has %v", data)
+	}
 }
 
 func TestLooksAndChanged(t *testing.T) {

@@ -65,7 +65,8 @@ type Decision struct {
 //  3. the list becomes what markers want of the pods that are there, with one write. Probes stay where they were in it. Those for which it has no
 //     room are left out, as probing.Fit says; their labels and annotations are taken off, since nothing is known any more, and an annotation names their
 //     namespaces;
-//  4. results are written to their pods, each with one write.
+//  4. results are written to their pods, each with one write. With them go labels and annotations that the pod has from a probe which is not in its
+//     marker any more, or from a policy that does not have them any more.
 func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) Decision {
 	var p Decision
 	if stored.DeletionTimestamp != nil {
@@ -312,6 +313,9 @@ func (p *Decision) mark(of *podState, results *appsv1alpha1.PodProbeStatus, now 
 	}
 	change := probing.Unmark(of.pod, of.leaving, of.staying())
 	change.Merge(probing.Changes(of.pod, said, now))
+	if probing.Active(of.pod) { // one that is over keeps what it has
+		change = probing.Remember(of.pod, change, of.staying())
+	}
 	if change.IsZero() {
 		return
 	}

@@ -409,6 +409,62 @@ func TestWhatLeavesTheList(t *testing.T) {
 }
 
 // One key of two markers: the one that stays keeps it when the other goes.
+// Somebody changes a marker: what its probes gave before must not go on deciding which pods are deleted first.
+func TestMarksOfAProbeThatWasTakenOutGo(t *testing.T) {
+	full := appsv1alpha1.PodContainerProbe{
+		Name: "full", ContainerName: "app", Probe: idle().Probe, MarkerPolicy: []appsv1alpha1.ProbeMarkerPolicy{when(appsv1alpha1.ProbeSucceeded, "full", "")},
+	}
+	given := func() *simulation {
+		w := newSimulation(t)
+		w.pod("ns", "p1").Labels["mine"] = "true"
+		w.marker("ns", "m", idle(when(appsv1alpha1.ProbeSucceeded, "idle", "-10"), when(appsv1alpha1.ProbeFailed, "", "10")), full)
+		w.settle()
+		w.say("ns/p1", "m#idle", appsv1alpha1.ProbeSucceeded, "yes")
+		w.say("ns/p1", "m#full", appsv1alpha1.ProbeSucceeded, "yes")
+		w.settle()
+		w.wants("ns/p1", "True(yes) full=true idle=true mine=true cost=-10")
+		if w.marked != 1 {
+			t.Errorf("%d writes of the pod", w.marked)
+		}
+		return w
+	}
+	for name, tc := range map[string]struct {
+		change func(*simulation)
+		want   string
+	}{
+		"a probe":              {func(w *simulation) { w.markers["ns/m"].Spec.Probes = w.markers["ns/m"].Spec.Probes[1:] }, "True(yes) full=true mine=true"},
+		"a policy":             {func(w *simulation) { w.markers["ns/m"].Spec.Probes[1].MarkerPolicy = nil }, "True(yes) idle=true mine=true cost=-10"},
+		"a key":                {func(w *simulation) { w.markers["ns/m"].Spec.Probes[0].MarkerPolicy[0].Labels = nil }, "True(yes) full=true mine=true cost=-10"},
+		"the marker, by force": {func(w *simulation) { delete(w.markers, "ns/m") }, "True(yes) mine=true"},
+		"one that another marker has, too": {func(w *simulation) {
+			w.marker("ns", "other", full)
+			w.markers["ns/m"].Spec.Probes = w.markers["ns/m"].Spec.Probes[:1]
+		}, "True(yes) full=true idle=true mine=true cost=-10"},
+		"one that somebody has taken off": {func(w *simulation) {
+			delete(w.pods["ns/p1"].Labels, "idle")
+			w.markers["ns/m"].Spec.Probes = w.markers["ns/m"].Spec.Probes[1:]
+		}, "True(yes) full=true mine=true"},
+		"of a pod that is over": {func(w *simulation) {
+			w.pods["ns/p1"].Status.Phase = corev1.PodSucceeded
+			delete(w.markers, "ns/m")
+		}, "True(yes) full=true idle=true mine=true cost=-10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := given()
+			tc.change(w)
+			w.settle()
+			w.wants("ns/p1", tc.want)
+			if w.marked > 2 {
+				t.Errorf("%d writes of the pod", w.marked)
+			}
+			left := w.pods["ns/p1"].Annotations[appsv1alpha1.AnnotationProbeMarks]
+			if tc.want == "True(yes) mine=true" && left != "" || strings.Contains(left, "mine") {
+				t.Errorf("the pod says that it has %s from probes", left)
+			}
+		})
+	}
+}
+
 func TestMarksThatTwoMarkersKnow(t *testing.T) {
 	w := newSimulation(t)
 	w.pod("ns", "p")

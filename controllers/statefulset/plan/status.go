@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -34,7 +33,7 @@ func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.
 		CurrentRevision:          s.Current.Name,
 		UpdateRevision:           s.Update.Name,
 		CollisionCount:           ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
-		LabelSelector:            metav1.FormatLabelSelector(set.Spec.Selector),
+		LabelSelector:            spec.SelectorText(),
 		VolumeClaims:             set.Status.VolumeClaims,
 	}
 	if spec.Invalid == nil {

@@ -184,7 +184,11 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, limit ti
 	if err != nil {
 		return ExecResult{}, err
 	}
-	answer, err := link.runtime.ExecSync(ctx, &runtimev1.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: seconds(limit)})
+	answer, err := link.runtime.ExecSync(ctx, &runtimev1.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: seconds(limit)},
+		grpc.MaxCallRecvMsgSize(longestOutput))
+	if status.Code(err) == codes.ResourceExhausted {
+		return ExecResult{}, fmt.Errorf("%w of %d KiB", ErrOutput, longestOutput>>10)
+	}
 	if err != nil {
 		return ExecResult{}, c.failed(ctx, link, "running a command in a container", err)
 	}

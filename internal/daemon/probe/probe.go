@@ -7,7 +7,8 @@
 // What it promises:
 //
 //   - Each probe of each container is tried by itself, once in its period. Changed times and thresholds take effect with the next try.
-//   - At most 16 tries are under way at a time, and 20 commands start in a second; further probes wait, so their period gets longer.
+//   - At most 16 tries are under way at a time, plus 4 for each namespace, so that probes that hang delay those of their own namespace only. At most
+//     20 commands start in a second. Further probes wait, so their period gets longer.
 //   - The status is written when a state changes, soon after the first change. Messages that change without a state are written once a minute at
 //     most. At rest nothing is written.
 //   - After a restart of the daemon it continues from the stored states: unchanged states are not reported again.
@@ -18,6 +19,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -53,8 +55,9 @@ const (
 	burst = 5
 	// telling is how far apart writes are that change nothing but messages.
 	telling = time.Minute
-	// tries is how many probes are tried at the same time.
-	tries = 16
+	// tries is how many probes are tried at the same time, ownTries how many more of each namespace.
+	tries    = 16
+	ownTries = 4
 	// commands is how many commands are begun in a second.
 	commands = 20
 )
@@ -81,8 +84,10 @@ type prober struct {
 	said   *appsv1alpha1.NodePodProbeStatus
 	id     types.UID
 
-	mu       sync.Mutex
-	probes   map[key]*probe
+	mu     sync.Mutex
+	probes map[key]*probe
+	// own are the slots of each namespace that has probes.
+	own      map[string]chan struct{}
 	lifetime context.Context
 }
 
@@ -91,7 +96,7 @@ func Setup(h host.Host) error {
 	p := &prober{
 		host: h, client: h.Manager.GetClient(), wake: make(chan event.GenericEvent, 1), slots: make(chan struct{}, tries),
 		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), took: durations(), begun: h.Clock.Now(), spread: rand.Float64,
-		probes: map[key]*probe{},
+		probes: map[key]*probe{}, own: map[string]chan struct{}{},
 	}
 	if err := ctrlmetrics.Registry.Register(p.took); err != nil {
 		known := prometheus.AlreadyRegisteredError{}
@@ -222,9 +227,10 @@ func essence(s *appsv1alpha1.NodePodProbeStatus) []fact {
 func (p *prober) sync(stored *appsv1alpha1.NodePodProbe) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wanted := map[key]bool{}
+	wanted, namespaces := map[key]bool{}, map[string]bool{}
 	for i := range stored.Spec.PodProbes {
 		pod := &stored.Spec.PodProbes[i]
+		namespaces[pod.Namespace] = true
 		for j := range pod.Probes {
 			spec := &pod.Probes[j]
 			at := key{pod.UID, spec.Name}
@@ -246,12 +252,19 @@ func (p *prober) sync(stored *appsv1alpha1.NodePodProbe) {
 			delete(p.probes, at)
 		}
 	}
+	maps.DeleteFunc(p.own, func(namespace string, _ chan struct{}) bool { return !namespaces[namespace] })
 }
 
 // begin begins a probe, from its stored result.
 func (p *prober) begin(at key, pod *appsv1alpha1.PodProbe, spec *appsv1alpha1.ContainerProbe, before *appsv1alpha1.ContainerProbeState) {
 	ctx, cancel := context.WithCancel(p.lifetime)
+	own := p.own[pod.Namespace]
+	if own == nil {
+		own = make(chan struct{}, ownTries)
+		p.own[pod.Namespace] = own
+	}
 	of := &probe{
+		own:    own,
 		prober: p, cancel: cancel, uid: pod.UID, container: spec.ContainerName, name: spec.Name,
 		pod:     &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID)}},
 		machine: probing.NewMachine(&spec.Probe, before), spec: *spec.Probe.DeepCopy(), ip: pod.IP, redefined: make(chan struct{}, 1),

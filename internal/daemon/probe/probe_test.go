@@ -89,7 +89,7 @@ func (d *daemon) restart(c client.Client) {
 		host:   host.Host{Node: "n1", Runtime: d.runtime, Events: d.events, Clock: clock.RealClock{}},
 		client: c, wake: make(chan event.GenericEvent, 1), slots: make(chan struct{}, tries),
 		limit: flowcontrol.NewFakeAlwaysRateLimiter(), took: durations(), spread: func() float64 { return 0 },
-		probes: map[key]*probe{}, lifetime: ctx,
+		probes: map[key]*probe{}, own: map[string]chan struct{}{}, lifetime: ctx,
 	}
 }
 
@@ -285,6 +285,41 @@ func TestAnotherPeriodHoldsAtOnce(t *testing.T) {
 	d.answers("idle", 1, "busy")
 	d.change(func(l *appsv1alpha1.NodePodProbe) { l.Spec.PodProbes[0].Probes[0].Probe.PeriodSeconds = 1 })
 	d.until("m#idle Failed busy")
+}
+
+// A try may take as long as its timeoutSeconds, and admission lets that be a day.
+func TestProbesThatHangHoldUpNoOtherNamespace(t *testing.T) {
+	var hang []appsv1alpha1.ContainerProbe
+	for i := range tries + 2*ownTries {
+		p := exec(fmt.Sprintf("hang-%d", i), "app", "hang")
+		p.Probe.TimeoutSeconds = 86400
+		hang = append(hang, p)
+	}
+	l := list(hang...)
+	l.Spec.PodProbes = append(l.Spec.PodProbes, appsv1alpha1.PodProbe{
+		Name: "victim", Namespace: "other", UID: "v", IP: "127.0.0.1", Probes: []appsv1alpha1.ContainerProbe{exec("idle", "app", "idle")},
+	})
+	d := start(t, list())
+	begun := time.Now().Add(-time.Hour)
+	d.runtime.AddPod(cri.Pod{ID: "other", Namespace: "other", Name: "victim", UID: "v"},
+		cri.ContainerStatus{Container: cri.Container{ID: "victim-id", Name: "app", Created: begun}, Started: begun})
+	d.answers("idle", 0, "yes")
+	var hanging sync.WaitGroup
+	hanging.Add(tries + ownTries)
+	answers := d.runtime.OnExec
+	d.runtime.OnExec = func(ctx context.Context, c cri.Container, command []string) (cri.ExecResult, error) {
+		if command[0] == "hang" {
+			hanging.Done()
+			<-ctx.Done()
+			return cri.ExecResult{}, ctx.Err()
+		}
+		return answers(ctx, c, command)
+	}
+	d.change(func(stored *appsv1alpha1.NodePodProbe) { stored.Spec = list(hang...).Spec })
+	d.pass()
+	hanging.Wait() // the others of their namespace wait
+	d.change(func(stored *appsv1alpha1.NodePodProbe) { stored.Spec = l.Spec })
+	d.until("m#idle Succeeded yes")
 }
 
 func TestWhatCannotBeTriedIsTold(t *testing.T) {

@@ -30,6 +30,8 @@ type probe struct {
 	pod                  *corev1.Pod
 	// redefined tells that the period may be another one.
 	redefined chan struct{}
+	// own are the slots of the namespace.
+	own chan struct{}
 	// id and started are the container that was seen last, and since when it runs. They are for run alone.
 	id      string
 	started time.Time
@@ -92,13 +94,16 @@ func (p *probe) run(ctx context.Context) {
 		case <-timer.C():
 		}
 		last = p.host.Clock.Now()
+		slots := p.slots
 		select {
+		case p.own <- struct{}{}:
+			slots = p.own
 		case p.slots <- struct{}{}:
 		case <-ctx.Done():
 			return
 		}
 		p.try(ctx)
-		<-p.slots
+		<-slots
 	}
 }
 

@@ -4,7 +4,9 @@
 // Package recreate carries out ContainerRecreateRequests for pods of the daemon's node. Package restart of the engine decides what is done and
 // when; this package reads, writes and stops containers.
 //
-// A pass is about one pod. It waits for the container that it stops, so at most one container of a pod is being stopped at a time.
+// A pass is about one pod, and does not wait for a container to stop: that happens in the background, for up to its grace period, and the next pass
+// continues from there. So a request is taken up whatever other pods wait for, and a request that ends or is deleted makes room for the next one
+// at once; a container whose stop has begun is still stopped.
 package recreate
 
 import (
@@ -23,6 +25,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -34,10 +37,14 @@ import (
 )
 
 const (
-	// workers is how many pods of the node have containers restarted at the same time.
+	// workers is how many pods of the node are looked at at the same time.
 	workers = 32
 	// after is when to look again after something was stopped, or when the view was out of date.
 	after = 100 * time.Millisecond
+	// mostTold is how many requests are told in one pass that they wait.
+	mostTold = 20
+	// turn is when to look again while too many other containers are being stopped.
+	turn = time.Second
 	// asking is how long one question to the runtime, and one write, may take.
 	asking = 10 * time.Second
 	// forcing is how long the runtime may take to end a container by force, beyond its grace period.
@@ -51,7 +58,7 @@ func Selector(node string) labels.Selector {
 
 // Add adds the feature to the daemon.
 func Add(h host.Host) error {
-	r := &reconciler{Host: h, client: h.Manager.GetClient()}
+	r := &reconciler{Host: h, client: h.Manager.GetClient(), stopped: make(chan event.GenericEvent, mostStops)}
 	c, err := controller.New("recreate", h.Manager, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
@@ -74,6 +81,9 @@ func Add(h host.Host) error {
 	if err := c.Watch(source.Kind[client.Object](cache, &corev1.Pod{}, &handler.EnqueueRequestForObject{})); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
+	if err := c.Watch(source.Channel(r.stopped, &handler.EnqueueRequestForObject{})); err != nil {
+		return fmt.Errorf("watching what is stopped: %w", err)
+	}
 	return nil
 }
 
@@ -81,6 +91,9 @@ type reconciler struct {
 	host.Host
 	// client reads the objects of the node and writes.
 	client client.Client
+	stops  stops
+	// stopped has the pods of containers that were stopped, or could not be.
+	stopped chan event.GenericEvent
 }
 
 // Reconcile brings the current request for a pod one step further, and marks the others as waiting.
@@ -106,14 +119,35 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if len(queue) == 0 {
 		return ctrl.Result{}, nil
 	}
-	for _, waiting := range queue[1:] {
-		if status, changed := restart.Waiting(waiting); changed {
-			if _, err := r.write(ctx, waiting, status); err != nil {
-				return ctrl.Result{}, err
-			}
+	told, refused := r.tell(ctx, queue[1:])
+	result, err := r.carryOut(ctx, queue[0], pod)
+	switch {
+	case err != nil:
+		return result, err
+	case refused != nil:
+		return ctrl.Result{}, refused
+	case told == mostTold && (result.RequeueAfter == 0 || result.RequeueAfter > after):
+		result.RequeueAfter = after // there may be more
+	}
+	return result, nil
+}
+
+// tell tells requests that they wait, as many as one pass may. The one whose turn it is depends neither on their number nor on what becomes of it. Of those
+// that are refused the last is told of.
+func (r *reconciler) tell(ctx context.Context, waiting []*appsv1beta1.ContainerRecreateRequest) (told int, refused error) {
+	for _, request := range waiting {
+		status, changed := restart.Waiting(request)
+		if !changed {
+			continue
+		}
+		if _, err := r.write(ctx, request, status); err != nil {
+			refused = err
+		}
+		if told++; told == mostTold {
+			break
 		}
 	}
-	return r.carryOut(ctx, queue[0], pod)
+	return told, refused
 }
 
 // about are the requests for this very pod.
@@ -140,18 +174,39 @@ func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.Containe
 	case todo.Kill == nil:
 		return ctrl.Result{RequeueAfter: todo.RecheckAfter}, nil
 	}
-	err = Stop(ctx, r.Host, pod, todo.Kill, request, "for ContainerRecreateRequest "+request.Name)
+	return r.stop(ctx, request, pod, todo.Kill, todo.RecheckAfter)
+}
+
+// stop has a container stopped in the background. Where that has failed, it says so in the status. The controller sets no limit on passes, so ctx ends with
+// the daemon, and not with the pass.
+func (r *reconciler) stop(
+	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, kill *restart.Kill, recheck time.Duration,
+) (ctrl.Result, error) {
+	pod = pod.DeepCopy()
+	is, err := r.stops.try(attempt{request.UID, kill.ID}, r.Clock.Now, func() error {
+		err := Stop(ctx, r.Host, pod, kill, request, "for ContainerRecreateRequest "+request.Name)
+		switch {
+		case errors.Is(err, cri.ErrNotFound):
+			return nil
+		case !errors.Is(err, cri.ErrUnavailable) && ctx.Err() == nil:
+			r.Metrics.Stopped("request", err)
+		}
+		return err
+	}, func() {
+		select {
+		case r.stopped <- event.GenericEvent{Object: pod}:
+		case <-ctx.Done():
+		}
+	})
 	switch {
-	case errors.Is(err, cri.ErrNotFound):
-		return ctrl.Result{RequeueAfter: after}, nil
-	case err == nil:
-		r.Metrics.Stopped("request", nil)
-		return ctrl.Result{RequeueAfter: after}, nil
+	case is == begun:
+		return ctrl.Result{RequeueAfter: recheck}, nil
+	case is == waits:
+		return ctrl.Result{RequeueAfter: turn}, nil
 	case errors.Is(err, cri.ErrUnavailable), ctx.Err() != nil:
-		return ctrl.Result{}, fmt.Errorf("stopping container %s: %w", todo.Kill.Container.Name, err)
+		return ctrl.Result{}, fmt.Errorf("stopping container %s: %w", kill.Container.Name, err)
 	}
-	r.Metrics.Stopped("request", err)
-	return r.wrote(ctx, request, restart.NotStopped(request, todo.Kill.Container.Name, err), after)
+	return r.wrote(ctx, request, restart.NotStopped(request, kill.Container.Name, err), after)
 }
 
 // wrote writes a status, and says when to come back.

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
@@ -74,7 +75,7 @@ func newBench(t *testing.T, requests ...*v1beta1.ContainerRecreateRequest) *benc
 	}})
 	b.reconciler = &reconciler{
 		Host:   host.Host{Node: "node-a", Runtime: runtime, Events: recorder, Clock: clock.RealClock{}},
-		client: builder.Build(),
+		client: builder.Build(), stopped: make(chan event.GenericEvent, 1000),
 	}
 	return b
 }
@@ -120,8 +121,16 @@ func (b *bench) kubelet() {
 
 func (b *bench) pass() (ctrl.Result, error) {
 	b.t.Helper()
+	result, err := b.look("web-0")
+	b.stops.running.Wait()
+	return result, err
+}
+
+// look is one pass of the daemon for a pod, which does not wait for what it has stopped.
+func (b *bench) look(pod string) (ctrl.Result, error) {
+	b.t.Helper()
 	b.kubelet()
-	return b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "web-0"}})
+	return b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: pod}})
 }
 
 func (b *bench) status(name string) v1beta1.ContainerRecreateRequestStatus {
@@ -147,8 +156,8 @@ func (b *bench) settle(names ...string) {
 	b.t.Fatalf("%v are not completed: %+v", names, b.status(names[0]))
 }
 
-// stops are the IDs of what was stopped.
-func (b *bench) stops() []string {
+// killed are the IDs of what was stopped.
+func (b *bench) killed() []string {
 	var ids []string
 	for _, call := range b.runtime.Calls() {
 		if call.Verb == "Stop" {
@@ -173,7 +182,7 @@ func (b *bench) told() string {
 func TestOneContainerIsRestartedAndTheOtherUntouched(t *testing.T) {
 	b := newBench(t, request("restart", "app"))
 	b.settle("restart")
-	if got := b.stops(); !slices.Equal(got, []string{"app"}) {
+	if got := b.killed(); !slices.Equal(got, []string{"app"}) {
 		t.Errorf("stopped %v", got)
 	}
 	state := b.status("restart").ContainerRecreateStates[0]
@@ -216,7 +225,7 @@ func TestASecondRequestFollowsTheFirst(t *testing.T) {
 	}
 	b.settle("first", "second")
 	// The first has restarted app, so the second does not do it again.
-	if got := b.stops(); !slices.Equal(got, []string{"app", "log"}) {
+	if got := b.killed(); !slices.Equal(got, []string{"app", "log"}) {
 		t.Errorf("stopped %v", got)
 	}
 }
@@ -277,7 +286,7 @@ func TestADaemonThatDiesAfterAStopDoesNotRepeatIt(t *testing.T) {
 	if state.Phase != v1beta1.RecreateSucceeded || !state.IsKilled {
 		t.Errorf("%+v", state)
 	}
-	if got := b.stops(); !slices.Equal(got, []string{"app", "app"}) { // one request of the daemon, and the one that the runtime carried out
+	if got := b.killed(); !slices.Equal(got, []string{"app", "app"}) { // one request of the daemon, and the one that the runtime carried out
 		t.Errorf("stopped %v: the new instance must be left alone", got)
 	}
 }
@@ -291,7 +300,7 @@ func TestAPodOfAnotherUIDIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := b.stops(); len(got) > 0 || b.status("restart").Phase != "" {
+	if got := b.killed(); len(got) > 0 || b.status("restart").Phase != "" {
 		t.Errorf("stopped %v, phase %q", got, b.status("restart").Phase)
 	}
 }

@@ -25,19 +25,42 @@ const (
 
 	barrierSuffix = "-barrier"
 	keyPrefix     = "p_"
+	markSeparator = "_"
+	// tokenVolume begins the name of the volume with a pod's token, which the API server adds. Five random characters follow.
+	tokenVolume = "kube-api-access-"
 )
 
 // BarrierName is the name of the barrier of a pod.
 func BarrierName(pod string) string { return pod + barrierSuffix }
 
-// Key is the key of the barrier that lets containers of a priority start.
-func Key(priority int) string { return keyPrefix + strconv.Itoa(priority) }
+// Key is the key of the barrier that lets containers of a priority start. The mark sets it apart from that of an earlier pod of the same name: what
+// is left of the barrier of that one says nothing to the kubelet. Without a mark it is the key that OpenKruise has.
+func Key(priority int, mark string) string {
+	key := keyPrefix + strconv.Itoa(priority)
+	if mark != "" {
+		key += markSeparator + mark
+	}
+	return key
+}
 
-// PriorityOfKey is the priority of a key of a barrier; false for what is no such key.
+// PriorityOfKey is the priority of a key of a barrier, whatever its mark; false for what is no such key.
 func PriorityOfKey(key string) (int, bool) {
 	digits, found := strings.CutPrefix(key, keyPrefix)
+	digits, _, _ = strings.Cut(digits, markSeparator)
 	n, err := strconv.Atoi(digits)
 	return n, found && err == nil
+}
+
+// Mark is the mark of a pod that is being created: the random characters of the volume with its token; empty when it has none. The policy makes it in
+// the same way.
+func Mark(pod *corev1.Pod) string {
+	for i := range pod.Spec.Volumes {
+		mark, found := strings.CutPrefix(pod.Spec.Volumes[i].Name, tokenVolume)
+		if found && len(mark) == LengthOfSuffix && strings.Trim(mark, "bcdfghjklmnpqrstvwxz2456789") == "" {
+			return mark
+		}
+	}
+	return ""
 }
 
 // Asks says that somebody has asked for an order, whether or not the containers need one.
@@ -95,8 +118,9 @@ func Order(pod *corev1.Pod) (ordered bool, fault *field.Error) {
 		return false, fault
 	}
 	delete(pod.Annotations, shared.AnnotationLaunchPriorityCompleted)
+	mark := Mark(pod)
 	for i := range pod.Spec.Containers {
-		waits := Variable(pod.Name, priorities[i])
+		waits := Variable(pod.Name, priorities[i], mark)
 		// A new list: that of the pod may be its template's.
 		env := slices.DeleteFunc(slices.Clone(pod.Spec.Containers[i].Env), func(e corev1.EnvVar) bool { return e.Name == shared.EnvLaunchPriority })
 		pod.Spec.Containers[i].Env = append(env, waits)
@@ -114,9 +138,9 @@ func NameFault(pod string) *field.Error {
 }
 
 // Variable is what makes a container of a pod wait until its priority is released.
-func Variable(pod string, priority int) corev1.EnvVar {
+func Variable(pod string, priority int, mark string) corev1.EnvVar {
 	return corev1.EnvVar{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: BarrierName(pod)}, Key: Key(priority),
+		LocalObjectReference: corev1.LocalObjectReference{Name: BarrierName(pod)}, Key: Key(priority, mark),
 	}}}
 }
 
@@ -126,8 +150,8 @@ func Priority(container *corev1.Container) (priority int, ok bool) {
 		return 0, false
 	}
 	for i := range container.Env {
-		if _, priority, ok := barrier(&container.Env[i]); ok {
-			return priority, true
+		if _, key, ok := barrier(&container.Env[i]); ok {
+			return PriorityOfKey(key)
 		}
 	}
 	return 0, false
@@ -135,12 +159,17 @@ func Priority(container *corev1.Container) (priority int, ok bool) {
 
 // At is the priority at which a container waits at the barrier of its own pod; false when it does not wait there.
 func At(pod string, container *corev1.Container) (priority int, ok bool) {
+	return PriorityOfKey(keyAt(pod, container))
+}
+
+// keyAt is the key of the barrier of its own pod that a container reads; empty when it does not wait there.
+func keyAt(pod string, container *corev1.Container) string {
 	for i := range container.Env {
-		if name, priority, ok := barrier(&container.Env[i]); ok && name == BarrierName(pod) {
-			return priority, true
+		if name, key, ok := barrier(&container.Env[i]); ok && name == BarrierName(pod) {
+			return key
 		}
 	}
-	return 0, false
+	return ""
 }
 
 // Waits says that a container of the pod waits, or has waited, at the barrier of the pod.
@@ -158,13 +187,14 @@ func Completed(pod *corev1.Pod) bool {
 	return pod.Annotations[shared.AnnotationLaunchPriorityCompleted] == Released
 }
 
-// barrier is the barrier that a variable refers to.
-func barrier(env *corev1.EnvVar) (name string, priority int, ok bool) {
+// barrier is the barrier that a variable refers to, and the key of it.
+func barrier(env *corev1.EnvVar) (name, key string, ok bool) {
 	if env.Name != shared.EnvLaunchPriority || env.ValueFrom == nil || env.ValueFrom.ConfigMapKeyRef == nil {
-		return "", 0, false
+		return "", "", false
 	}
-	priority, ok = PriorityOfKey(env.ValueFrom.ConfigMapKeyRef.Key)
-	return env.ValueFrom.ConfigMapKeyRef.Name, priority, ok
+	ref := env.ValueFrom.ConfigMapKeyRef
+	_, ok = PriorityOfKey(ref.Key)
+	return ref.Name, ref.Key, ok
 }
 
 func variable(env []corev1.EnvVar, name string) *corev1.EnvVar {

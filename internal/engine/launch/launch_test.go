@@ -81,7 +81,7 @@ func TestOrder(t *testing.T) {
 	p := pod("", "main", "mesh=1")
 	p.Annotations = map[string]string{shared.AnnotationLaunchPriorityCompleted: "true"}
 	// A copy of another pod brings its variable along.
-	p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, Variable("web-0", 4))
+	p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, Variable("web-0", 4, ""))
 	env := p.Spec.Containers[0].Env
 	for range 2 { // again changes nothing
 		if ordered, fault := Order(p); !ordered || fault != nil {
@@ -110,6 +110,13 @@ func TestOrder(t *testing.T) {
 			t.Errorf("container %d has %v, want %s", i, got, want)
 		}
 	}
+	p.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access-a"}, {Name: "kube-api-access-x7k2p"}}
+	if _, fault := Order(p); fault != nil || keyAt("web-1", &p.Spec.Containers[1]) != "p_1_x7k2p" {
+		t.Errorf("with a token it reads %q, %v", keyAt("web-1", &p.Spec.Containers[1]), fault)
+	}
+	if n, ok := At("web-1", &p.Spec.Containers[1]); !ok || n != 1 {
+		t.Errorf("priority %d, %v", n, ok)
+	}
 	if ordered, _ := Order(pod("", "a", "b")); ordered {
 		t.Error("a pod that asks for nothing is ordered")
 	}
@@ -126,13 +133,13 @@ func TestPriorityIsReadFromTheVariable(t *testing.T) {
 		{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{}},
 		{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "p_x"}}},
 		{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "7"}}},
-		{Name: "OTHER", ValueFrom: Variable("web-1", 3).ValueFrom},
+		{Name: "OTHER", ValueFrom: Variable("web-1", 3, "").ValueFrom},
 	} {
 		if n, ok := Priority(&corev1.Container{Env: []corev1.EnvVar{env}}); ok {
 			t.Errorf("%+v has priority %d", env, n)
 		}
 	}
-	c := &corev1.Container{Env: []corev1.EnvVar{Variable("web-1", -3)}}
+	c := &corev1.Container{Env: []corev1.EnvVar{Variable("web-1", -3, "")}}
 	if n, ok := Priority(c); !ok || n != -3 {
 		t.Errorf("priority %d, %v", n, ok)
 	}

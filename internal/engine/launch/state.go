@@ -13,6 +13,8 @@ import (
 type Container struct {
 	Name     string
 	Priority int
+	// Key is the key of the barrier that it reads.
+	Key string
 	// Ready says that the container is ready now.
 	Ready bool
 	// Created says that there has been one: its priority was released then.
@@ -27,11 +29,12 @@ type Container struct {
 func Containers(pod *corev1.Pod) []Container {
 	var all []Container
 	for i := range pod.Spec.Containers {
-		priority, ok := At(pod.Name, &pod.Spec.Containers[i])
+		key := keyAt(pod.Name, &pod.Spec.Containers[i])
+		priority, ok := PriorityOfKey(key)
 		if !ok {
 			continue
 		}
-		c := Container{Name: pod.Spec.Containers[i].Name, Priority: priority}
+		c := Container{Name: pod.Spec.Containers[i].Name, Priority: priority, Key: key}
 		at := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
 		if at >= 0 {
 			c.Status = &pod.Status.ContainerStatuses[at]

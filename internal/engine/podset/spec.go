@@ -69,6 +69,14 @@ func (s *Spec) ParseSelector(selector *metav1.LabelSelector) (err error) {
 	return err
 }
 
+// SelectorText is the selector as the scale subresource says it; empty when it cannot be parsed.
+func (s *Spec) SelectorText() string {
+	if s.Selector == nil {
+		return ""
+	}
+	return s.Selector.String()
+}
+
 // NewPass returns an empty pass over the pods of a snapshot.
 func (s *Spec) NewPass(snapshot *Snapshot) *Pass {
 	return &Pass{

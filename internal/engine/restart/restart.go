@@ -223,11 +223,12 @@ func (d *Decision) look(
 	return state
 }
 
-// stop notes the instance of a container that is to be stopped, and orders it.
+// stop notes the instance of a container that is to be stopped, and orders it. One that has not been started cannot be stopped yet: the runtime takes
+// the order and does nothing.
 func (d *Decision) stop(r *appsv1beta1.ContainerRecreateRequest, i int, s Snapshot) {
 	c := r.Spec.Containers[i]
 	instance, found := s.Instances[c.Name]
-	if !found {
+	if !found || instance.State == Starting {
 		return
 	}
 	d.Status.ContainerRecreateStates[i].ContainerID = instance.ID

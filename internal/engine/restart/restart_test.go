@@ -277,6 +277,25 @@ func TestAContainerThatRestartedByItself(t *testing.T) {
 	})
 }
 
+func TestAnInstanceThatHasNotBeenStartedIsNotStoppedYet(t *testing.T) {
+	w := newSimulation("app")
+	r := w.request("restart", "app")
+	r.Spec.Strategy.ForceRecreate = true
+	w.start("app", "app-1")
+	created := w.runs["app"]
+	created.State = Starting
+	w.runs["app"] = created
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "app Pending")
+	if d := Plan(r, w.snapshot()); d.RecheckAfter < time.Second {
+		t.Errorf("it looks again after %s: the runtime would be asked without end", d.RecheckAfter)
+	}
+	created.State = Running
+	w.runs["app"] = created
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed", "app-1")
+}
+
 func TestTheNewInstanceHasToRunForMinStartedSeconds(t *testing.T) {
 	w := newSimulation("app")
 	r := w.request("restart", "app")

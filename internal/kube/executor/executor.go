@@ -5,6 +5,7 @@ package executor
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -48,8 +49,9 @@ type Executor struct {
 	Options
 
 	mu sync.Mutex
-	// namespaces are the last windows of any owner, by namespace.
+	// namespaces are the last windows of any owner, by namespace; swept is when those that are old were dropped last.
 	namespaces map[string]window
+	swept      time.Time
 }
 
 // New returns an Executor.
@@ -105,24 +107,28 @@ func (e *Executor) leave(r *run) {
 		put(&r.state.windows, l.namespace, last)
 		e.namespaces[l.namespace] = last
 	}
+	e.sweep(now)
 }
 
-// rest forgets what an owner without anything to do does not need: the failures of its actions at once, its windows once they are old.
+// sweep drops the windows of namespaces that nobody has written to for a while. Owners do not do that: one that is gone comes to no rest. The
+// lock is held.
+func (e *Executor) sweep(now time.Time) {
+	if now.Sub(e.swept) <= cooling {
+		return
+	}
+	maps.DeleteFunc(e.namespaces, func(_ string, last window) bool { return now.Sub(last.at) > cooling })
+	e.swept = now
+}
+
+// rest forgets what an owner without anything to do does not need: the failures of its actions at once, windows once they are old.
 func (e *Executor) rest(state *State) {
 	state.refused = nil
 	now := e.Clock.Now()
-	for namespace, last := range state.windows {
-		if now.Sub(last.at) <= cooling {
-			continue
-		}
-		delete(state.windows, namespace)
-		e.mu.Lock()
-		if now.Sub(e.namespaces[namespace].at) > cooling {
-			delete(e.namespaces, namespace)
-		}
-		e.mu.Unlock()
-	}
+	maps.DeleteFunc(state.windows, func(_ string, last window) bool { return now.Sub(last.at) > cooling })
 	if len(state.windows) == 0 {
 		state.windows = nil
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sweep(now)
 }

@@ -281,6 +281,19 @@ func TestApplyStartsSmallOncePerRollout(t *testing.T) {
 	}
 }
 
+// A cluster in which namespaces come and go would otherwise fill the memory with those that are gone.
+func TestNamespacesWhoseWorkloadsAreGoneAreForgotten(t *testing.T) {
+	f := newFixture(t, nil)
+	f.apply(t, creates(f.set, 1)...) // and it is deleted: there is no pass without an action any more
+	f.clock.SetTime(f.clock.Now().Add(cooling + time.Second))
+	other := f.set.DeepCopy()
+	other.Namespace, other.UID = "elsewhere", "other"
+	f.Apply(t.Context(), &State{}, other, planning.Plan{Actions: creates(other, 1)})
+	if _, known := f.namespaces[f.set.Namespace]; known || len(f.namespaces) != 1 {
+		t.Errorf("it remembers the namespaces %v, want the other one alone", f.namespaces)
+	}
+}
+
 func TestApplyTrustsANamespaceThatHasJustTakenWrites(t *testing.T) {
 	f := newFixture(t, nil)
 	begins := func(when string, here, there int) {

@@ -31,6 +31,8 @@ func Validate(set *appsv1beta1.CloneSet) field.ErrorList {
 	errs = append(errs, rules.Workload("CloneSet", spec.Replicas, spec.Selector, &spec.Template, path)...)
 	errs = append(errs, validateScaleStrategy(&spec.ScaleStrategy, path.Child("scaleStrategy"))...)
 	errs = append(errs, validateUpdateStrategy(spec, path.Child("updateStrategy"))...)
+	errs = append(errs, rules.NotNegative(&spec.MinReadySeconds, path.Child("minReadySeconds"))...)
+	errs = append(errs, rules.NotNegative(spec.RevisionHistoryLimit, path.Child("revisionHistoryLimit"))...)
 	if d := spec.ProgressDeadlineSeconds; d != nil {
 		path := path.Child("progressDeadlineSeconds")
 		switch {
@@ -77,10 +79,7 @@ func validateUpdateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) fi
 		errs = append(errs, rules.Priority(p, path.Child("priorityStrategy"))...)
 	}
 	errs = append(errs, rules.Scatter(rolling.ScatterStrategy, path.Child("scatterStrategy"))...)
-	if p := rolling.InPlaceUpdateStrategy; p != nil {
-		errs = append(errs, validatePreDownload(p, path.Child("inPlaceUpdateStrategy"))...)
-	}
-	return errs
+	return append(errs, rules.InPlaceStrategy(rolling.InPlaceUpdateStrategy, path.Child("inPlaceUpdateStrategy"))...)
 }
 
 // validateLimits requires that an update can begin: with neither an unavailable pod nor a surplus one it never would.
@@ -110,23 +109,6 @@ func roundedUp(v *intstr.IntOrString, def intstr.IntOrString, replicas int32) in
 		return 0
 	}
 	return n
-}
-
-func validatePreDownload(p *shared.InPlaceUpdateStrategy, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if v := p.ImagePreDownloadParallelism; v != nil {
-		n, err := strconv.ParseInt(v.String(), 10, 32)
-		if err != nil || n < 0 {
-			errs = append(errs, field.Invalid(path.Child("imagePreDownloadParallelism"), rules.Plain(*v), "must be a whole number of at least 0"))
-		}
-	}
-	if v := p.ImagePreDownloadTimeoutSeconds; v != nil && *v < 0 {
-		errs = append(errs, field.Invalid(path.Child("imagePreDownloadTimeoutSeconds"), *v, "must be 0 or more"))
-	}
-	if v := p.ImagePreDownloadMinUpdatedReadyPods; v != nil && *v < 0 {
-		errs = append(errs, field.Invalid(path.Child("imagePreDownloadMinUpdatedReadyPods"), *v, "must be 0 or more"))
-	}
-	return errs
 }
 
 // ValidateUpdate returns what may not change. Default has filled in both objects.

@@ -153,6 +153,10 @@ func TestValidateCreate(t *testing.T) {
 			},
 		},
 
+		"a negative minReadySeconds":       {change: `{spec: {minReadySeconds: -1}}`, want: []string{`spec.minReadySeconds: Invalid value: -1: must be 0 or more`}},
+		"a negative history":               {change: `{spec: {revisionHistoryLimit: -1}}`, want: []string{`spec.revisionHistoryLimit: Invalid value: -1: must be 0 or more`}},
+		"no history":                       {change: `{spec: {revisionHistoryLimit: 0}}`},
+		"a negative grace period":          {change: inPlace(`gracePeriodSeconds: -5`), want: []string{rollingPath + `inPlaceUpdateStrategy.gracePeriodSeconds: Invalid value: -5: must be 0 or more`}},
 		"a deadline above minReadySeconds": {change: `{spec: {progressDeadlineSeconds: 11, minReadySeconds: 10}}`},
 		"a deadline of minReadySeconds":    {change: `{spec: {progressDeadlineSeconds: 10, minReadySeconds: 10}}`, want: []string{`spec.progressDeadlineSeconds: Invalid value: 10: must be more than minReadySeconds, which is 10`}},
 		"a deadline of nothing":            {change: `{spec: {progressDeadlineSeconds: 0}}`, want: []string{`spec.progressDeadlineSeconds: Invalid value: 0: must be more than minReadySeconds, which is 0`}},

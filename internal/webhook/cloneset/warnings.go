@@ -4,6 +4,8 @@
 package cloneset
 
 import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
@@ -17,6 +19,7 @@ func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
 		warnings = rules.LongName(set.Name)
 	}
 	warnings = append(warnings, rules.ReservedLabels(&set.Spec.Template)...)
+	warnings = append(warnings, rules.Hooks(set.Spec.Lifecycle, field.NewPath("spec", "lifecycle"))...)
 	spec := &set.Spec
 	if v := spec.ScaleStrategy.MaxUnavailable; v != nil {
 		// 0% of anything and the number 0 are the only counts that come to no pod of very many.
@@ -32,21 +35,9 @@ func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
 	if d := spec.ProgressDeadlineSeconds; onDelete && d != nil && *d != noDeadline {
 		warnings = append(warnings, "spec.progressDeadlineSeconds: passes unless pods are deleted in time, because updateStrategy.type is OnDelete")
 	}
-	if rolling != nil && rolling.InPlaceUpdateStrategy != nil && !o.PreDownloadImage {
-		p := rolling.InPlaceUpdateStrategy
-		for _, f := range []struct {
-			name string
-			set  bool
-		}{
-			{"imagePreDownloadParallelism", p.ImagePreDownloadParallelism != nil},
-			{"imagePreDownloadTimeoutSeconds", p.ImagePreDownloadTimeoutSeconds != nil},
-			{"imagePreDownloadMinUpdatedReadyPods", p.ImagePreDownloadMinUpdatedReadyPods != nil},
-		} {
-			if f.set {
-				warnings = append(warnings,
-					rules.Ignored("spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy."+f.name, "PreDownloadImageForInPlaceUpdate"))
-			}
-		}
+	if rolling != nil && !o.PreDownloadImage {
+		path := field.NewPath("spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy")
+		warnings = append(warnings, rules.PreDownloadIgnored(rolling.InPlaceUpdateStrategy, path)...)
 	}
 	if old != nil {
 		warnings = append(warnings, rules.Undrained(policyOf(set), policyOf(old), &old.Spec.Template)...)

@@ -29,12 +29,8 @@ func Validate(set *appsv1beta1.DaemonSet) field.ErrorList {
 	errs := rules.Metadata(&set.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, rules.Workload("DaemonSet", nil, spec.Selector, &spec.Template, path)...)
 	errs = append(errs, validateStrategy(&spec.UpdateStrategy, path.Child("updateStrategy"))...)
-	if spec.MinReadySeconds < 0 {
-		errs = append(errs, field.Invalid(path.Child("minReadySeconds"), spec.MinReadySeconds, "must be 0 or more"))
-	}
-	if limit := spec.RevisionHistoryLimit; limit != nil && *limit < 0 {
-		errs = append(errs, field.Invalid(path.Child("revisionHistoryLimit"), *limit, "must be 0 or more"))
-	}
+	errs = append(errs, rules.NotNegative(&spec.MinReadySeconds, path.Child("minReadySeconds"))...)
+	errs = append(errs, rules.NotNegative(spec.RevisionHistoryLimit, path.Child("revisionHistoryLimit"))...)
 	errs = append(errs, validateBurst(spec.BurstReplicas, path.Child("burstReplicas"))...)
 	if spec.Lifecycle != nil && spec.Lifecycle.InPlaceUpdate != nil {
 		errs = append(errs, field.Forbidden(path.Child("lifecycle", "inPlaceUpdate"), "pods of a DaemonSet have the hook preDelete only"))

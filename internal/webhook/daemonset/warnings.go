@@ -17,6 +17,7 @@ const annotationTemplateGeneration = "deprecated.daemonset.template.generation"
 // Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
 func Warnings(set, _ *appsv1beta1.DaemonSet) []string {
 	warnings := rules.ReservedLabels(&set.Spec.Template)
+	warnings = append(warnings, rules.Hooks(set.Spec.Lifecycle, field.NewPath("spec", "lifecycle"))...)
 	annotation := func(key string) string { return field.NewPath("metadata", "annotations").Key(key).String() }
 	if _, found := set.Annotations[v1alpha1.AnnotationProgressiveCreatePod]; found {
 		warnings = append(warnings, annotation(v1alpha1.AnnotationProgressiveCreatePod)+

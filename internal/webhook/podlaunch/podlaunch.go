@@ -8,6 +8,7 @@
 package podlaunch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -62,7 +63,8 @@ func (Handler) Handle(_ context.Context, req ctrladmission.Request) ctrladmissio
 	return response
 }
 
-// patchOf is what makes a pod ordered; nothing when it asks for no order. suffix ends its name, where it has none yet.
+// patchOf is what makes a pod ordered; nothing when it asks for no order. suffix are random characters: they end its name, where it has none yet, and mark
+// its keys, where it has no token.
 func patchOf(pod *corev1.Pod, suffix string) ([]edit.Operation, *field.Error) {
 	priorities, fault := launch.Priorities(pod.Annotations, pod.Spec.Containers, field.NewPath("spec", "containers"))
 	if priorities == nil {
@@ -83,9 +85,10 @@ func patchOf(pod *corev1.Pod, suffix string) ([]edit.Operation, *field.Error) {
 	if _, copied := pod.Annotations[shared.AnnotationLaunchPriorityCompleted]; copied {
 		add("remove", "/metadata/annotations/"+strings.ReplaceAll(shared.AnnotationLaunchPriorityCompleted, "/", "~1"), nil)
 	}
+	mark := cmp.Or(launch.Mark(pod), suffix)
 	for i := range pod.Spec.Containers {
 		env := "/spec/containers/" + strconv.Itoa(i) + "/env"
-		waits := launch.Variable(name, priorities[i])
+		waits := launch.Variable(name, priorities[i], mark)
 		there := false
 		for j := range pod.Spec.Containers[i].Env {
 			if pod.Spec.Containers[i].Env[j].Name == shared.EnvLaunchPriority {

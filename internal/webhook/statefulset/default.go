@@ -23,14 +23,17 @@ type Options struct {
 	AutoDeletePVC bool
 	// AutoResizePVC is the gate StatefulSetAutoResizePVCGate: volumeClaimUpdateStrategy is honored.
 	AutoResizePVC bool
+	// PreDownloadImage is the gate PreDownloadImageForInPlaceUpdate: the fields imagePreDownload* are honored.
+	PreDownloadImage bool
 }
 
 // OptionsOf are the gates as far as they concern admission of StatefulSets.
 func OptionsOf(gates features.Set) Options {
 	return Options{
-		StartOrdinal:  gates.Enabled(features.StatefulSetStartOrdinal),
-		AutoDeletePVC: gates.Enabled(features.StatefulSetAutoDeletePVC),
-		AutoResizePVC: gates.Enabled(features.StatefulSetAutoResizePVC),
+		StartOrdinal:     gates.Enabled(features.StatefulSetStartOrdinal),
+		AutoDeletePVC:    gates.Enabled(features.StatefulSetAutoDeletePVC),
+		AutoResizePVC:    gates.Enabled(features.StatefulSetAutoResizePVC),
+		PreDownloadImage: gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
 	}
 }
 

@@ -46,6 +46,7 @@ func Validate(set *appsv1beta1.StatefulSet) field.ErrorList {
 		errs = append(errs, validateMaxUnavailable(*s.MaxUnavailable, parallel, path.Child("scaleStrategy", "maxUnavailable"))...)
 	}
 	errs = append(errs, validateUpdateStrategy(spec, parallel, path.Child("updateStrategy"))...)
+	errs = append(errs, rules.NotNegative(spec.RevisionHistoryLimit, path.Child("revisionHistoryLimit"))...)
 	if p := spec.PersistentVolumeClaimRetentionPolicy; p != nil {
 		policy := path.Child("persistentVolumeClaimRetentionPolicy")
 		retain, remove := appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
@@ -134,6 +135,7 @@ func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, pa
 	}
 	errs = append(errs, rules.OneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy,
 		shared.RecreatePods, shared.InPlaceIfPossible, shared.InPlaceOnly)...)
+	errs = append(errs, rules.InPlaceStrategy(rolling.InPlaceUpdateStrategy, path.Child("inPlaceUpdateStrategy"))...)
 	if u := rolling.UnorderedUpdate; u != nil {
 		path := path.Child("unorderedUpdate")
 		if !parallel {

@@ -92,6 +92,10 @@ func TestValidateCreate(t *testing.T) {
 		"minReadySeconds 300":          {change: rolling(`minReadySeconds: 300`)},
 		"minReadySeconds 301":          {change: rolling(`minReadySeconds: 301`), want: []string{`spec.updateStrategy.rollingUpdate.minReadySeconds: Invalid value: 301: must be from 0 to 300`}},
 		"minReadySeconds below 0":      {change: rolling(`minReadySeconds: -1`), want: []string{`spec.updateStrategy.rollingUpdate.minReadySeconds: Invalid value: -1: must be from 0 to 300`}},
+		"a negative grace period":      {change: rolling(`inPlaceUpdateStrategy: {gracePeriodSeconds: -5}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.gracePeriodSeconds: Invalid value: -5: must be 0 or more`}},
+		"pulling ahead by a percent":   {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 10%}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism: Invalid value: "10%": must be a whole number of at least 0`}},
+		"pulling ahead, not in time":   {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadTimeoutSeconds: -1}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: -1: must be 0 or more`}},
+		"a negative history":           {change: `{spec: {revisionHistoryLimit: -1}}`, want: []string{`spec.revisionHistoryLimit: Invalid value: -1: must be 0 or more`}},
 		"in place":                     {change: rolling(`podUpdatePolicy: InPlaceIfPossible`)},
 		"only in place":                {change: rolling(`podUpdatePolicy: InPlaceOnly`)},
 		"an unknown podUpdatePolicy":   {change: rolling(`podUpdatePolicy: Inplace`), want: []string{`spec.updateStrategy.rollingUpdate.podUpdatePolicy: Unsupported value: "Inplace": supported values: "InPlaceIfPossible", "InPlaceOnly", "ReCreate"`}},
@@ -327,6 +331,8 @@ func TestWarnings(t *testing.T) {
 		"a retention policy that is ignored": {change: `{spec: {persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}}}`, want: []string{`spec.persistentVolumeClaimRetentionPolicy: ignored, because the feature gate StatefulSetAutoDeletePVC is off`}},
 		"a retention policy that counts":     {change: `{spec: {persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}}}`, options: statefulset.Options{AutoDeletePVC: true}},
 		"a claim update that is ignored":     {change: `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}}`, want: []string{`spec.volumeClaimUpdateStrategy.type: ignored, because the feature gate StatefulSetAutoResizePVCGate is off`}},
+		"pulling ahead that is ignored":      {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 5}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism: ignored, because the feature gate PreDownloadImageForInPlaceUpdate is off`}},
+		"pulling ahead that counts":          {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 5}`), options: statefulset.Options{PreDownloadImage: true}},
 		"a claim update that counts":         {change: `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}}`, options: statefulset.Options{AutoResizePVC: true}},
 	}
 	for name, tc := range cases {

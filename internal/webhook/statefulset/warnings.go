@@ -5,6 +5,7 @@ package statefulset
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -18,7 +19,8 @@ func Warnings(set, old *appsv1beta1.StatefulSet, o Options) []string {
 		warnings = rules.LongName(set.Name)
 	}
 	warnings = append(warnings, rules.ReservedLabels(&set.Spec.Template)...)
-	ignored := func(field, gate string) { warnings = append(warnings, rules.Ignored(field, gate)) }
+	warnings = append(warnings, rules.Hooks(set.Spec.Lifecycle, field.NewPath("spec", "lifecycle"))...)
+	ignored := func(path, gate string) { warnings = append(warnings, rules.Ignored(path, gate)) }
 	if s := set.Spec.Ordinals; s != nil && s.Start != 0 && !o.StartOrdinal {
 		ignored("spec.ordinals.start", "StatefulSetStartOrdinal")
 	}
@@ -30,6 +32,10 @@ func Warnings(set, old *appsv1beta1.StatefulSet, o Options) []string {
 	}
 	if t := set.Spec.VolumeClaimUpdateStrategy.Type; t == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType && !o.AutoResizePVC {
 		ignored("spec.volumeClaimUpdateStrategy.type", "StatefulSetAutoResizePVCGate")
+	}
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && !o.PreDownloadImage {
+		path := field.NewPath("spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy")
+		warnings = append(warnings, rules.PreDownloadIgnored(rolling.InPlaceUpdateStrategy, path)...)
 	}
 	if old != nil {
 		warnings = append(warnings, rules.Undrained(policyOf(set), policyOf(old), &old.Spec.Template)...)

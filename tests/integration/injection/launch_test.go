@@ -165,6 +165,19 @@ func (w *fixture) ordersPods(t *testing.T, namespace string) {
 	if pod, err := w.pod(t, namespace, noToken); err != nil || levels(pod) != "db=0 web=-1" {
 		t.Errorf("a pod without a token: %v, %s", err, levels(pod))
 	}
+	read := map[string]bool{}
+	for range 2 {
+		pod, err := w.pod(t, namespace, strings.ReplaceAll(asking, "VALUE", "1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range launch.Containers(pod) {
+			if read[c.Key] {
+				t.Errorf("two pods of one name read the key %s", c.Key)
+			}
+			read[c.Key] = true
+		}
+	}
 	for value, want := range map[string]string{"1": "mesh=1 main=0", "-3": "main=0 mesh=-3", "0": ""} {
 		if pod, err := w.pod(t, namespace, strings.ReplaceAll(asking, "VALUE", value)); err != nil || levels(pod) != want {
 			t.Errorf("priority %s: %v, %q, want %q", value, err, levels(pod), want)

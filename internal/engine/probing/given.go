@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probing
+
+import (
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+)
+
+// longestGiven is how long the list of what a pod has from probes may be, in bytes. All annotations of a pod together have 256 KiB. What is beyond is not
+// remembered: it stays on the pod when its probe goes.
+const longestGiven = 16 << 10
+
+// given are the keys of labels and annotations that a pod has from probes, sorted.
+type given struct {
+	Labels      []string `json:"labels,omitempty"`
+	Annotations []string `json:"annotations,omitempty"`
+}
+
+// Remember completes what is written to a pod, so that the pod says which labels and annotations it has from probes, and loses those among them that no
+// probe knows any more for which it is probed: the probe was taken out of its marker, or the key out of its policy. What the pod had before this was
+// remembered stays.
+func Remember(pod *corev1.Pod, change edit.Edit, probes []*appsv1alpha1.PodContainerProbe) edit.Edit {
+	text := pod.Annotations[appsv1alpha1.AnnotationProbeMarks]
+	if text == "" && len(change.Labels)+len(change.Annotations) == 0 {
+		return change
+	}
+	var was, is given
+	_ = json.Unmarshal([]byte(text), &was) // what is no such list says nothing, and is written anew
+	labels, annotations := marks{}, marks{}
+	for _, p := range probes {
+		for i := range p.MarkerPolicy {
+			labels.set(p.MarkerPolicy[i].Labels)
+			annotations.set(p.MarkerPolicy[i].Annotations)
+		}
+	}
+	written := change
+	is.Labels = still(was.Labels, change.Labels, pod.Labels, labels, written.RemoveLabel)
+	is.Annotations = still(was.Annotations, change.Annotations, pod.Annotations, annotations, written.RemoveAnnotation)
+	switch now := is.text(); {
+	case now == text:
+	case now == "":
+		written.RemoveAnnotation(appsv1alpha1.AnnotationProbeMarks)
+	default:
+		written.SetAnnotation(appsv1alpha1.AnnotationProbeMarks, now)
+	}
+	written.Fresh = true
+	return written
+}
+
+// still are the keys that a pod has from probes after a change, sorted. Those that no probe knows any more are removed.
+func still(was []string, change map[string]*string, has map[string]string, known marks, remove func(string)) []string {
+	var keys []string
+	for key, value := range change {
+		if value != nil {
+			keys = append(keys, key)
+		}
+	}
+	for _, key := range was {
+		_, present := has[key]
+		if _, changes := change[key]; changes || !present {
+			continue
+		}
+		if _, knows := known[key]; knows {
+			keys = append(keys, key)
+		} else {
+			remove(key)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// text is the list as it is stored; empty when it is. One that is too long loses its last keys.
+func (g given) text() string {
+	for {
+		if len(g.Labels)+len(g.Annotations) == 0 {
+			return ""
+		}
+		// Strings can always be rendered.
+		body, _ := json.Marshal(g)
+		if len(body) <= longestGiven {
+			return string(body)
+		}
+		g.Labels, g.Annotations = g.Labels[:len(g.Labels)/2], g.Annotations[:len(g.Annotations)/2]
+	}
+}
