@@ -12,8 +12,8 @@ import (
 // the operator's.
 const AnnotationProbesLeftOut = "operator.kruise.io/probes-left-out"
 
-// AnnotationProbeMarks is on pods that have labels or annotations from the markerPolicy of PodProbeMarkers, and names their keys as JSON, with the members
-// labels and annotations. It is the operator's: by it they are taken off again when no probe of the pod knows them any more.
+// AnnotationProbeMarks on a pod lists the keys of the labels and annotations that it has from PodProbeMarkers, as JSON with the members labels and
+// annotations. The operator removes them when no probe of the pod has them any more.
 const AnnotationProbeMarks = "operator.kruise.io/probe-marks"
 
 // NodePodProbeSpec says what a node should probe.
