@@ -130,8 +130,8 @@ func (i *Injection) failing(name string, err error) time.Duration {
 	return now.Sub(known.failing)
 }
 
-// notRegistered is the state of a set that could not be registered for some time. The operator tries again, which helps when the server was busy, and
-// not before somebody gives it the rights or mends what the server does not take.
+// notRegistered is the state of a set that could not be registered for some time. The operator retries, which helps when the server was busy;
+// otherwise somebody has to grant the permissions or correct what the server refuses.
 func notRegistered(err error, failing time.Duration) InjectionState {
 	fault := "they cannot be registered at the API server: " + err.Error()
 	return InjectionState{
