@@ -11,6 +11,8 @@ const (
 	AdvancedCronJobStalled = "Stalled"
 	// AdvancedCronJobFailedCreate is present and True while the server refuses to create what a run consists of.
 	AdvancedCronJobFailedCreate = "FailedCreate"
+	// AdvancedCronJobFailedDelete is present and True while the server refuses to delete a run of the history.
+	AdvancedCronJobFailedDelete = "FailedDelete"
 )
 
 // Reasons of the conditions of an AdvancedCronJob.

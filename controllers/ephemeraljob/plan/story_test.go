@@ -448,7 +448,9 @@ func TestDeletedJobKeepsWhatItSays(t *testing.T) {
 	w.run("p0")
 	w.at(1)
 	now := metav1.NewTime(w.now)
-	w.changeJob(func(job *appsv1beta1.EphemeralJob) { job.DeletionTimestamp, job.Finalizers = &now, []string{"example.com/keep"} })
+	w.changeJob(func(job *appsv1beta1.EphemeralJob) {
+		job.DeletionTimestamp, job.Finalizers = &now, []string{"example.com/keep"}
+	})
 	w.at(2)
 	w.expect(appsv1beta1.EphemeralJobRunning, 2, 1, 0, 0, 0)
 	w.expectCondition("MatchedEmpty", "")
