@@ -113,7 +113,9 @@ func PodsNeeded(spec *united.Spec, children []Child) Needed {
 	return needed
 }
 
-// mayBeStuck says that an update of a workload waits for pods, which may be those at the revision before that never become ready.
+// mayBeStuck says that an update of a workload waits for pods, which may be those at the revision before that never become ready. One that
+// updates a pod when somebody deletes it waits for its user.
 func mayBeStuck(c *Child) bool {
-	return c.Adapter.Stuck && c.Observed && c.Ready < c.Replicas && c.Updated < c.Size-c.Adapter.PartitionOf(c.Object)
+	return c.Adapter.Stuck && c.Observed && c.Ready < c.Replicas && c.Updated < c.Size-c.Adapter.PartitionOf(c.Object) &&
+		!c.Adapter.UpdatesOnDelete(c.spec())
 }
