@@ -14,10 +14,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
-// observe reads the pods of a job, and the nodes.
+// observe reads the pods of a job, and the nodes, if it needs them.
 func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec) (plan.Snapshot, error) {
 	owner := freshness.OwnerOf(spec.Job)
 	snapshot := plan.Snapshot{Now: r.Clock.Now()}
+	if !spec.NeedsNodes() {
+		return snapshot, nil
+	}
 	pods, _, err := r.ControlledPods(ctx, owner, nil)
 	if err != nil {
 		return snapshot, err

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -16,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 func newNode(name string) *corev1.Node {
@@ -126,5 +128,16 @@ func TestWhatAJobHasSeenOutlivesItsSpec(t *testing.T) {
 	job.Generation, job.Spec.Template.Spec.NodeSelector = 2, map[string]string{"disk": "hdd"}
 	if !known.of(plan.Parse(job, plan.Options{})).concerned(newNode("n1"), nil) {
 		t.Error("it is forgotten where the job had something")
+	}
+}
+
+// TestNoNodeIsLookedAtForJobsThatHaveEnded: the pods of ended jobs are collected one by one, and each is a pass.
+func TestNoNodeIsLookedAtForJobsThatHaveEnded(t *testing.T) {
+	job := &appsv1beta1.BroadcastJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "scan", UID: "job"}}
+	job.Status.Conditions = []appsv1beta1.BroadcastJobCondition{{Type: appsv1beta1.BroadcastJobConditionComplete, Status: corev1.ConditionTrue}}
+	r := &Reconciler{Base: &workload.Base{Dependencies: workload.Dependencies{Clock: clock.RealClock{}}}} // without a cache to look into
+	snapshot, err := r.observe(t.Context(), plan.Parse(job, plan.Options{}))
+	if err != nil || snapshot.Now.IsZero() || len(snapshot.Nodes)+len(snapshot.Pods) > 0 {
+		t.Errorf("observed %+v, error %v", snapshot, err)
 	}
 }

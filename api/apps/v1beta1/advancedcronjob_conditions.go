@@ -9,8 +9,10 @@ const (
 	AdvancedCronJobReconciling = "Reconciling"
 	// AdvancedCronJobStalled is True when no run can be started until the user changes something.
 	AdvancedCronJobStalled = "Stalled"
-	// AdvancedCronJobFailedCreate is present and True while the server refuses to create what a run consists of.
+	// AdvancedCronJobFailedCreate is present and True while the server refuses to create what a run consists of, or to delete what it replaces.
 	AdvancedCronJobFailedCreate = "FailedCreate"
+	// AdvancedCronJobFailedDelete is present and True while the server refuses to delete a run of the history.
+	AdvancedCronJobFailedDelete = "FailedDelete"
 )
 
 // Reasons of the conditions of an AdvancedCronJob.

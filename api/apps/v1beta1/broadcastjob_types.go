@@ -30,7 +30,8 @@ type BroadcastJobSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	CompletionPolicy BroadcastJobCompletionPolicy `json:"completionPolicy,omitempty"`
 
-	// paused stops the creation of pods, and the deadline. Pods that run go on. When omitted, it is false.
+	// paused stops the creation of pods. Pods that run go on, also beyond the deadline: what that asks for follows when paused is false
+	// again. When omitted, it is false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:booleanSwitch"
 	Paused bool `json:"paused,omitempty"`

@@ -33,7 +33,7 @@ const (
 const (
 	// manyMissed is how many missed runs are worth an event. Only the newest is started, however many there are.
 	manyMissed = 100
-	// mostDeleted is how many runs one plan deletes; the rest is for the next one.
+	// mostDeleted is how many runs of the history one plan deletes, and how many active ones it replaces; the rest is for the next one.
 	mostDeleted = 200
 )
 
@@ -80,9 +80,9 @@ func Evaluate(spec *Spec, s Snapshot) Due {
 	if t := spec.Cron.Status.LastScheduleTime; t != nil {
 		d.Last = t.UTC()
 	}
-	known := map[time.Time]bool{}
+	known := map[int64]bool{}
 	for i := range s.Runs {
-		known[s.Runs[i].Due] = true
+		known[s.Runs[i].Due.Unix()] = true
 		if s.Runs[i].Due.After(d.Last) {
 			d.Last = s.Runs[i].Due
 		}
@@ -104,7 +104,7 @@ func Evaluate(spec *Spec, s Snapshot) Due {
 		}
 	}
 	d.Run, d.Missed = spec.Schedule.Missed(anchor, d.Since, s.Now, manyMissed+1)
-	if known[d.Run] || d.Run.Equal(d.Last) {
+	if known[d.Run.Unix()] || d.Run.Equal(d.Last) {
 		d.Run, d.Missed = time.Time{}, 0
 	}
 	if !d.Run.IsZero() && spec.StartingDeadline >= 0 && s.Now.Sub(d.Run) > spec.StartingDeadline {
@@ -121,12 +121,15 @@ func Evaluate(spec *Spec, s Snapshot) Due {
 }
 
 // EvaluatedUntil is until when the schedule has been evaluated after a pass; see Snapshot. A run that is due and was not started stays due.
+//
+// It is a time of the clock on the wall alone: with the reading of a clock that never goes back, which times of a process have beside it, it
+// could not be compared with a time after the clock on the wall went back.
 func EvaluatedUntil(s Snapshot, due Due, started bool) time.Time {
 	waits := !due.Run.IsZero() && !due.TooLate && !started
 	if waits || due.Behind && due.Since.After(s.Now) {
-		return due.Since
+		return due.Since.Round(0)
 	}
-	return s.Now
+	return s.Now.Round(0)
 }
 
 // Started says that the run which the plan creates was created.
@@ -143,7 +146,8 @@ func creates(plan planning.Plan) bool {
 //  1. the history is cut to its limits, also while paused;
 //  2. nothing else happens while the object is being deleted or paused, its spec cannot be parsed, or nobody would carry runs out;
 //  3. the run that is due is started, unless it is too late, or waits for an active one (Forbid);
-//  4. active runs are deleted for it (Replace). Nobody waits until they are gone.
+//  4. active runs are deleted before that (Replace). Nobody waits until they are gone, but a run is not started beside one that the server does
+//     not delete.
 func Plan(spec *Spec, s Snapshot, due Due) planning.Plan {
 	var plan planning.Plan
 	if spec.Deleting || spec.Adapter == nil {
@@ -159,22 +163,27 @@ func Plan(spec *Spec, s Snapshot, due Due) planning.Plan {
 	if due.Run.IsZero() || due.TooLate {
 		return plan
 	}
+	var replaced []planning.Action
 	active := activeRuns(s)
 	switch spec.ConcurrencyPolicy {
 	case appsv1beta1.ForbidConcurrent:
 		if len(active) > 0 {
+			if spec.StartingDeadline >= 0 { // until then the status says that it waits
+				plan.Recheck(spec.StartingDeadline - s.Now.Sub(due.Run) + time.Millisecond)
+			}
 			return plan
 		}
 	case appsv1beta1.ReplaceConcurrent:
 		for _, run := range active {
-			if len(plan.Actions) < mostDeleted && !run.Terminating {
-				plan.Actions = append(plan.Actions, deleteRun(spec, run, reasonReplaced))
+			if len(replaced) < mostDeleted && !run.Terminating {
+				replaced = append(replaced, deleteRun(spec, run, reasonReplaced))
 			}
 		}
 	}
 	run := spec.newRun(due.Run)
 	create := planning.Action{
 		Verb: planning.VerbCreate, Step: StepCreateRun, Kind: spec.Adapter.Kind, Object: run, Slot: planning.Slot(run.GetName()), Reason: reasonDue,
+		Before:  replaced,
 		Success: planning.Event{Reason: "SuccessfulCreate", Message: fmt.Sprintf("Created %s %s", spec.Adapter.Kind.Kind, run.GetName())},
 		Failure: planning.Event{Warning: true, Reason: "FailedCreate", Message: fmt.Sprintf("Creating %s %s", spec.Adapter.Kind.Kind, run.GetName())},
 	}

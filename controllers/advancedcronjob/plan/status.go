@@ -49,7 +49,11 @@ func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome plannin
 		list.Set(conditions.New(appsv1beta1.AdvancedCronJobFailedCreate, true, appsv1beta1.ReasonRequestFailed,
 			fmt.Sprintf("creating %s: %s", failure.Slot, failure.Message)))
 	}
-	list.Set(progressOf(spec, s, due, plan, outcome).WithRefusals(list).Conditions()...)
+	progress := progressOf(spec, s, due, plan, outcome).WithRefusals(list)
+	if failure, ok := outcome.Failed(StepDeleteRun); ok { // it holds up no run
+		list.Set(conditions.New(appsv1beta1.AdvancedCronJobFailedDelete, true, appsv1beta1.ReasonRequestFailed, failure.Message))
+	}
+	list.Set(progress.Conditions()...)
 	status.Conditions = list.ToMeta(0)
 	return status
 }

@@ -35,8 +35,8 @@ type simulation struct {
 	evaluated time.Time
 	told      Announced
 	options   Options
-	// refuses is what the server says to creations; empty: it takes them.
-	refuses string
+	// refuses is what the server says to creations, refusesDeletes what it says to deletions; empty: it takes them.
+	refuses, refusesDeletes string
 	// dies says that the operator is killed after its next writes, before the status is written.
 	dies bool
 	// started are all instants for which a run was ever created.
@@ -127,8 +127,11 @@ func (w *simulation) pass() planning.Plan {
 	outcome := planning.Outcome{}
 	fmt.Fprintf(&w.log, "%s\n", w.now.Format("2006-01-02 15:04:05"))
 	for _, action := range plan.Actions {
-		fmt.Fprintf(&w.log, "  %s %s %s\n", action.Step, w.short(action.Object.GetName()), action.Reason)
-		w.carryOut(action, &outcome)
+		if failure := w.carryOut(action); failure != "" {
+			outcome.Failures = append(outcome.Failures, planning.Failure{Step: action.Step, Slot: action.Slot, Message: failure})
+			continue
+		}
+		outcome.Done++
 	}
 	for _, event := range Announcements(spec, s, w.due, plan, &w.told) {
 		fmt.Fprintf(&w.log, "  (%s) %s\n", event.Reason, w.short(event.Message))
@@ -152,12 +155,18 @@ func (w *simulation) pass() planning.Plan {
 	return plan
 }
 
-func (w *simulation) carryOut(action planning.Action, outcome *planning.Outcome) {
+// carryOut carries out an action, after those before it, and returns what the server says against it.
+func (w *simulation) carryOut(action planning.Action) (failure string) {
+	for _, first := range action.Before {
+		if failure := w.carryOut(first); failure != "" {
+			return failure
+		}
+	}
+	fmt.Fprintf(&w.log, "  %s %s %s\n", action.Step, w.short(action.Object.GetName()), action.Reason)
 	switch action.Verb {
 	case planning.VerbCreate:
 		if w.refuses != "" {
-			outcome.Failures = append(outcome.Failures, planning.Failure{Step: action.Step, Slot: action.Slot, Message: w.refuses})
-			return
+			return w.refuses
 		}
 		run := action.Object.(*unstructured.Unstructured).DeepCopy()
 		if w.find(run.GetName()) == nil { // one of ours that exists is a success
@@ -168,11 +177,14 @@ func (w *simulation) carryOut(action planning.Action, outcome *planning.Outcome)
 			w.started[due.Unix()]++
 		}
 	case planning.VerbDelete:
+		if w.refusesDeletes != "" {
+			return w.refusesDeletes
+		}
 		w.runs = slices.DeleteFunc(w.runs, func(run *unstructured.Unstructured) bool { return run.GetUID() == action.Object.GetUID() })
 	default:
 		w.t.Fatalf("verb %s", action.Verb)
 	}
-	outcome.Done++
+	return ""
 }
 
 // passes is a pass at each of some times.
@@ -242,6 +254,20 @@ func (w *simulation) expect(times ...string) {
 	slices.Sort(got)
 	if diff := cmp.Diff(append([]string{}, times...), got); diff != "" {
 		w.t.Errorf("runs (-want +got):\n%s\n%s", diff, w.log.String())
+	}
+}
+
+// expectCondition compares the reason of a condition that is True, and looks for a text in its message; without a reason it is not True.
+func (w *simulation) expectCondition(kind, reason, says string) {
+	w.t.Helper()
+	got, message := "", ""
+	for _, c := range w.cron.Status.Conditions {
+		if c.Type == kind && c.Status == metav1.ConditionTrue {
+			got, message = c.Reason, c.Message
+		}
+	}
+	if got != reason || !strings.Contains(message, says) {
+		w.t.Errorf("condition %s is %q with %q, want %q with %q\n%s", kind, got, message, reason, says, w.log.String())
 	}
 }
 
@@ -429,6 +455,66 @@ func TestRefusedRunDoesNotHoldUpTheNext(t *testing.T) {
 	w.passes("10:10:05", "10:11:00")
 	w.expect("10:10")
 	w.golden()
+}
+
+func TestRunThatReplacesWaitsForTheDeletion(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ReplaceConcurrent))
+	w.passes("10:05:00", "10:05:01")
+	w.refusesDeletes = "the webhook says no"
+	w.passes("10:10:00", "10:10:40")
+	w.expect("10:05")
+	w.expectCondition("Stalled", "RequestFailed", "the webhook says no")
+	w.refusesDeletes = ""
+	w.passes("10:11:00", "10:11:01")
+	w.expect("10:10")
+	w.expectCondition("Stalled", "", "")
+}
+
+func TestHistoryThatCannotBeCutIsTold(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", limits(0, 0))
+	w.passes("10:05:00", "10:05:01")
+	w.end("10:05:00", "Complete")
+	w.refusesDeletes = "the webhook says no"
+	w.passes("10:06:00", "10:07:00")
+	w.expectCondition("FailedDelete", "RequestFailed", "the webhook says no")
+	w.expectCondition("Stalled", "", "")
+	w.passes("10:10:00")
+	w.expect("10:05", "10:10")
+	w.refusesDeletes = ""
+	w.passes("10:10:01", "10:10:02")
+	w.expectCondition("FailedDelete", "", "")
+}
+
+func TestRunThatWaitsTooLongIsLeftOutInTime(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent), deadline(60))
+	w.passes("10:05:00")
+	w.at("10:10:00")
+	again := w.pass().RecheckAfter
+	w.expectCondition("Reconciling", "RunActive", "")
+	if again <= time.Minute || again > time.Minute+time.Second {
+		t.Errorf("looked at again after %v, want just after a minute", again)
+	}
+	w.now = w.now.Add(again)
+	w.pass()
+	w.expectCondition("Reconciling", "", "")
+	if log := w.log.String(); !strings.Contains(log, "(MissSchedule) The run of 2026-05-01T10:10:00Z") {
+		t.Errorf("no event tells of it\n%s", log)
+	}
+}
+
+// TestClocksAreComparedAsTheyAreOnTheWall: what is remembered of an earlier pass has to be later than now after the clock went back.
+func TestClocksAreComparedAsTheyAreOnTheWall(t *testing.T) {
+	now := time.Now()
+	for name, got := range map[string]time.Time{
+		"all is over":   EvaluatedUntil(Snapshot{Now: now}, Due{}, false),
+		"a run waits":   EvaluatedUntil(Snapshot{Now: now}, Due{Run: now, Since: now}, false),
+		"one is begun":  EvaluatedUntil(Snapshot{Now: now}, Due{Run: now, Since: now}, true),
+		"one was early": EvaluatedUntil(Snapshot{Now: now}, Due{Behind: true, Since: now.Add(time.Hour)}, false),
+	} {
+		if text := got.String(); strings.Contains(text, "m=") {
+			t.Errorf("%s: %s has the reading of another clock", name, text)
+		}
+	}
 }
 
 func TestClockThatJumps(t *testing.T) {

@@ -77,6 +77,10 @@ func ended(spec *Spec) string {
 	return ""
 }
 
+// NeedsNodes says that the plan depends on nodes and pods: not for a job that has ended. There may be thousands of these, and each of their pods
+// that goes is a reason for a pass.
+func (s *Spec) NeedsNodes() bool { return ended(s) == "" }
+
 // Plan says what to do now:
 //
 //  1. nothing for a job that is being deleted, has an invalid spec, or is paused by its user;

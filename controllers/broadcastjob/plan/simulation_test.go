@@ -166,6 +166,9 @@ func (w *simulation) clock() string { return w.now.Sub(began()).String() }
 
 func (w *simulation) snapshot() (*Spec, Snapshot) {
 	spec := Parse(w.job, w.o)
+	if !spec.NeedsNodes() {
+		return spec, Snapshot{Now: w.now}
+	}
 	nodes := slices.Collect(maps.Values(w.nodes))
 	pods := slices.Collect(maps.Values(w.pods))
 	return spec, Snapshot{Now: w.now, Nodes: spec.Nodes(nodes), Pods: Pods(pods, w.now)}

@@ -78,15 +78,20 @@ func (c *Child) Adopting() bool {
 	return c.Object.GetAnnotations()[shared.AnnotationAppliedHash] == shared.Adopting
 }
 
+// spec is the spec of the workload. Read-only.
+func (c *Child) spec() map[string]any {
+	spec, _, _ := unstructured.NestedFieldNoCopy(c.Object.Object, "spec")
+	object, _ := spec.(map[string]any)
+	return object
+}
+
 // held says why the pods of a workload do not follow it by themselves, although nothing is wrong: a reason, and a clause about the workload.
 // Both are empty when they do.
 func (c *Child) held() (reason, why string) {
-	spec, _, _ := unstructured.NestedFieldNoCopy(c.Object.Object, "spec")
-	object, _ := spec.(map[string]any)
-	switch {
-	case c.Adapter.Paused(object):
+	switch spec := c.spec(); {
+	case c.Adapter.Paused(spec):
 		return appsv1beta1.ReasonPaused, "its updates are paused"
-	case c.Adapter.UpdatesOnDelete(object):
+	case c.Adapter.UpdatesOnDelete(spec):
 		return appsv1beta1.ReasonOnDelete, "with OnDelete, a pod is updated when somebody deletes it"
 	}
 	return "", ""

@@ -204,6 +204,13 @@ func TestStuckPods(t *testing.T) {
 	if got := strings.Join(actions, ", "); got != "DeletePod shop-a-1" {
 		t.Errorf("planned %q", got)
 	}
+	if err := unstructured.SetNestedField(child.Object, "OnDelete", "spec", "updateStrategy", "type"); err != nil {
+		t.Fatal(err)
+	}
+	if actions, _ := w.planned(func(s *Snapshot) { s.Pods = Pods(pods) }); strings.Contains(strings.Join(actions, ", "), "DeletePod") {
+		t.Errorf("of pods that their user deletes, planned %v", actions)
+	}
+	unstructured.RemoveNestedField(child.Object, "spec", "updateStrategy", "type")
 	for i := range pods {
 		pods[i].Labels[shared.LabelControllerRevisionHash] = "new"
 	}

@@ -113,7 +113,9 @@ func PodsNeeded(spec *united.Spec, children []Child) Needed {
 	return needed
 }
 
-// mayBeStuck says that an update of a workload waits for pods, possibly for pods of the earlier revision that never become ready.
+// mayBeStuck says that an update of a workload waits for pods, possibly for pods of the earlier revision that never become ready. A workload that
+// updates a pod only when somebody deletes it waits for its user.
 func mayBeStuck(c *Child) bool {
-	return c.Adapter.Stuck && c.Observed && c.Ready < c.Replicas && c.Updated < c.Size-c.Adapter.PartitionOf(c.Object)
+	return c.Adapter.Stuck && c.Observed && c.Ready < c.Replicas && c.Updated < c.Size-c.Adapter.PartitionOf(c.Object) &&
+		!c.Adapter.UpdatesOnDelete(c.spec())
 }

@@ -7,37 +7,31 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-const (
-	// maxDeadline is the longest activeDeadlineSeconds.
-	maxDeadline = 24 * 60 * 60
-	// defaultTimeout is pullPolicy.timeoutSeconds when it is omitted.
-	defaultTimeout = 600
-)
+// maxDeadline is the longest activeDeadlineSeconds.
+const maxDeadline = 24 * 60 * 60
 
-// validateImageListPullJob returns what is wrong with the spec of an ImageListPullJob inside a template. path is that of the spec.
-func validateImageListPullJob(spec *appsv1beta1.ImageListPullJobSpec, path *field.Path) field.ErrorList {
-	errs := rules.ImagePullNodes(&spec.ImagePullJobTemplate, path)
+// validateImageListPullJob returns what is wrong with an ImageListPullJob inside a template: all that would be wrong with one of its own, and
+// what a run cannot have. path is that of the template.
+func validateImageListPullJob(template *appsv1beta1.ImageListPullJobTemplateSpec, path *field.Path) field.ErrorList {
+	errs := rules.TemplateMetadata(&template.ObjectMeta, path.Child("metadata"))
+	spec, path := &template.Spec, path.Child("spec")
 	errs = append(errs, rules.Images(spec.Images, path.Child("images"))...)
-	policy, path := &spec.CompletionPolicy, path.Child("completionPolicy")
+	policy, at := &spec.CompletionPolicy, path.Child("completionPolicy")
 	if policy.Type != appsv1beta1.CompleteAlways {
-		errs = append(errs, field.Invalid(path.Child("type"), policy.Type, "must be Always: a run that never completes stays active for ever"))
+		errs = append(errs, field.Invalid(at.Child("type"), policy.Type, "must be Always: a run that never completes stays active for ever"))
 	}
-	timeout := int64(defaultTimeout)
-	if spec.PullPolicy != nil {
-		timeout = int64(ptr.Deref(spec.PullPolicy.TimeoutSeconds, defaultTimeout))
-	}
-	if d := policy.ActiveDeadlineSeconds; d != nil && (*d < timeout || *d > maxDeadline) {
-		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *d,
-			fmt.Sprintf("must be from pullPolicy.timeoutSeconds, which is %d, to %d", timeout, maxDeadline)))
+	if d := policy.ActiveDeadlineSeconds; d != nil && *d > maxDeadline {
+		errs = append(errs, field.Invalid(at.Child("activeDeadlineSeconds"), *d, fmt.Sprintf("must be at most %d", maxDeadline)))
 	}
 	if ttl := policy.TTLSecondsAfterFinished; ttl != nil {
-		errs = append(errs, field.Invalid(path.Child("ttlSecondsAfterFinished"), *ttl, "must be absent: the history limits say how long runs are kept"))
+		errs = append(errs, field.Invalid(at.Child("ttlSecondsAfterFinished"), *ttl, "must be absent: the history limits say how long runs are kept"))
 	}
-	return errs
+	pull := spec.ImagePullJobTemplate // as a run has it: what is said above is not said twice
+	pull.CompletionPolicy.Type, pull.CompletionPolicy.TTLSecondsAfterFinished = appsv1beta1.CompleteAlways, nil
+	return append(errs, rules.ImagePull(&pull, path)...)
 }

@@ -29,9 +29,7 @@ func Validate(cron *appsv1beta1.AdvancedCronJob) field.ErrorList {
 	spec, path := &cron.Spec, field.NewPath("spec")
 	errs := rules.LabelName(&cron.ObjectMeta, longestName, "the names of its runs add 11 characters")
 	errs = append(errs, validateSchedule(spec, path)...)
-	if d := spec.StartingDeadlineSeconds; d != nil && *d < 0 {
-		errs = append(errs, field.Invalid(path.Child("startingDeadlineSeconds"), *d, "must be 0 or more"))
-	}
+	errs = append(errs, rules.NotNegative(spec.StartingDeadlineSeconds, path.Child("startingDeadlineSeconds"))...)
 	errs = append(errs, rules.NotNegative(spec.SuccessfulJobsHistoryLimit, path.Child("successfulJobsHistoryLimit"))...)
 	errs = append(errs, rules.NotNegative(spec.FailedJobsHistoryLimit, path.Child("failedJobsHistoryLimit"))...)
 	errs = append(errs, rules.OneOf(path.Child("concurrencyPolicy"), spec.ConcurrencyPolicy,
@@ -85,7 +83,7 @@ func validateTemplate(spec *appsv1beta1.AdvancedCronJobSpec, path *field.Path) f
 	case template.BroadcastJobTemplate != nil:
 		return validateBroadcastJob(template.BroadcastJobTemplate, path.Child("broadcastJobTemplate"))
 	}
-	errs := validateImageListPullJob(&template.ImageListPullJobTemplate.Spec, path.Child("imageListPullJobTemplate", "spec"))
+	errs := validateImageListPullJob(template.ImageListPullJobTemplate, path.Child("imageListPullJobTemplate"))
 	if spec.ConcurrencyPolicy == appsv1beta1.AllowConcurrent {
 		errs = append(errs, field.Invalid(policy, spec.ConcurrencyPolicy, "must be Forbid or Replace with imageListPullJobTemplate"))
 	}

@@ -55,6 +55,33 @@ func TestKindOfTemplateStays(t *testing.T) {
 	}
 }
 
+// TestListsOfImagesThatNoRunCouldHave: what the kind itself refuses is refused with the template, not each time that a run is due.
+func TestListsOfImagesThatNoRunCouldHave(t *testing.T) {
+	const at = "spec.template.imageListPullJobTemplate."
+	for spec, want := range map[string]string{
+		"parallelism: 10%":                                "spec.parallelism",
+		"parallelism: -1":                                 "spec.parallelism",
+		"pullPolicy: {timeoutSeconds: 0}":                 "spec.pullPolicy.timeoutSeconds",
+		"pullPolicy: {backoffLimit: -1}":                  "spec.pullPolicy.backoffLimit",
+		"imagePullPolicy: Sometimes":                      "spec.imagePullPolicy",
+		"completionPolicy: {activeDeadlineSeconds: 599}":  "spec.completionPolicy.activeDeadlineSeconds",
+		"completionPolicy: {activeDeadlineSeconds: -1}":   "spec.completionPolicy.activeDeadlineSeconds",
+		"completionPolicy: {type: Never}":                 "spec.completionPolicy.type",
+		"completionPolicy: {type: Sometimes}":             "spec.completionPolicy.type",
+		"completionPolicy: {ttlSecondsAfterFinished: -1}": "spec.completionPolicy.ttlSecondsAfterFinished",
+		"}, metadata: {labels: {app: a b}":                "metadata.labels",
+	} {
+		t.Run(spec, func(t *testing.T) {
+			cron := cronJob(t, "web", `schedule: "@daily", template: {imageListPullJobTemplate: {spec: {images: [web], `+spec+"}}}")
+			Default(cron)
+			errs := Kind().Faults(cron, nil)
+			if len(errs) != 1 || errs[0].Field != at+want {
+				t.Errorf("errors %v, want one of %s", errs, at+want)
+			}
+		})
+	}
+}
+
 func TestKeep(t *testing.T) {
 	const images = `{imageListPullJobTemplate: {spec: {images: [web]}}}`
 	old := cronJob(t, "web", `schedule: "@daily", template: `+images)
