@@ -205,7 +205,7 @@ type CloneSetStatus struct {
 	// expectedUpdatedReplicas is how many pods the update reaches: replicas without those that the partition keeps.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
-	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
+	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas"`
 	// updateRevision is the revision of the present template.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status

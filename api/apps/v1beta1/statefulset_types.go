@@ -146,8 +146,8 @@ type RollingUpdateStatefulSetStrategy struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// podUpdatePolicy says whether pods are replaced or edited: ReCreate, InPlaceIfPossible or InPlaceOnly. The in-place
-	// policies need the readiness gate InPlaceUpdateReady in the template. When omitted, it is ReCreate.
+	// podUpdatePolicy says whether pods are replaced or edited: ReCreate, InPlaceIfPossible or InPlaceOnly. Every new pod gets the
+	// readiness gate InPlaceUpdateReady, whether the template has it or not. When omitted, it is ReCreate.
 	// +optional
 	// +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:ReCreate","urn:alm:descriptor:com.tectonic.ui:select:InPlaceIfPossible","urn:alm:descriptor:com.tectonic.ui:select:InPlaceOnly"}

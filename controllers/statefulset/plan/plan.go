@@ -5,7 +5,9 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -19,6 +21,7 @@ const (
 	noteScaleMaxUnavailable = "ScaleMaxUnavailable"
 	notePodNotReady         = "PodNotReady"
 	noteTerminating         = "PodTerminating"
+	noteUnended             = "PodDoesNotEnd"
 	noteClaimGoing          = "ClaimBeingDeleted"
 )
 
@@ -43,6 +46,7 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 		return p.pass.InvalidSpec(spec.Invalid, p.settling())
 	}
 
+	p.holdUnended()
 	p.keepWaits()
 	p.keepClaims()
 	if p.Parallel {
@@ -130,6 +134,37 @@ func (p *planner) keepWaits() {
 	for _, pod := range p.targets {
 		p.pass.KeepMoving(pod, rollout)
 	}
+}
+
+// endPatience is how long after its grace period a terminating pod may exist before it is named.
+const endPatience = 30 * time.Second
+
+// holdUnended names pods that do not end: their names are taken, and their user may have to do something about their node.
+func (p *planner) holdUnended() {
+	var unended []string
+	for i := range p.s.Pods {
+		object := p.s.Pods[i].Object
+		if object.DeletionTimestamp == nil {
+			continue
+		}
+		if left := object.DeletionTimestamp.Add(endPatience).Sub(p.s.Now); left > 0 {
+			p.pass.Recheck(left)
+			continue
+		}
+		unended = append(unended, object.Name)
+	}
+	if len(unended) == 0 {
+		return
+	}
+	verb := "is"
+	if len(unended) > 1 {
+		verb = "are"
+	}
+	p.pass.Hold(planning.Note{
+		Reason: noteUnended,
+		Message: fmt.Sprintf("%s %s still terminating %s after the grace period: a node does not answer, or a finalizer holds a pod",
+			podset.List(unended), verb, endPatience),
+	})
 }
 
 // settling is how step 4 settles pods.

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -284,6 +285,35 @@ func TestStatusCounters(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// A node that does not answer keeps its pod for as long as nobody does something about it.
+func TestPodsThatDoNotEndAreNamed(t *testing.T) {
+	for name, policy := range map[string]func(*simulation){"all at once": func(*simulation) {}, "in order": ordered} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 3, policy)
+			running(w)
+			s := w.snapshot()
+			grace := metav1.NewTime(s.Now)
+			w.pod(1).DeletionTimestamp, w.pod(1).Finalizers = &grace, []string{"example.io/stays"}
+			message := func(passed time.Duration) (string, time.Duration) {
+				s := w.snapshot()
+				s.Now = s.Now.Add(passed)
+				spec := Parse(w.set, w.o)
+				plan := Plan(spec, s)
+				status := Status(spec, s, plan, planning.Outcome{})
+				i := slices.IndexFunc(status.Conditions, func(c appsv1.StatefulSetCondition) bool { return c.Type == appsv1beta1.StatefulSetProgressing })
+				return status.Conditions[i].Message, plan.RecheckAfter
+			}
+			const unended = "web-1 is still terminating 30s after the grace period: a node does not answer, or a finalizer holds a pod"
+			if got, recheck := message(10 * time.Second); strings.Contains(got, unended) || recheck != 20*time.Second {
+				t.Errorf("10 s after its grace period: %q, looked at again in %s", got, recheck)
+			}
+			if got, _ := message(31 * time.Second); !strings.Contains(got, unended) {
+				t.Errorf("31 s after its grace period: %q, want %q", got, unended)
+			}
+		})
 	}
 }
 
