@@ -23,6 +23,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -209,6 +210,9 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 		if errs := d.Kind.Complete(ctx, req.Namespace, after); len(errs) > 0 {
 			return refuse(d.Kind.GroupKind(), req.Name, errs), nil
 		}
+	}
+	if whole == part && reflect.DeepEqual(before, after) {
+		return ctrladmission.Allowed(""), nil
 	}
 	return difference(part, whole, before, after)
 }

@@ -126,6 +126,7 @@ func validateSidecars(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.
 	return errs
 }
 
+// tooManyPolicies bounds the sidecars whose resources are computed.
 func tooManyPolicies(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
 	policies := 0
 	for _, sidecars := range [][]appsv1beta1.SidecarContainer{spec.InitContainers, spec.Containers} {

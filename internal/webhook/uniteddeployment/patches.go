@@ -22,7 +22,7 @@ import (
 // mostPatched is how many bytes of pod templates are patched for one request, and mostPatches how many patches are judged: it is hundreds for an
 // ordinary template. What is wrong with a patch beyond shows in the status.
 const (
-	mostPatched = 16 << 20
+	mostPatched = 5 << 19
 	mostPatches = 500
 )
 
