@@ -24,9 +24,27 @@ import (
 // Decode reads raw into a pointer to one of our types, by the rules of the API server (field names are case-sensitive).
 //
 // unknown are the paths of fields that the type does not have, and of fields that occur twice; they are left out of the result.
-// Values of the wrong type are returned as errors that carry their path, their value and what is expected, the first MaxErrors of them;
-// all of them are left out of the result.
+// Values of the wrong type are returned as errors that carry their path, their value and what is expected, the first MaxErrors of them.
+// There is no result then.
 func Decode(raw []byte, into any) (unknown []string, errs field.ErrorList) {
+	unknown, errs, _ = decode(raw, into)
+	return unknown, errs
+}
+
+// DecodeRest is Decode for stored objects: what can be decoded is in the result although there are errors.
+func DecodeRest(raw []byte, into any) field.ErrorList {
+	_, errs, rest := decode(raw, into)
+	if rest == nil {
+		return errs
+	}
+	if err := decodeAgain(rest, into); err != nil {
+		return append(errs, field.Invalid(nil, "", err.Error()))
+	}
+	return errs
+}
+
+// decode returns the object without its values of wrong types, too, if there are any and something is left.
+func decode(raw []byte, into any) (unknown []string, errs field.ErrorList, rest any) {
 	strict, err := kjson.UnmarshalStrict(raw, into)
 	for _, e := range strict {
 		if f, ok := e.(kjson.FieldError); ok { //nolint:errorlint // the library returns these unwrapped
@@ -34,26 +52,24 @@ func Decode(raw []byte, into any) (unknown []string, errs field.ErrorList) {
 		}
 	}
 	if err == nil {
-		return unknown, nil
+		return unknown, nil, nil
 	}
 
 	// The decoder stops at the first value of a wrong type and names its field without indexes. The walk below finds all of them.
 	var value any
 	if syntax := kjson.UnmarshalCaseSensitivePreserveInts(raw, &value); syntax != nil {
-		return nil, field.ErrorList{field.Invalid(nil, "", fmt.Sprintf("is not JSON: %v", syntax))}
+		return nil, field.ErrorList{field.Invalid(nil, "", fmt.Sprintf("is not JSON: %v", syntax))}, nil
 	}
 	w := walk{}
 	decodable := w.mistyped(value, reflect.TypeOf(into), nil)
 	if len(w.errs) == 0 {
-		return unknown, field.ErrorList{field.Invalid(nil, "", err.Error())}
-	}
-	if decodable {
-		if err := decodeAgain(value, into); err != nil {
-			return unknown, append(w.errs, field.Invalid(nil, "", err.Error()))
-		}
+		return unknown, field.ErrorList{field.Invalid(nil, "", err.Error())}, nil
 	}
 	sortByField(w.errs)
-	return unknown, w.errs
+	if decodable {
+		rest = value
+	}
+	return unknown, w.errs, rest
 }
 
 // MaxErrors is how many errors are returned about one object. More would not help anybody, and a client could ask for any number.

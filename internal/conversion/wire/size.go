@@ -22,6 +22,9 @@ const (
 	MaxValues = 40_000
 	// maxText is how many bytes of JSON one text may have. The longest annotation that the API server takes has half of that.
 	maxText = 512 << 10
+	// maxName is how many bytes of JSON the name of a member may have. The longest key of a label has 317 characters. Errors name the members
+	// on the way to what they are about, so each of them costs what the names do.
+	maxName = 4 << 10
 	// maxWord is how many bytes a number may have.
 	maxWord = 1 << 10
 	// maxDepth is how deep values may lie in each other.
@@ -76,6 +79,7 @@ const (
 	ofValues  = "values"
 	ofBytes   = "bytes"
 	ofLevels  = "levels"
+	ofName    = "bytes in its name"
 )
 
 // IsList says that it is a list or an object, and Has its members.
@@ -186,6 +190,7 @@ func (s *scan) text(at int) int {
 	if last := len(s.levels) - 1; last >= 0 && !s.levels[last].list && isKey(s.raw, end) {
 		s.levels[last].key = s.raw[at:end]
 		s.levels[last].members++
+		s.note(end-at, maxName, ofName)
 	} else {
 		s.enter(false)
 		s.note(end-at, maxText, ofBytes)

@@ -63,7 +63,7 @@ func TestDecodeReportsTheFirstErrors(t *testing.T) {
 			ReserveOrdinals []int `json:"reserveOrdinals"`
 		} `json:"spec"`
 	}{}
-	_, errs := wire.Decode(raw, &set)
+	errs := wire.DecodeRest(raw, &set)
 	if len(errs) != wire.MaxErrors {
 		t.Errorf("%d errors, want %d", len(errs), wire.MaxErrors)
 	}

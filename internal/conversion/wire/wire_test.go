@@ -71,7 +71,7 @@ func TestDecodeNamesEveryValueItCannotRead(t *testing.T) {
 
 func TestDecodeReadsTheRestOfADamagedObject(t *testing.T) {
 	set := appsv1beta1.StatefulSet{}
-	_, errs := wire.Decode([]byte(`{"metadata":{"name":"web","labels":{"a":1,"b":"c"}},"spec":{
+	errs := wire.DecodeRest([]byte(`{"metadata":{"name":"web","labels":{"a":1,"b":"c"}},"spec":{
 		"template":{"spec":{"terminationGracePeriodSeconds":"soon","containers":[{"name":"a","resources":{"limits":{"cpu":"lots","memory":"1Gi"}}},{"name":7,"image":"x"}]}},
 		"replicas":3,"reserveOrdinals":[1,true,"3-4"],"volumeClaimTemplates":7,"serviceName":"web"}}`), &set)
 	if len(errs) != 6 {

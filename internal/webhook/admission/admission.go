@@ -23,6 +23,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -113,7 +114,9 @@ func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 	}
 	before := P(old.DeepCopy())
 	k.Default(before)
-	errs = introduced(errs, shortened(k.Validate(before)))
+	if len(errs) > 0 {
+		errs = introduced(errs, shortened(k.Validate(before)))
+	}
 	if k.ValidateUpdate != nil {
 		errs = append(errs, shortened(k.ValidateUpdate(set, before))...)
 	}
@@ -141,7 +144,7 @@ func (k Kind[T, P]) stored(ctx context.Context, req ctrladmission.Request) P {
 		return nil
 	}
 	old := P(new(T))
-	if _, errs := wire.Decode(req.OldObject.Raw, old); len(errs) > 0 {
+	if errs := wire.DecodeRest(req.OldObject.Raw, old); len(errs) > 0 {
 		ctrl.LoggerFrom(ctx).Info("A stored object has values that cannot be decoded", "kind", k.Kind, "reason", errs[0].Error(), "count", len(errs))
 	}
 	return old
@@ -188,11 +191,11 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 			return ctrladmission.Response{}, err
 		}
 		whole = part.With(stored, d.Kind.NewerFields...)
-		if old, err = decode[T, P](stored); err != nil {
+		if old, err = decode[T, P](stored, wire.DecodeRest); err != nil {
 			ctrl.LoggerFrom(ctx).Info("A stored object has values that cannot be decoded", "kind", d.Kind.Kind, "reason", err.Error())
 		}
 	}
-	before, err := decode[T, P](whole)
+	before, err := decode[T, P](whole, strictly)
 	if err != nil {
 		return ctrladmission.Response{}, err
 	}
@@ -205,8 +208,11 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 		ctx, cancel := context.WithTimeout(ctx, lookupsTimeout)
 		defer cancel()
 		if errs := d.Kind.Complete(ctx, req.Namespace, after); len(errs) > 0 {
-			return refuse(d.Kind.GroupKind(), req.Name, shortened(errs)), nil
+			return refuse(d.Kind.GroupKind(), req.Name, errs), nil
 		}
+	}
+	if whole == part && reflect.DeepEqual(before, after) {
+		return ctrladmission.Allowed(""), nil
 	}
 	return difference(part, whole, before, after)
 }
@@ -229,15 +235,20 @@ func (d defaulter[T, P]) tooLong(part *wire.Part, req ctrladmission.Request) *fi
 	return e
 }
 
+// strictly decodes what a client sent.
+func strictly(raw []byte, into any) field.ErrorList {
+	_, errs := wire.Decode(raw, into)
+	return errs
+}
+
 // decode reads a part of an object.
-func decode[T any, P Object[T]](part *wire.Part) (P, error) {
+func decode[T any, P Object[T]](part *wire.Part, by func(raw []byte, into any) field.ErrorList) (P, error) {
 	raw, err := json.Marshal(part)
 	if err != nil {
 		return nil, fmt.Errorf("encoding a part of the object: %w", err)
 	}
 	set := P(new(T))
-	_, errs := wire.Decode(raw, set)
-	if len(errs) > 0 {
+	if errs := by(raw, set); len(errs) > 0 {
 		return set, errs[0]
 	}
 	return set, nil
@@ -330,7 +341,7 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 		}
 		warnings = append(warnings, warnOfTemplate(warned)...)
 	}
-	return ctrladmission.Allowed("").WithWarnings(slices.Concat(warnings, unknownFields(unknown), unprotected)...)
+	return ctrladmission.Allowed("").WithWarnings(firstWarnings(slices.Concat(warnings, unknownFields(unknown), unprotected))...)
 }
 
 // judge says which faults refuse the object and which are warnings. OpenKruise takes what the server takes in a template and only

@@ -4,8 +4,10 @@
 package admission
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -53,7 +55,7 @@ func within(path, parent string) bool {
 
 // refuse is the answer the API server itself gives for a bad object: 422 with one cause for each field.
 func refuse(kind schema.GroupKind, name string, errs field.ErrorList) ctrladmission.Response {
-	status := apierrors.NewInvalid(kind, name, first(errs)).Status()
+	status := apierrors.NewInvalid(kind, name, shortened(first(errs))).Status()
 	return refused(&status)
 }
 
@@ -66,17 +68,34 @@ const (
 // shortened cuts off what is long in errors: a message is for people, and there are many copies of it on its way to them.
 func shortened(errs field.ErrorList) field.ErrorList {
 	for _, e := range errs {
+		e.Field = cut(e.Field, maxDetail)
 		e.Detail = cut(e.Detail, maxDetail)
-		switch value := e.BadValue.(type) {
-		case string:
-			e.BadValue = cut(value, maxBadValue)
-		case map[string]string:
-			if size := sizeOf(value); size > maxDetail {
-				e.BadValue = fmt.Sprintf("%d keys", len(value))
-			}
-		}
+		e.BadValue = brief(e.BadValue)
 	}
 	return errs
+}
+
+// brief is a value of an error: the beginning of a long text, and of a long list or object how long it is.
+func brief(value any) any {
+	is := reflect.ValueOf(value)
+	switch is.Kind() {
+	case reflect.String:
+		if is.Len() > maxBadValue {
+			return cut(is.String(), maxBadValue)
+		}
+	case reflect.Slice, reflect.Map, reflect.Struct, reflect.Pointer:
+		text, err := json.Marshal(value)
+		switch {
+		case err != nil || len(text) <= maxDetail:
+		case is.Kind() == reflect.Slice:
+			return fmt.Sprintf("%d items", is.Len())
+		case is.Kind() == reflect.Map:
+			return fmt.Sprintf("%d keys", is.Len())
+		default:
+			return cut(string(text), maxDetail)
+		}
+	}
+	return value
 }
 
 func cut(text string, most int) string {
@@ -86,14 +105,6 @@ func cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-func sizeOf(values map[string]string) int {
-	size := 0
-	for key, value := range values {
-		size += len(key) + len(value)
-	}
-	return size
-}
-
 // first are the first of many errors, and how many there are beside them.
 func first(errs field.ErrorList) field.ErrorList {
 	const most = wire.MaxErrors
@@ -101,6 +112,15 @@ func first(errs field.ErrorList) field.ErrorList {
 		return errs
 	}
 	return append(errs[:most-1:most-1], field.InternalError(field.NewPath("spec"), fmt.Errorf("%d more faults", len(errs)-most+1)))
+}
+
+// firstWarnings are the first of many warnings, and how many there are beside them. The API server shows 4 KiB of them.
+func firstWarnings(warnings []string) []string {
+	const most = wire.MaxErrors
+	if len(warnings) <= most {
+		return warnings
+	}
+	return append(warnings[:most-1:most-1], fmt.Sprintf("spec: %d more warnings", len(warnings)-most+1))
 }
 
 // refuseTemplate is the same answer for what the API server said about a pod template.

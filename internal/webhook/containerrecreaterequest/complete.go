@@ -6,7 +6,6 @@ package containerrecreaterequest
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
@@ -96,6 +96,9 @@ func complete(r *request, pod *corev1.Pod, node *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[string]()
 	for i := range r.Spec.Containers {
+		if len(errs) >= wire.MaxErrors {
+			return errs // Each may list all containers of the pod.
+		}
 		path := field.NewPath("spec", "containers").Index(i)
 		if name := r.Spec.Containers[i].Name; seen.Has(name) {
 			errs = append(errs, field.Duplicate(path.Child("name"), name))
@@ -158,13 +161,16 @@ func completeContainer(c *appsv1beta1.ContainerRecreateRequestContainer, pod *co
 	return errs
 }
 
-// restartable are the names of the containers of a pod that a request may name.
+// restartable are the names of the containers of a pod that a request may name: what restart.Find finds.
 func restartable(pod *corev1.Pod) []string {
 	var names []string
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		if found, _ := restart.Find(pod, c.Name); found != nil {
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 			names = append(names, c.Name)
 		}
+	}
+	for i := range pod.Spec.Containers {
+		names = append(names, pod.Spec.Containers[i].Name)
 	}
 	return names
 }

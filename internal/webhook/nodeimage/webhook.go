@@ -26,6 +26,17 @@ import (
 // keptSeconds is how long a tag stays after its end when that is left out.
 const keptSeconds = 24 * 60 * 60
 
+// maxTags is how many tags one list may have. All of them are written to the API server whenever one changes.
+const maxTags = 3000
+
+func tags(list *appsv1beta1.NodeImage) int {
+	n := 0
+	for _, entry := range list.Spec.Images {
+		n += len(entry.Tags)
+	}
+	return n
+}
+
 // Kind are the rules for NodeImages.
 func Kind() admission.Kind[appsv1beta1.NodeImage, *appsv1beta1.NodeImage] {
 	return admission.Kind[appsv1beta1.NodeImage, *appsv1beta1.NodeImage]{
@@ -37,6 +48,9 @@ func Kind() admission.Kind[appsv1beta1.NodeImage, *appsv1beta1.NodeImage] {
 
 // Default fills in what was left out.
 func Default(list *appsv1beta1.NodeImage, now time.Time) {
+	if tags(list) > maxTags {
+		return // Validate refuses it, unless it is stored as it is.
+	}
 	for repository, entry := range list.Spec.Images {
 		for i := range entry.Tags {
 			tag := &entry.Tags[i]
@@ -57,6 +71,9 @@ func Default(list *appsv1beta1.NodeImage, now time.Time) {
 
 // Validate returns what is wrong with a NodeImage that Default has filled in.
 func Validate(list *appsv1beta1.NodeImage) field.ErrorList {
+	if tags(list) > maxTags {
+		return field.ErrorList{field.TooMany(field.NewPath("spec", "images"), -1, maxTags)}
+	}
 	var errs field.ErrorList
 	for _, repository := range slices.Sorted(maps.Keys(list.Spec.Images)) {
 		path := field.NewPath("spec", "images").Key(repository)

@@ -88,11 +88,21 @@ func ObjectKeys(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// maxOwners is how many owners are looked at. Kubernetes' rules for them list all owners for each one that is too many. The API server applies
+// these rules, too, so nothing passes that has more.
+const maxOwners = 50
+
 // Metadata requires a name that is a subdomain, and labels and annotations that the server takes. It lets a name be missing: it is still to
 // be generated then, or the API server asks for it.
 func Metadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	if errs := ObjectKeys(object, path); len(errs) > 0 {
 		return errs
+	}
+	if len(object.OwnerReferences) > maxOwners {
+		object = &metav1.ObjectMeta{
+			Name: object.Name, GenerateName: object.GenerateName, Namespace: object.Namespace,
+			Labels: object.Labels, Annotations: object.Annotations, Finalizers: object.Finalizers,
+		}
 	}
 	errs := apivalidation.ValidateObjectMeta(object, true, apivalidation.NameIsDNSSubdomain, path)
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {

@@ -5,7 +5,7 @@ package sidecarset
 
 import (
 	"fmt"
-	"regexp"
+	"regexp/syntax"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +22,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// maxPatches is how many entries of patchPodMetadata there may be.
-const maxPatches = 100
+const (
+	// maxPatches is how many entries of patchPodMetadata there may be.
+	maxPatches = 100
+	// maxRegex is how many bytes a regular expression may have. It is about names of containers, which have at most 63.
+	maxRegex = 256
+	// maxPolicies is how many sidecars may compute their resources. Checking what they compute is costly.
+	maxPolicies = 200
+)
 
 // Validate returns what is wrong with a SidecarSet, as far as it can be seen from the set alone.
 func Validate(set *appsv1beta1.SidecarSet) field.ErrorList {
@@ -81,7 +87,10 @@ func isCanary(set *appsv1beta1.SidecarSet) bool {
 }
 
 func validateSidecars(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	errs := tooManyPolicies(spec, path)
+	if len(errs) > 0 {
+		return errs
+	}
 	names := map[string]bool{}
 	claim := func(name string, at *field.Path) {
 		if names[name] {
@@ -115,6 +124,22 @@ func validateSidecars(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.
 		}
 	}
 	return errs
+}
+
+// tooManyPolicies bounds the sidecars whose resources are computed.
+func tooManyPolicies(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
+	policies := 0
+	for _, sidecars := range [][]appsv1beta1.SidecarContainer{spec.InitContainers, spec.Containers} {
+		for i := range sidecars {
+			if sidecars[i].ResourcesPolicy != nil {
+				policies++
+			}
+		}
+	}
+	if policies <= maxPolicies {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path.Child("containers"), fmt.Sprintf("at most %d containers may have a resourcesPolicy", maxPolicies))}
 }
 
 // namesOf are the names that a sidecar takes in a pod.
@@ -190,9 +215,7 @@ func validateResources(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 	if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
 		errs = append(errs, field.Forbidden(path, "replaces resources, so resources must be empty"))
 	}
-	if _, err := regexp.Compile(policy.TargetContainersNameRegex); err != nil {
-		errs = append(errs, field.Invalid(path.Child("targetContainersNameRegex"), policy.TargetContainersNameRegex, err.Error()))
-	}
+	errs = append(errs, validateRegex(policy.TargetContainersNameRegex, path.Child("targetContainersNameRegex"))...)
 	path = path.Child("resourcesExpr")
 	if policy.ResourcesExpr.Limits == nil && policy.ResourcesExpr.Requests == nil {
 		errs = append(errs, field.Required(path, "limits or requests"))
@@ -205,6 +228,18 @@ func validateResources(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 		errs = append(errs, validateExpression(e.Memory, corev1.ResourceMemory, path.Child(name, "memory"))...)
 	}
 	return errs
+}
+
+// validateRegex requires a regular expression that is not too long. It is only parsed: a few repetitions of repetitions would take many
+// megabytes to compile.
+func validateRegex(text string, path *field.Path) field.ErrorList {
+	if len(text) > maxRegex {
+		return field.ErrorList{field.TooLong(path, "", maxRegex)}
+	}
+	if _, err := syntax.Parse(text, syntax.Perl); err != nil {
+		return field.ErrorList{field.Invalid(path, text, err.Error())}
+	}
+	return nil
 }
 
 // validateExpression computes an expression with a quantity, as it will be for a pod.

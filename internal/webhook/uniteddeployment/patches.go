@@ -19,9 +19,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// mostPatched is how many bytes of pod templates are patched for one request. It is hundreds of patches of an ordinary template. What is wrong
-// with a patch beyond shows in the status.
-const mostPatched = 16 << 20
+// mostPatched is how many bytes of pod templates are patched for one request, and mostPatches how many patches are judged: it is hundreds for an
+// ordinary template. What is wrong with a patch beyond shows in the status.
+const (
+	mostPatched = 5 << 19
+	mostPatches = 500
+)
 
 // patches judges the patches of subsets.
 type patches struct {
@@ -39,7 +42,7 @@ func newPatches(set *appsv1beta1.UnitedDeployment, pod map[string]any) *patches 
 		p.selector = selector
 	}
 	if text, err := json.Marshal(pod); err == nil {
-		p.left = mostPatched / max(len(text), 1)
+		p.left = min(mostPatched/max(len(text), 1), mostPatches)
 	}
 	return p
 }

@@ -32,7 +32,7 @@ func withPatches(bytes, labels int) string {
 
 // A UnitedDeployment with many labels and subsets took the operator ten seconds to admit, so that it was refused.
 func TestManyPatchesOfALargeTemplate(t *testing.T) {
-	const most = 300 << 20
+	const most = 150 << 20
 	for name, object := range map[string]string{
 		"a usual template": withPatches(1000, 3), "many labels": withPatches(0, 990), "a large annotation": withPatches(200_000, 3),
 	} {

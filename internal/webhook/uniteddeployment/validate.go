@@ -173,9 +173,9 @@ func validatePartitions(set *appsv1beta1.UnitedDeployment, path *field.Path) fie
 		return nil
 	}
 	var errs field.ErrorList
+	known := subsetsByName(set)
 	for _, name := range slices.Sorted(maps.Keys(manual.Partitions)) {
-		named := slices.ContainsFunc(set.Spec.Topology.Subsets, func(sub appsv1beta1.Subset) bool { return sub.Name == name })
-		if !named {
+		if known[name] == nil {
 			errs = append(errs, field.Invalid(path.Key(name), name, "is the name of no subset"))
 		}
 		if n := manual.Partitions[name]; n < 0 {
@@ -220,17 +220,28 @@ func sumOf(set *appsv1beta1.UnitedDeployment) (sum int, open bool) {
 	return sum, open
 }
 
+// subsetsByName are the subsets of a set; of those with the same name, the first.
+func subsetsByName(set *appsv1beta1.UnitedDeployment) map[string]*appsv1beta1.Subset {
+	subsets := make(map[string]*appsv1beta1.Subset, len(set.Spec.Topology.Subsets))
+	for i := range set.Spec.Topology.Subsets {
+		if sub := &set.Spec.Topology.Subsets[i]; subsets[sub.Name] == nil {
+			subsets[sub.Name] = sub
+		}
+	}
+	return subsets
+}
+
 // ValidateUpdate returns what may not change. Default has filled in both objects.
 func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)
+	stored := subsetsByName(old)
 	for i := range set.Spec.Topology.Subsets {
 		sub := &set.Spec.Topology.Subsets[i]
-		at := slices.IndexFunc(old.Spec.Topology.Subsets, func(o appsv1beta1.Subset) bool { return o.Name == sub.Name })
-		if at < 0 {
+		before, path := stored[sub.Name], path.Child("topology", "subsets").Index(i)
+		if before == nil {
 			continue
 		}
-		before, path := &old.Spec.Topology.Subsets[at], path.Child("topology", "subsets").Index(i)
 		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm, before.NodeSelectorTerm) {
 			errs = append(errs, field.Forbidden(path.Child("nodeSelectorTerm"), "cannot be changed once the subset exists; patch can select other nodes"))
 		}

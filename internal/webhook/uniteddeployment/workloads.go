@@ -41,10 +41,14 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 	}
 	asked := 0
 	var fine []*appsv1beta1.Subset
+	stored := map[string]*appsv1beta1.Subset{}
+	if old != nil {
+		stored = subsetsByName(old)
+	}
 	sameTemplate := old != nil && equality.Semantic.DeepEqual(set.Spec.Template, old.Spec.Template)
 	for i := range set.Spec.Topology.Subsets {
 		sub := &set.Spec.Topology.Subsets[i]
-		before := storedSubset(old, sub)
+		before := sameButSizes(stored[sub.Name], sub)
 		if before && sameTemplate || slices.ContainsFunc(fine, func(other *appsv1beta1.Subset) bool { return judgedAlike(sub, other) }) {
 			continue
 		}
@@ -75,15 +79,10 @@ func judgedAlike(a, b *appsv1beta1.Subset) bool {
 		(len(a.NodeSelectorTerm.MatchExpressions) > 0) == (len(b.NodeSelectorTerm.MatchExpressions) > 0)
 }
 
-// storedSubset says that the stored object has the subset as it is, sizes excepted.
-func storedSubset(old *appsv1beta1.UnitedDeployment, sub *appsv1beta1.Subset) bool {
-	if old == nil {
-		return false
-	}
-	return slices.ContainsFunc(old.Spec.Topology.Subsets, func(o appsv1beta1.Subset) bool {
-		return o.Name == sub.Name && equality.Semantic.DeepEqual(o.NodeSelectorTerm, sub.NodeSelectorTerm) &&
-			equality.Semantic.DeepEqual(o.Tolerations, sub.Tolerations) && equality.Semantic.DeepEqual(o.Patch, sub.Patch)
-	})
+// sameButSizes says that the stored object has the subset as it is, sizes excepted.
+func sameButSizes(stored, sub *appsv1beta1.Subset) bool {
+	return stored != nil && equality.Semantic.DeepEqual(stored.NodeSelectorTerm, sub.NodeSelectorTerm) &&
+		equality.Semantic.DeepEqual(stored.Tolerations, sub.Tolerations) && equality.Semantic.DeepEqual(stored.Patch, sub.Patch)
 }
 
 // ask returns what the API server finds wrong with the workload of a subset. Without an answer there is nothing.
