@@ -149,6 +149,9 @@ func variant(set *Set, c choice, others []*Set) (Variant, error) {
 	if err != nil {
 		return Variant{}, err
 	}
+	if set.SortByName {
+		slices.SortStableFunc(b.containers, func(x, y placed) int { return cmp.Compare(x.name, y.name) })
+	}
 	v := Variant{
 		When: c.when, Percent: c.percent, Containers: []Container{}, InitContainers: []Container{}, Volumes: usedVolumes(c.payload, b), Secrets: []string{},
 		Constants: map[string]string{}, Working: []string{}, WorkingKeys: []string{},

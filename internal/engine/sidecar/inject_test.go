@@ -628,6 +628,25 @@ func TestCanaryReplacesItsBase(t *testing.T) {
 	}
 }
 
+// With the gate EnableSortSidecarContainerByName ordinary sidecars of all sets stand in the order of their names, before and behind the pod's own.
+func TestSidecarsSortedByName(t *testing.T) {
+	sets := []*sidecar.Set{
+		set(t, "s0", `{selector: {matchLabels: {app: shop}}, containers: [{name: z, image: a}, {name: b, image: a}, {name: w, image: a, podInjectPolicy: AfterAppContainer}]}`),
+		set(t, "s1", `{selector: {matchLabels: {app: shop}}, containers: [{name: c, image: a}, {name: x, image: a, podInjectPolicy: AfterAppContainer}]}`),
+	}
+	for _, s := range sets {
+		s.SortByName = true
+	}
+	pod, err := injected(t, object(t, shopPod), sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(pod, "containers"); got != "b c z web cache w x" {
+		t.Errorf("containers: %s", got)
+	}
+	sameInEveryOrder(t, object(t, shopPod), sets, pod)
+}
+
 // The pods that OpenKruise injected come out of their Deployment's template again.
 func TestOpenKruiseInjectsTheSame(t *testing.T) {
 	before := fixtures.Objects(t, "sidecarset/state-after-03.yaml")
