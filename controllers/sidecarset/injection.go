@@ -369,20 +369,20 @@ func (i *Injection) state(one *injected) InjectionState {
 	switch {
 	case one.wantBinding && one.wantEntry && one.narrow:
 		s.Path, ways = PathSplit, []*proof{&known.policy, &known.webhook}
-	case one.wantBinding && (!one.wantEntry || known.policy.holds(one.revision)):
+	case one.wantBinding && (!one.wantEntry || known.policy.holds(one.shown)):
 		s.Path, ways = PathPolicy, []*proof{&known.policy}
 	}
 	s.Condition.Reason = string(s.Path)
-	s.Condition.Status, s.Condition.Message = ways[0].verdict(one.revision)
+	s.Condition.Status, s.Condition.Message = ways[0].verdict(one.shown)
 	if s.Path == PathSplit {
-		status, message := ways[1].verdict(one.revision)
+		status, message := ways[1].verdict(one.shown)
 		if s.Condition.Status == metav1.ConditionTrue || status == metav1.ConditionFalse {
 			s.Condition.Status = status
 		}
 		s.Condition.Message = "of the policy, " + s.Condition.Message + "; of the webhook, " + message
 	}
 	for _, way := range ways {
-		if way.refuted && way.revision == one.revision {
+		if way.refuted && way.shows == one.shown {
 			// A policy that does not act is replaced. The webhook is the last resort: once it had its time, somebody has to look.
 			s.Fault, s.Stalled = way.message, way == &known.webhook && way.failed()
 		}
@@ -390,10 +390,10 @@ func (i *Injection) state(one *injected) InjectionState {
 	// A way that takes the place of another one is tried, too.
 	s.RecheckAfter = proveEvery
 	if one.wantBinding {
-		s.RecheckAfter = min(s.RecheckAfter, known.policy.recheck(one.revision, now, epoch))
+		s.RecheckAfter = min(s.RecheckAfter, known.policy.recheck(one.shown, now, epoch))
 	}
 	if one.wantEntry {
-		s.RecheckAfter = min(s.RecheckAfter, known.webhook.recheck(one.revision, now, epoch))
+		s.RecheckAfter = min(s.RecheckAfter, known.webhook.recheck(one.shown, now, epoch))
 	}
 	for _, left := range []time.Duration{known.retreat.left(now), i.policy.left(now)} {
 		if left > 0 {

@@ -75,12 +75,13 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 	set := strings.Replace(plain, "containers:", "injectionStrategy: {revision: {customVersion: '1'}}, containers:", 1)
 	for name, tc := range map[string]struct {
 		namespace, owner string
-		found            bool
+		found, forged    bool
 	}{
-		"its own, in the operator's namespace":        {"kruise-system", "uid-of-log", true},
-		"its own, in the namespace of OpenKruise":     {"elsewhere", "uid-of-log", true},
-		"of a set that is gone, in another namespace": {"elsewhere", "uid-of-another", false},
-		"nobody's, in another namespace":              {"elsewhere", "", false},
+		"its own, in the operator's namespace":        {"kruise-system", "uid-of-log", true, false},
+		"its own, beside one that somebody forged":    {"kruise-system", "uid-of-log", true, true},
+		"its own, in the namespace of OpenKruise":     {"elsewhere", "uid-of-log", true, false},
+		"of a set that is gone, in another namespace": {"elsewhere", "uid-of-another", false, false},
+		"nobody's, in another namespace":              {"elsewhere", "", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			revision := &appsv1.ControllerRevision{Revision: 1}
@@ -90,7 +91,14 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 			if tc.owner != "" {
 				revision.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "SidecarSet", Name: "log", UID: types.UID(tc.owner), Controller: ptr.To(true)}}
 			}
-			r := newRig(t, true, installation(), revision)
+			objects := []client.Object{installation(), revision}
+			if tc.forged {
+				theirs := revision.DeepCopy()
+				theirs.Namespace, theirs.Revision = "anybodys", 99
+				theirs.Data.Raw = []byte(`{"spec":{"containers":[{"name":"agent","image":"forged"}]}}`)
+				objects = append(objects, theirs)
+			}
+			r := newRig(t, true, objects...)
 			r.injects["policy"] = true
 			r.set(set)
 			state := r.pass("log", time.Minute)

@@ -50,10 +50,10 @@ type proofs struct {
 	failing time.Time
 	// restored are messages about what was restored since the last pass over the set.
 	restored []string
-	// counted is when pods without sidecars were looked for at that revision, and what was found.
-	counted         time.Time
-	countedRevision string
-	found           *metav1.Condition
+	// counted is when pods without sidecars were looked for, for which shown, and what was found.
+	counted    time.Time
+	countedFor string
+	found      *metav1.Condition
 }
 
 // rehearsal is whether the server takes what a policy would make.
@@ -68,8 +68,8 @@ type rehearsal struct {
 
 // proof is what dry runs showed of one way.
 type proof struct {
-	// revision is what was looked for, tried how often, first and last when.
-	revision    string
+	// shows is what was looked for, tried how often, first and last when.
+	shows       string
 	tries       int
 	first, last time.Time
 	// epoch is that of the API server at the last try: one that was restarted is asked again.
@@ -84,7 +84,7 @@ type proof struct {
 // unproven is a proof of a way of which nothing is known.
 func unproven() proof { return proof{} }
 
-func (p *proof) holds(revision string) bool { return p.injected && p.revision == revision }
+func (p *proof) holds(shown string) bool { return p.injected && p.shows == shown }
 
 // failed says whether another way is needed: pods have been seen without the sidecars for some time, or after pods that had them.
 func (p *proof) failed() bool { return p.refuted && (p.held || p.last.Sub(p.first) >= patience) }
@@ -119,11 +119,11 @@ func (r *retreat) acts(now time.Time) {
 func (r *retreat) left(now time.Time) time.Duration { return max(0, r.until.Sub(now)) }
 
 // verdict is what a condition says.
-func (p *proof) verdict(revision string) (metav1.ConditionStatus, string) {
+func (p *proof) verdict(shown string) (metav1.ConditionStatus, string) {
 	switch {
-	case p.revision == revision && p.tries == 0 && p.message != "":
+	case p.shows == shown && p.tries == 0 && p.message != "":
 		return metav1.ConditionUnknown, p.message + "; not verified since"
-	case p.revision != revision || p.tries == 0:
+	case p.shows != shown || p.tries == 0:
 		return metav1.ConditionUnknown, "not verified yet"
 	case p.injected:
 		return metav1.ConditionTrue, "verified by a dry run"
@@ -135,9 +135,9 @@ func (p *proof) verdict(revision string) (metav1.ConditionStatus, string) {
 }
 
 // due is when to try next.
-func (p *proof) due(revision string, epoch int) time.Time {
+func (p *proof) due(shown string, epoch int) time.Time {
 	switch {
-	case p.revision != revision:
+	case p.shows != shown:
 		return time.Time{}
 	case p.tries == 0:
 		return p.notBefore
@@ -154,8 +154,8 @@ func (p *proof) due(revision string, epoch int) time.Time {
 	}
 }
 
-func (p *proof) recheck(revision string, now time.Time, epoch int) time.Duration {
-	return max(p.due(revision, epoch).Sub(now), firstTry)
+func (p *proof) recheck(shown string, now time.Time, epoch int) time.Duration {
+	return max(p.due(shown, epoch).Sub(now), firstTry)
 }
 
 // prove tries the ways of a set that are due, and says whether one was.
@@ -176,10 +176,10 @@ func (i *Injection) dueWays(one *injected) []string {
 	defer i.mutex.Unlock()
 	known, now, epoch := i.proofsOf(one.name), i.options.Clock.Now(), i.registry.epoch()
 	var ways []string
-	if one.wantBinding && !now.Before(known.policy.due(one.revision, epoch)) {
+	if one.wantBinding && !now.Before(known.policy.due(one.shown, epoch)) {
 		ways = append(ways, sidecar.ProofPolicy)
 	}
-	if one.wantEntry && !now.Before(known.webhook.due(one.revision, epoch)) {
+	if one.wantEntry && !now.Before(known.webhook.due(one.shown, epoch)) {
 		ways = append(ways, sidecar.ProofWebhook)
 	}
 	return ways
@@ -194,8 +194,8 @@ func (i *Injection) tried(one *injected, name string, try proof, err error) {
 	if name == sidecar.ProofWebhook {
 		way = &known.webhook
 	}
-	if way.revision != one.revision || way.tries == 0 {
-		*way = proof{revision: one.revision, first: try.first}
+	if way.shows != one.shown || way.tries == 0 {
+		*way = proof{shows: one.shown, first: try.first}
 	}
 	way.tries++
 	way.last, way.epoch = try.last, try.epoch

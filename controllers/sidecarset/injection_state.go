@@ -50,6 +50,8 @@ type injected struct {
 	// revision is the name of the ControllerRevision, data what is in it.
 	revision string
 	data     []byte
+	// shown is what a proof shows: that pods which the set selects get the revision.
+	shown string
 	// reasons are why the policy cannot do it; without any it can.
 	reasons []string
 	// wantEntry and wantBinding are what should be registered.
@@ -86,6 +88,10 @@ func (w injectionState) same(other injectionState) bool {
 		return a.revision == b.revision && a.ignore == b.ignore && a.owner.UID == b.owner.UID && a.set.Paused == b.set.Paused && (a.fault == nil) == (b.fault == nil)
 	})
 }
+
+// mostInjected is how many bytes the data of a revision may have: the etcd of a cluster stores 1.5 MiB of an object. One set that cannot be stored would
+// keep all others from being registered.
+const mostInjected = 1_400_000
 
 // pinnedFor is how long a historic revision that a set asks for is taken to be what it was, or not to be there.
 const pinnedFor = 10 * time.Second
@@ -205,6 +211,11 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 		if one.compiled, one.fault = sidecar.Compile(one.set, all); one.fault == nil {
 			one.revision, one.data, one.fault = one.compiled.Encode()
 		}
+		if size := len(one.data); size > mostInjected {
+			one.revision, one.data = "", nil
+			one.fault = fmt.Errorf("what it injects has %d bytes, and at most %d can be stored", size, mostInjected)
+		}
+		one.shown = one.revision + " " + fmt.Sprint(one.set.Match)
 	}
 	return sets, pins, nil
 }
@@ -254,7 +265,13 @@ func (i *Injection) pin(ctx context.Context, set *sidecar.Set, uid types.UID) er
 	if len(found) == 0 {
 		return nil
 	}
-	newest := slices.MaxFunc(found, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	// Nobody but the operator writes to its own namespace, so what is there goes first.
+	home := func(r appsv1.ControllerRevision) int {
+		return map[bool]int{true: 1}[r.Namespace == i.options.Namespace]
+	}
+	newest := slices.MaxFunc(found, func(a, b appsv1.ControllerRevision) int {
+		return cmp.Or(cmp.Compare(home(a), home(b)), cmp.Compare(a.Revision, b.Revision))
+	})
 	data := map[string]any{}
 	if err := json.Unmarshal(newest.Data.Raw, &data); err != nil {
 		return fmt.Errorf("decoding revision %s: %w", newest.Name, err)
@@ -303,15 +320,15 @@ func (i *Injection) plan(seen *injectionState) {
 		if i.bindings[one.name] == "" {
 			proof.policy = unproven() // What was seen of an earlier binding says nothing about the next one.
 		}
-		if byPolicy && proof.retreat.count > 0 && !proof.policy.holds(one.revision) {
+		if byPolicy && proof.retreat.count > 0 && !proof.policy.holds(one.shown) {
 			one.reasons = append(one.reasons, ineffective) // It is being tried again.
 		}
-		one.wantBinding = byPolicy || i.bindings[one.name] != "" && !seen.ownerless && !proof.webhook.holds(one.revision)
-		one.wantEntry = !byPolicy || i.entries[one.name] != "" && !proof.policy.holds(one.revision)
+		one.wantBinding = byPolicy || i.bindings[one.name] != "" && !seen.ownerless && !proof.webhook.holds(one.shown)
+		one.wantEntry = !byPolicy || i.entries[one.name] != "" && !proof.policy.holds(one.shown)
 		if byPolicy && one.compiled.Guard != nil {
 			// What the policy leaves is the webhook's. An entry that is open for all pods stays so until the policy is proven.
 			known := i.entries[one.name]
-			one.wantEntry, one.narrow = true, known == "" || strings.HasPrefix(known, narrowEntry) || proof.policy.holds(one.revision)
+			one.wantEntry, one.narrow = true, known == "" || strings.HasPrefix(known, narrowEntry) || proof.policy.holds(one.shown)
 		}
 		if seen.ownerless && !one.ignore {
 			one.wantEntry = false

@@ -688,3 +688,43 @@ func TestARegistrationThatIsRefusedForLongIsStalled(t *testing.T) {
 		t.Error("what the operator may not do is not stalled")
 	}
 }
+
+// A proof is about the pods that the set selects: another selector has to be proven before it is said to be in force.
+func TestAnotherSelectorIsProvenAgain(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"] = true
+	r.set(plain)
+	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue {
+		t.Fatalf("%+v", state)
+	}
+	r.injects["policy"] = false // Bindings act about a second later.
+	r.set(strings.Replace(plain, "app: shop", "app: market", 1))
+	state, err := r.Reconcile(t.Context(), "log", Latest{})
+	if err != nil || state.Condition.Status == metav1.ConditionTrue {
+		t.Errorf("%+v, %v", state, err)
+	}
+	r.injects["policy"] = true
+	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue || state.Path != PathPolicy {
+		t.Errorf("%+v", state)
+	}
+}
+
+// What cannot be stored keeps no other set from being injected.
+func TestASetThatIsTooLargeLeavesTheOthersAlone(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"] = true
+	// Each container of the pair has the variable.
+	large := `{metadata: {name: large}, spec: {selector: {matchLabels: {app: shop}}, containers: [{name: big, image: b, env: [{name: A, value: "` + strings.Repeat("x", 800_000) +
+		`"}], upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: e}}]}}`
+	r.set(large, plain)
+	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue {
+		t.Errorf("the other one: %+v", state)
+	}
+	state := r.pass("large", time.Minute)
+	if state.Condition.Reason != "InvalidSpec" || !state.Stalled || !strings.Contains(state.Fault, "at most 1400000 can be stored") {
+		t.Errorf("%+v", state)
+	}
+	if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding log" {
+		t.Errorf("registered: %s", got)
+	}
+}

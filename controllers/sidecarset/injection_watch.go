@@ -336,7 +336,7 @@ func (i *Injection) restored(one *injected, way *proof, what string, deleted boo
 	known := i.proofsOf(one.name)
 	known.restored = append(known.restored, fmt.Sprintf("somebody %s %s; it is as it should be again", done, what))
 	*way = proof{
-		revision: one.revision, notBefore: i.options.Clock.Now().Add(untilItActs), epoch: i.registry.epoch(),
+		shows: one.shown, notBefore: i.options.Clock.Now().Add(untilItActs), epoch: i.registry.epoch(),
 		message: fmt.Sprintf("somebody %s %s, which is written again", done, what),
 	}
 	i.repaired = true

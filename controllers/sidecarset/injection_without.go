@@ -58,7 +58,7 @@ func (i *Injection) without(ctx context.Context, one *injected) (*metav1.Conditi
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	known := i.proofsOf(one.name)
-	known.counted, known.countedRevision, known.found = now, one.revision, found
+	known.counted, known.countedFor, known.found = now, one.shown, found
 	return found, nil
 }
 
@@ -67,7 +67,7 @@ func (i *Injection) counted(one *injected, now time.Time) (*metav1.Condition, bo
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	known := i.proofsOf(one.name)
-	return known.found, known.countedRevision == one.revision && now.Sub(known.counted) < countEvery
+	return known.found, known.countedFor == one.shown && now.Sub(known.counted) < countEvery
 }
 
 // podsWithout are the names of such pods, sorted. The cache is asked first; the server only when there is a candidate.

@@ -17,6 +17,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
 // update is the one edit that gives a pod the images of the spec: images, what the pod says of the set, and the annotations that the set
@@ -77,6 +78,9 @@ func setEntry(e *edit.Edit, pod *corev1.Pod, key, set string, entry any) error {
 func patchMetadata(e *edit.Edit, pod *corev1.Pod, patches []appsv1beta1.SidecarSetPatchPodMetadata) error {
 	for _, patch := range patches {
 		for key, wanted := range patch.Annotations {
+			if sidecar.OwnAnnotation(key) {
+				continue
+			}
 			is, has := pod.Annotations[key]
 			if edited := e.Annotations[key]; edited != nil {
 				is, has = *edited, true

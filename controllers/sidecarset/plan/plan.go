@@ -27,6 +27,7 @@ const (
 	noteNotUpdate     = "NotUpdate"
 	noteNotSelected   = "NotSelected"
 	noteNotUpgradable = "NotUpgradable"
+	noteNoneAllowed   = "NoneAllowed"
 )
 
 // Plan decides the next step of a SidecarSet for the pods that have its sidecars.
@@ -166,7 +167,11 @@ func (p *planner) move() {
 		}
 	}
 	if len(waiting) > 0 {
-		p.pass.Hold(limit.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
+		reason := podset.ReasonMaxUnavailable
+		if most == 0 {
+			reason = noteNoneAllowed // They do not wait for others, but for the spec.
+		}
+		p.pass.Hold(limit.Note(reason, len(waiting), podset.Slots(waiting)))
 	}
 	p.hold(noteNotUpgradable, o.notUpgradable, "differ from the spec in more than images, which a running pod cannot follow; they get the present sidecars when they are re-created")
 	if len(kept) > 0 {

@@ -284,6 +284,9 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 		"pods that are not ready move although maxUnavailable is 0": {
 			set: newSet("agent:v2", maxUnavailable("0")), pods: injectedPods(t, old, 2, 1), want: "p2", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
+		"pods that are ready stay when maxUnavailable is 0, which is nothing to wait for": {
+			set: newSet("agent:v2", maxUnavailable("0%")), pods: injectedPods(t, old, 2, 0), reconciling: "False MaxUnavailableIsZero", stalled: "False NotStalled",
+		},
 		"an updated pod that is not ready uses up the limit": {
 			set: newSet("agent:v2"), pods: append(injectedPods(t, old, 2, 0), run(newPod(t, "p9", newSet("agent:v2")), false)),
 			reconciling: "True RollingOut", stalled: "False NotStalled",
@@ -444,6 +447,8 @@ func TestWhatIsWrittenToAPod(t *testing.T) {
 			{Annotations: map[string]string{"kept": "new", "added": "new"}, PatchPolicy: appsv1beta1.SidecarSetRetainPatchPolicy},
 			{Annotations: map[string]string{"replaced": "new"}, PatchPolicy: appsv1beta1.SidecarSetOverwritePatchPolicy},
 			{Annotations: map[string]string{"merged": `{"a":1}`}, PatchPolicy: appsv1beta1.SidecarSetMergePatchJSONPatchPolicy},
+			// What a pod has from sets is not theirs to say. A set that is stored may try.
+			{Annotations: map[string]string{shared.AnnotationSidecarSetHash: "{}", shared.AnnotationSidecarSetInPlaceState: "{}"}, PatchPolicy: appsv1beta1.SidecarSetOverwritePatchPolicy},
 		}
 	})
 	pod := run(newPod(t, "p0", newSet("agent:v1")), true)
@@ -478,6 +483,9 @@ func TestWhatIsWrittenToAPod(t *testing.T) {
 		if got := after.Annotations[key]; got != want {
 			t.Errorf("annotation %s is %s, want %s", key, got, want)
 		}
+	}
+	if got := after.Annotations[shared.AnnotationSidecarSetInPlaceState]; !strings.Contains(got, "logs") {
+		t.Errorf("the state of the update is %s", got)
 	}
 	var said map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(after.Annotations[shared.AnnotationSidecarSetHash]), &said); err != nil || string(said["mesh"]) != `"other"` {

@@ -212,6 +212,7 @@ func settled(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 		{podset.ReasonPaused, appsv1beta1.ReasonPaused, false},
 		{noteNotUpdate, appsv1beta1.ReasonNotUpdate, false},
 		{podset.ReasonPartition, appsv1beta1.ReasonPartitionReached, false},
+		{noteNoneAllowed, appsv1beta1.ReasonMaxUnavailableIsZero, false},
 		{noteNotSelected, appsv1beta1.ReasonNotSelected, false},
 	} {
 		if note, ok := plan.HeldFor(kept.note); ok {

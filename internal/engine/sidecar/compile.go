@@ -149,6 +149,9 @@ func variant(set *Set, c choice, others []*Set) (Variant, error) {
 	if err != nil {
 		return Variant{}, err
 	}
+	if set.SortByName {
+		slices.SortStableFunc(b.containers, func(x, y placed) int { return cmp.Compare(x.name, y.name) })
+	}
 	v := Variant{
 		When: c.when, Percent: c.percent, Containers: []Container{}, InitContainers: []Container{}, Volumes: usedVolumes(c.payload, b), Secrets: []string{},
 		Constants: map[string]string{}, Working: []string{}, WorkingKeys: []string{},
@@ -235,6 +238,9 @@ func patchesOf(set *Set, p Payload, others []*Set) []Patch {
 	patches := []Patch{}
 	for _, entry := range p.Patches {
 		for _, key := range sortedNames(entry.Annotations) {
+			if OwnAnnotation(key) {
+				continue
+			}
 			patch := Patch{Key: key, Value: entry.Annotations[key], Policy: cmp.Or(entry.PatchPolicy, Retain), Yields: []string{}, Then: []Merge{}}
 			for _, o := range others {
 				if o.Base != set.Name { // A canary is never in one pod with its base.
@@ -250,18 +256,33 @@ func patchesOf(set *Set, p Payload, others []*Set) []Patch {
 // meet says how a patch changes on a pod into which another set injects, too. Admission refuses what cannot go together, so only two cases are
 // left: what only retains gives way to what sets, and among equals the name of the set decides.
 func (p *Patch) meet(set, other *Set) {
-	for _, theirs := range other.Latest.Patches {
+	for _, theirs := range other.patches() {
 		value, has := theirs.Annotations[p.Key]
 		policy := cmp.Or(theirs.PatchPolicy, Retain)
 		switch {
 		case !has:
 		case p.Policy == Retain && (policy != Retain || other.Name < set.Name):
-			p.Yields = append(p.Yields, other.Name)
+			if !slices.Contains(p.Yields, other.Name) {
+				p.Yields = append(p.Yields, other.Name)
+			}
 		case p.Policy == MergePatchJSON && policy == MergePatchJSON:
 			p.meets = true
-			if other.Name > set.Name {
-				p.Then = append(p.Then, Merge{Set: other.Name, Value: value})
+			if then := (Merge{Set: other.Name, Value: value}); other.Name > set.Name && !slices.Contains(p.Then, then) {
+				p.Then = append(p.Then, then)
 			}
 		}
 	}
+}
+
+// patches are those of every revision that pods may get from a set.
+func (s *Set) patches() []PodMetadata {
+	choices, err := s.choices()
+	if err != nil {
+		return nil // It injects nothing.
+	}
+	var all []PodMetadata
+	for _, c := range choices {
+		all = append(all, c.payload.Patches...)
+	}
+	return all
 }

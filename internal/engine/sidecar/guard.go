@@ -73,9 +73,14 @@ func tokenDraw(pod map[string]any) (int32, bool) {
 // IsToken says whether a volume is the one with the pod's token.
 func IsToken(volume corev1.Volume) bool { return tokenVolume.MatchString(volume.Name) }
 
+// maxMerged is how long the values of annotations that are merged into may be together, as the condition of a webhook entry has them: the API server
+// takes no expression of more than 100 000 characters.
+const maxMerged = 50_000
+
 // merged are the annotations that are merged into; a fault says why the policy cannot have a part in it.
 func (i Injection) merged() (all []Merged, fault string) {
 	all = []Merged{}
+	length := 0
 	for at, v := range i.Variants {
 		known := map[string]string{}
 		for _, p := range v.Patches {
@@ -91,6 +96,10 @@ func (i Injection) merged() (all []Merged, fault string) {
 			known[p.Key] = p.Value
 			if at == 0 {
 				all = append(all, Merged{Key: p.Key, Value: p.Value})
+				length += len(quoted(p.Key)) + len(quoted(p.Value))
+			}
+			if length > maxMerged {
+				return all, fmt.Sprintf("of more than %d characters in all", maxMerged)
 			}
 		}
 		differs := len(known) != len(all)

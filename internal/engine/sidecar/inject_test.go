@@ -5,6 +5,7 @@ package sidecar_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -345,6 +346,31 @@ spec: {initContainers: [{name: own, image: o}], containers: [{name: web, image: 
 				}
 			},
 		},
+		"a native sidecar can be a pair": {
+			specs: []string{head + `
+initContainers: [{name: mesh, image: "mesh:v1", restartPolicy: Always, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "idle:1"}}]`},
+			check: func(t *testing.T, pod map[string]any) {
+				if got := names(pod, "initContainers"); got != "mesh-1 mesh-2" || container(t, pod, "mesh-2")["image"] != "idle:1" {
+					t.Errorf("init containers: %s", got)
+				}
+				if got := annotation(pod, sidecar.WorkingAnnotation); got != `{"mesh":"mesh-1"}` {
+					t.Errorf("working: %s", got)
+				}
+				if got := annotation(pod, sidecar.HashAnnotation); !strings.Contains(got, `"sidecarList":["mesh"]`) {
+					t.Errorf("list: %s", got)
+				}
+			},
+		},
+		"a set does not say what a pod has from sets": {
+			specs: []string{head + `
+containers: [{name: a, image: a}]
+patchPodMetadata: [{annotations: {kruise.io/sidecarset-hash-without-image: x, kruise.io/sidecarset-inplace-update-state: x, mine: own}, patchPolicy: Overwrite}]`},
+			check: func(t *testing.T, pod map[string]any) {
+				if got := annotation(pod, "mine") + annotation(pod, "kruise.io/sidecarset-inplace-update-state"); got != "own" {
+					t.Errorf("annotations: %s", got)
+				}
+			},
+		},
 		"only used volumes come, and the pod's own win": {
 			pod: `
 metadata: {labels: {app: shop}}
@@ -604,27 +630,131 @@ func TestCanaryReplacesItsBase(t *testing.T) {
 	other := set(t, "other", head+`containers: [{name: other, image: o}]`)
 	chosen := object(t, `{metadata: {labels: {app: shop, canary: yes-please}}, spec: {containers: [{name: web, image: w}]}}`)
 	for name, tc := range map[string]struct {
-		pod          map[string]any
-		pauseCanary  bool
-		image, after string
+		pod                    map[string]any
+		pauseCanary, pauseBase bool
+		image, after           string
 	}{
 		"a pod of the canary":                       {pod: chosen, image: "canary", after: "canary,other"},
 		"a pod of the base alone":                   {pod: object(t, shopPod), image: "base", after: "base,other"},
 		"a pod of the canary while that is on hold": {pod: chosen, pauseCanary: true, image: "base", after: "base,other"},
+		"a pod of the canary of a base on hold":     {pod: chosen, pauseBase: true, image: "canary", after: "canary,other"},
+		"a pod of a base on hold":                   {pod: object(t, shopPod), pauseBase: true, after: "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			paused := *canary
-			paused.Paused = tc.pauseCanary
-			sets := []*sidecar.Set{base, &paused, other}
+			paused, on := *canary, *base
+			paused.Paused, on.Paused = tc.pauseCanary, tc.pauseBase
+			sets := []*sidecar.Set{&on, &paused, other}
 			pod, err := injected(t, tc.pod, sets)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := container(t, pod, "agent")["image"]; got != tc.image || annotation(pod, sidecar.InjectedListAnnotation) != tc.after {
-				t.Errorf("image %v, list %s", got, annotation(pod, sidecar.InjectedListAnnotation))
+			if got := annotation(pod, sidecar.InjectedListAnnotation); got != tc.after {
+				t.Errorf("list %s", got)
+			}
+			if tc.image == "" {
+				if got := names(pod, "containers"); got != "other web cache" {
+					t.Errorf("containers %s", got)
+				}
+			} else if got := container(t, pod, "agent")["image"]; got != tc.image {
+				t.Errorf("image %v", got)
 			}
 			sameInEveryOrder(t, tc.pod, sets, pod)
 		})
+	}
+}
+
+// With the gate EnableSortSidecarContainerByName ordinary sidecars of all sets stand in the order of their names, before and behind the pod's own.
+func TestSidecarsSortedByName(t *testing.T) {
+	sets := []*sidecar.Set{
+		set(t, "s0", `{selector: {matchLabels: {app: shop}}, containers: [{name: z, image: a}, {name: b, image: a}, {name: w, image: a, podInjectPolicy: AfterAppContainer}]}`),
+		set(t, "s1", `{selector: {matchLabels: {app: shop}}, containers: [{name: c, image: a}, {name: x, image: a, podInjectPolicy: AfterAppContainer}]}`),
+	}
+	for _, s := range sets {
+		s.SortByName = true
+	}
+	pod, err := injected(t, object(t, shopPod), sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(pod, "containers"); got != "b c z web cache w x" {
+		t.Errorf("containers: %s", got)
+	}
+	sameInEveryOrder(t, object(t, shopPod), sets, pod)
+}
+
+// Whether a set gives way over an annotation follows from the revision that it injects, not from the latest one.
+func TestSetsGiveWayToWhatIsInjected(t *testing.T) {
+	const head = "selector: {matchLabels: {app: shop}}\ncontainers: [{name: %s, image: a}]\n"
+	first := set(t, "a", fmt.Sprintf(head, "a")+`
+patchPodMetadata: [{annotations: {k: latest}}]
+injectionStrategy: {revision: {customVersion: "1"}}`)
+	second := set(t, "b", fmt.Sprintf(head, "b")+`patchPodMetadata: [{annotations: {k: second}}]`)
+	for annotations, want := range map[string]string{"": "second", "patchPodMetadata: [{annotations: {k: pinned}}]": "pinned"} {
+		payload, err := sidecar.ParseRevision(object(t, "spec: {containers: [{name: a, image: old}], "+annotations+"}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload.Hash, first.Pinned = "old", payload
+		sets := []*sidecar.Set{first, second}
+		pod, err := injected(t, object(t, shopPod), sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := annotation(pod, "k"); got != want {
+			t.Errorf("with %q: %s", annotations, got)
+		}
+		sameInEveryOrder(t, object(t, shopPod), sets, pod)
+	}
+}
+
+// A condition of a webhook entry cannot be as long as annotations can.
+func TestLongValuesThatAreMergedGoByWebhook(t *testing.T) {
+	for length, byWebhook := range map[int]bool{1_000: false, 60_000: true} {
+		s := set(t, "log", `
+selector: {matchLabels: {app: shop}}
+containers: [{name: agent, image: a}]
+patchPodMetadata: [{annotations: {k: '{"a":"`+strings.Repeat("x", length)+`"}'}, patchPolicy: MergePatchJson}]`)
+		compiled, err := sidecar.Compile(s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := compiled.Webhooked(); (len(got) > 0) != byWebhook {
+			t.Errorf("%d characters: left to the webhook: %v", length, got)
+		}
+	}
+}
+
+// Should OpenKruise inject, too, a pod has each sidecar once: what its webhook made of the pod stays as it is.
+func TestWhatOpenKruiseInjectedIsNotInjectedTwice(t *testing.T) {
+	objects := fixtures.Objects(t, "sidecarset/state.yaml")
+	for _, tc := range []struct{ set, deployment, revision string }{{"logs", "front", "logs-d7674b598"}, {"mesh", "back", "mesh-6b6696fbcf"}} {
+		parsed, err := sidecar.ParseSet(fixtures.Find(t, objects, "SidecarSet", tc.set).DeepCopy().Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled, err := sidecar.Compile(parsed, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, one := range objects {
+			if one.GetKind() != "Pod" || !strings.HasPrefix(one.GetName(), tc.deployment) {
+				continue
+			}
+			found = true
+			pod := copied(t, one.Object)
+			if _, err := compiled.Inject(sidecar.Pod{Object: pod, Namespace: map[string]string{"kubernetes.io/metadata.name": "sidecarset"}}); err != nil {
+				t.Fatal(err)
+			}
+			for _, field := range []string{"containers", "initContainers", "volumes", "imagePullSecrets"} {
+				if got, want := names(pod, field), names(one.Object, field); got != want {
+					t.Errorf("%s of pod %s: %s, OpenKruise made %s", field, one.GetName(), got, want)
+				}
+			}
+		}
+		if !found {
+			t.Fatal("no pods of " + tc.deployment)
+		}
 	}
 }
 

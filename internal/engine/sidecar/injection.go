@@ -13,6 +13,7 @@ package sidecar
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
@@ -44,6 +45,15 @@ const (
 	// MirrorAnnotation is on the pods by which kubelets show what they run on their own.
 	MirrorAnnotation = "kubernetes.io/config.mirror"
 )
+
+// OwnAnnotation says that an annotation of pods is one of those in which SidecarSets keep what a pod has from them. No set chooses their values.
+func OwnAnnotation(key string) bool {
+	switch key {
+	case HashAnnotation, HashWithoutImageAnnotation, InjectedListAnnotation, WorkingAnnotation, shared.AnnotationSidecarSetInPlaceState, shared.AnnotationSidecarSetInPlaceEvidence:
+		return true
+	}
+	return strings.HasPrefix(key, VersionPrefix) || strings.HasPrefix(key, VersionAltPrefix)
+}
 
 // Injection is what one SidecarSet puts into the pods that it selects. It is stored as the data of a ControllerRevision. Lists are
 // never absent, so that expressions need not ask.

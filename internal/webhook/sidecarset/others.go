@@ -163,11 +163,13 @@ func conflict(set, other *appsv1beta1.SidecarSet) field.ErrorList {
 		}
 	}
 	ours, theirs := sidecarspec.PayloadOf(&set.Spec, nil), sidecarspec.PayloadOf(&other.Spec, nil)
+	volumes := map[string]*corev1.Volume{}
+	for i := range theirs.Volumes {
+		volumes[theirs.Volumes[i].Name] = &theirs.Volumes[i]
+	}
 	for i := range ours.Volumes {
-		for j := range theirs.Volumes {
-			if ours.Volumes[i].Name == theirs.Volumes[j].Name && !equality.Semantic.DeepEqual(ours.Volumes[i], theirs.Volumes[j]) {
-				errs = append(errs, field.Invalid(path.Child("volumes").Index(i), ours.Volumes[i].Name, same("another volume of this name")))
-			}
+		if volume := volumes[ours.Volumes[i].Name]; volume != nil && !equality.Semantic.DeepEqual(ours.Volumes[i], *volume) {
+			errs = append(errs, field.Invalid(path.Child("volumes").Index(i), ours.Volumes[i].Name, same("another volume of this name")))
 		}
 	}
 	written := map[string]appsv1beta1.SidecarSetPatchPolicy{}

@@ -272,6 +272,9 @@ func validatePatches(patches []appsv1beta1.SidecarSetPatchPodMetadata, path *fie
 				errs = append(errs, field.Duplicate(at.Child("annotations").Key(key), key))
 			}
 			known[key] = true
+			if sidecar.OwnAnnotation(key) {
+				errs = append(errs, field.Forbidden(at.Child("annotations").Key(key), "is written by the operator: it says what the pod has from SidecarSets"))
+			}
 			if patch.PatchPolicy == appsv1beta1.SidecarSetMergePatchJSONPatchPolicy && !isObject(value) {
 				errs = append(errs, field.Invalid(at.Child("annotations").Key(key), value, "must be a JSON object: patchPolicy is MergePatchJson"))
 			}

@@ -125,6 +125,7 @@ func TestValidate(t *testing.T) {
 		"metadata without annotations":   {change: `{spec: {patchPodMetadata: [{patchPolicy: Retain}]}}`, want: []string{`spec.patchPodMetadata[0].annotations: Required value`}},
 		"a patch policy that is none":    {change: `{spec: {patchPodMetadata: [{annotations: {a: b}, patchPolicy: Add}]}}`, want: []string{`spec.patchPodMetadata[0].patchPolicy: Unsupported value: "Add"`}},
 		"an annotation that is no key":   {change: `{spec: {patchPodMetadata: [{annotations: {a/b/c: b}}]}}`, want: []string{`spec.patchPodMetadata[0].annotations: Invalid value: "a/b/c"`}},
+		"an annotation of the operator":  {change: `{spec: {patchPodMetadata: [{annotations: {version.sidecarset.kruise.io/a-1: b}}]}}`, want: []string{`spec.patchPodMetadata[0].annotations[version.sidecarset.kruise.io/a-1]: Forbidden: is written by the operator`}},
 		"an annotation twice":            {change: `{spec: {patchPodMetadata: [{annotations: {a: b}}, {annotations: {a: c}}]}}`, want: []string{`spec.patchPodMetadata[1].annotations[a]: Duplicate value: "a"`}},
 		"a merge of what is no JSON":     {change: `{spec: {patchPodMetadata: [{annotations: {a: b}, patchPolicy: MergePatchJson}]}}`, want: []string{`spec.patchPodMetadata[0].annotations[a]: Invalid value: "b": must be a JSON object`}},
 		"a canary":                       {change: `{metadata: {annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: other}}, spec: {updateStrategy: {type: NotUpdate}}}`},

@@ -42,6 +42,7 @@ func (g *generator) fixture(t testing.TB) ([]*sidecar.Set, *corev1.Pod, *corev1.
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop", "team": pick(g, "a", "b")}}}
 	var sets []*sidecar.Set
+	sorted := g.chance(25)
 	for n := range 1 + g.IntN(3) {
 		o := g.set(n)
 		object := map[string]any{}
@@ -56,6 +57,7 @@ func (g *generator) fixture(t testing.TB) ([]*sidecar.Set, *corev1.Pod, *corev1.
 		if err != nil {
 			t.Fatalf("%s: %v", data, err)
 		}
+		s.SortByName = sorted
 		if s.Revision != nil {
 			old := s.Latest
 			old.Hash, old.Revision, old.Containers = "old-"+old.Hash, "old", nil
@@ -139,7 +141,7 @@ func (g *generator) sidecars(n int, prefix string, init bool) []any {
 		if g.chance(40) {
 			c["env"] = []any{object{"name": pick(g, "A", "B", "X"), "value": "mine"}}
 		}
-		if g.chance(20) && !init {
+		if g.chance(20) && (!init || c["restartPolicy"] == "Always") {
 			c["upgradeStrategy"] = object{"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:v1"}
 		}
 		if g.chance(25) && (!init || c["restartPolicy"] == "Always") {
