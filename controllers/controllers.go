@@ -32,6 +32,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker"
+	"github.com/kruise-operator/kruise-operator/controllers/podreadiness"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
@@ -108,6 +109,9 @@ func CacheContents(c *config.Config) kubecache.Contents {
 	}
 	if ordersContainers(c) {
 		contents = contents.Keeping(launchpriority.Concerns)
+	}
+	if c.Enabled(kindRequest) {
+		contents = contents.Keeping(podreadiness.Concerns)
 	}
 	return contents
 }
@@ -193,6 +197,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := setupProviders(mgr, deps, all, configured); err != nil {
 		return err
 	}
+	if err := setupReadiness(mgr, deps, all, configured); err != nil {
+		return err
+	}
 	if gates.Enabled(features.SidecarTerminator) {
 		if err := setupTerminator(mgr, deps, all, configured); err != nil {
 			return err
@@ -229,14 +236,14 @@ func setupLaunchPriority(mgr ctrl.Manager, deps Deps, all shared) error {
 // setupProviders sets up what has new pods ask the providers of virtual nodes for probes, or takes that back.
 func setupProviders(mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
 	gates := deps.Config.Features
-	served := slices.ContainsFunc(configured, func(k operatorconfig.Kind) bool { return k.Name == podprobemarker.Kind().Kind && k.Served })
 	given, err := dependencies(mgr, deps, all, podprobemarker.Name, 0)
 	if err != nil {
 		return fmt.Errorf("setting up probes on virtual nodes: %w", err)
 	}
 	registrar := &podprobemarker.Registrar{
 		Client: given.Client, Live: given.Live, Markers: given.Cache, Namespace: deps.Config.Namespace,
-		On: gates.Enabled(features.EnablePodProbeMarkerOnServerless) && gates.Enabled(features.PodProbeMarker) && served && deps.Config.ProbesPods,
+		On: gates.Enabled(features.EnablePodProbeMarkerOnServerless) && gates.Enabled(features.PodProbeMarker) &&
+			served(configured, podprobemarker.Kind().Kind) && deps.Config.ProbesPods,
 	}
 	if deps.Operator.Protection != nil {
 		registrar.Call = deps.Operator.Protection.Call
@@ -256,11 +263,33 @@ func ordersContainers(c *config.Config) bool {
 		len(kinds.Where(func(k kinds.Kind) bool { return k.Needs.ControlsPods && c.Enabled(k.Name) })) > 0
 }
 
+// kindRequest is the kind whose objects hold pods out of service, and stop sidecars.
+const kindRequest = "ContainerRecreateRequest"
+
+// served says that a kind is managed.
+func served(configured []operatorconfig.Kind, kind string) bool {
+	return slices.ContainsFunc(configured, func(k operatorconfig.Kind) bool { return k.Name == kind && k.Served })
+}
+
+// setupReadiness sets up what looks after the readiness gate of pods of others. Requests hold pods by it.
+func setupReadiness(mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
+	if !served(configured, kindRequest) {
+		return nil
+	}
+	given, err := dependencies(mgr, deps, all, podreadiness.Name, 0)
+	if err == nil {
+		err = podreadiness.Setup(mgr, given)
+	}
+	if err != nil {
+		return fmt.Errorf("setting up what looks after readiness gates: %w", err)
+	}
+	return nil
+}
+
 // setupTerminator sets up what stops the sidecars of pods that are done. On nodes it does so by ContainerRecreateRequests.
 func setupTerminator(mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
-	const kind = "ContainerRecreateRequest"
-	if !slices.ContainsFunc(configured, func(k operatorconfig.Kind) bool { return k.Name == kind && k.Served }) {
-		deps.Log.Info("Sidecars of finished jobs are not stopped: the kind that it takes is off or not served", "kind", kind)
+	if !served(configured, kindRequest) {
+		deps.Log.Info("Sidecars of finished jobs are not stopped: the kind that it takes is off or not served", "kind", kindRequest)
 		return nil
 	}
 	given, err := dependencies(mgr, deps, all, sidecarterminator.Name, 0)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -235,6 +236,54 @@ func TestRequestsThatCannotBeCarriedOut(t *testing.T) {
 	requestIs(n, "gone", "ends with its pod", func(r *v1beta1.ContainerRecreateRequest) bool {
 		return over(metav1.ConditionFalse)(r) && r.Status.Message == "pod has gone"
 	})
+}
+
+// A pod that no workload of ours controls may list the gate, too. It becomes ready, can be taken out of service, and is given back although the finalizer
+// of the request was taken off by force.
+func TestAPodOfOthersWithTheReadinessGate(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	node := ownNodes(t, n, 1)[0]
+	simdaemon.Run(t, env, node, 143)
+	n.Apply(strings.ReplaceAll(`
+apiVersion: v1
+kind: Pod
+metadata: {name: bare}
+spec:
+  nodeSelector: {e2e: NODES}
+  tolerations: [{key: e2e, operator: Exists}]
+  readinessGates: [{conditionType: KruisePodReady}]
+  containers: [{name: app, image: "example/web:v1"}]
+`, "NODES", n.Name))
+	ready := func(is bool) func(context.Context) error {
+		return func(ctx context.Context) error {
+			pod := &corev1.Pod{}
+			if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: "bare"}, pod); err != nil {
+				return err
+			}
+			if podstate.Ready(pod) != is {
+				return fmt.Errorf("its conditions are %+v", pod.Status.Conditions)
+			}
+			return nil
+		}
+	}
+	n.Eventually("the pod is ready", ready(true))
+	n.Apply(recreate("drain", "bare", "app", "  strategy: {unreadyGracePeriodSeconds: 600}\n"))
+	requestIs(n, "drain", "holds its pod", func(r *v1beta1.ContainerRecreateRequest) bool {
+		return says(r, v1beta1.RecreatePreRecreateGrace, metav1.ConditionTrue, "held not ready by")
+	})
+	n.Eventually("the pod is out of service", ready(false))
+	if out, err := n.Kubectl("patch", "crr", "drain", "--type=merge", "--patch", `{"metadata":{"finalizers":null}}`); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r, err := request(t.Context(), n, "drain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Client.Delete(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	n.EventuallyWithin(2*time.Minute, "the pod is back in service", ready(true))
 }
 
 // podsOfRequests makes the pods that the requests of a file for kubectl name: they have to run before.

@@ -45,8 +45,7 @@ func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[sh
 			continue
 		}
 		for _, h := range podset.Strangers(pods[i].Object) {
-			if namespace, _, ok := strings.Cut(h.Key, "/"); ok && h.UserAgent == requestAgent && namespace == pods[i].Object.Namespace &&
-				len(holders) < requestsAtOnce && !slices.Contains(holders, h) {
+			if IsRequest(h, pods[i].Object.Namespace) && len(holders) < requestsAtOnce && !slices.Contains(holders, h) {
 				holders = append(holders, h)
 			}
 		}
@@ -63,7 +62,7 @@ func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[sh
 	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
 	defer cancel()
 	for _, h := range holders {
-		isOver, err := p.requestOver(ctx, h)
+		isOver, err := RequestOver(ctx, p.Live, h)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("It is not known whether a request that holds a pod is over", "request", h.Key, "err", err.Error())
 			break
@@ -75,12 +74,19 @@ func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[sh
 	return known.over, lookAtRequests
 }
 
-// requestOver says that a ContainerRecreateRequest is gone, is being deleted or has completed, or that there are none at all.
-func (p *Pass) requestOver(ctx context.Context, h shared.ReadinessHolder) (bool, error) {
+// IsRequest says that who holds a pod of the namespace is a ContainerRecreateRequest.
+func IsRequest(h shared.ReadinessHolder, namespace string) bool {
+	of, _, ok := strings.Cut(h.Key, "/")
+	return ok && h.UserAgent == requestAgent && of == namespace
+}
+
+// RequestOver says that the ContainerRecreateRequest that holds a pod is gone, is being deleted or has completed, or that there are none at all. It asks the
+// API server.
+func RequestOver(ctx context.Context, live client.Reader, h shared.ReadinessHolder) (bool, error) {
 	namespace, name, _ := strings.Cut(h.Key, "/")
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(appsv1alpha1.GroupVersion().WithKind(requestAgent + "List"))
-	err := p.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
+	err := live.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
 	if meta.IsNoMatchError(err) {
 		return true, nil
 	}

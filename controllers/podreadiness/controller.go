@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podreadiness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "podreadiness-controller"
+
+const (
+	// workers is how many pods are looked at at the same time.
+	workers = 3
+	// lookAtRequests is how often requests are looked at that hold pods: nothing else tells that they are over.
+	lookAtRequests = 30 * time.Second
+	// group is that of our own workloads.
+	group = "apps.kruise.io"
+)
+
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=list
+
+// Concerns says that the controller has to see the whole of a pod: it has the gate, and no workload of ours looks after it.
+func Concerns(pod *corev1.Pod) bool {
+	return podstate.HasGate(pod, shared.GateKruisePodReady) && !ours(pod)
+}
+
+// ours says that a workload of ours that has readiness gates controls the pod.
+func ours(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || !strings.HasPrefix(owner.APIVersion, group+"/") {
+		return false
+	}
+	switch owner.Kind {
+	case "CloneSet", "StatefulSet", "DaemonSet":
+		return true
+	}
+	return false
+}
+
+type reconciler struct {
+	workload.Dependencies
+	writer *writer.Writer
+}
+
+func newReconciler(d workload.Dependencies) *reconciler {
+	return &reconciler{d, &writer.Writer{Client: d.Client, Live: d.Live, Timeout: d.WriteTimeout}}
+}
+
+// Setup makes the manager run the controller.
+func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
+	c, err := workload.NewController(mgr, d, Name, workers, newReconciler(d))
+	if err != nil {
+		return err
+	}
+	watch := source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}), due())
+	if err := c.Watch(watch); err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	return nil
+}
+
+// due lets the pods through for which something may have to be done. Nothing has to when one is gone.
+func due() predicate.Predicate {
+	due := predicate.NewPredicateFuncs(func(object client.Object) bool {
+		pod, ok := object.(*corev1.Pod)
+		return ok && Looks(pod)
+	})
+	due.DeleteFunc = func(event.DeleteEvent) bool { return false }
+	return due
+}
+
+// Looks says that something may have to be done for a pod: the condition of its gate is missing, or a request holds it.
+func Looks(pod *corev1.Pod) bool {
+	return Concerns(pod) && pod.DeletionTimestamp == nil && !podstate.Finished(pod) &&
+		(podstate.Condition(pod, shared.GateKruisePodReady) == nil || len(requests(pod)) > 0)
+}
+
+// requests are the ContainerRecreateRequests of its namespace that hold a pod.
+func requests(pod *corev1.Pod) []shared.ReadinessHolder {
+	var holders []shared.ReadinessHolder
+	for _, h := range podstate.Holders(pod) {
+		if workload.IsRequest(h, pod.Namespace) {
+			holders = append(holders, h)
+		}
+	}
+	return holders
+}
+
+// Reconcile gives a pod the condition of its gate, or gives up the holds of requests that are over.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pod := &corev1.Pod{}
+	if err := r.Cache.Get(ctx, req.NamespacedName, pod, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !Looks(pod) {
+		return ctrl.Result{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	now := r.Clock.Now()
+	change, again := Initial(pod, now), time.Duration(0)
+	if change.IsZero() {
+		var over []shared.ReadinessHolder
+		for _, h := range requests(pod) {
+			isOver, err := workload.RequestOver(ctx, r.Live, h)
+			if err != nil {
+				return ctrl.Result{}, err
+			}
+			if isOver {
+				over = append(over, h)
+			}
+		}
+		change, again = podstate.Release(pod, now, over...), lookAtRequests
+	}
+	if change.IsZero() {
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	err := r.write(ctx, pod, change)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: workload.Busy}, nil // the view is out of date
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// Initial is the condition that a pod lacks for its gate; zero when it has one.
+func Initial(pod *corev1.Pod, now time.Time) edit.Edit {
+	var e edit.Edit
+	for _, condition := range podstate.InitialConditions(pod, now) {
+		if condition.Type == shared.GateKruisePodReady {
+			e.SetCondition(condition)
+		}
+	}
+	return e
+}
+
+// write writes conditions, tied to the pod as it was read: who holds it is read, and written again as a whole.
+func (r *reconciler) write(ctx context.Context, pod *corev1.Pod, change edit.Edit) error {
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+		"status":   map[string]any{"conditions": change.Conditions},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the conditions: %w", err)
+	}
+	ref := freshness.RefOf(corev1.SchemeGroupVersion.WithKind("Pod"), pod)
+	patch := writer.Patch{Subresource: "status", Type: types.StrategicMergePatchType, Body: body}
+	if _, err := r.writer.Patch(ctx, freshness.Owner{}, ref, patch); err != nil {
+		return fmt.Errorf("writing the condition %s: %w", shared.GateKruisePodReady, err)
+	}
+	return nil
+}
