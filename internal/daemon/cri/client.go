@@ -22,6 +22,9 @@ import (
 const (
 	// longestMessage is the limit of one answer, in bytes: a node with many containers has long lists.
 	longestMessage = 16 << 20
+	// longestOutput is the limit of what a command in a container may write, in bytes. Commands are users', many run at the same time, and the daemon has
+	// little memory.
+	longestOutput = 1 << 20
 	// probing is how long one socket may take to answer while a runtime is looked for.
 	probing = 5 * time.Second
 )

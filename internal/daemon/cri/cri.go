@@ -25,6 +25,9 @@ var ErrUnavailable = errors.New("the container runtime does not answer")
 // ErrNotFound says that the runtime does not have what was asked for.
 var ErrNotFound = errors.New("the container runtime does not have it")
 
+// ErrOutput says that a command in a container has written more than is read. Whether it has succeeded is not known.
+var ErrOutput = errors.New("the command writes more than the limit")
+
 // Runtime is a container runtime. It is safe for concurrent use.
 type Runtime interface {
 	// Status asks whether the runtime is there, and what it is.
@@ -40,7 +43,7 @@ type Runtime interface {
 	// that has ended already is no error.
 	StopContainer(ctx context.Context, id string, grace time.Duration) error
 	// Exec runs a command in a container and returns what it wrote. A command that ends with another code than 0 is no error; one that
-	// takes longer than timeout is.
+	// takes longer than timeout is, and one that writes more than a MiB: ErrOutput.
 	Exec(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error)
 
 	// ListImages lists the images of the node.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,14 @@ func (*server) ContainerStatus(_ context.Context, r *runtimev1.ContainerStatusRe
 		Status: &runtimev1.ContainerStatus{Id: "c1", Metadata: &runtimev1.ContainerMetadata{}, State: runtimev1.ContainerState_CONTAINER_EXITED, ExitCode: 3},
 		Info:   map[string]string{"info": `{"config":{"envs":[{"key":"A","value":"line 1\nline 2"},{"key":"B"}]}}`},
 	}, nil
+}
+
+func (*server) ExecSync(_ context.Context, r *runtimev1.ExecSyncRequest) (*runtimev1.ExecSyncResponse, error) {
+	n, err := strconv.Atoi(r.GetCmd()[0])
+	if err != nil {
+		return nil, status.Error(codes.Unknown, "no such command")
+	}
+	return &runtimev1.ExecSyncResponse{Stdout: make([]byte, n), ExitCode: 1}, nil
 }
 
 // listen starts a runtime on a socket.
@@ -218,6 +227,23 @@ func TestRequests(t *testing.T) {
 	}
 	if sent.GetSandboxConfig().GetAnnotations()["a"] != "b" {
 		t.Errorf("sandbox %v", sent.GetSandboxConfig())
+	}
+}
+
+// A command of a user that writes without end must not use up the memory of the daemon, which all pods of the node share.
+func TestACommandThatWritesTooMuchIsAnErrorOfItsOwn(t *testing.T) {
+	socket := filepath.Join(folder(t), "c.sock")
+	listen(t, socket)
+	c := open(t, socket)
+	if result, err := c.Exec(t.Context(), "c1", []string{"1000000"}, time.Second); err != nil || len(result.Stdout) != 1000000 || result.ExitCode != 1 {
+		t.Errorf("%d bytes, code %d, %v", len(result.Stdout), result.ExitCode, err)
+	}
+	_, err := c.Exec(t.Context(), "c1", []string{"1100000"}, time.Second)
+	if !errors.Is(err, cri.ErrOutput) || errors.Is(err, cri.ErrUnavailable) || !strings.Contains(err.Error(), "1024 KiB") {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.ContainerStatus(t.Context(), "c1"); err != nil {
+		t.Errorf("after that: %v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -178,7 +179,11 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, limit ti
 	if err != nil {
 		return ExecResult{}, err
 	}
-	answer, err := link.runtime.ExecSync(ctx, &runtimev1.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: seconds(limit)})
+	answer, err := link.runtime.ExecSync(ctx, &runtimev1.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: seconds(limit)},
+		grpc.MaxCallRecvMsgSize(longestOutput))
+	if status.Code(err) == codes.ResourceExhausted {
+		return ExecResult{}, fmt.Errorf("%w of %d KiB", ErrOutput, longestOutput>>10)
+	}
 	if err != nil {
 		return ExecResult{}, c.failed(link, "running a command in a container", err)
 	}
