@@ -93,7 +93,7 @@ func Plan(pod *corev1.Pod, found *corev1.ConfigMap) Decision {
 	case holder == SomebodyElse:
 		d.Blocked = fmt.Sprintf("ConfigMap %s, which is to say which containers may start, exists and is not of this pod: delete or rename it", found.Name)
 		return d
-	case holder == ThisPod && found.DeletionTimestamp != nil:
+	case holder != Nobody && found.DeletionTimestamp != nil: // of this pod, or of an earlier one
 		d.Blocked = fmt.Sprintf("ConfigMap %s, which says which containers may start, is being deleted, and finalizers keep it: %s",
 			found.Name, strings.Join(found.Finalizers, ", "))
 		return d

@@ -103,6 +103,8 @@ func TestPlan(t *testing.T) {
 	finished.Status.Phase = corev1.PodSucceeded
 	stuckForever := barrier("this", 0)
 	stuckForever.DeletionTimestamp, stuckForever.Finalizers = ptr.To(metav1.Now()), []string{"example.com/keep"}
+	earlierForever := barrier("earlier", 0)
+	earlierForever.DeletionTimestamp, earlierForever.Finalizers = stuckForever.DeletionTimestamp, stuckForever.Finalizers
 	for name, tc := range map[string]struct {
 		pod   *corev1.Pod
 		found *corev1.ConfigMap
@@ -132,6 +134,7 @@ func TestPlan(t *testing.T) {
 		"one that has ended needs none":                                  {pod: finished},
 		"nor one without order":                                          {pod: &corev1.Pod{}},
 		"a barrier that is being deleted and does not go is in the way":  {pod: pod("0 stuck", "-1 stuck"), found: stuckForever, want: "blocked"},
+		"so is one of an earlier pod":                                    {pod: pod("0 stuck", "-1 stuck"), found: earlierForever, want: "blocked"},
 		"a barrier with a key of somebody else has only the others read": {pod: pod("0 ready", "-1 stuck"), found: barrier("this", 7), want: "release [0 -1], complete"},
 	} {
 		t.Run(name, func(t *testing.T) {

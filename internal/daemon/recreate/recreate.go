@@ -41,6 +41,8 @@ const (
 	workers = 32
 	// after is when to look again after something was stopped, or when the view was out of date.
 	after = 100 * time.Millisecond
+	// mostTold is how many requests are told in one pass that they wait.
+	mostTold = 20
 	// turn is when to look again while too many other containers are being stopped.
 	turn = time.Second
 	// asking is how long one question to the runtime, and one write, may take.
@@ -117,20 +119,35 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if len(queue) == 0 {
 		return ctrl.Result{}, nil
 	}
-	var refused error
-	for _, waiting := range queue[1:] {
-		if status, changed := restart.Waiting(waiting); changed {
-			if _, err := r.write(ctx, waiting, status); err != nil {
-				refused = err // the one whose turn it is does not depend on it
-				break
-			}
+	told, refused := r.tell(ctx, queue[1:])
+	result, err := r.carryOut(ctx, queue[0], pod)
+	switch {
+	case err != nil:
+		return result, err
+	case refused != nil:
+		return ctrl.Result{}, refused
+	case told == mostTold && (result.RequeueAfter == 0 || result.RequeueAfter > after):
+		result.RequeueAfter = after // there may be more
+	}
+	return result, nil
+}
+
+// tell tells requests that they wait, as many as one pass may. The one whose turn it is depends neither on their number nor on what becomes of it. Of those
+// that are refused the last is told of.
+func (r *reconciler) tell(ctx context.Context, waiting []*appsv1beta1.ContainerRecreateRequest) (told int, refused error) {
+	for _, request := range waiting {
+		status, changed := restart.Waiting(request)
+		if !changed {
+			continue
+		}
+		if _, err := r.write(ctx, request, status); err != nil {
+			refused = err
+		}
+		if told++; told == mostTold {
+			break
 		}
 	}
-	result, err := r.carryOut(ctx, queue[0], pod)
-	if err == nil && refused != nil {
-		return ctrl.Result{}, refused
-	}
-	return result, err
+	return told, refused
 }
 
 // about are the requests for this very pod.
@@ -160,7 +177,8 @@ func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.Containe
 	return r.stop(ctx, request, pod, todo.Kill, todo.RecheckAfter)
 }
 
-// stop has a container stopped in the background. Where that has failed, it says so in the status.
+// stop has a container stopped in the background. Where that has failed, it says so in the status. The controller sets no limit on passes, so ctx ends with
+// the daemon, and not with the pass.
 func (r *reconciler) stop(
 	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, kill *restart.Kill, recheck time.Duration,
 ) (ctrl.Result, error) {

@@ -175,6 +175,26 @@ func TestARequestThatCannotBeToldToWaitKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
+func TestManyRequestsThatWaitDoNotKeepTheFirstFromBeginning(t *testing.T) {
+	var requests []*v1beta1.ContainerRecreateRequest
+	for i := range 3 * mostTold {
+		r := request(fmt.Sprintf("later-%02d", i), "log")
+		r.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Minute))
+		requests = append(requests, r)
+	}
+	b := newBench(t, append(requests, request("first", "app"))...)
+	result, err := b.pass()
+	if err != nil || b.status("first").Phase != v1beta1.RecreateRecreating || b.writes > mostTold+1 || result.RequeueAfter > after {
+		t.Errorf("the first is %q after %d writes, looks again after %s: %v", b.status("first").Phase, b.writes, result.RequeueAfter, err)
+	}
+	b.settle("first")
+	for _, r := range requests[1:] {
+		if got := b.status(r.Name).Phase; got != v1beta1.RecreatePending {
+			t.Errorf("%s is %q", r.Name, got)
+		}
+	}
+}
+
 // refusing refuses to write statuses of requests.
 type refusing struct {
 	client.Client
