@@ -78,20 +78,29 @@ func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
 	if err != nil {
 		return err
 	}
-	watch := source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}), due())
+	watch := source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}),
+		due(newHeld(d.Metrics.PodsHeld, d.Metrics.PodsHeldSince)))
 	if err := c.Watch(watch); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
 	return nil
 }
 
-// due lets the pods through for which something may have to be done. Nothing has to when one is gone.
-func due() predicate.Predicate {
+// due lets the pods through for which something may have to be done, and counts those that are held. Nothing has to be done when one is gone.
+func due(counted *held) predicate.Predicate {
 	due := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		pod, ok := object.(*corev1.Pod)
+		if ok {
+			counted.saw(pod)
+		}
 		return ok && Looks(pod)
 	})
-	due.DeleteFunc = func(event.DeleteEvent) bool { return false }
+	due.DeleteFunc = func(e event.DeleteEvent) bool {
+		if pod, ok := e.Object.(*corev1.Pod); ok {
+			counted.forget(pod)
+		}
+		return false
+	}
 	return due
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
@@ -43,7 +45,7 @@ func gated() *corev1.Pod {
 	return pod
 }
 
-func held(by ...string) *corev1.Pod {
+func heldBy(by ...string) *corev1.Pod {
 	pod := gated()
 	for _, name := range by {
 		pod = podstate.Hold(pod, shared.ReadinessHolder{UserAgent: "ContainerRecreateRequest", Key: "shop/" + name}, time.Now()).Apply(pod)
@@ -118,10 +120,10 @@ func TestHoldsOfRequestsThatAreOverAreGivenUp(t *testing.T) {
 		want     corev1.ConditionStatus
 		again    time.Duration
 	}{
-		"one that is at work":               {pod: held("r"), requests: []client.Object{request("r", v1beta1.RecreateRecreating)}, want: corev1.ConditionFalse, again: lookAtRequests},
-		"one that is over":                  {pod: held("r"), requests: []client.Object{request("r", v1beta1.RecreateCompleted)}, want: corev1.ConditionTrue},
-		"one whose finalizer was taken off": {pod: held("r"), want: corev1.ConditionTrue},
-		"one of two":                        {pod: held("r", "s"), requests: []client.Object{request("s", v1beta1.RecreateRecreating)}, want: corev1.ConditionFalse, again: lookAtRequests},
+		"one that is at work":               {pod: heldBy("r"), requests: []client.Object{request("r", v1beta1.RecreateRecreating)}, want: corev1.ConditionFalse, again: lookAtRequests},
+		"one that is over":                  {pod: heldBy("r"), requests: []client.Object{request("r", v1beta1.RecreateCompleted)}, want: corev1.ConditionTrue},
+		"one whose finalizer was taken off": {pod: heldBy("r"), want: corev1.ConditionTrue},
+		"one of two":                        {pod: heldBy("r", "s"), requests: []client.Object{request("s", v1beta1.RecreateRecreating)}, want: corev1.ConditionFalse, again: lookAtRequests},
 		"a writer that we know nothing of":  {pod: podstate.Hold(gated(), shared.ReadinessHolder{UserAgent: "Somebody", Key: "else"}, time.Now()).Apply(gated()), want: corev1.ConditionFalse},
 		"a request of another namespace's":  {pod: podstate.Hold(gated(), shared.ReadinessHolder{UserAgent: "ContainerRecreateRequest", Key: "other/r"}, time.Now()).Apply(gated()), want: corev1.ConditionFalse},
 	} {
@@ -132,4 +134,43 @@ func TestHoldsOfRequestsThatAreOverAreGivenUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestHeldPodsAreCounted(t *testing.T) {
+	pods := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pods"}, []string{"holder"})
+	since := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "since"}, []string{"holder"})
+	h := newHeld(pods, since)
+	at := func(pod *corev1.Pod, name string, seconds int64) *corev1.Pod {
+		pod.Name = name
+		for i := range pod.Status.Conditions {
+			pod.Status.Conditions[i].LastTransitionTime = metav1.Unix(seconds, 0)
+		}
+		return pod
+	}
+	value := func(of *prometheus.GaugeVec, holder string) float64 {
+		var metric dto.Metric
+		if err := of.WithLabelValues(holder).Write(&metric); err != nil {
+			t.Fatal(err)
+		}
+		return metric.GetGauge().GetValue()
+	}
+	expect := func(holder string, count, oldest float64) {
+		t.Helper()
+		if n, s := value(pods, holder), value(since, holder); n != count || s != oldest {
+			t.Errorf("%s holds %v pods, since %v; want %v, since %v", holder, n, s, count, oldest)
+		}
+	}
+	const requests = "ContainerRecreateRequest"
+	expect(requests, 0, 0)
+	h.saw(at(gated(), "free", 5))
+	h.saw(at(heldBy("r"), "old", 10))
+	h.saw(at(heldBy("r", "s"), "new", 20))
+	h.saw(at(podstate.Hold(gated(), shared.ReadinessHolder{UserAgent: "Somebody", Key: "else"}, time.Now()).Apply(gated()), "strange", 30))
+	expect(requests, 2, 10)
+	expect(otherHolder, 1, 30)
+	h.saw(at(gated(), "old", 40)) // released
+	expect(requests, 1, 20)
+	h.forget(at(gated(), "new", 0))
+	expect(requests, 0, 0)
+	expect("Lifecycle", 0, 0)
 }

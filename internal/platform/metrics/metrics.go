@@ -30,6 +30,11 @@ type Metrics struct {
 	CronLeftOut prometheus.Counter
 	// LaunchWaiting is how many ordered pods wait until containers are ready before others start, by whether they have done so for long.
 	LaunchWaiting *prometheus.GaugeVec
+	// PodsHeld is how many pods are held out of service through the readiness gate KruisePodReady, by who does so: ContainerRecreateRequest, Lifecycle or
+	// other.
+	PodsHeld *prometheus.GaugeVec
+	// PodsHeldSince is since when the longest of these holds lasts, in seconds since 1970; 0 when there is none.
+	PodsHeldSince *prometheus.GaugeVec
 	// SidecarStops counts the writes that stop sidecars of pods whose main containers are done: by method (request, phase or image) and
 	// result (ok, conflict, gone or refused).
 	SidecarStops *prometheus.CounterVec
@@ -81,6 +86,14 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "kruise_launch_priority_waiting_pods",
 			Help: "Pods of which containers wait for others to be ready, by their launch priorities; long is true after two minutes.",
 		}, []string{"long"}),
+		PodsHeld: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kruise_pods_held_not_ready",
+			Help: "Pods that are held out of service through the readiness gate KruisePodReady, by who does so.",
+		}, []string{"holder"}),
+		PodsHeldSince: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kruise_pods_held_not_ready_since_seconds",
+			Help: "Since when the pod is held out of service that is so for longest, in seconds since 1970, by who does so; 0 when there is none.",
+		}, []string{"holder"}),
 		SidecarStops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_sidecar_terminator_stops_total",
 			Help: "Writes that stop sidecars of pods whose main containers are done, by method and result.",
@@ -111,6 +124,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	}
 	for _, collector := range []prometheus.Collector{
 		m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting, m.SidecarStops, m.SidecarLatency,
+		m.PodsHeld, m.PodsHeldSince,
 		m.RecreateRequests, m.RecreateLatency, m.ImagePullAnswers, m.ImagePullLatency,
 	} {
 		if err := registerer.Register(collector); err != nil {
