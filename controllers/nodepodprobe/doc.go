@@ -8,7 +8,8 @@
 //
 //   - All changes of a node's list are one write, and all changes of a pod are one write. Nothing is written while nothing changes.
 //   - A pod whose results have not changed is not written, whatever happens to it.
-//   - A pod that no marker selects any more loses the labels and annotations that probes of existing markers gave it. Its conditions stay.
+//   - A pod that no marker selects any more loses the labels and annotations that probes of existing markers gave it, and those of probes that were
+//     removed from their markers, which the pod itself lists. Its conditions stay.
 //   - The list never exceeds the limit of the API server, and no namespace uses the share of another. Probes without room are reported.
 //
 // What triggers a pass: a changed NodePodProbe, its status included; PodProbeMarkers, for the nodes of the pods that they choose; pods that a marker
