@@ -30,8 +30,6 @@ const (
 	ReasonNotUpdate = "NotUpdate"
 	// ReasonNotSelected: pods are at an old revision, and updateStrategy.selector does not select them.
 	ReasonNotSelected = "NotSelected"
-	// ReasonMaxUnavailableIsZero: pods that are ready are at an old revision, and updateStrategy.maxUnavailable is 0.
-	ReasonMaxUnavailableIsZero = "MaxUnavailableIsZero"
 	// ReasonNoPods: no pod has the sidecars.
 	ReasonNoPods = "NoPods"
 	// ReasonNotInjected: new pods that the set selects do not get the sidecars, and the message says why. Stalled is True when that does not pass by itself.

@@ -284,8 +284,11 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 		"pods that are not ready move although maxUnavailable is 0": {
 			set: newSet("agent:v2", maxUnavailable("0")), pods: injectedPods(t, old, 2, 1), want: "p2", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
-		"pods that are ready stay when maxUnavailable is 0, which is nothing to wait for": {
-			set: newSet("agent:v2", maxUnavailable("0%")), pods: injectedPods(t, old, 2, 0), reconciling: "False MaxUnavailableIsZero", stalled: "False NotStalled",
+		"pods that are ready stay when maxUnavailable is 0, which needs the user, also beside a partition": {
+			set: newSet("agent:v2", maxUnavailable("0"), partition("2")), pods: injectedPods(t, old, 3, 0), reconciling: "False MaxUnavailableZero", stalled: "True MaxUnavailableZero",
+		},
+		"pods that are ready stay when maxUnavailable is 0%, which needs the user": {
+			set: newSet("agent:v2", maxUnavailable("0%")), pods: injectedPods(t, old, 2, 0), reconciling: "False MaxUnavailableZero", stalled: "True MaxUnavailableZero",
 		},
 		"an updated pod that is not ready uses up the limit": {
 			set: newSet("agent:v2"), pods: append(injectedPods(t, old, 2, 0), run(newPod(t, "p9", newSet("agent:v2")), false)),

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 
 	"k8s.io/utils/ptr"
 
@@ -204,19 +205,21 @@ func moves(s *Snapshot, plan *planning.Plan) bool {
 // keeps as many anyway.
 func settled(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	partition, _ := spec.partition(len(s.Pods)) // It was parsed once already.
+	const never = math.MaxInt
 	for _, kept := range []struct {
 		note, reason string
-		stalled      bool
+		// stalledAbove is how many such pods the set may have without needing its user.
+		stalledAbove int
 	}{
-		{noteNotUpgradable, appsv1beta1.ReasonMoreThanImages, true},
-		{podset.ReasonPaused, appsv1beta1.ReasonPaused, false},
-		{noteNotUpdate, appsv1beta1.ReasonNotUpdate, false},
-		{podset.ReasonPartition, appsv1beta1.ReasonPartitionReached, false},
-		{noteNoneAllowed, appsv1beta1.ReasonMaxUnavailableIsZero, false},
-		{noteNotSelected, appsv1beta1.ReasonNotSelected, false},
+		{noteNotUpgradable, appsv1beta1.ReasonMoreThanImages, partition},
+		{podset.ReasonPaused, appsv1beta1.ReasonPaused, never},
+		{noteNotUpdate, appsv1beta1.ReasonNotUpdate, never},
+		{noteNoneAllowed, appsv1beta1.ReasonMaxUnavailableZero, 0},
+		{podset.ReasonPartition, appsv1beta1.ReasonPartitionReached, never},
+		{noteNotSelected, appsv1beta1.ReasonNotSelected, never},
 	} {
 		if note, ok := plan.HeldFor(kept.note); ok {
-			return podset.Progress{Stalled: kept.stalled && len(note.Slots) > partition, Reason: kept.reason, Message: note.Message}
+			return podset.Progress{Stalled: len(note.Slots) > kept.stalledAbove, Reason: kept.reason, Message: note.Message}
 		}
 	}
 	if len(s.Pods) == 0 {
