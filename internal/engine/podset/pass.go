@@ -122,7 +122,7 @@ func (p *Pass) Plan() planning.Plan {
 
 // MostCreations bounds the memory of one plan, and what is thrown away when its time is up before all of it is written: a plan creates
 // so many pods at most. What is left is planned when the first of these show.
-const MostCreations = 1000
+const MostCreations = 500
 
 // Expect says how many more actions are planned at least, so that room for them is made once.
 func (p *Pass) Expect(n int) { p.plan.Actions = slices.Grow(p.plan.Actions, max(n, 0)) }
