@@ -63,12 +63,9 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 		return observation{}, err
 	}
 	seen.spec = plan.Parse(set, hashes)
-	pods, err := cache.Annotated(ctx, r.Client, shared.AnnotationSidecarSetInjectedList, metav1.NamespaceAll, set.Name)
+	seen.objects, err = cache.Annotated(ctx, r.Cache, shared.AnnotationSidecarSetInjectedList, metav1.NamespaceAll, set.Name)
 	if err != nil {
 		return observation{}, err
-	}
-	for i := range pods {
-		seen.objects = append(seen.objects, &pods[i])
 	}
 	inNamespace, err := r.namespaceFilter(ctx, seen.spec)
 	if err != nil {
@@ -166,22 +163,25 @@ func (r *Reconciler) keepHashes(ctx context.Context, set *appsv1beta1.SidecarSet
 // namespaceFilter says of namespaces whether the set selects their pods. Namespaces are watched only from the first set that needs
 // more of one than its name.
 func (r *Reconciler) namespaceFilter(ctx context.Context, spec *plan.Spec) (func(string) bool, error) {
-	if !spec.NeedsNamespaces() {
-		return func(name string) bool { return spec.SelectsNamespace(name, nil) }, nil
-	}
-	if err := r.WatchLate(ctx, namespaces(), r.selectingNamespaces); err != nil {
-		return nil, err
-	}
-	known := map[string]bool{}
-	return func(name string) bool {
-		selects, ok := known[name]
-		if !ok {
+	selects := func(name string) bool { return spec.SelectsNamespace(name, nil) }
+	if spec.NeedsNamespaces() {
+		if err := r.WatchLate(ctx, namespaces(), r.selectingNamespaces); err != nil {
+			return nil, err
+		}
+		selects = func(name string) bool {
 			namespace := namespaces()
 			err := r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace, client.UnsafeDisableDeepCopy)
-			selects = err == nil && spec.SelectsNamespace(name, namespace.Labels)
-			known[name] = selects
+			return err == nil && spec.SelectsNamespace(name, namespace.Labels)
 		}
-		return selects
+	}
+	known := map[string]bool{} // asked for each pod
+	return func(name string) bool {
+		answer, ok := known[name]
+		if !ok {
+			answer = selects(name)
+			known[name] = answer
+		}
+		return answer
 	}, nil
 }
 

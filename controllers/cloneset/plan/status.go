@@ -94,6 +94,9 @@ func headline(status *appsv1beta1.CloneSetStatus) podset.Headline {
 
 // countedOf is the snapshot without the pods that count for nothing.
 func countedOf(s podset.Snapshot) podset.Snapshot {
+	if !slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return !counts(&pod) }) {
+		return s
+	}
 	counted := s
 	counted.Pods = nil
 	for i := range s.Pods {

@@ -48,9 +48,8 @@ func (e Edit) operations(pod *corev1.Pod, generation int64) []Operation {
 // keyOperations set and remove keys of a map, in the order of their names.
 func keyOperations(path string, present map[string]string, changes map[string]*string) []Operation {
 	var all []Operation
-	escapes := strings.NewReplacer("~", "~0", "/", "~1") // RFC 6901
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
-		at := path + escapes.Replace(key)
+		at := path + strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1") // RFC 6901
 		switch value := changes[key]; {
 		case value != nil:
 			all = append(all, Operation{"add", at, *value})

@@ -122,7 +122,7 @@ func (p *Pass) Plan() planning.Plan {
 
 // MostCreations is how many pods a plan creates at most. It bounds the memory of a plan, and the work that is discarded when its time slice
 // ends. The rest is planned when the first of these pods appear in the cache.
-const MostCreations = 1000
+const MostCreations = 500
 
 // Expect reserves memory for at least so many more actions.
 func (p *Pass) Expect(n int) { p.plan.Actions = slices.Grow(p.plan.Actions, max(n, 0)) }

@@ -218,10 +218,6 @@ func TestIndexesFindOursAndOrphans(t *testing.T) {
 	if err := Orphans(t.Context(), reader, &orphans, testutil.Namespace); err != nil {
 		t.Fatal(err)
 	}
-	injected, err := Annotated(t.Context(), reader, sidecars, metav1.NamespaceAll, "mesh")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for what, tc := range map[string]struct {
 		got  []corev1.Pod
 		want []string
@@ -229,8 +225,8 @@ func TestIndexesFindOursAndOrphans(t *testing.T) {
 		"controlled":               {controlled.Items, []string{"web-0"}},
 		"controlled, anywhere":     {anywhere.Items, []string{"web-0"}},
 		"orphans":                  {orphans.Items, []string{"web-2"}},
-		"annotated, anywhere":      {injected, []string{"web-1", "web-3"}},
-		"annotated, the other one": {annotated(t, reader, "logs"), []string{"web-1"}},
+		"annotated, anywhere":      {annotated(t, reader, metav1.NamespaceAll, "mesh"), []string{"web-1", "web-3"}},
+		"annotated, the other one": {annotated(t, reader, testutil.Namespace, "logs"), []string{"web-1"}},
 	} {
 		if diff := cmp.Diff(tc.want, names(tc.got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -238,11 +234,15 @@ func TestIndexesFindOursAndOrphans(t *testing.T) {
 	}
 }
 
-func annotated(t *testing.T, reader client.Reader, name string) []corev1.Pod {
+func annotated(t *testing.T, reader client.Reader, namespace, name string) []corev1.Pod {
 	t.Helper()
-	pods, err := Annotated(t.Context(), reader, sidecars, testutil.Namespace, name)
+	found, err := Annotated(t.Context(), reader, sidecars, namespace, name)
 	if err != nil {
 		t.Fatal(err)
+	}
+	var pods []corev1.Pod
+	for _, pod := range found {
+		pods = append(pods, *pod)
 	}
 	return pods
 }

@@ -127,17 +127,6 @@ func Orphans(ctx context.Context, reader client.Reader, list client.ObjectList, 
 	return reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{withoutController: yes}, client.UnsafeDisableDeepCopy)
 }
 
-// Annotated lists the pods whose annotation key lists name, in namespace or, if that is empty, in all namespaces. An enabled kind must need pods
-// with this annotation. The items are the cache's own: read-only.
-func Annotated(ctx context.Context, reader client.Reader, key, namespace, name string) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byAnnotation(key): name}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("listing pods by annotation %s: %w", key, err)
-	}
-	return list.Items, nil
-}
-
 // IndexInstanceClaims adds the index on volume claims that InstanceClaims and ClaimsOfPods ask. It may be added when the cache runs already.
 func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer) error {
 	owners := func(object client.Object) []string {

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,18 +35,17 @@ const historyLimit = 10
 // ControlledPods returns the pods that the workload controls, and separately those of them that its selector no longer matches, which it should
 // release. Without a selector it keeps all. They are the cache's own: read-only.
 func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, selector labels.Selector) (pods []*corev1.Pod, strangers []client.Object, err error) {
-	var controlled corev1.PodList
-	if err := cache.Controlled(ctx, b.Client, &controlled, owner.Namespace, owner.UID); err != nil {
-		return nil, nil, fmt.Errorf("listing pods: %w", err)
+	controlled, err := cache.ControlledPods(ctx, b.Cache, owner.Namespace, owner.UID)
+	if err != nil || selector == nil {
+		return controlled, nil, err
 	}
-	pods = make([]*corev1.Pod, 0, len(controlled.Items))
-	for i := range controlled.Items {
-		pod := &controlled.Items[i]
-		if selector != nil && !selector.Matches(labels.Set(pod.Labels)) {
+	pods = make([]*corev1.Pod, 0, len(controlled))
+	for _, pod := range controlled {
+		if selector.Matches(labels.Set(pod.Labels)) {
+			pods = append(pods, pod)
+		} else {
 			strangers = append(strangers, pod)
-			continue
 		}
-		pods = append(pods, pod)
 	}
 	return pods, strangers, nil
 }
