@@ -171,7 +171,7 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
 	case len(s.Pods) != spec.Replicas:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
-			Message: plan.HeldMessages(fmt.Sprintf("%d of %d pods exist.", len(s.Pods), spec.Replicas))}
+			Message: plan.HeldMessages(podset.Of(len(s.Pods), spec.Replicas, "pod exists.", "pods exist."))}
 	case slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return specified(&pod) || preparingDelete(&pod) }):
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut, Message: plan.HeldMessages("Pods are being replaced.")}
 	case isBlocked:

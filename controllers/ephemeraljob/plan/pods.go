@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // Snapshot is all a planner may look at, beside the job itself.
@@ -208,7 +209,7 @@ func (v *view) describe(state State, caused bool) string {
 		}
 	}
 	if left > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more pods", left))
+		parts = append(parts, "and "+podset.Count(left, "more pod", "more pods"))
 	}
 	return strings.Join(parts, "; ")
 }

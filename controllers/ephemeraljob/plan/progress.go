@@ -108,8 +108,12 @@ func noTarget(spec *Spec, d Decision) string {
 	case spec.Replicas == 0:
 		return "spec.replicas is 0, so no pod is a target."
 	case v.taken > 0:
-		return fmt.Sprintf("All %d pods that spec.selector matches have an ephemeral container named %s that this job has not added. Names have to be new: create a job with others.",
-			v.taken, strings.Join(spec.Names, " or "))
+		all := "The pod that spec.selector matches has"
+		if v.taken > 1 {
+			all = fmt.Sprintf("All %d pods that spec.selector matches have", v.taken)
+		}
+		return fmt.Sprintf("%s an ephemeral container named %s that this job has not added. Names have to be new: create a job with others.",
+			all, strings.Join(spec.Names, " or "))
 	default:
 		return "spec.selector matches no pod of the namespace that has not ended."
 	}

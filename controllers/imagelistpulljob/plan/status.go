@@ -75,7 +75,7 @@ func report(status *appsv1beta1.ImageListPullJobStatus, spec *Spec, s Snapshot, 
 			name := c.Object.GetName()
 			status.FailedImageStatuses = append(status.FailedImageStatuses, appsv1beta1.FailedImageStatus{
 				ImagePullJob: name, Name: spec.Images[i],
-				Message: fmt.Sprintf("%d of %d nodes do not have the image; status.failedNodes of ImagePullJob %s names them", c.Failed, c.Desired, name),
+				Message: fmt.Sprintf("%s not have the image; status.failedNodes of ImagePullJob %s names them", podset.Of(int(c.Failed), int(c.Desired), "node does", "nodes do"), name),
 			})
 		}
 	}
@@ -135,7 +135,7 @@ func endOf(status *appsv1beta1.ImageListPullJobStatus, d Decision) podset.Progre
 	if len(d.children) > 0 && !slices.ContainsFunc(d.children, func(c *Child) bool { return c.Desired > 0 }) {
 		return podset.Progress{Reason: appsv1beta1.ReasonNoMatchingNode, Message: "The list ended without a node. Its ImagePullJobs say why none matches."}
 	}
-	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: fmt.Sprintf("%d images were pulled to every node that was chosen.", status.Succeeded)}
+	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: podset.Count(int(status.Succeeded), "image was", "images were") + " pulled to every node that was chosen."}
 }
 
 // failedMessage names images that some node could not pull.
@@ -144,7 +144,8 @@ func failedMessage(status *appsv1beta1.ImageListPullJobStatus) string {
 	for _, failed := range status.FailedImageStatuses {
 		images = append(images, failed.Name)
 	}
-	return fmt.Sprintf("%d of %d images are not on every node (%s); status.failedImageStatuses says where to look.", len(images), status.Desired, podset.List(images))
+	return fmt.Sprintf("%s not on every node (%s); status.failedImageStatuses says where to look.",
+		podset.Of(len(images), int(status.Desired), "image is", "images are"), podset.List(images))
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.

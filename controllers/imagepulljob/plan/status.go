@@ -214,8 +214,8 @@ func (d *Decision) full(spec *Spec) (names []string) {
 
 // failedMessage names nodes that failed, and what one of them says.
 func failedMessage(status *appsv1beta1.ImagePullJobStatus, d Decision) string {
-	return fmt.Sprintf("%d of %s not have the image (%s).",
-		status.Failed, podset.Count(int(status.Desired), "node does", "nodes do"), podset.List(status.FailedNodes)) + d.said()
+	return fmt.Sprintf("%s not have the image (%s).",
+		podset.Of(int(status.Failed), int(status.Desired), "node does", "nodes do"), podset.List(status.FailedNodes)) + d.said()
 }
 
 // noNode says why no node is chosen.

@@ -179,7 +179,7 @@ func progressOfPods(spec *Spec, s *Snapshot, plan *planning.Plan, waiting bool) 
 	}
 	if serving < updated {
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPodsNotAvailable,
-			Message: fmt.Sprintf("The sidecars of %d of %d updated pods are ready.", serving, updated)}
+			Message: "The sidecars of " + podset.Of(serving, updated, "updated pod", "updated pods") + " are ready."}
 	}
 	return settled(spec, s, plan)
 }

@@ -141,7 +141,7 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 	switch {
 	case surplus > 0 || len(s.Pods) < spec.Replicas:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
-			Message: plan.HeldMessages(fmt.Sprintf("%d of %d pods exist; %d are to be removed.", len(s.Pods)-surplus, spec.Replicas, surplus))}
+			Message: plan.HeldMessages(fmt.Sprintf("%s; %s to be removed.", podset.Of(len(s.Pods)-surplus, spec.Replicas, "pod exists", "pods exist"), podset.Count(surplus, "is", "are")))}
 	case moving:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
 			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}

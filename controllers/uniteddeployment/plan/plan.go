@@ -19,6 +19,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
@@ -276,7 +277,7 @@ func (p *planner) remove(unwanted []*Child) {
 		if p.KeepRemoved && !replaced && !twice {
 			p.out.Held = append(p.out.Held, planning.Note{
 				Reason: NoteRemoved, Slots: []planning.Slot{planning.Slot(c.Subset)},
-				Message: fmt.Sprintf("%s %s of subset %s is deleted when %d pods are ready in the other subsets", kind.Kind, name, c.Subset, p.Replicas),
+				Message: fmt.Sprintf("%s %s of subset %s is deleted when %s ready in the other subsets", kind.Kind, name, c.Subset, podset.Count(int(p.Replicas), "pod is", "pods are")),
 			})
 			continue
 		}

@@ -225,7 +225,7 @@ func (r *report) progress() podset.Progress {
 	}
 	if n := r.d.Shares.Unplaced; n > 0 {
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoRoom,
-			Message: fmt.Sprintf("%d of %d pods have no subset: there is none, or all have maxReplicas.", n, spec.Replicas)}
+			Message: podset.Of(n, spec.Replicas, "pod has", "pods have") + " no subset: there is none, or all have maxReplicas."}
 	}
 	return r.movement()
 }
@@ -307,14 +307,14 @@ func (r *report) move(i int, m *moves) {
 	case !child.Observed || child.Size != size || !r.s.isUpdated(child.Revision):
 		m.applying = append(m.applying, fmt.Sprintf("subset %s is being changed", name))
 	case r.d.rooms[i].reserved > 0:
-		m.waiting = append(m.waiting, fmt.Sprintf("subset %s: others stand in for %d of %d pods", name, r.d.rooms[i].reserved, size))
+		m.waiting = append(m.waiting, fmt.Sprintf("subset %s: others stand in for %s", name, podset.Of(r.d.rooms[i].reserved, size, "pod", "pods")))
 	case child.Replicas != size || child.Ready < size:
-		m.waiting = append(m.waiting, fmt.Sprintf("subset %s: %d of %d pods are ready", name, min(child.Ready, size), size))
+		m.waiting = append(m.waiting, fmt.Sprintf("subset %s: %s ready", name, podset.Of(min(child.Ready, size), size, "pod is", "pods are")))
 	case child.Updated < goal && reason != "":
 		m.reason = reason
-		m.stopped = append(m.stopped, fmt.Sprintf("subset %s: %d of %d pods are updated: %s", name, child.Updated, goal, why))
+		m.stopped = append(m.stopped, fmt.Sprintf("subset %s: %s updated: %s", name, podset.Of(child.Updated, goal, "pod is", "pods are"), why))
 	case child.Updated < goal:
-		m.waiting = append(m.waiting, fmt.Sprintf("subset %s: %d of %d pods are updated", name, child.Updated, goal))
+		m.waiting = append(m.waiting, fmt.Sprintf("subset %s: %s updated", name, podset.Of(child.Updated, goal, "pod is", "pods are")))
 	case child.Updated < size:
 		m.kept = append(m.kept, fmt.Sprintf("%s %d", name, size-child.Updated))
 		m.pods += size - child.Updated

@@ -134,7 +134,7 @@ func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 	}
 	if w.UpdatedReady < w.Settings.MinUpdatedReady {
 		d.State = Waiting
-		d.Message = fmt.Sprintf("Images are pulled ahead once %d updated pods are ready.", w.Settings.MinUpdatedReady)
+		d.Message = fmt.Sprintf("Images are pulled ahead once %s ready.", podset.Count(int(w.Settings.MinUpdatedReady), "updated pod is", "updated pods are"))
 		return d
 	}
 	d.State, d.Message = Wanted, fmt.Sprintf("Revision %s has ImagePullJobs.", w.Update.Name)

@@ -143,6 +143,11 @@ func Count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// Of is a part of a number of things, such as 0 of 1 pod, or 1 of 2 pods.
+func Of(part, all int, one, many string) string {
+	return fmt.Sprintf("%d of %s", part, Count(all, one, many))
+}
+
 // shown is how many names a message has at most: conditions are read by people.
 const shown = 3
 

@@ -4,7 +4,6 @@
 package podset
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -149,7 +148,7 @@ func FailedUpdate[T ~string](kind T, refused string, plan *planning.Plan, claimN
 func Settled(plan *planning.Plan, available, replicas int) Progress {
 	if available < replicas {
 		return Progress{Reconciling: true, Reason: appsv1beta1.ReasonPodsNotAvailable,
-			Message: plan.HeldMessages(fmt.Sprintf("%d of %d pods are available.", available, replicas))}
+			Message: plan.HeldMessages(Of(available, replicas, "pod is", "pods are") + " available.")}
 	}
 	note, ok := plan.HeldFor(ReasonPaused, ReasonOnDelete, ReasonPartition)
 	if !ok {
@@ -169,9 +168,9 @@ func Settled(plan *planning.Plan, available, replicas int) Progress {
 func Availability(available, replicas, maxUnavailable int) conditions.Condition {
 	need := max(replicas-maxUnavailable, min(replicas, 1))
 	if available >= need {
-		return conditions.New(conditionAvailable, true, appsv1beta1.ReasonEnoughAvailable, fmt.Sprintf("At least %d of %d pods are available.", need, replicas))
+		return conditions.New(conditionAvailable, true, appsv1beta1.ReasonEnoughAvailable, "At least "+Of(need, replicas, "pod is", "pods are")+" available.")
 	}
-	return conditions.New(conditionAvailable, false, appsv1beta1.ReasonTooFewAvailable, fmt.Sprintf("Fewer than %d of %d pods are available.", need, replicas))
+	return conditions.New(conditionAvailable, false, appsv1beta1.ReasonTooFewAvailable, "Fewer than "+Of(need, replicas, "pod is", "pods are")+" available.")
 }
 
 // TemplateInvalid says what the server finds wrong with the template of the update revision; false if it finds nothing.

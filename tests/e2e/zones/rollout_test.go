@@ -453,7 +453,7 @@ func TestUpdatesThatDoNotGoOn(t *testing.T) {
 				spec := imageIn("{"+service+field+pods, fmt.Sprintf("app:%d", image))
 				a.change(func(set *v1beta1.UnitedDeployment) { setTemplate(set, template, spec) })
 				set := a.settled(reason)
-				if text := message(set, v1beta1.UnitedDeploymentReconciling); !strings.HasPrefix(text, "Subset a: 0 of 1 pods are updated: ") {
+				if text := message(set, v1beta1.UnitedDeploymentReconciling); !strings.HasPrefix(text, "Subset a: 0 of 1 pod is updated: ") {
 					t.Errorf("%s says %q", reason, text)
 				}
 				if err := condition(set, v1beta1.UnitedDeploymentUpdated, corev1.ConditionFalse, ""); err != nil {
