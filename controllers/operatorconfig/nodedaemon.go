@@ -29,6 +29,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
@@ -39,6 +40,8 @@ const relatedDaemon = "RELATED_IMAGE_NODE_DAEMON"
 
 // idle is for how long nothing has to need the node daemon before it goes.
 const idle = 10 * time.Minute
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 
 // The operator makes the daemon's namespace and what is in it; roles it only binds, so that it gives nothing but what they say. To patch a role
 // is to put it among what goes with the installation: the API server takes no rules from somebody who has fewer rights.
@@ -58,6 +61,7 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 		return nil
 	}
 	r.NodeDaemon.Needed = r.daemonNeeded
+	r.NodeDaemon.Virtual = r.virtualByTaint
 	added := onCreation()
 	if r.DaemonNeeds != nil {
 		again := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -98,6 +102,25 @@ func (r *Reconciler) daemonNeeded(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
+// mostAway is how many virtual nodes the daemon is kept off by their names. Further ones get a pod that does nothing.
+const mostAway = 100
+
+// virtualByTaint names the virtual nodes that only their taint shows, sorted: the daemon tolerates every taint, and no label keeps it off.
+func (r *Reconciler) virtualByTaint(ctx context.Context) ([]string, error) {
+	nodes := &corev1.NodeList{}
+	if err := r.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	var names []string
+	for i := range nodes.Items {
+		if node := &nodes.Items[i]; virtualnode.Is(node) && !virtualnode.Labeled(node.Labels) {
+			names = append(names, node.Name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), mostAway)], nil
+}
+
 // NodeDaemon deploys the node daemon while something needs it, and removes it some minutes after the last need.
 type NodeDaemon struct {
 	// Client reads past the cache and writes.
@@ -106,6 +129,8 @@ type NodeDaemon struct {
 	Deployment client.ObjectKey
 	// Needed says whether something needs the daemon now. Nil: nothing ever does.
 	Needed func(ctx context.Context) (bool, error)
+	// Virtual names the virtual nodes that have no label which says so. Nil: there are none.
+	Virtual func(ctx context.Context) ([]string, error)
 	// NoProbes keeps the daemon from probing what stored lists ask for: the gate of PodProbeMarkers is off.
 	NoProbes bool
 	// NoReports keeps it from reporting what containers run: the gate DaemonWatchingPod is off.
@@ -119,6 +144,8 @@ type NodeDaemon struct {
 	generation int64
 	removed    bool
 	needed     time.Time
+	// away are the virtual nodes that the daemon was kept off by their names.
+	away []string
 	// owned says that the roles go with the installation.
 	owned bool
 }
@@ -150,14 +177,20 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 		}
 		wanted = needed || !n.applied.IsZero() && now.Sub(n.needed) < idle
 	}
+	away := n.away
+	if wanted {
+		if away, err = n.keptOff(ctx); err != nil {
+			return 0, err
+		}
+	}
 	switch {
-	case wanted && !n.applied.IsZero() && n.generation == generation && now.Sub(n.applied) < lookAgain:
+	case wanted && !n.applied.IsZero() && n.generation == generation && slices.Equal(away, n.away) && now.Sub(n.applied) < lookAgain:
 		return lookAgain, nil
 	case wanted:
-		if err := n.apply(ctx, settings, images); err != nil {
+		if err := n.apply(ctx, settings, images, away); err != nil {
 			return 0, fmt.Errorf("deploying the node daemon: %w", err)
 		}
-		n.applied, n.generation, n.removed = now, generation, false
+		n.applied, n.generation, n.removed, n.away = now, generation, false, away
 		return lookAgain, nil
 	case n.removed:
 		return 0, nil
@@ -228,8 +261,28 @@ func (n *NodeDaemon) exists(ctx context.Context) (bool, error) {
 	return err == nil, nil
 }
 
+// keptOff names the virtual nodes that the daemon is kept off by their names. Those that are gone stay until another one joins: each change of the
+// names replaces the daemon's pods.
+func (n *NodeDaemon) keptOff(ctx context.Context) ([]string, error) {
+	if n.Virtual == nil {
+		return nil, nil
+	}
+	names, err := n.Virtual(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for virtual nodes: %w", err)
+	}
+	for _, name := range names {
+		if !slices.Contains(n.away, name) {
+			return names, nil
+		}
+	}
+	return n.away, nil
+}
+
 // apply applies all objects of the daemon, which go with the installation.
-func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDaemonSettings, images operatorv1alpha1.ImageSettings) error {
+func (n *NodeDaemon) apply(
+	ctx context.Context, settings operatorv1alpha1.NodeDaemonSettings, images operatorv1alpha1.ImageSettings, away []string,
+) error {
 	own := &appsv1.Deployment{}
 	if err := n.Client.Get(ctx, n.Deployment, own); err != nil {
 		return fmt.Errorf("reading the operator's own Deployment: %w", err)
@@ -240,7 +293,7 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 	}
 	d := operands.Daemon{
 		Namespace: n.Deployment.Namespace, Resources: settings.Resources, Tolerations: settings.Tolerations, Socket: settings.CRISocketPath,
-		NoProbes: n.NoProbes, NoReports: n.NoReports, PriorityClass: settings.PriorityClassName,
+		NoProbes: n.NoProbes, NoReports: n.NoReports, PriorityClass: settings.PriorityClassName, Away: away,
 		Image: operands.DaemonImage(settings.Image, os.Getenv(relatedDaemon), own.Spec.Template.Spec.Containers[at].Image, images.Repository),
 	}
 	for _, secret := range images.PullSecrets {

@@ -41,6 +41,8 @@ type Daemon struct {
 	PriorityClass string
 	// Socket is where the container runtime listens on the nodes. Empty: the usual places are tried.
 	Socket string
+	// Away are nodes on which it does not run, though they do not have the label of virtual nodes.
+	Away []string
 	// NoProbes keeps it from probing.
 	NoProbes bool
 	// NoReports keeps it from reporting what containers run.
@@ -58,6 +60,14 @@ func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 	}
 	if d.PriorityClass != "" {
 		set = append(set, map[string]any{"op": "add", "path": "/spec/template/spec/priorityClassName", "value": d.PriorityClass})
+	}
+	if len(d.Away) > 0 {
+		var fields []corev1.NodeSelectorRequirement
+		for _, name := range d.Away {
+			fields = append(fields, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{name}})
+		}
+		const terms = "/spec/template/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"
+		set = append(set, map[string]any{"op": "add", "path": terms + "/0/matchFields", "value": fields})
 	}
 	var args []string
 	if d.Socket != "" {

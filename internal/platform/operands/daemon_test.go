@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
 // rendered finds one object and decodes it.
@@ -77,6 +78,26 @@ func TestTheDaemonIsAsTheSettingsSay(t *testing.T) {
 	}
 	if daemon := rendered[rbacv1.RoleBinding](t, d, "RoleBinding", "kruise-daemon-secrets"); daemon.Subjects[0].Namespace != DaemonNamespace {
 		t.Errorf("binding %+v", daemon)
+	}
+}
+
+// The daemon tolerates every taint. It used to run on virtual nodes that had nothing but theirs.
+func TestTheDaemonKeepsOffVirtualNodes(t *testing.T) {
+	pod := rendered[appsv1.DaemonSet](t, Daemon{Namespace: "op", Image: "x", Away: []string{"v1", "v2"}}, "DaemonSet", DaemonName).Spec.Template.Spec
+	required, err := nodeaffinity.NewNodeSelector(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		kind string
+		want bool
+	}{"n1": {want: true}, "v1": {}, "v2": {}, "v3": {kind: "virtual-kubelet"}} {
+		node := &corev1.Node{}
+		node.Name = name
+		node.Labels = map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "type": tc.kind}
+		if got := required.Match(node); got != tc.want {
+			t.Errorf("it runs on %s: %v", name, got)
+		}
 	}
 }
 
