@@ -194,13 +194,13 @@ const (
 	ReasonPulling = "Pulling"
 	// ReasonPulled: every node has the image.
 	ReasonPulled = "Pulled"
-	// ReasonPullFailed: nodes have given up.
+	// ReasonPullFailed: nodes have given up, or all that are left try again; the message has what one of them says.
 	ReasonPullFailed = "PullFailed"
 	// ReasonNoMatchingNode: no node is chosen.
 	ReasonNoMatchingNode = "NoMatchingNode"
 	// ReasonNodeDaemonSilent: nodes were asked to pull, and none has reported anything for a minute.
 	ReasonNodeDaemonSilent = "NodeDaemonSilent"
-	// ReasonNodeImagesFull: the NodeImages of the nodes that wait have as many images as they can have.
+	// ReasonNodeImagesFull: the NodeImages of the nodes that wait have as many images, tags or jobs as they can have.
 	ReasonNodeImagesFull = "NodeImagesFull"
 	// ReasonNoDaemonNamespace: the node daemon's namespace does not exist, so pull secrets cannot be copied and no node is asked.
 	ReasonNoDaemonNamespace = "NoDaemonNamespace"
