@@ -113,6 +113,7 @@ func conflicts(set *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) fie
 	var errs field.ErrorList
 	base := set.Annotations[shared.AnnotationSidecarSetBase]
 	found := false
+	ours := beside(set)
 	for i := range others {
 		other := &others[i]
 		if other.Name == set.Name {
@@ -128,7 +129,7 @@ func conflicts(set *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) fie
 		if isCanary(other) && other.Annotations[shared.AnnotationSidecarSetBase] == set.Name || !overlap(&set.Spec, &other.Spec) {
 			continue
 		}
-		errs = append(errs, conflict(set, other)...)
+		errs = append(errs, conflict(set, ours, other)...)
 	}
 	if isCanary(set) && !found {
 		errs = append(errs, field.NotFound(basePath(), base))
@@ -140,8 +141,13 @@ func basePath() *field.Path {
 	return field.NewPath("metadata", "annotations").Key(shared.AnnotationSidecarSetBase)
 }
 
-// conflict are the names that two sets would give a pod twice.
-func conflict(set, other *appsv1beta1.SidecarSet) field.ErrorList {
+// beside is what a set brings beside containers, with defaults.
+func beside(set *appsv1beta1.SidecarSet) *sidecarspec.Payload {
+	return sidecarspec.PayloadOf(&appsv1beta1.SidecarSetSpec{Volumes: set.Spec.Volumes, PatchPodMetadata: set.Spec.PatchPodMetadata}, nil)
+}
+
+// conflict are the names that two sets would give a pod twice. ours is what set brings beside containers.
+func conflict(set *appsv1beta1.SidecarSet, ours *sidecarspec.Payload, other *appsv1beta1.SidecarSet) field.ErrorList {
 	path := field.NewPath("spec")
 	same := func(what string) string {
 		return fmt.Sprintf("SidecarSet %s, which can select the same pods, has %s", other.Name, what)
@@ -162,7 +168,7 @@ func conflict(set, other *appsv1beta1.SidecarSet) field.ErrorList {
 			}
 		}
 	}
-	ours, theirs := sidecarspec.PayloadOf(&set.Spec, nil), sidecarspec.PayloadOf(&other.Spec, nil)
+	theirs := beside(other)
 	volumes := map[string]*corev1.Volume{}
 	for i := range theirs.Volumes {
 		volumes[theirs.Volumes[i].Name] = &theirs.Volumes[i]
