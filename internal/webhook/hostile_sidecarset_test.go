@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
 )
@@ -80,6 +82,8 @@ func (c *crowd) List(ctx context.Context, list client.ObjectList, options ...cli
 
 // TestALargeSidecarSetOccupiesTheOperatorForMinutes sends what who may create SidecarSets can send, beside twenty others that are as large.
 func TestALargeSidecarSetOccupiesTheOperatorForMinutes(t *testing.T) {
+	all := kinds.All()
+	kind := all[slices.IndexFunc(all, func(k kinds.Kind) bool { return k.Name == "SidecarSet" })]
 	for name, put := range hostileSets() {
 		other := appsv1beta1.SidecarSet{}
 		_ = json.Unmarshal([]byte(fillSet("other", "v1beta1", put)), &other) // What cannot be decoded cannot be stored.
@@ -101,7 +105,7 @@ func TestALargeSidecarSetOccupiesTheOperatorForMinutes(t *testing.T) {
 					continue
 				}
 				c.asked = 0
-				memory, spent := cost(func() { answer(t, at, handler, "SidecarSet", request.version, object, request.stored) })
+				memory, spent := cost(func() { answer(t, at, name, handler, kind, request.version, object, request.stored) })
 				if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
 					t.Errorf("%s with %s (%d bytes): %d MiB, %v, %d questions to the API server", path.Base(at), name, len(object), memory>>20, spent.Round(time.Millisecond), c.asked)
 				}

@@ -95,15 +95,28 @@ func SameSpec(a, b []byte) bool {
 	if kjson.UnmarshalCaseSensitivePreserveInts(a, &x) != nil || kjson.UnmarshalCaseSensitivePreserveInts(b, &y) != nil {
 		return false
 	}
-	if bytes.Equal(x.Spec, y.Spec) {
-		return true
-	}
-	var one, other any
-	if absent(x.Spec) != absent(y.Spec) || absent(x.Spec) {
+	if absent(x.Spec) || absent(y.Spec) {
 		return absent(x.Spec) == absent(y.Spec)
 	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(x.Spec, &one) == nil &&
-		kjson.UnmarshalCaseSensitivePreserveInts(y.Spec, &other) == nil && reflect.DeepEqual(one, other)
+	return sameFields(x.Spec, y.Spec)
+}
+
+// sameFields compares two JSON objects field by field, and decodes only fields whose bytes differ: of large objects an update mostly changes few.
+func sameFields(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var one, other map[string]json.RawMessage
+	if kjson.UnmarshalCaseSensitivePreserveInts(a, &one) != nil || kjson.UnmarshalCaseSensitivePreserveInts(b, &other) != nil {
+		return false
+	}
+	return maps.EqualFunc(one, other, func(x, y json.RawMessage) bool {
+		if bytes.Equal(x, y) {
+			return true
+		}
+		var v, w any
+		return kjson.UnmarshalCaseSensitivePreserveInts(x, &v) == nil && kjson.UnmarshalCaseSensitivePreserveInts(y, &w) == nil && reflect.DeepEqual(v, w)
+	})
 }
 
 const specField = "spec"

@@ -25,6 +25,8 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
@@ -113,7 +115,7 @@ func conflicts(set *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) fie
 	var errs field.ErrorList
 	base := set.Annotations[shared.AnnotationSidecarSetBase]
 	found := false
-	ours := beside(set)
+	ours := patchesOf(set)
 	for i := range others {
 		other := &others[i]
 		if other.Name == set.Name {
@@ -129,7 +131,9 @@ func conflicts(set *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) fie
 		if isCanary(other) && other.Annotations[shared.AnnotationSidecarSetBase] == set.Name || !overlap(&set.Spec, &other.Spec) {
 			continue
 		}
-		errs = append(errs, conflict(set, ours, other)...)
+		if errs = append(errs, conflict(set, ours, other)...); len(errs) > wire.MaxErrors {
+			break // More are not told.
+		}
 	}
 	if isCanary(set) && !found {
 		errs = append(errs, field.NotFound(basePath(), base))
@@ -141,13 +145,24 @@ func basePath() *field.Path {
 	return field.NewPath("metadata", "annotations").Key(shared.AnnotationSidecarSetBase)
 }
 
-// beside is what a set brings beside containers, with defaults.
-func beside(set *appsv1beta1.SidecarSet) *sidecarspec.Payload {
-	return sidecarspec.PayloadOf(&appsv1beta1.SidecarSetSpec{Volumes: set.Spec.Volumes, PatchPodMetadata: set.Spec.PatchPodMetadata}, nil)
+// patchesOf are the patches of a set, with defaults.
+func patchesOf(set *appsv1beta1.SidecarSet) []appsv1beta1.SidecarSetPatchPodMetadata {
+	return sidecarspec.PayloadOf(&appsv1beta1.SidecarSetSpec{PatchPodMetadata: set.Spec.PatchPodMetadata}, nil).PatchPodMetadata
 }
 
-// conflict are the names that two sets would give a pod twice. ours is what set brings beside containers.
-func conflict(set *appsv1beta1.SidecarSet, ours *sidecarspec.Payload, other *appsv1beta1.SidecarSet) field.ErrorList {
+// sameVolume says whether two volumes are equal, defaults aside. These are filled in only where it matters: sets may have thousands of volumes.
+func sameVolume(a, b *corev1.Volume) bool {
+	if equality.Semantic.DeepEqual(a, b) {
+		return true
+	}
+	a, b = a.DeepCopy(), b.DeepCopy()
+	podtemplate.DefaultVolume(a)
+	podtemplate.DefaultVolume(b)
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// conflict are the names that two sets would give a pod twice. ours are the patches of set, with defaults.
+func conflict(set *appsv1beta1.SidecarSet, ours []appsv1beta1.SidecarSetPatchPodMetadata, other *appsv1beta1.SidecarSet) field.ErrorList {
 	path := field.NewPath("spec")
 	same := func(what string) string {
 		return fmt.Sprintf("SidecarSet %s, which can select the same pods, has %s", other.Name, what)
@@ -168,23 +183,23 @@ func conflict(set *appsv1beta1.SidecarSet, ours *sidecarspec.Payload, other *app
 			}
 		}
 	}
-	theirs := beside(other)
 	volumes := map[string]*corev1.Volume{}
-	for i := range theirs.Volumes {
-		volumes[theirs.Volumes[i].Name] = &theirs.Volumes[i]
+	for i := range other.Spec.Volumes {
+		volumes[other.Spec.Volumes[i].Name] = &other.Spec.Volumes[i]
 	}
-	for i := range ours.Volumes {
-		if volume := volumes[ours.Volumes[i].Name]; volume != nil && !equality.Semantic.DeepEqual(ours.Volumes[i], *volume) {
-			errs = append(errs, field.Invalid(path.Child("volumes").Index(i), ours.Volumes[i].Name, same("another volume of this name")))
+	for i := range set.Spec.Volumes {
+		volume := &set.Spec.Volumes[i]
+		if theirs := volumes[volume.Name]; theirs != nil && !sameVolume(volume, theirs) {
+			errs = append(errs, field.Invalid(path.Child("volumes").Index(i), volume.Name, same("another volume of this name")))
 		}
 	}
 	written := map[string]appsv1beta1.SidecarSetPatchPolicy{}
-	for _, patch := range theirs.PatchPodMetadata {
+	for _, patch := range patchesOf(other) {
 		for key := range patch.Annotations {
 			written[key] = patch.PatchPolicy
 		}
 	}
-	for i, patch := range ours.PatchPodMetadata {
+	for i, patch := range ours {
 		for _, key := range slices.Sorted(maps.Keys(patch.Annotations)) {
 			if policy, ok := written[key]; ok && fight(patch.PatchPolicy, policy) {
 				errs = append(errs, field.Invalid(path.Child("patchPodMetadata").Index(i).Child("annotations").Key(key), key, same("the same annotation with patchPolicy "+string(policy))))

@@ -25,6 +25,8 @@ import (
 const (
 	// maxPatches is how many entries of patchPodMetadata there may be.
 	maxPatches = 100
+	// maxPatchedAnnotations is how many annotations they may have in all.
+	maxPatchedAnnotations = 1000
 	// maxRegex is how many bytes a regular expression may have. It is about names of containers, which have at most 63.
 	maxRegex = 256
 	// maxPolicies is how many sidecars may compute their resources. Checking what they compute is costly.
@@ -257,6 +259,13 @@ func validatePatches(patches []appsv1beta1.SidecarSetPatchPodMetadata, path *fie
 	var errs field.ErrorList
 	if len(patches) > maxPatches {
 		return append(errs, field.TooMany(path, len(patches), maxPatches))
+	}
+	annotations := 0
+	for i := range patches {
+		annotations += len(patches[i].Annotations)
+	}
+	if annotations > maxPatchedAnnotations {
+		return append(errs, field.Forbidden(path, fmt.Sprintf("has %d annotations; at most %d are allowed in all", annotations, maxPatchedAnnotations)))
 	}
 	known := map[string]bool{}
 	for i := range patches {
