@@ -212,7 +212,7 @@ func (d *Decision) create(spec *Spec) {
 	if len(waiting) > 0 {
 		d.Held = append(d.Held, planning.Note{
 			Reason: noteParallelism, Slots: waiting,
-			Message: fmt.Sprintf("%s: spec.parallelism is %d", podset.Of(len(waiting), int(v.desired), "node waits", "nodes wait"), d.limit),
+			Message: fmt.Sprintf("%s: spec.parallelism is %d", podset.Of(len(waiting), v.desired, "node waits", "nodes wait"), d.limit),
 		})
 	}
 	if unfinished == 0 && v.desired > 0 && !spec.Never {

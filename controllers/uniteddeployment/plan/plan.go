@@ -277,7 +277,7 @@ func (p *planner) remove(unwanted []*Child) {
 		if p.KeepRemoved && !replaced && !twice {
 			p.out.Held = append(p.out.Held, planning.Note{
 				Reason: NoteRemoved, Slots: []planning.Slot{planning.Slot(c.Subset)},
-				Message: fmt.Sprintf("%s %s of subset %s is deleted when %s ready in the other subsets", kind.Kind, name, c.Subset, podset.Count(int(p.Replicas), "pod is", "pods are")),
+				Message: fmt.Sprintf("%s %s of subset %s is deleted when %s ready in the other subsets", kind.Kind, name, c.Subset, podset.Count(p.Replicas, "pod is", "pods are")),
 			})
 			continue
 		}

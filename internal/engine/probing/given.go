@@ -43,9 +43,9 @@ func Remember(pod *corev1.Pod, change edit.Edit, probes []*appsv1alpha1.PodConta
 	written := change
 	is.Labels = still(was.Labels, change.Labels, pod.Labels, labels, written.RemoveLabel)
 	is.Annotations = still(was.Annotations, change.Annotations, pod.Annotations, annotations, written.RemoveAnnotation)
-	switch now := is.text(); {
-	case now == text:
-	case now == "":
+	switch now := is.text(); now {
+	case text:
+	case "":
 		written.RemoveAnnotation(appsv1alpha1.AnnotationProbeMarks)
 	default:
 		written.SetAnnotation(appsv1alpha1.AnnotationProbeMarks, now)
