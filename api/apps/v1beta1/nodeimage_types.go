@@ -60,7 +60,7 @@ type ImageTagSpec struct {
 	// pullPolicy limits the tries, and how long the tag is kept here.
 	// +optional
 	PullPolicy *ImageTagPullPolicy `json:"pullPolicy,omitempty"`
-	// ownerReferences are the jobs that need the tag. The tag is removed with the last of them. Without any, it stays until it has expired.
+	// ownerReferences are the jobs that want the tag. The tag goes with the last of them. Without any, it stays until it has expired.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
