@@ -271,7 +271,7 @@ func served(configured []operatorconfig.Kind, kind string) bool {
 	return slices.ContainsFunc(configured, func(k operatorconfig.Kind) bool { return k.Name == kind && k.Served })
 }
 
-// setupReadiness sets up what looks after the readiness gate of pods of others. Requests hold pods by it.
+// setupReadiness sets up the controller of the readiness gate of pods of others, by which requests hold pods out of service.
 func setupReadiness(mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
 	if !served(configured, kindRequest) {
 		return nil
@@ -281,7 +281,7 @@ func setupReadiness(mgr ctrl.Manager, deps Deps, all shared, configured []operat
 		err = podreadiness.Setup(mgr, given)
 	}
 	if err != nil {
-		return fmt.Errorf("setting up what looks after readiness gates: %w", err)
+		return fmt.Errorf("setting up the controller of readiness gates: %w", err)
 	}
 	return nil
 }

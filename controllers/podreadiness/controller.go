@@ -45,7 +45,7 @@ const (
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=list
 
-// Concerns says that the controller has to see the whole of a pod: it has the gate, and no workload of ours looks after it.
+// Concerns says that the controller has to see the whole of a pod: it has the gate, and no workload of ours controls it.
 func Concerns(pod *corev1.Pod) bool {
 	return podstate.HasGate(pod, shared.GateKruisePodReady) && !ours(pod)
 }

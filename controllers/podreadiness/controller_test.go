@@ -101,7 +101,7 @@ func TestAPodOfADeploymentWithTheGateGetsItsCondition(t *testing.T) {
 	other.Spec.ReadinessGates[0].ConditionType = "example.com/other"
 	cloned := gated()
 	cloned.OwnerReferences[0].APIVersion, cloned.OwnerReferences[0].Kind = "apps.kruise.io/v1beta1", "CloneSet"
-	for name, pod := range map[string]*corev1.Pod{"a pod without the gate": other, "a pod that its CloneSet looks after": cloned} {
+	for name, pod := range map[string]*corev1.Pod{"a pod without the gate": other, "a pod that a CloneSet controls": cloned} {
 		if pod, _ := settle(t, pod); gate(pod) != "" {
 			t.Errorf("%s: the conditions are %+v", name, pod.Status.Conditions)
 		}

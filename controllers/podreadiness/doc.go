@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podreadiness looks after the readiness gate KruisePodReady of pods of others, such as those of a Deployment whose template lists it. Pods of our own
-// workloads are looked after by these. It has no kind of its own, and gives no pod the gate.
+// Package podreadiness writes the condition of the readiness gate KruisePodReady to pods of others, such as those of a Deployment whose template lists
+// the gate. The controllers of our own workloads do this for their pods. The package has no kind of its own, and adds the gate to no pod.
 //
 // What it promises:
 //
-//   - A pod with the gate gets the condition, True, as soon as it is there: without it the pod would never become ready.
-//   - A hold of a ContainerRecreateRequest that is over or gone is given up, also when its finalizer was taken off by force.
+//   - A pod with the gate gets the condition with status True as soon as the pod exists: without it the pod would never become ready.
+//   - The hold of a ContainerRecreateRequest that has ended or is gone is released, also when its finalizer was removed by force.
 package podreadiness
