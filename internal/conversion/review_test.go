@@ -169,17 +169,26 @@ func TestCloneSetObjectIsMended(t *testing.T) {
 }
 
 func TestCloneSetObjectRefuses(t *testing.T) {
-	for name, raw := range map[string]string{
-		"what is no object":        `[]`,
-		"an unknown version":       `{"apiVersion":"apps.kruise.io/v7"}`,
-		"no version":               `{}`,
-		"a choice of another type": `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"updateStrategy":{"rollingUpdate":{"podUpdatePolicy":7}}}}`,
-		"no rolling update":        `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"updateStrategy":{"rollingUpdate":[]}}}`,
-		"a count of another type":  `{"apiVersion":"apps.kruise.io/v1beta1","spec":{"scaleStrategy":{"excludePreparingDelete":"no"}}}`,
+	for name, tc := range map[string]struct{ raw, want string }{
+		"what is no object":  {`[]`, "cannot unmarshal array"},
+		"an unknown version": {`{"apiVersion":"apps.kruise.io/v7"}`, "apps.kruise.io/v7 cannot become apps.kruise.io/v1alpha1"},
+		"no version":         {`{}`, "apiVersion"},
+		"a choice of another type": {
+			`{"apiVersion":"apps.kruise.io/v1beta1","spec":{"updateStrategy":{"rollingUpdate":{"podUpdatePolicy":7}}}}`,
+			"spec.updateStrategy.rollingUpdate.podUpdatePolicy: Invalid value: 7: must be a string",
+		},
+		"no rolling update": {
+			`{"apiVersion":"apps.kruise.io/v1beta1","spec":{"updateStrategy":{"rollingUpdate":[]}}}`, "spec.updateStrategy.rollingUpdate: Invalid value: []",
+		},
+		"a count of another type": {
+			`{"apiVersion":"apps.kruise.io/v1beta1","spec":{"scaleStrategy":{"excludePreparingDelete":"no"}}}`,
+			`spec.scaleStrategy.excludePreparingDelete: Invalid value: "no": must be true or false`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := conversion.CloneSet(t.Context(), []byte(raw), "apps.kruise.io/v1alpha1"); err == nil {
-				t.Errorf("converted to %s", got)
+			got, err := conversion.CloneSet(t.Context(), []byte(tc.raw), "apps.kruise.io/v1alpha1")
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("converted to %s with the error %v, want one with %q", got, err, tc.want)
 			}
 		})
 	}

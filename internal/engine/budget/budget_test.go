@@ -5,6 +5,7 @@ package budget
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -76,8 +77,16 @@ func TestCountRefuses(t *testing.T) {
 	}
 	for name, v := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got, err := Count(v, 10, Up); err == nil {
-				t.Errorf("got %d", got)
+			got, err := Count(v, 10, Up)
+			if err == nil {
+				t.Fatalf("got %d", got)
+			}
+			want := strconv.Quote(v.StrVal)
+			if v.Type == intstr.Int {
+				want = "-1 is negative"
+			}
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("the error %q does not name %s", err, want)
 			}
 		})
 	}

@@ -105,13 +105,13 @@ func TestNew(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, tc := range [][2]string{{"loud", "json"}, {"-1", "json"}, {"200", "json"}, {"info", "xml"}} {
-		levels, err := NewLevels(tc[0], nil)
+	for _, tc := range []struct{ level, format, wrong string }{{"loud", "json", "loud"}, {"-1", "json", "-1"}, {"200", "json", "200"}, {"info", "xml", "xml"}} {
+		levels, err := NewLevels(tc.level, nil)
 		if err == nil {
-			_, err = New(&bytes.Buffer{}, levels, tc[1])
+			_, err = New(&bytes.Buffer{}, levels, tc.format)
 		}
-		if err == nil {
-			t.Errorf("accepted level %q and format %q", tc[0], tc[1])
+		if err == nil || !strings.Contains(err.Error(), tc.wrong) {
+			t.Errorf("level %q and format %q: got the error %v, want one that names %s", tc.level, tc.format, err, tc.wrong)
 		}
 	}
 }
