@@ -46,6 +46,10 @@ type run struct {
 	// inFlight is how many actions are under way, those that wait for a place in the pool included.
 	inFlight int
 	messages chan message
+	// workers carry out actions. work is where idle ones, so many, wait for the next action: a new goroutine for each of thousands of actions would
+	// have to grow its stack each time.
+	work chan task
+	idle int
 	// done counts what succeeded.
 	done     map[planning.Step]int
 	failures map[int]planning.Failure
@@ -63,6 +67,15 @@ type lane struct {
 	waiting bool
 	// refused and conflicted count the refusals and conflicts of a step since its last success.
 	refused, conflicted map[planning.Step]int
+}
+
+// task is an action that is to be carried out, with a place in the pool that it may have to wait for.
+type task struct {
+	ctx, slice context.Context
+	lane       *lane
+	index      int
+	place      *writer.Place
+	given      bool
 }
 
 // message is what an action under way reports: once that it has got its place after a wait, and once that it is over.
@@ -88,6 +101,7 @@ func newRun(e *Executor, state *State, owner client.Object, actions []planning.A
 	r := &run{
 		executor: e, owner: owner, of: freshness.OwnerOf(owner), state: state, actions: actions,
 		messages: make(chan message, e.Pool.Writes()),
+		work:     make(chan task),
 		done:     map[planning.Step]int{},
 		failures: map[int]planning.Failure{},
 	}
@@ -144,6 +158,7 @@ func (r *run) all(ctx context.Context) {
 		ctx, cancel = context.WithTimeout(ctx, r.executor.Slice+abandoned)
 		defer cancel()
 	}
+	defer close(r.work)
 	for {
 		for _, l := range r.lanes {
 			r.begin(ctx, slice, l)
@@ -178,23 +193,40 @@ func (r *run) begin(ctx, slice context.Context, l *lane) {
 		l.waiting = !given
 		l.inFlight++
 		r.inFlight++
-		go r.do(ctx, slice, l, i, place, given)
+		r.assign(task{ctx: ctx, slice: slice, lane: l, index: i, place: place, given: given})
 		r.takeReady()
 	}
 }
 
-// do carries out an action once it has a place. It runs in a goroutine of its own and touches nothing that changes.
-func (r *run) do(ctx, slice context.Context, l *lane, i int, place *writer.Place, given bool) {
-	if !given {
-		if !place.Wait(slice) {
-			r.messages <- message{lane: l, index: i, what: left}
+// assign gives a task to an idle worker, or to a new one.
+func (r *run) assign(t task) {
+	if r.idle == 0 {
+		go r.worker(t)
+		return
+	}
+	r.idle--
+	r.work <- t
+}
+
+// worker carries out tasks until the run is over. It touches nothing that changes.
+func (r *run) worker(t task) {
+	for more := true; more; t, more = <-r.work {
+		r.do(t)
+	}
+}
+
+// do carries out an action once it has a place.
+func (r *run) do(t task) {
+	if !t.given {
+		if !t.place.Wait(t.slice) {
+			r.messages <- message{lane: t.lane, index: t.index, what: left}
 			return
 		}
-		r.messages <- message{lane: l, index: i, what: placed}
+		r.messages <- message{lane: t.lane, index: t.index, what: placed}
 	}
-	err := r.executor.carryOut(ctx, r.owner, r.of, &r.actions[i])
-	place.End()
-	r.messages <- message{lane: l, index: i, err: err}
+	err := r.executor.carryOut(t.ctx, r.owner, r.of, &r.actions[t.index])
+	t.place.End()
+	r.messages <- message{lane: t.lane, index: t.index, err: err}
 }
 
 // log says in one line what was done: a line for each of thousands of pods would cost more than it says. Those are at level Debug.
@@ -266,6 +298,7 @@ func (r *run) take(m message) {
 	}
 	l.inFlight--
 	r.inFlight--
+	r.idle++
 	if m.what == left {
 		r.leave(1)
 		return

@@ -160,6 +160,19 @@ type departure struct {
 	lookedAt time.Time
 }
 
+// Shows says that an object, as a watch shows it, is no newer than what was written and not yet seen: it may be the echo of a write. Versions of
+// different kinds are compared as if they had one order. They mostly do, and a wrong answer does no harm where only haste depends on it.
+func (r *Record) Shows(object metav1.Object) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.written {
+		if reached(m.resourceVersion, object.GetResourceVersion()) {
+			return true
+		}
+	}
+	return false
+}
+
 // New returns a Tracker without records.
 func New(options Options) *Tracker {
 	if options.Clock == nil {

@@ -4,12 +4,15 @@
 // Package pacing keeps the cost of planning in proportion: while the pods of a workload change a thousand times a second, the
 // workload is planned a few times a second, each time with all that happened since.
 //
-// After a pass that spent d on reading and deciding, the next one starts no earlier than 20 ms after its end, and no earlier than 12d after what it
-// decided, so that one workload takes at most a thirteenth of a processor. While its writes are carried out that time passes as well: where they take
+// After a pass that spent d on reading and deciding, the next one starts no earlier than 20 ms after its end, and no earlier than 24d after what it
+// decided, so that one workload takes at most a twenty-fifth of a processor, or more once 24d exceed two seconds. While its writes are carried out that time passes as well: where they take
 // longer, the next writes follow at once. What a pass spent is measured by the clock on the wall, and on a machine that is
 // busy with other things most of it is waiting for a processor. A cost is therefore taken to be at most a quarter higher than that of the
 // pass before: one slow pass changes little, and a workload that has grown is noticed within a few. A workload at rest is planned at the
 // first event; a changed spec is never held.
+//
+// Waiting is of no use once nothing happens any more: the last pods of a rollout would only be counted late. So a workload is planned as soon as
+// 4d have passed since the last event about it, and may take a fifth of a processor while such events come one by one.
 package pacing
 
 import (
@@ -21,16 +24,24 @@ const (
 	// shortest is the least time between two passes.
 	shortest = 20 * time.Millisecond
 	// share is how many times the cost of a pass the time after it is.
-	share = 12
+	share = 24
+	// calm is how many times the cost of a pass nothing must happen for the next one to start early.
+	calm = 4
 	// longest bounds the time between two passes.
 	longest = 2 * time.Second
 )
 
-// Pace says when one workload may be planned next. The zero value holds nothing back. Wait may be called at any time; everything else is
-// for the one worker that has the workload.
+// Pace says when one workload may be planned next. The zero value holds nothing back. Wait and Event may be called at any time; everything else
+// is for the one worker that has the workload.
 type Pace struct {
-	// next is the earliest time of the next pass, in nanoseconds since the epoch; zero before the first pass.
+	// next is the earliest time of the next pass while events come, in nanoseconds since the epoch; zero before the first pass.
 	next atomic.Int64
+	// event is when the last event came that no pass has seen, ended when the last pass was over, both as next is; zero when there is none.
+	event, ended atomic.Int64
+	// quiet is how long after the later of both the next pass may start, in nanoseconds; zero when only next counts.
+	quiet atomic.Int64
+	// scheduled is when the next look at the workload is due, as next is; zero when there is none.
+	scheduled atomic.Int64
 	// generation is that of the spec planned last.
 	generation int64
 	// cost is what the last pass is taken to have cost.
@@ -45,7 +56,17 @@ func (p *Pace) Wait(now time.Time) time.Duration {
 	if next == 0 {
 		return 0
 	}
+	if event, quiet := p.event.Load(), p.quiet.Load(); event > 0 && quiet > 0 {
+		next = min(next, max(event, p.ended.Load())+quiet)
+	}
 	return max(time.Unix(0, next).Sub(now), 0)
+}
+
+// Event notes that something has happened that the workload should be planned for, and returns Wait. What the operator has written itself is
+// nothing to be planned for.
+func (p *Pace) Event(now time.Time) time.Duration {
+	p.event.Store(now.UnixNano())
+	return p.Wait(now)
 }
 
 // WaitFor is Wait, but zero for a generation that was not planned yet.
@@ -65,12 +86,32 @@ func (p *Pace) Passed(now time.Time, generation int64, cost, written time.Durati
 	pause := min(max(shortest, share*cost-written), longest)
 	p.generation, p.cost, p.known = generation, cost, true
 	p.next.Store(now.Add(pause).UnixNano())
+	p.ended.Store(now.UnixNano())
+	p.quiet.Store(int64(max(shortest, calm*cost)))
 }
+
+// Schedule notes that somebody will look at the workload after wait. It returns false when somebody does earlier anyhow: a thousand events
+// within one pause need one look.
+func (p *Pace) Schedule(now time.Time, wait time.Duration) bool {
+	due, scheduled := now.Add(wait).UnixNano(), p.scheduled.Load()
+	if now.UnixNano() <= scheduled && scheduled <= due {
+		return false
+	}
+	p.scheduled.Store(due)
+	return true
+}
+
+// Looks notes that somebody looks at the workload now. It has to be called before anything is read: what happens from now on needs another look.
+func (p *Pace) Looks() { p.scheduled.Store(0) }
+
+// Begins notes that a pass begins, which will see all events until now.
+func (p *Pace) Begins() { p.event.Store(0) }
 
 // Incomplete notes that the workload could not be planned, since its view lacks some write. The events that bring these come one after the
 // other, and the workload is not looked at for each. It returns when to try again.
 func (p *Pace) Incomplete(now time.Time, generation int64) time.Duration {
 	p.generation, p.known = generation, true
 	p.next.Store(now.Add(shortest).UnixNano())
+	p.quiet.Store(0)
 	return shortest
 }

@@ -53,9 +53,9 @@ func TestOneSlowPassChangesLittle(t *testing.T) {
 		t.Errorf("waits %v afterwards, want %v", got, want)
 	}
 	for range 30 {
-		p.Passed(now, 1, 100*time.Millisecond, 0)
+		p.Passed(now, 1, 50*time.Millisecond, 0)
 	}
-	if got, want := p.Wait(now), share*100*time.Millisecond; got != want {
+	if got, want := p.Wait(now), share*50*time.Millisecond; got != want {
 		t.Errorf("waits %v once all passes are slow, want %v", got, want)
 	}
 }
@@ -81,15 +81,67 @@ func TestAWorkloadThatLacksAWriteIsTriedAgainSoon(t *testing.T) {
 // Writers would run dry if the pause began only when the last of them is done.
 func TestTheTimeOfTheWritesCountsForThePause(t *testing.T) {
 	for written, want := range map[time.Duration]time.Duration{
-		0:                      120 * time.Millisecond,
-		30 * time.Millisecond:  90 * time.Millisecond,
+		0:                      share * 10 * time.Millisecond,
+		30 * time.Millisecond:  share*10*time.Millisecond - 30*time.Millisecond,
 		time.Second:            shortest,
-		-20 * time.Millisecond: 140 * time.Millisecond, // a clock that went back
+		-20 * time.Millisecond: share*10*time.Millisecond + 20*time.Millisecond, // a clock that went back
 	} {
 		now, p := start(), &Pace{}
 		p.Passed(now, 1, 10*time.Millisecond, written)
 		if got := p.Wait(now); got != want {
 			t.Errorf("after writes of %v it waits %v, want %v", written, got, want)
 		}
+	}
+}
+
+// The last pods of a rollout would only be counted when the pause is over, although nothing more comes.
+func TestAWorkloadIsPlannedSoonAfterItsLastEvent(t *testing.T) {
+	const cost = 50 * time.Millisecond
+	now, p := start(), &Pace{}
+	after := func(d time.Duration) time.Time { return now.Add(d) }
+	p.Passed(now, 1, cost, 0)
+	if got, want := p.Event(after(10*time.Millisecond)), calm*cost; got != want {
+		t.Errorf("after an event it waits %v, want %v", got, want)
+	}
+	if got, want := p.Event(after(100*time.Millisecond)), calm*cost; got != want {
+		t.Errorf("after another one it waits %v, want %v", got, want)
+	}
+	if got, want := p.Event(after(share*cost-cost)), cost; got != want {
+		t.Errorf("while events come, it waits %v until the pause is over, want %v", got, want)
+	}
+	p.Begins()
+	p.Event(after(share*cost + cost)) // while the pass reads and writes
+	now = after(share*cost + 2*cost)
+	p.Passed(now, 1, cost, 0)
+	if got, want := p.Wait(now), calm*cost; got != want {
+		t.Errorf("after an event during the pass it waits %v, want %v", got, want)
+	}
+	p.Begins()
+	p.Passed(now, 1, cost, 0)
+	if got, want := p.Wait(now), share*cost; got != want {
+		t.Errorf("without an event it waits %v, want %v", got, want)
+	}
+}
+
+func TestThousandEventsWithinAPauseNeedOneLook(t *testing.T) {
+	now, p := start(), &Pace{}
+	p.Passed(now, 1, 10*time.Millisecond, 0)
+	schedule := func(at time.Duration) bool {
+		return p.Schedule(now.Add(at), p.Event(now.Add(at)))
+	}
+	for at, want := range []bool{true, false, false} {
+		if got := schedule(time.Duration(at) * time.Millisecond); got != want {
+			t.Errorf("event %d is scheduled: %v, want %v", at, got, want)
+		}
+	}
+	if !p.Schedule(now.Add(3*time.Millisecond), time.Millisecond) {
+		t.Error("a look that is due earlier is not scheduled")
+	}
+	p.Looks()
+	if !schedule(5 * time.Millisecond) {
+		t.Error("what happens after a look is not looked at")
+	}
+	if !schedule(time.Hour) {
+		t.Error("a look that never came holds back others for ever")
 	}
 }

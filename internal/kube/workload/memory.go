@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
@@ -94,11 +95,20 @@ func (b *Base) Remembered(object client.Object) *Memory {
 // Forget drops all that is remembered of an object that is gone.
 func (b *Base) Forget(name types.NamespacedName) { b.memories.forget(name) }
 
-// pause is how long the object of this name may not be planned yet.
-func (b *Base) pause(name types.NamespacedName) time.Duration {
-	memory := b.memories.known(name)
-	if memory == nil {
-		return 0
+// wakeFor has the object of this name planned after an event about another object, which concerns it: as soon as it may be, but no earlier than
+// after gather. An event that only shows what was written for it lets it wait for others.
+func (b *Base) wakeFor(q queue, name types.NamespacedName, about client.Object, gather time.Duration) {
+	wait := gather
+	if memory := b.memories.known(name); memory != nil {
+		now := b.Clock.Now()
+		if memory.writes.Shows(about) {
+			wait = max(wait, memory.Pace.Wait(now))
+		} else {
+			wait = max(wait, memory.Pace.Event(now))
+		}
+		if !memory.Pace.Schedule(now, wait) {
+			return
+		}
 	}
-	return memory.Pace.Wait(b.Clock.Now())
+	q.AddAfter(reconcile.Request{NamespacedName: name}, wait)
 }

@@ -47,6 +47,9 @@ type Pass struct {
 // Otherwise pass is nil, and result and err are what Reconcile returns. An object that cannot be decoded gets a condition that says so;
 // the conditions of the types in alsoFalse say the same. Everything about a deleted object is forgotten.
 func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoFalse ...string) (pass *Pass, object *T, result ctrl.Result, err error) {
+	if memory := b.memories.known(name); memory != nil {
+		memory.Pace.Looks()
+	}
 	stored, err := b.stored(ctx, name)
 	if stored == nil {
 		return nil, nil, ctrl.Result{}, err
@@ -101,6 +104,7 @@ func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*P
 	}
 	wait, err := b.Tracker.Ready(ctx, owner)
 	if wait == 0 {
+		memory.Pace.Begins()
 		return &Pass{Base: b, Stored: stored, Memory: memory, leave: leave, began: b.Clock.Now()}, 0
 	}
 	leave()

@@ -227,7 +227,7 @@ func (b *Base) watchLate(
 func (b *Base) WatchDeletions(ctx context.Context, object client.Object, of Of) error {
 	wake := func(ctx context.Context, object client.Object, q queue) {
 		for _, name := range of(ctx, object) {
-			q.AddAfter(reconcile.Request{NamespacedName: name}, b.pause(name))
+			b.wakeFor(q, name, object, 0)
 		}
 	}
 	return b.watch(ctx, object, handler.Funcs{
@@ -285,7 +285,7 @@ func (b *Base) waking(of Of) handler.EventHandler { return b.gathering(of, 0) }
 func (b *Base) gathering(of Of, gather time.Duration) handler.EventHandler {
 	wake := func(ctx context.Context, object client.Object, q queue, wait time.Duration) {
 		for _, name := range of(ctx, object) {
-			q.AddAfter(reconcile.Request{NamespacedName: name}, max(b.pause(name), wait))
+			b.wakeFor(q, name, object, wait)
 		}
 	}
 	return handler.Funcs{
@@ -310,8 +310,12 @@ func (b *Base) wakingByNodes(of OfNodes) handler.EventHandler {
 	wake := func(ctx context.Context, before, after client.Object, q queue) {
 		was, _ := before.(*corev1.Node)
 		is, _ := after.(*corev1.Node)
+		about := after
+		if about == nil {
+			about = before
+		}
 		for _, name := range of(ctx, was, is) {
-			q.AddAfter(reconcile.Request{NamespacedName: name}, b.pause(name))
+			b.wakeFor(q, name, about, 0)
 		}
 	}
 	return handler.Funcs{

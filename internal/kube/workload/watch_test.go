@@ -93,6 +93,29 @@ func TestAnObjectIsWokenNoEarlierThanItMayBePlanned(t *testing.T) {
 	}
 }
 
+// What shows only what was written for an object lets it wait for others; anything else is looked at as soon as no more comes.
+func TestOnlyWhatOthersDidEndsThePauseOfAnObjectEarly(t *testing.T) {
+	b := newBase(kinds.Cluster)
+	owner := freshness.OwnerOf(&metav1.ObjectMeta{Name: "a", UID: "1"})
+	memory := b.memories.of(owner)
+	tracker := freshness.New(freshness.Options{Clock: b.Clock, Records: func(freshness.Owner) *freshness.Record { return &memory.writes }})
+	tracker.Wrote(owner, corev1.SchemeGroupVersion.WithKind("Pod"), "20")
+	memory.Pace.Passed(b.Clock.Now(), 1, 10*time.Millisecond, 0)
+	whole := memory.Pace.Wait(b.Clock.Now())
+
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer q.ShutDown()
+	wake := b.waking(ownersInAnnotation)
+	wake.Create(t.Context(), event.CreateEvent{Object: podOf("20", "a")}, q)
+	if got := memory.Pace.Wait(b.Clock.Now()); got != whole {
+		t.Errorf("its own write lets it wait %v, want %v", got, whole)
+	}
+	wake.Create(t.Context(), event.CreateEvent{Object: podOf("21", "a")}, q)
+	if got := memory.Pace.Wait(b.Clock.Now()); got >= whole {
+		t.Errorf("after a later change it waits %v, want less", got)
+	}
+}
+
 func TestControllerNamesOwnersOfEitherScope(t *testing.T) {
 	pod := testutil.Pod("web-0").ControlledBy(testutil.StatefulSet("web").UID("set").Obj()).Obj()
 	for scope, want := range map[kinds.Scope]types.NamespacedName{
