@@ -29,6 +29,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
 )
@@ -217,9 +218,9 @@ func cost(run func()) (memory uint64, spent time.Duration) {
 	defer runtime.UnlockOSThread()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began := threadTime()
+	began := cputime.Thread()
 	run()
-	spent = threadTime() - began
+	spent = cputime.Thread() - began
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc, spent
 }

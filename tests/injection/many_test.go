@@ -85,6 +85,17 @@ func TestManySetsOnOnePodCostLittleEach(t *testing.T) {
 	}
 }
 
+// BenchmarkOneSet creates a pod into which one set injects a container.
+func BenchmarkOneSet(b *testing.B) {
+	e, revisions := compile(b), alike(b, 1, 1)
+	for b.Loop() {
+		pod, namespace := shopPod()
+		if _, err := e.apply(b.Context(), pod, namespace, revisions[0], false); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkTwentySets creates a pod into which twenty sets inject.
 func BenchmarkTwentySets(b *testing.B) {
 	e, revisions := compile(b), alike(b, 20, 1)

@@ -4,12 +4,11 @@
 // Package pacing keeps the cost of planning in proportion: while the pods of a workload change a thousand times a second, the
 // workload is planned a few times a second, each time with all that happened since.
 //
-// After a pass that spent d on reading and deciding, the next one starts no earlier than 20 ms after its end, and no earlier than 24d after what it
-// decided, so that one workload takes at most a twenty-fifth of a processor, or more once 24d exceed two seconds. While its writes are carried out that time passes as well: where they take
-// longer, the next writes follow at once. What a pass spent is measured by the clock on the wall, and on a machine that is
-// busy with other things most of it is waiting for a processor. A cost is therefore taken to be at most a quarter higher than that of the
-// pass before: one slow pass changes little, and a workload that has grown is noticed within a few. A workload at rest is planned at the
-// first event; a changed spec is never held.
+// After a pass that spent d of processor time on reading and deciding, the next one starts no earlier than 20 ms after its end, and no earlier than
+// 24d after what it decided, so that one workload takes at most a twenty-fifth of a processor, or more once 24d exceed two seconds. While its writes
+// are carried out that time passes as well: where they take longer, the next writes follow at once. A cost is taken to be at most a quarter higher
+// than that of the pass before: one slow pass changes little, and a workload that has grown is noticed within a few. A workload at rest is
+// planned at the first event; a changed spec is never held.
 //
 // Waiting is of no use once nothing happens any more: the last pods of a rollout would only be counted late. So a workload is planned as soon as
 // 4d have passed since the last event about it, and may take a fifth of a processor while such events come one by one.

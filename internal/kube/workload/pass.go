@@ -22,6 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
 )
 
 // Pass is one pass over an object: from Begin, through observing, planning and applying, to Finish.
@@ -35,9 +36,10 @@ type Pass struct {
 	leave func()
 	// began is when the pass began.
 	began time.Time
-	// cost is the time spent on reading and deciding until counting was stopped; since is when it was started again.
-	cost  time.Duration
-	since time.Time
+	// cost is the processor time spent on reading and deciding until counting was stopped, since what the thread had used when it was started
+	// again, and counting says that it was.
+	cost, since time.Duration
+	counting    bool
 }
 
 // Begin begins a pass over the object of this name if it may be planned now: it is not paused, it was not planned a moment ago, the server has
@@ -130,12 +132,20 @@ func decode[T any](stored *unstructured.Unstructured) (*T, error) {
 	return nil, err
 }
 
-// StartClock counts the time from now on as the cost of the pass, until StopClock. Waiting for the server should not be counted.
-func (p *Pass) StartClock() { p.since = p.Clock.Now() }
+// StartClock counts the processor time that is spent from now on as the cost of the pass, until StopClock. The goroutine stays on its thread
+// meanwhile.
+func (p *Pass) StartClock() {
+	cputime.Lock()
+	p.since, p.counting = cputime.Thread(), true
+}
 
 // StopClock ends what StartClock began.
 func (p *Pass) StopClock() {
-	p.cost += p.Clock.Since(p.since)
+	if p.counting {
+		p.cost += cputime.Thread() - p.since
+		p.counting = false
+		cputime.Unlock()
+	}
 }
 
 // Apply carries out as much of a plan for the object as it can in one time slice, and returns the outcome.
@@ -164,6 +174,7 @@ const lookAfterWrites = 5 * time.Second
 // outside of the plan must not delay grace periods and retries.
 func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 	now := p.Clock.Now()
+	p.StopClock()
 	p.Memory.Pace.Passed(now, p.Stored.GetGeneration(), p.cost, now.Sub(p.began)-p.cost)
 	if p.Tracker.Unseen(freshness.OwnerOf(p.Stored), p.Kind) {
 		waits = append(waits, lookAfterWrites)
@@ -179,7 +190,10 @@ func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 }
 
 // End gives the worker back.
-func (p *Pass) End() { p.leave() }
+func (p *Pass) End() {
+	p.StopClock()
+	p.leave()
+}
 
 // earliest returns the shortest of the waits that are above zero.
 func earliest(waits ...time.Duration) time.Duration {
