@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
 // argoCD is the version whose checks are looked at.
@@ -39,16 +41,103 @@ const (
 // unasked is for kinds of which Argo CD's own check, if it has one, is not looked at.
 const unasked = "unasked"
 
+// judged is an object and what others say of it.
+type judged struct {
+	kind, version, strategy, status string
+	generation                      string // 3 when empty
+	kstatus                         kstatus.Status
+	argo                            string
+	// theirs is what Argo CD's own check says; "error" when it fails.
+	theirs string
+}
+
+// jobs are objects that begin and end, and others without pods of their own that are rolled out.
+func jobs() map[string]judged {
+	const progressing, degraded, healthy = "Progressing", "Degraded", "Healthy"
+	cases := map[string]judged{}
+	for name, of := range map[string]struct {
+		kinds, reconciling, stalled, more string
+		kstatus                           kstatus.Status
+		argo                              string
+	}{
+		"that works": {
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker AdvancedCronJob",
+			reconciling: `status: "True", reason: RunningPods`, stalled: `status: "False"`, kstatus: kstatus.InProgressStatus, argo: progressing,
+		},
+		"that is done": {
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker",
+			reconciling: `status: "False", reason: Complete`, stalled: `status: "False"`, more: `, {type: Complete, status: "True"}`, kstatus: kstatus.CurrentStatus, argo: healthy,
+		},
+		"that has failed": {
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest",
+			reconciling: `status: "False", reason: Failed`, stalled: `status: "True", reason: Failed`, kstatus: kstatus.FailedStatus, argo: degraded,
+		},
+		"that needs its user": {
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker AdvancedCronJob",
+			reconciling: `status: "False", reason: InvalidSpec`, stalled: `status: "True", reason: InvalidSpec`, kstatus: kstatus.FailedStatus, argo: degraded,
+		},
+		"that a failure has paused": {
+			kinds: "BroadcastJob", reconciling: `status: "False", reason: PausedByFailure`, stalled: `status: "True", reason: PausedByFailure`,
+			kstatus: kstatus.FailedStatus, argo: degraded,
+		},
+		"that is paused": {
+			kinds: "BroadcastJob EphemeralJob AdvancedCronJob", reconciling: `status: "False", reason: Paused`, stalled: `status: "False"`, kstatus: kstatus.CurrentStatus, argo: "Suspended",
+		},
+		"that is paused while pods are at work": {
+			kinds: "BroadcastJob EphemeralJob", reconciling: `status: "True", reason: Paused`, stalled: `status: "False"`, kstatus: kstatus.InProgressStatus, argo: "Suspended",
+		},
+		"that waits for its next run": {
+			kinds: "AdvancedCronJob", reconciling: `status: "False", reason: Scheduled`, stalled: `status: "False"`, kstatus: kstatus.CurrentStatus, argo: healthy,
+		},
+		"whose next run waits": {
+			kinds: "AdvancedCronJob", reconciling: `status: "True", reason: RunActive`, stalled: `status: "False"`, kstatus: kstatus.InProgressStatus, argo: healthy,
+		},
+		"whose next run starts": {
+			kinds: "AdvancedCronJob", reconciling: `status: "True", reason: Starting`, stalled: `status: "False"`, kstatus: kstatus.InProgressStatus, argo: healthy,
+		},
+	} {
+		for _, kind := range strings.Fields(of.kinds) {
+			cases[kind+" "+name] = judged{
+				kind: kind, version: "v1beta1", kstatus: of.kstatus, argo: of.argo, theirs: unasked,
+				status: `observedGeneration: 3, conditions: [{type: Reconciling, ` + of.reconciling + `}, {type: Stalled, ` + of.stalled + `}` + of.more + `]`,
+			}
+		}
+	}
+	for _, kind := range []string{"BroadcastJob", "AdvancedCronJob"} {
+		cases[kind+" that was changed"] = judged{
+			kind: kind, version: "v1beta1", kstatus: kstatus.InProgressStatus, argo: progressing, theirs: unasked, generation: "4",
+			status: `observedGeneration: 3, conditions: [{type: Reconciling, status: "False", reason: Scheduled}]`,
+		}
+		cases[kind+" that nobody has seen"] = judged{
+			kind: kind, version: "v1beta1", kstatus: kstatus.InProgressStatus, argo: progressing, theirs: unasked,
+			status: `observedGeneration: 0`,
+		}
+	}
+	return cases
+}
+
+// TestEveryKindHasAHealthCheck: Argo CD takes an object without a check for healthy.
+func TestEveryKindHasAHealthCheck(t *testing.T) {
+	without := map[string]string{
+		"Kruise":       "it configures the operator, and its conditions Available and Stalled say how that went",
+		"NodeImage":    "the operator makes it for each node",
+		"NodePodProbe": "the operator makes it for each node",
+	}
+	checks := ourChecks(t)
+	for _, kind := range kinds.All() {
+		if reason := without[kind.Name]; (checks[kind.Name] == "") != (reason != "") {
+			t.Errorf("%s has a check of %d bytes, and the reason to have none is %q", kind.Name, len(checks[kind.Name]), reason)
+		}
+		delete(checks, kind.Name)
+	}
+	for kind := range checks {
+		t.Errorf("%s has a check, and there is no such kind", kind)
+	}
+}
+
 func TestOtherToolsUnderstandTheStatus(t *testing.T) {
 	const cloneSet, statefulSet = "CloneSet", "StatefulSet"
-	cases := map[string]struct {
-		kind, version, strategy, status string
-		generation                      string // 3 when empty
-		kstatus                         kstatus.Status
-		argo                            string
-		// theirs is what Argo CD's own check says; "error" when it fails.
-		theirs string
-	}{
+	cases := map[string]judged{
 		"a CloneSet of v1beta1 that was changed": {
 			kind: cloneSet, version: "v1beta1", strategy: `type: RollingUpdate, rollingUpdate: {partition: 0}`, status: atRest,
 			kstatus: kstatus.CurrentStatus, argo: "Healthy", theirs: "Suspended",
@@ -136,6 +225,9 @@ func TestOtherToolsUnderstandTheStatus(t *testing.T) {
 			}
 			cases["a "+kind+" "+name] = tc
 		}
+	}
+	for name, tc := range jobs() {
+		cases[name] = tc
 	}
 	ours, theirs := ourChecks(t), theirChecks(t)
 	for name, tc := range cases {
