@@ -87,7 +87,7 @@ func (s *Spec) NeedsNodes() bool { return ended(s) == "" }
 //  2. a job that has ended is deleted when its time to live is over;
 //  3. the job fails if a pod has failed (FailFast), or its deadline is over: its pods at work are deleted, and it ends when there are none;
 //  4. running pods are deleted if their node no longer fits, if it should have no pod, or if they count as failed;
-//  5. no pod is created while a failure pauses the job (Pause);
+//  5. no pod is created while a failure pauses the job (Pause), as long as some could be: a job in which nothing is left to do completes;
 //  6. the job has completed when every desired node is finished, unless it is of the type Never;
 //  7. nodes that fit, are not finished and have no pod get one, as parallelism allows.
 //
@@ -129,6 +129,9 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		return d
 	}
 	d.remove(v.unfit, reasonUnfit)
+	if d.Stage == PausedByFailure && !spec.Never && d.finished() {
+		d.Stage = Running // there is nothing to pause
+	}
 	if d.Stage == Running {
 		d.create(spec)
 	}
@@ -182,6 +185,13 @@ func (d *Decision) remove(pods []*podset.Pod, reason string) {
 		action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting " + what}
 		d.Actions = append(d.Actions, action)
 	}
+}
+
+// finished says that every desired node is finished, and that no pod is at work.
+func (d *Decision) finished() bool {
+	v := &d.view
+	waits := func(at nodeState) bool { return at.Fits && at.outcome == Unfinished }
+	return v.desired > 0 && len(v.active)+len(v.unfit)+len(v.strays)+len(v.failedActive) == 0 && !slices.ContainsFunc(v.nodes, waits)
 }
 
 // create creates the pods that nodes need, or finds that none does.

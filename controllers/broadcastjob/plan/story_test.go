@@ -217,6 +217,43 @@ func TestPausedByFailureStaysSoUntilItIsResumed(t *testing.T) {
 	w.golden()
 }
 
+// A job with Pause whose last node failed stayed paused for ever, although no pod was left to start.
+func TestJobThatPausesCompletesWithItsLastNode(t *testing.T) {
+	t.Run("the last pod fails", func(t *testing.T) {
+		w := newSimulation(t, 2, parallelism("1"), onFailure(appsv1beta1.BroadcastJobPause))
+		w.at(0)
+		w.end(corev1.PodSucceeded, "n0")
+		w.at(1)
+		w.end(corev1.PodFailed, "n1")
+		w.at(2)
+		w.expect(appsv1beta1.BroadcastJobCompleted, 2, 0, 1, 1)
+		w.expectCondition("Stalled", "")
+		if _, message := w.condition("Complete"); !strings.Contains(message, "1 pods failed") {
+			t.Errorf("the message is %q", message)
+		}
+	})
+	t.Run("one fails before the last one succeeds", func(t *testing.T) {
+		w := newSimulation(t, 2, onFailure(appsv1beta1.BroadcastJobPause))
+		w.at(0)
+		w.end(corev1.PodFailed, "n0")
+		w.at(1)
+		w.expectCondition("Stalled", "PausedByFailure")
+		w.end(corev1.PodSucceeded, "n1")
+		w.at(2)
+		w.expect(appsv1beta1.BroadcastJobCompleted, 2, 0, 1, 1)
+	})
+	t.Run("a job that never completes waits for the next node", func(t *testing.T) {
+		w := newSimulation(t, 1, never, onFailure(appsv1beta1.BroadcastJobPause))
+		w.at(0)
+		w.end(corev1.PodFailed, "n0")
+		w.at(1)
+		w.join("n1")
+		w.at(2)
+		w.expect(appsv1beta1.BroadcastJobPaused, 2, 0, 0, 1)
+		w.expectCondition("Stalled", "PausedByFailure")
+	})
+}
+
 func TestFinishedNodesAreNotServedAgain(t *testing.T) {
 	w := newSimulation(t, 3, parallelism("2"))
 	w.at(0)
