@@ -21,7 +21,8 @@ const (
 	ReasonScheduled = "Scheduled"
 	// ReasonStarting: a run is due and is being started.
 	ReasonStarting = "Starting"
-	// ReasonRunActive: a run is due and waits because an earlier one is active and concurrencyPolicy is Forbid.
+	// ReasonRunActive: a run is due and waits because an earlier one is active and concurrencyPolicy is Forbid, or because so many are active
+	// that Replace deletes them in several steps.
 	ReasonRunActive = "RunActive"
 	// ReasonMissedDeadline: the newest run was left out because it could not be started within startingDeadlineSeconds.
 	ReasonMissedDeadline = "MissedDeadline"

@@ -146,8 +146,8 @@ func creates(plan planning.Plan) bool {
 //  1. the history is cut to its limits, also while paused;
 //  2. nothing else happens while the object is being deleted or paused, its spec cannot be parsed, or nobody would carry runs out;
 //  3. the run that is due is started, unless it is too late, or waits for an active one (Forbid);
-//  4. active runs are deleted before that (Replace). Nobody waits until they are gone, but a run is not started beside one that the server does
-//     not delete.
+//  4. active runs are deleted before that (Replace), so many in each plan that the last ones are deleted in the one that starts the run. Nobody
+//     waits until they are gone, but a run is not started beside one that the server does not delete.
 func Plan(spec *Spec, s Snapshot, due Due) planning.Plan {
 	var plan planning.Plan
 	if spec.Deleting || spec.Adapter == nil {
@@ -175,9 +175,14 @@ func Plan(spec *Spec, s Snapshot, due Due) planning.Plan {
 		}
 	case appsv1beta1.ReplaceConcurrent:
 		for _, run := range active {
-			if len(replaced) < mostDeleted && !run.Terminating {
+			if !run.Terminating {
 				replaced = append(replaced, deleteRun(spec, run, reasonReplaced))
 			}
+		}
+		if len(replaced) > mostDeleted {
+			plan.Actions = append(replaced[:mostDeleted:mostDeleted], plan.Actions...)
+			plan.Recheck(time.Second)
+			return plan
 		}
 	}
 	run := spec.newRun(due.Run)

@@ -93,7 +93,7 @@ func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome pla
 		return podset.Progress{Reason: appsv1beta1.ReasonMissedDeadline,
 			Message: "The newest run was left out: it could not be started within spec.startingDeadlineSeconds. The next one is started when it is due."}
 	case !due.Run.IsZero() && !Started(plan, outcome):
-		return waiting(s, plan)
+		return waiting(spec, s, plan)
 	case due.Next.IsZero():
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNeverDue, Message: fmt.Sprintf("spec.schedule %q names no time within the next years.", spec.Cron.Spec.Schedule)}
 	case due.Behind:
@@ -109,8 +109,13 @@ func unmanaged(spec *Spec) string {
 }
 
 // waiting is the progress while a run is due and not started.
-func waiting(s Snapshot, plan planning.Plan) podset.Progress {
-	if !creates(plan) {
+func waiting(spec *Spec, s Snapshot, plan planning.Plan) podset.Progress {
+	switch {
+	case creates(plan):
+	case spec.ConcurrencyPolicy == appsv1beta1.ReplaceConcurrent:
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
+			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Replace and more than %d runs are active. They are deleted first, %d at a time.", mostDeleted, mostDeleted)}
+	default:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
 			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is active.", activeRuns(s)[0].Object.GetName())}
 	}

@@ -470,6 +470,34 @@ func TestRunThatReplacesWaitsForTheDeletion(t *testing.T) {
 	w.expectCondition("Stalled", "", "")
 }
 
+// With more active runs than one plan deletes, the new run was started beside the rest of them.
+func TestRunThatReplacesHundredsWaitsUntilAllAreDeleted(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ReplaceConcurrent))
+	w.passes("10:05:00", "10:05:01")
+	for i := range 449 {
+		run := w.runs[0].DeepCopy()
+		run.SetName(fmt.Sprintf("other-%03d", i))
+		run.SetUID(types.UID(run.GetName()))
+		w.runs = append(w.runs, run)
+	}
+	w.at("10:10:00")
+	for _, left := range []int{250, 50} {
+		plan := w.pass()
+		if len(plan.Actions) != mostDeleted || plan.RecheckAfter > time.Second || len(w.runs) != left {
+			t.Fatalf("%d actions, looked at again after %v, %d runs are left, want %d", len(plan.Actions), plan.RecheckAfter, len(w.runs), left)
+		}
+		w.expectCondition("Reconciling", "RunActive", "more than 200 runs are active")
+		if len(w.cron.Status.Active) == 0 || w.cron.Status.LastScheduleTime.Minute() != 5 {
+			t.Errorf("the status is %+v", w.cron.Status)
+		}
+	}
+	w.pass()
+	w.expectCondition("Reconciling", "", "")
+	if len(w.runs) != 1 || w.cron.Status.LastScheduleTime.Minute() != 10 {
+		t.Errorf("%d runs, the last one of %v", len(w.runs), w.cron.Status.LastScheduleTime)
+	}
+}
+
 func TestHistoryThatCannotBeCutIsTold(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", limits(0, 0))
 	w.passes("10:05:00", "10:05:01")
