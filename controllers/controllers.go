@@ -122,6 +122,30 @@ func rests(kind kinds.Kind, c *config.Config) bool { return kind.Needs.ProbedPod
 // Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: for a CRD that is
 // installed later the operator restarts.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	all := share(mgr, deps)
+	configured, missing, err := setupKinds(ctx, mgr, deps, all)
+	if err != nil {
+		return err
+	}
+	if err := setupLaunchPriority(mgr, deps, all); err != nil {
+		return err
+	}
+	if err := setupProviders(mgr, deps, all, configured); err != nil {
+		return err
+	}
+	if err := setupReadiness(mgr, deps, all, configured); err != nil {
+		return err
+	}
+	if deps.Config.Features.Enabled(features.SidecarTerminator) {
+		if err := setupTerminator(mgr, deps, all, configured); err != nil {
+			return err
+		}
+	}
+	return setupOperatorConfig(mgr, deps, configured, missing)
+}
+
+// share makes what the reconcilers of several kinds have in common, and tells the node daemon what it is not needed for.
+func share(mgr ctrl.Manager, deps Deps) shared {
 	all := shared{pool: writer.NewPool(deps.Config.Writes, deps.Clock)}
 	gates := deps.Config.Features
 	if gates.Enabled(features.PreDownloadImageForInPlaceUpdate) || gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
@@ -135,77 +159,86 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		all.daemonNeeds = workload.NewDaemonNeeds(deps.Clock)
 		deps.Operator.DaemonNeeds = all.daemonNeeds
 	}
-	table := kinds.Switchable()
-	configured := make([]operatorconfig.Kind, len(table))
-	var missing []schema.GroupVersionKind
+	return all
+}
+
+// setupKinds sets up the reconcilers of all kinds that are enabled and served. It returns how each kind is, and those that are not served.
+func setupKinds(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared) (configured []operatorconfig.Kind, missing []schema.GroupVersionKind, err error) {
 	if !deps.Operator.Watch {
 		missing = append(missing, operatorv1alpha1.GroupVersion().WithKind("Kruise"))
 	}
 	indexed := false
-	for i, kind := range table {
+	for _, kind := range kinds.Switchable() {
 		reconciler, wired := reconcilers()[kind.Name]
 		if !wired {
-			return fmt.Errorf("setting up %s: the list of reconcilers lacks it", kind.Name)
+			return nil, nil, fmt.Errorf("setting up %s: the list of reconcilers lacks it", kind.Name)
 		}
-		configured[i] = operatorconfig.Kind{Name: kind.Name, Controller: reconciler.name, Enabled: deps.Config.Enabled(kind.Name)}
-		if objects, waits := deps.Config.Unconfirmed[kind.Name]; waits {
-			configured[i].Unconfirmed = confirmation.Message(kind.Name, objects)
-			deps.Log.Info("Kind waits to be confirmed", "kind", kind.Name, "message", configured[i].Unconfirmed)
+		is, err := stateOf(ctx, mgr, deps, kind, reconciler.name)
+		if err != nil {
+			return nil, nil, err
 		}
-		if !configured[i].Enabled {
-			deps.Log.Info("Kind is off", "kind", kind.Name)
+		configured = append(configured, is)
+		switch {
+		case !is.Enabled:
 			if err := cleanUp(mgr, deps, all, kind.Name, reconciler.name); err != nil {
-				return err
+				return nil, nil, err
 			}
 			continue
-		}
-		stored := kind.Stored()
-		_, err := mgr.GetRESTMapper().RESTMapping(stored.GroupKind(), stored.Version)
-		if meta.IsNoMatchError(err) {
-			deps.Log.Info("Kind is not served; its CRD is missing", "kind", stored.String())
-			missing = append(missing, stored)
+		case !is.Served:
+			missing = append(missing, kind.Stored())
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("asking whether %s is served: %w", kind.Name, err)
+		if needsDaemon(kind, deps.Config) {
+			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, kind.Stored())
 		}
-		if kind.NodeDaemon && deps.Config.NodeDaemon && (kind.Name != "PodProbeMarker" || gates.Enabled(features.PodProbeMarker)) {
-			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, stored)
-		}
-		configured[i].Served, configured[i].Synced = true, synced(ctx, mgr.GetCache(), stored)
 		if rests(kind, deps.Config) {
-			deps.Operator.Resting = append(deps.Operator.Resting, stored)
+			deps.Operator.Resting = append(deps.Operator.Resting, kind.Stored())
 			continue
 		}
 		if !indexed {
 			if err := CacheContents(deps.Config).Index(ctx, mgr.GetFieldIndexer()); err != nil {
-				return err
+				return nil, nil, err
 			}
 			indexed = true
 		}
 		given, err := dependencies(mgr, deps, all, reconciler.name, deps.Config.WorkersOf(kind.Name))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		if err := reconciler.setup(ctx, mgr, given, deps.Config); err != nil {
-			return fmt.Errorf("setting up %s: %w", kind.Name, err)
+			return nil, nil, fmt.Errorf("setting up %s: %w", kind.Name, err)
 		}
 	}
-	if err := setupLaunchPriority(mgr, deps, all); err != nil {
-		return err
+	return configured, missing, nil
+}
+
+// stateOf says whether a kind is enabled, and of one that is, whether the API server serves it. The log says so of those that are not.
+func stateOf(ctx context.Context, mgr ctrl.Manager, deps Deps, kind kinds.Kind, controller string) (operatorconfig.Kind, error) {
+	is := operatorconfig.Kind{Name: kind.Name, Controller: controller, Enabled: deps.Config.Enabled(kind.Name)}
+	if objects, waits := deps.Config.Unconfirmed[kind.Name]; waits {
+		is.Unconfirmed = confirmation.Message(kind.Name, objects)
+		deps.Log.Info("Kind waits to be confirmed", "kind", kind.Name, "message", is.Unconfirmed)
 	}
-	if err := setupProviders(mgr, deps, all, configured); err != nil {
-		return err
+	if !is.Enabled {
+		deps.Log.Info("Kind is off", "kind", kind.Name)
+		return is, nil
 	}
-	if err := setupReadiness(mgr, deps, all, configured); err != nil {
-		return err
+	stored := kind.Stored()
+	_, err := mgr.GetRESTMapper().RESTMapping(stored.GroupKind(), stored.Version)
+	switch {
+	case meta.IsNoMatchError(err):
+		deps.Log.Info("Kind is not served; its CRD is missing", "kind", stored.String())
+	case err != nil:
+		return is, fmt.Errorf("asking whether %s is served: %w", kind.Name, err)
+	default:
+		is.Served, is.Synced = true, synced(ctx, mgr.GetCache(), stored)
 	}
-	if gates.Enabled(features.SidecarTerminator) {
-		if err := setupTerminator(mgr, deps, all, configured); err != nil {
-			return err
-		}
-	}
-	return setupOperatorConfig(mgr, deps, configured, missing)
+	return is, nil
+}
+
+// needsDaemon says that a kind is carried out by the node daemon.
+func needsDaemon(kind kinds.Kind, c *config.Config) bool {
+	return kind.NodeDaemon && c.NodeDaemon && (kind.Name != "PodProbeMarker" || c.Features.Enabled(features.PodProbeMarker))
 }
 
 // setupLaunchPriority sets up the controller that starts the containers of ordered pods, if there can be such pods, and the Registrar that
