@@ -116,56 +116,82 @@ func progressOf(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePul
 	case status.Desired == 0:
 		return podset.Progress{Reason: appsv1beta1.ReasonNoMatchingNode, Message: "Nodes that match get the image. " + noNode(spec, s)}
 	}
-	if s.NoNamespace && d.count[idle] > 0 {
-		late := status.StartTime != nil && s.Now.Sub(status.StartTime.Time) >= answering
-		return podset.Progress{
-			Reconciling: !late, Stalled: late, Reason: appsv1beta1.ReasonNoDaemonNamespace,
-			Message: "No node is asked: the pull secrets cannot be copied, because there is no namespace kruise-daemon-config. The operator makes it with " +
-				"the node daemon, but neither outside of a cluster nor while spec.nodeDaemon.mode of the Kruise object is Disabled.",
-		}
+	if blocked, is := blockedBy(spec, s, d, status); is {
+		return blocked
 	}
-	waiting, full := d.count[idle], d.full(spec)
 	switch {
-	case len(d.silent) > 0:
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonNodeDaemonSilent,
-			Message: fmt.Sprintf("%s not answered for a minute (%s). Look at the pods in kruise-daemon-config; a node that stays silent fails after ten minutes.",
-				podset.Count(len(d.silent), "node has", "nodes have"), podset.List(d.silent)),
-		}
-	case waiting > 0 && spec.Parallelism == 0 && d.count[active] == 0:
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonNoParallelism,
-			Message: fmt.Sprintf("%s, and spec.parallelism is 0.", podset.Count(waiting, "node waits", "nodes wait")),
-		}
-	case waiting > 0 && d.count[active] == 0 && len(full) > 0:
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonNodeImagesFull,
-			Message: fmt.Sprintf("%s be asked (%s): their NodeImages have 256 images, 256 tags of this one, or 256 jobs that share it, which are the limits.",
-				podset.Count(len(full), "node cannot", "nodes cannot"), podset.List(full)),
-		}
-	case waiting > 0 && d.count[active] == 0:
-		return podset.Progress{
-			Reconciling: true, Reason: appsv1beta1.ReasonPulling,
-			Message: fmt.Sprintf("%s be asked yet: their NodeImages are being deleted, or are those of former nodes of these names.",
-				podset.Count(waiting, "node cannot", "nodes cannot")),
-		}
-	case waiting+d.count[active] > 0 && len(s.Unreadable) > 0:
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonRightsMissing,
-			Message: fmt.Sprintf("The operator may not read Secrets of spec.pullSecrets (%s): the image is pulled without them. "+
-				"Bind the ClusterRole kruise-operator-read-pull-secrets to its service account in this namespace.", podset.List(s.Unreadable)),
-		}
-	case waiting+d.count[active] > 0 && len(s.Missing) > 0:
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonSecretMissing,
-			Message: fmt.Sprintf("Secrets of spec.pullSecrets do not exist (%s): the image is pulled without them.", podset.List(s.Missing)),
-		}
-	case waiting+d.count[active] > 0:
+	case d.count[idle]+d.count[active] > 0:
 		return pulling(s, d, status)
 	case status.Failed > 0:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: failedMessage(status, d)}
 	}
 	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: "Every node has the image. Nodes that join get it, and each is asked again after a day." + unknown(s)}
+}
+
+// blockedBy says what keeps nodes from being asked, from answering, or from getting a pull secret: 4 to 8 of progressOf. False when nothing does.
+func blockedBy(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePullJobStatus) (podset.Progress, bool) {
+	waiting, atWork := d.count[idle], d.count[active]
+	switch {
+	case s.NoNamespace && waiting > 0:
+		late := status.StartTime != nil && s.Now.Sub(status.StartTime.Time) >= answering
+		return podset.Progress{
+			Reconciling: !late, Stalled: late, Reason: appsv1beta1.ReasonNoDaemonNamespace,
+			Message: "No node is asked: the pull secrets cannot be copied, because there is no namespace kruise-daemon-config. The operator makes it with " +
+				"the node daemon, but neither outside of a cluster nor while spec.nodeDaemon.mode of the Kruise object is Disabled.",
+		}, true
+	case len(d.silent) > 0:
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonNodeDaemonSilent,
+			Message: fmt.Sprintf("%s not answered for a minute (%s). Look at the pods in kruise-daemon-config; a node that stays silent fails after ten minutes.",
+				podset.Count(len(d.silent), "node has", "nodes have"), podset.List(d.silent)),
+		}, true
+	case waiting > 0 && atWork == 0:
+		return unasked(spec, d), true
+	case waiting+atWork > 0:
+		return withoutSecrets(s)
+	}
+	return podset.Progress{}, false
+}
+
+// unasked says why no node is asked although some wait.
+func unasked(spec *Spec, d Decision) podset.Progress {
+	waiting := d.count[idle]
+	if spec.Parallelism == 0 {
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonNoParallelism,
+			Message: fmt.Sprintf("%s, and spec.parallelism is 0.", podset.Count(waiting, "node waits", "nodes wait")),
+		}
+	}
+	if full := d.full(spec); len(full) > 0 {
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonNodeImagesFull,
+			Message: fmt.Sprintf("%s be asked (%s): their NodeImages have 256 images, 256 tags of this one, or 256 jobs that share it, which are the limits.",
+				podset.Count(len(full), "node cannot", "nodes cannot"), podset.List(full)),
+		}
+	}
+	return podset.Progress{
+		Reconciling: true, Reason: appsv1beta1.ReasonPulling,
+		Message: fmt.Sprintf("%s be asked yet: their NodeImages are being deleted, or are those of former nodes of these names.",
+			podset.Count(waiting, "node cannot", "nodes cannot")),
+	}
+}
+
+// withoutSecrets says which pull secrets nodes have to do without. False when they have all.
+func withoutSecrets(s Snapshot) (podset.Progress, bool) {
+	switch {
+	case len(s.Unreadable) > 0:
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonRightsMissing,
+			Message: fmt.Sprintf("The operator may not read Secrets of spec.pullSecrets (%s): the image is pulled without them. "+
+				"Bind the ClusterRole kruise-operator-read-pull-secrets to its service account in this namespace.", podset.List(s.Unreadable)),
+		}, true
+	case len(s.Missing) > 0:
+		return podset.Progress{
+			Stalled: true, Reason: appsv1beta1.ReasonSecretMissing,
+			Message: fmt.Sprintf("Secrets of spec.pullSecrets do not exist (%s): the image is pulled without them.", podset.List(s.Missing)),
+		}, true
+	}
+	return podset.Progress{}, false
 }
 
 // pulling is the progress of a job while nodes pull, or wait for their turn. Somebody has to look when none has the image and one has failed, and when
