@@ -268,5 +268,5 @@ func (r *reconciler) warnWaiting(pod *corev1.Pod) time.Duration {
 }
 
 func (r *reconciler) event(pod *corev1.Pod, eventtype, reason, message string) {
-	r.Recorder.Eventf(pod, nil, eventtype, reason, "Launch", "%s", message[:min(len(message), 1000)])
+	r.Recorder.Eventf(pod, nil, eventtype, reason, "Launch", "%s", message)
 }

@@ -212,5 +212,5 @@ func (r *reconciler) measure(was, is *corev1.Pod) {
 }
 
 func (r *reconciler) emit(pod *corev1.Pod, message string) {
-	r.Recorder.Eventf(pod, nil, corev1.EventTypeNormal, reason, "Terminate", "%s", message[:min(len(message), 1000)])
+	r.Recorder.Eventf(pod, nil, corev1.EventTypeNormal, reason, "Terminate", "%s", message)
 }

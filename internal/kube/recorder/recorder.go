@@ -7,6 +7,8 @@
 // Warnings go out at once. Other events do too while those of an object are few. Beyond that, events of an object with the same content are
 // gathered for some seconds and sent as one, which has the full message of the first and names the others. Events that still wait when the
 // process ends are lost.
+//
+// Notes are cut off at what the server takes: it refuses an event with a longer one, such as the long answer of somebody's webhook.
 package recorder
 
 import (
@@ -95,7 +97,7 @@ func New(next events.EventRecorder, m *metrics.Metrics) *Recorder {
 func (r *Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, format string, args ...any) {
 	uid := uidOf(regarding)
 	if eventtype == corev1.EventTypeWarning || r.limiter(uid).Allow() && r.all.Allow() {
-		r.next.Eventf(regarding, related, eventtype, reason, action, format, args...)
+		r.next.Eventf(regarding, related, eventtype, reason, action, "%s", cut(fmt.Sprintf(format, args...)))
 		return
 	}
 	r.mu.Lock()
@@ -111,6 +113,11 @@ func (r *Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, 
 	}
 	r.gathered[k] = &group{since: time.Now(), regarding: reference(regarding), related: reference(related), note: fmt.Sprintf(format, args...)}
 	r.order = append(r.order, k)
+}
+
+// cut is what of a note the server takes.
+func cut(note string) string {
+	return strings.ToValidUTF8(note[:min(len(note), longest)], "")
 }
 
 // add counts one more event and, while there is room, remembers what it is about.
@@ -192,7 +199,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 			if err := r.rest.Wait(ctx); err != nil {
 				return nil //nolint:nilerr // the process is stopping
 			}
-			r.next.Eventf(g.regarding, g.related, k.eventtype, k.reason, k.action, "%s", g.text())
+			r.next.Eventf(g.regarding, g.related, k.eventtype, k.reason, k.action, "%s", cut(g.text()))
 		}
 	}
 }

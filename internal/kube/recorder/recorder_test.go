@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -101,5 +102,20 @@ func TestGroupFitsIntoANote(t *testing.T) {
 	}
 	if got := g.text(); len(got) > longest || len(got) < longest-100 || !strings.Contains(got, "the same for 1000 more: web-0, web-1, ") {
 		t.Errorf("%d bytes: %s", len(got), got)
+	}
+}
+
+// The answer of a webhook can be longer than a note may be; the server refused such an event, so that nobody learned of the answer.
+func TestALongAnswerIsCutOffInItsEvent(t *testing.T) {
+	m, err := metrics.New(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := events.NewFakeRecorder(1)
+	set := testutil.StatefulSet("web").Obj()
+	New(next, m).Eventf(set, nil, "Warning", "FailedCreate", "Create", "refused: %s", strings.Repeat("\u00e4", 1000))
+	note := strings.TrimPrefix(<-next.Events, "Warning FailedCreate ")
+	if len(note) > longest || len(note) < longest-3 || !utf8.ValidString(note) || !strings.HasPrefix(note, "refused: ") {
+		t.Errorf("the note has %d bytes: %q", len(note), note)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,16 +27,14 @@ import (
 // deniedRecheck is when to look again whether the operator may read what it needs.
 const deniedRecheck = 2 * time.Second
 
-// Announce emits events about what no action says, with messages of any length. action is what the operator was doing, in one word.
+// Announce emits events about what no action says. action is what the operator was doing, in one word.
 func (b *Base) Announce(object client.Object, action string, events []planning.Event) {
-	const longest = 1000 // The server takes 1024 bytes.
 	for _, event := range events {
 		kind := corev1.EventTypeNormal
 		if event.Warning {
 			kind = corev1.EventTypeWarning
 		}
-		note := strings.ToValidUTF8(event.Message[:min(len(event.Message), longest)], "")
-		b.Recorder.Eventf(object, nil, kind, event.Reason, action, "%s", note)
+		b.Recorder.Eventf(object, nil, kind, event.Reason, action, "%s", event.Message)
 	}
 }
 
