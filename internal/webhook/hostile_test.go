@@ -93,15 +93,20 @@ func (c *apiServer) Create(_ context.Context, object client.Object, _ ...client.
 func serve() (*served, *apiServer) {
 	ctrl.SetLogger(logr.Discard())
 	s, c := &served{handlers: map[string]http.Handler{}}, &apiServer{}
+	webhook.Register(s, webhook.Deps{Client: c, Gates: allGates()})
+	return s, c
+}
+
+// allGates are the gates with which the handlers have most to do.
+func allGates() features.Set {
 	gates := features.Set{}
 	for _, gate := range []features.Gate{
 		features.StatefulSetStartOrdinal, features.StatefulSetAutoDeletePVC, features.StatefulSetAutoResizePVC,
-		features.KruiseDaemon, features.PodProbeMarker, features.PodWebhook, features.ResourcesDeletionProtection,
+		features.KruiseDaemon, features.PodProbeMarker, features.PodWebhook, features.ResourcesDeletionProtection, features.DeletionProtectionForCRDCascading,
 	} {
 		gates = gates.With(gate, true)
 	}
-	webhook.Register(s, webhook.Deps{Client: c, Gates: gates})
-	return s, c
+	return gates
 }
 
 // good is an object of a kind that nothing is wrong with; what a hostile client puts into it is at the markers.

@@ -17,7 +17,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -50,6 +49,14 @@ type Handler struct {
 	On, Definitions bool
 }
 
+// protected is what matters of an object that is to be deleted. The rest can be megabytes, and takes hundreds of them once it is decoded.
+type protected struct {
+	Metadata struct {
+		Labels            map[string]string `json:"labels"`
+		DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
+	} `json:"metadata"`
+}
+
 // kept is what keeps an object: how many of what, more when there are at least as many. Nothing keeps it when count is 0.
 type kept struct {
 	what  string
@@ -64,11 +71,11 @@ func (h *Handler) Handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	if !h.On || req.Operation != admissionv1.Delete || len(req.OldObject.Raw) == 0 {
 		return ctrladmission.Allowed("")
 	}
-	object := &metav1.PartialObjectMetadata{}
+	object := &protected{}
 	if err := json.Unmarshal(req.OldObject.Raw, object); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the object to be deleted: %w", err))
 	}
-	if object.Labels[shared.LabelDeleteProtection] != shared.DeleteProtectionCascading || object.DeletionTimestamp != nil {
+	if object.Metadata.Labels[shared.LabelDeleteProtection] != shared.DeleteProtectionCascading || object.Metadata.DeletionTimestamp != nil {
 		return ctrladmission.Allowed("")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*admission.LookupTimeout)
@@ -130,15 +137,34 @@ func (h *Handler) namespace(ctx context.Context, name string) (kept, error) {
 	return by, err
 }
 
+// names are what a CustomResourceDefinition says about where its objects are. Its schemas are not decoded.
+type names struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Group string `json:"group"`
+		Names struct {
+			Kind   string `json:"kind"`
+			Plural string `json:"plural"`
+		} `json:"names"`
+		Versions []struct {
+			Name    string `json:"name"`
+			Served  bool   `json:"served"`
+			Storage bool   `json:"storage"`
+		} `json:"versions"`
+	} `json:"spec"`
+}
+
 // definition says what keeps a CustomResourceDefinition: objects of its kind, in whatever namespace.
 func (h *Handler) definition(ctx context.Context, raw []byte) (kept, error) {
-	definition := &apiextensionsv1.CustomResourceDefinition{}
+	definition := &names{}
 	if err := json.Unmarshal(raw, definition); err != nil {
 		return kept{}, fmt.Errorf("decoding the definition: %w", err)
 	}
 	version := servedVersion(definition)
 	if version == "" {
-		return kept{}, fmt.Errorf("no version of %s is served, so that its objects cannot be listed", definition.Name)
+		return kept{}, fmt.Errorf("no version of %s is served, so that its objects cannot be listed", definition.Metadata.Name)
 	}
 	objects := &metav1.PartialObjectMetadataList{}
 	objects.SetGroupVersionKind(schema.GroupVersionKind{Group: definition.Spec.Group, Version: version, Kind: definition.Spec.Names.Kind + "List"})
@@ -146,13 +172,13 @@ func (h *Handler) definition(ctx context.Context, raw []byte) (kept, error) {
 	by.what, by.end = "objects of its kind", "delete these objects"
 	if apierrors.IsForbidden(err) {
 		err = fmt.Errorf("the operator may not list %s; an administrator gives it the right by a ClusterRole with the verb list on resource %s of API group %q, "+
-			"and a ClusterRoleBinding of it to the operator's service account", definition.Name, definition.Spec.Names.Plural, definition.Spec.Group)
+			"and a ClusterRoleBinding of it to the operator's service account", definition.Metadata.Name, definition.Spec.Names.Plural, definition.Spec.Group)
 	}
 	return by, err
 }
 
 // servedVersion is the version that is stored if it is served, else any that is; empty when none is.
-func servedVersion(definition *apiextensionsv1.CustomResourceDefinition) string {
+func servedVersion(definition *names) string {
 	served := ""
 	for _, v := range definition.Spec.Versions {
 		if v.Served && (v.Storage || served == "") {

@@ -29,6 +29,7 @@ import (
 
 	stdjson "encoding/json"
 
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
@@ -106,6 +107,9 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	}
 	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Kind != metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")) {
 		return ctrladmission.Allowed("")
+	}
+	if errs := wire.TooLarge(req.Object.Raw, nil); len(errs) > 0 {
+		return ctrladmission.Errored(http.StatusUnprocessableEntity, fmt.Errorf("SidecarSet %s: the pod is too large to get sidecars: %w", injection.Set, errs.ToAggregate()))
 	}
 	namespace, err := h.namespaceLabels(ctx, injection, req.Namespace)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 )
@@ -42,14 +43,16 @@ func (Handler) Handle(_ context.Context, req ctrladmission.Request) ctrladmissio
 	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Kind != metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")) {
 		return ctrladmission.Allowed("")
 	}
+	if errs := wire.TooLarge(req.Object.Raw, nil); len(errs) > 0 {
+		return refused(req.Name, errs)
+	}
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}
 	patch, fault := patchOf(pod, rand.String(launch.LengthOfSuffix))
 	if fault != nil {
-		status := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, pod.Name+pod.GenerateName, field.ErrorList{fault}).ErrStatus
-		return ctrladmission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+		return refused(pod.Name+pod.GenerateName, field.ErrorList{fault})
 	}
 	if len(patch) == 0 {
 		return ctrladmission.Allowed("")
@@ -61,6 +64,12 @@ func (Handler) Handle(_ context.Context, req ctrladmission.Request) ctrladmissio
 	response := ctrladmission.Allowed("")
 	response.Patch, response.PatchType = body, ptr.To(admissionv1.PatchTypeJSONPatch)
 	return response
+}
+
+// refused is the answer that the API server itself gives for a bad pod.
+func refused(name string, errs field.ErrorList) ctrladmission.Response {
+	status := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, name, errs).ErrStatus
+	return ctrladmission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }
 
 // patchOf is what makes a pod ordered; nothing when it asks for no order. suffix are random characters: they end its name, where it has none yet, and mark

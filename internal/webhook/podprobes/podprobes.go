@@ -24,6 +24,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 )
@@ -48,6 +49,10 @@ func (h *Handler) Handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Kind != metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")) {
 		return ctrladmission.Allowed("")
 	}
+	const without = "no probes on virtual nodes: "
+	if errs := wire.TooLarge(req.Object.Raw, nil); len(errs) > 0 {
+		return ctrladmission.Allowed("").WithWarnings(without + errs[0].Error())
+	}
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
@@ -55,7 +60,7 @@ func (h *Handler) Handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	pod.Namespace = req.Namespace
 	markers, err := h.markers(ctx, req.Namespace)
 	if err != nil {
-		return ctrladmission.Allowed("").WithWarnings("no probes on virtual nodes: " + err.Error())
+		return ctrladmission.Allowed("").WithWarnings(without + err.Error())
 	}
 	annotations, left := probing.ForProvider(pod, markers)
 	response := ctrladmission.Allowed("")

@@ -1,0 +1,329 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/conversion"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/podlaunch"
+)
+
+// others are the handlers that are not about a kind of ours, by path, with what hostile requests ask them.
+func others() map[string]func() map[string]*admissionv1.AdmissionRequest {
+	return map[string]func() map[string]*admissionv1.AdmissionRequest{
+		podinject.Path:          hostilePods,
+		podlaunch.Path:          hostilePods,
+		probing.WebhookPath:     hostilePods,
+		deletionprotection.Path: hostileDeletions,
+	}
+}
+
+// asksAbout says that the tests of a kind send what is hostile about it to the handler at a path.
+func asksAbout(at string, kind kinds.Kind) bool {
+	return strings.HasSuffix(at, "-"+kind.Lower()) || at == conversion.Path && kind.Converted
+}
+
+// TestEveryHandlerIsSentHostileBodies fails when Register gets a handler that no table is about. The one that internal/webhookserving adds is about CRDs of
+// the operator, which only administrators write.
+func TestEveryHandlerIsSentHostileBodies(t *testing.T) {
+	s, _ := serve()
+	all := kinds.Where(func(k kinds.Kind) bool { return k.Admission })
+	for at := range s.handlers {
+		if others()[at] == nil && !slices.ContainsFunc(all, func(k kinds.Kind) bool { return asksAbout(at, k) }) {
+			t.Errorf("nothing hostile is sent to %s", at)
+		}
+	}
+	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Converted && !k.Admission }) {
+		t.Errorf("nothing hostile is converted of %s", kind.Name)
+	}
+}
+
+// goodPod is a pod for which every webhook on pods has something to do; what a hostile client puts into it is at the markers.
+const goodPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","labels":{"logs":"on"LABELS},` +
+	`"annotations":{"apps.kruise.io/container-launch-priority":"Ordered"ANNOTATIONS}METADATA},` +
+	`"spec":{"containers":[{"name":"main","image":"example/web:1"CONTAINER}CONTAINERS]POD}}`
+
+// hostilePods are creations of pods.
+func hostilePods() map[string]*admissionv1.AdmissionRequest {
+	const size = hostileSize - 1<<10
+	requests := map[string]*admissionv1.AdmissionRequest{}
+	for name, put := range map[string]map[string]string{
+		"nothing":                            {},
+		"containers that are numbers":        {"CONTAINERS": "," + many(`1`, size)},
+		"empty containers":                   {"CONTAINERS": "," + many(`{}`, size)},
+		"as many empty containers as may be": {"CONTAINERS": "," + times(`{}`, 1_990)},
+		"as many containers as may be":       {"CONTAINERS": "," + times(`{"name":"c%d","image":"i"}`, 1_990)},
+		"containers with variables":          {"CONTAINERS": "," + times(`{"name":"c%d","image":"i","env":[`+times(`{"name":"APP_NAME","value":"v"}`, 10)+`]}`, 1_100)},
+		"containers with mounts":             {"CONTAINERS": "," + times(`{"name":"c%d","image":"i","volumeMounts":[`+times(`{"name":"v%d","mountPath":"/m%d"}`, 10)+`]}`, 1_100)},
+		"containers with amounts": {
+			"CONTAINERS": "," + times(`{"name":"main","image":"i","resources":{"limits":{"cpu":"999999999999m"},"requests":{"memory":"1e15"}}}`, 1_990),
+		},
+		"amounts that are none": {"CONTAINERS": "," + times(`{"name":"main","image":"i","resources":{"limits":{"cpu":"lots"},"requests":{"memory":"1e999999999"}}}`, 1_990)},
+		"barriers":              {"CONTAINER": `,"env":[` + times(`{"name":"KRUISE_CONTAINER_BARRIER","value":"x"}`, 1_990) + `]`},
+		"variables to copy":     {"CONTAINER": `,"env":[` + times(`{"name":"APP_NAME","value":"`+strings.Repeat("v", 700)+`"}`, 1_990) + `]`},
+		"mounts to share":       {"CONTAINER": `,"volumeMounts":[` + times(`{"name":"v%d","mountPath":"/m%d"}`, 1_990) + `]`},
+		"priorities":            {"CONTAINERS": "," + times(`{"name":"c%d","image":"i","env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"%d"}]}`, 1_990)},
+		"priorities that are none": {
+			"CONTAINERS": "," + times(`{"name":"c%d","image":"i","env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"x%d"}]}`, 1_990),
+		},
+		"containers of the same name as sidecars": {"CONTAINERS": "," + times(`{"name":"collector","image":"i"}`, 1_990)},
+		"init containers":                         {"POD": `,"initContainers":[` + times(`{"name":"logs-init","image":"i","restartPolicy":"Always"}`, 1_990) + `]`},
+		"volumes":                                 {"POD": `,"volumes":[` + times(`{"name":"spool","emptyDir":{}}`, 1_990) + `]`},
+		"registries":                              {"POD": `,"imagePullSecrets":[` + times(`{"name":"r%d"}`, 1_990) + `]`},
+		"gates":                                   {"POD": `,"readinessGates":[` + many(`{}`, size) + `]`},
+		"unknown fields":                          {"POD": "," + many(`"f%d":0`, size)},
+		"as many unknown fields as may be":        {"POD": "," + times(`"f%d":{"a":0}`, 9_990)},
+		"lists in lists":                          {"POD": `,"x":` + strings.Repeat("[", size)},
+		"lists in lists, as deep as may be":       {"POD": `,"x":[` + times(strings.Repeat("[", 150)+strings.Repeat("]", 150), 260) + `]`},
+		"labels":                                  {"LABELS": "," + many(`"l%d":"!"`, size)},
+		"as many labels as may be":                {"LABELS": "," + times(`"l%d":"v"`, 9_990)},
+		"annotations":                             {"ANNOTATIONS": "," + times(`"a%d":"`+strings.Repeat("x", 90)+`"`, 9_990)},
+		"a long annotation":                       {"ANNOTATIONS": `,"a":"` + strings.Repeat("x", size) + `"`},
+		"annotations of the operator that are no JSON": {
+			"ANNOTATIONS": `,"kruise.io/sidecarset-hash":"` + strings.Repeat("{", 200_000) + `","kruise.io/podprobe":"` + strings.Repeat("[", 200_000) + `"`,
+		},
+		"annotations of the operator that are long": {
+			"ANNOTATIONS": `,"kruise.io/sidecarset-hash":"{` + times(`\"s%d\":{}`, 20_000) + `}","kruise.io/podprobe":"[` + times(`{}`, 100_000) + `]"`,
+		},
+		"a long name":        {"METADATA": `,"name":"` + strings.Repeat("x", 400_000) + `"`},
+		"owners":             {"METADATA": `,"ownerReferences":[` + many(`1`, size) + `]`},
+		"a pod that is text": {"METADATA": `"`},
+	} {
+		requests[name] = newPod(fillPod(put))
+	}
+	return requests
+}
+
+func fillPod(at map[string]string) string {
+	var pairs []string
+	for _, marker := range []string{"METADATA", "LABELS", "ANNOTATIONS", "CONTAINERS", "CONTAINER", "POD"} {
+		pairs = append(pairs, marker, at[marker])
+	}
+	return strings.NewReplacer(pairs...).Replace(goodPod)
+}
+
+func newPod(text string) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{
+		UID: "u1", Operation: admissionv1.Create, Namespace: "default", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
+		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Object: kruntime.RawExtension{Raw: []byte(text)},
+	}
+}
+
+// goodDefinition is a CustomResourceDefinition that is in use.
+const goodDefinition = `{"metadata":{"name":"things.example.com","labels":{"policy.kruise.io/delete-protection":"Cascading"LABELS}METADATA},` +
+	`"spec":{"group":"example.com","names":{"kind":"Thing","plural":"things"NAMES},"versions":[{"name":"v1","served":true,"storage":true}VERSIONS]SPEC}}`
+
+// hostileDeletions are deletions of what is protected.
+func hostileDeletions() map[string]*admissionv1.AdmissionRequest {
+	const size = mostStored - 1<<10 // what is deleted has been stored, and its versions and owners have been checked
+	requests := map[string]*admissionv1.AdmissionRequest{}
+	for name, put := range map[string]map[string]string{
+		"nothing":             {},
+		"versions of a name":  {"VERSIONS": "," + many(`{"name":"v%d","served":true}`, size)},
+		"a schema":            {"SPEC": `,"validation":{"openAPIV3Schema":{"properties":{` + many(`"p%d":{}`, size) + `}}}`},
+		"a long kind":         {"NAMES": `,"kind":"` + strings.Repeat("x", size) + `"`},
+		"labels":              {"LABELS": "," + many(`"l%d":""`, size)},
+		"annotations":         {"METADATA": `,"annotations":{` + many(`"a%d":""`, size) + `}`},
+		"finalizers":          {"METADATA": `,"finalizers":[` + many(`"f"`, size) + `]`},
+		"metadata of another": {"METADATA": `,"ownerReferences":[` + many(`1`, size) + `]`},
+		"managed fields":      {"METADATA": `,"managedFields":[` + many(`{}`, size) + `]`},
+		"lists in lists":      {"SPEC": `,"x":` + strings.Repeat("[", size/2) + strings.Repeat("]", size/2)},
+	} {
+		var pairs []string
+		for _, marker := range []string{"METADATA", "LABELS", "NAMES", "VERSIONS", "SPEC"} {
+			pairs = append(pairs, marker, put[marker])
+		}
+		text := strings.NewReplacer(pairs...).Replace(goodDefinition)
+		for _, resource := range []string{"customresourcedefinitions", "namespaces", "clonesets"} {
+			requests[name+" of "+resource] = deletion(resource, text)
+		}
+	}
+	return requests
+}
+
+func deletion(resource, text string) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{
+		UID: "u1", Operation: admissionv1.Delete, Name: "things.example.com",
+		Resource: metav1.GroupVersionResource{Resource: resource}, OldObject: kruntime.RawExtension{Raw: []byte(text)},
+	}
+}
+
+// cluster is an API server with what the webhooks on pods read: what to inject, and markers with probes.
+type cluster struct {
+	*apiServer
+	injection []byte
+	markers   []appsv1alpha1.PodProbeMarker
+}
+
+func (c *cluster) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	switch into := object.(type) {
+	case *appsv1.ControllerRevision:
+		c.asked++
+		into.Data.Raw = c.injection
+		return nil
+	case *corev1.Namespace:
+		c.asked++
+		return nil
+	}
+	return c.apiServer.Get(ctx, key, object, options...)
+}
+
+func (c *cluster) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if into, is := list.(*appsv1alpha1.PodProbeMarkerList); is {
+		c.asked++
+		into.Items = c.markers
+		return nil
+	}
+	return c.apiServer.List(ctx, list, options...)
+}
+
+// servePods serves as serve does, with sidecars to inject and probes to ask for.
+func servePods(t testing.TB) (*served, *cluster) {
+	t.Helper()
+	s, base := serve()
+	set, err := sidecar.ParseSet(full(t, kindNamed("SidecarSet"), "v1beta1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	injection, err := sidecar.Compile(set, []*sidecar.Set{set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{apiServer: base}
+	if _, c.injection, err = injection.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		probes := make([]appsv1alpha1.PodContainerProbe, 20)
+		for j := range probes {
+			probes[j] = appsv1alpha1.PodContainerProbe{Name: fmt.Sprintf("p%d", j), ContainerName: fmt.Sprintf("c%d", i*20+j), PodConditionType: fmt.Sprintf("example.com/c-%d-%d", i, j)}
+			probes[j].Probe.Exec = &corev1.ExecAction{Command: []string{strings.Repeat("x", 1_000)}}
+		}
+		c.markers = append(c.markers, appsv1alpha1.PodProbeMarker{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%d", i), Namespace: "default"},
+			Spec:       appsv1alpha1.PodProbeMarkerSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"logs": "on"}}, Probes: probes},
+		})
+	}
+	clear(s.handlers)
+	webhook.Register(s, webhook.Deps{Client: c, Gates: allGates()})
+	return s, c
+}
+
+// send has a handler answer a review as it comes over the wire.
+func send(t testing.TB, at string, handler http.Handler, request *admissionv1.AdmissionRequest) (admissionv1.AdmissionReview, int) {
+	t.Helper()
+	post := httptest.NewRequest(http.MethodPost, at, bytes.NewReader(reviewOf(t, request)))
+	post.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, post)
+	answer := admissionv1.AdmissionReview{}
+	_ = json.Unmarshal(recorder.Body.Bytes(), &answer) // an error of HTTP has no answer
+	return answer, recorder.Code
+}
+
+// reviewOf is a request as text. An object that is no JSON makes it no JSON either, as it would be if a client could send it.
+func reviewOf(t testing.TB, request *admissionv1.AdmissionRequest) []byte {
+	t.Helper()
+	const object, stored = `"@object@"`, `"@stored@"`
+	about := *request
+	about.Object.Raw, about.OldObject.Raw = []byte(object), []byte(stored)
+	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: &about})
+	if err != nil {
+		t.Fatal(err)
+	}
+	or := func(raw []byte) []byte {
+		if len(raw) == 0 {
+			return []byte("null")
+		}
+		return raw
+	}
+	body = bytes.Replace(body, []byte(object), or(request.Object.Raw), 1)
+	return bytes.Replace(body, []byte(stored), or(request.OldObject.Raw), 1)
+}
+
+// TestNoPodOccupiesTheOperator sends what a client that may create pods can send, and what may be deleted in a cluster.
+func TestNoPodOccupiesTheOperator(t *testing.T) {
+	s, c := servePods(t)
+	for at, requests := range others() {
+		for name, request := range requests() {
+			body := reviewOf(t, request)
+			post := httptest.NewRequest(http.MethodPost, at+"revision", bytes.NewReader(body))
+			post.Header.Set("Content-Type", "application/json")
+			recorder := &discarded{}
+			c.asked = 0
+			memory, spent := cost(func() { s.handlers[at].ServeHTTP(recorder, post) })
+			if memory > mostMemory || spent > mostTime || c.asked > mostQuestions || recorder.written > mostAnswer {
+				t.Errorf("%s with %s (%d bytes): %d MiB, %v, %d questions to the API server, %d bytes of an answer",
+					at, name, len(body), memory>>20, spent.Round(time.Millisecond), c.asked, recorder.written)
+			}
+		}
+	}
+}
+
+// mostAnswer is how many bytes an answer about a pod may have: no more than the pod that it is about.
+const mostAnswer = hostileSize
+
+// discarded counts what is written and keeps nothing.
+type discarded struct {
+	header  http.Header
+	written int
+}
+
+func (d *discarded) Header() http.Header {
+	if d.header == nil {
+		d.header = http.Header{}
+	}
+	return d.header
+}
+
+func (d *discarded) Write(text []byte) (int, error) {
+	d.written += len(text)
+	return len(text), nil
+}
+
+func (d *discarded) WriteHeader(int) {}
+
+// TestTheWebhooksOnPodsHaveSomethingToDo keeps TestNoPodOccupiesTheOperator from passing because nothing is done.
+func TestTheWebhooksOnPodsHaveSomethingToDo(t *testing.T) {
+	s, _ := servePods(t)
+	for at := range others() {
+		requests := []*admissionv1.AdmissionRequest{newPod(fillPod(map[string]string{"CONTAINERS": `,{"name":"c1","image":"i"}`})), deletion("customresourcedefinitions", goodDefinition)}
+		worked := false
+		for _, request := range requests {
+			answer, status := send(t, at+"revision", s.handlers[at], request)
+			if status != http.StatusOK || answer.Response == nil {
+				t.Errorf("%s: %d %v", at, status, answer)
+				continue
+			}
+			worked = worked || len(answer.Response.Patch) > 0 || !answer.Response.Allowed
+		}
+		if !worked && at != deletionprotection.Path {
+			t.Errorf("%s does nothing", at)
+		}
+	}
+}
