@@ -317,6 +317,7 @@ func TestFieldsOfAKindDoNotOccupyTheOperatorTogether(t *testing.T) {
 	s, c := serve()
 	c.pod = podWithManyContainers()
 	subsets := `[` + times(`{"name":"s%d","tolerations":[{"key":"k","operator":"Exists"}],"patch":{"metadata":{"annotations":{"a":"b%d"}}}}`, 1_990) + `]`
+	patching := `{"subsets":[` + times(`{"name":"s%d","patch":{"spec":{"containers":[{"name":"c%d","image":"j"}]}}}`, 450) + `]}`
 	const hot = `"image":"i","upgradeStrategy":{"upgradeType":"HotUpgrade","hotUpgradeEmptyImage":"e"}`
 	for name, tc := range map[string]struct {
 		kind string
@@ -327,6 +328,26 @@ func TestFieldsOfAKindDoNotOccupyTheOperatorTogether(t *testing.T) {
 		}},
 		"partitions of subsets that do not exist": {"UnitedDeployment", map[string]string{
 			"spec.topology.subsets": subsets, "spec.updateStrategy.manualUpdate.partitions": `{` + times(`"x%d":1`, 9_990) + `}`,
+		}},
+		"a template of a megabyte": {"UnitedDeployment", map[string]string{
+			"spec.topology.subsets": subsets,
+			"spec.template.cloneSetTemplate.spec.template.metadata.annotations": `{` + times(`"a%d":"`+strings.Repeat("x", 200<<10)+`"`, 6) + `}`,
+		}},
+		"a template of many values that every subset patches": {"UnitedDeployment", map[string]string{
+			"spec.topology": patching, "spec.template.cloneSetTemplate.spec.template.spec.containers": `[` +
+				times(`{"name":"c%d","image":"i","env":[`+times(`{"name":"A"}`, 20)+`],"args":["a","b"]}`, 450) + `]`,
+		}},
+		"many containers that every subset patches": {"UnitedDeployment", map[string]string{
+			"spec.topology": patching, "spec.template.cloneSetTemplate.spec.template.spec.containers": `[` +
+				times(`{"name":"c%d","image":"i","command":["`+strings.Repeat("x", 600)+`"]}`, 1_500) + `]`,
+		}},
+		"patches that replace": {"UnitedDeployment", map[string]string{
+			"spec.topology": `{"subsets":[` + times(`{"name":"s%d","patch":{"spec":{"$retainKeys":["containers"],"containers":[{"name":"c%d","image":"j"}]}}}`, 450) + `]}`,
+			"spec.template.cloneSetTemplate.spec.template.metadata.annotations": `{` + times(`"a%d":"`+strings.Repeat("x", 200<<10)+`"`, 5) + `}`,
+		}},
+		"a template of a megabyte for StatefulSets": {"UnitedDeployment", map[string]string{
+			"spec.topology": patching, "spec.template": `{"statefulSetTemplate":{"metadata":{"labels":{"app":"shop"}},"spec":{"template":{"metadata":{"labels":{"app":"shop"}},"spec":{"containers":[` +
+				times(`{"name":"c%d","image":"i","env":[`+times(`{"name":"A"}`, 18)+`],"command":["`+strings.Repeat("x", 1900)+`"]}`, 450) + `]}}}}}`,
 		}},
 		"many subsets": {"UnitedDeployment", map[string]string{"spec.topology.subsets": subsets}},
 		"regular expressions that are long once they are compiled": {"SidecarSet", map[string]string{

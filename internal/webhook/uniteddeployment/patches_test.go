@@ -32,9 +32,10 @@ func withPatches(bytes, labels int) string {
 
 // A UnitedDeployment with many labels and subsets took the operator ten seconds to admit, so that it was refused.
 func TestManyPatchesOfALargeTemplate(t *testing.T) {
-	const most = 150 << 20
+	const most = 50 << 20
 	for name, object := range map[string]string{
 		"a usual template": withPatches(1000, 3), "many labels": withPatches(0, 990), "a large annotation": withPatches(200_000, 3),
+		"a larger annotation": withPatches(500_000, 3),
 	} {
 		for _, old := range []string{"", strings.Replace(object, `"replicas":6`, `"replicas":7`, 1)} {
 			handler := Kind(Workloads{Client: &dryRuns{}}).Validator(admission.Cluster{})

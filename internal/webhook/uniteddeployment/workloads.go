@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +28,9 @@ import (
 // maxAsked is about how many subsets the API server is asked at most. What is wrong with others shows in the status.
 const maxAsked = 10
 
+// mostSent is how much of workloads is sent for one request after the first, by weight of their template.
+const mostSent = 2 << 20
+
 // Workloads asks the API server about the workloads that a UnitedDeployment would have.
 type Workloads struct {
 	// Client creates them, as a dry run.
@@ -39,7 +43,8 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 	if w.Client == nil {
 		return nil
 	}
-	asked := 0
+	now, was := sync.OnceValue(func() *united.Spec { return united.Parse(set) }), sync.OnceValue(func() *united.Spec { return united.Parse(old) })
+	asked, left := 0, mostSent
 	var fine []*appsv1beta1.Subset
 	stored := map[string]*appsv1beta1.Subset{}
 	if old != nil {
@@ -52,15 +57,16 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 		if before && sameTemplate || slices.ContainsFunc(fine, func(other *appsv1beta1.Subset) bool { return judgedAlike(sub, other) }) {
 			continue
 		}
-		if asked++; asked > maxAsked {
+		if asked++; asked > maxAsked || left <= 0 {
 			return nil
 		}
-		errs := w.ask(ctx, set, sub.Name)
+		left -= weight(now().Template)
+		errs := w.ask(ctx, now(), sub.Name)
 		if len(errs) == 0 {
 			fine = append(fine, sub)
 		}
 		if len(errs) > 0 && before {
-			known := w.ask(ctx, old, sub.Name)
+			known := w.ask(ctx, was(), sub.Name)
 			errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
 				return slices.ContainsFunc(known, func(k *field.Error) bool { return k.Error() == e.Error() })
 			})
@@ -86,13 +92,12 @@ func sameButSizes(stored, sub *appsv1beta1.Subset) bool {
 }
 
 // ask returns what the API server finds wrong with the workload of a subset. Without an answer there is nothing.
-func (w Workloads) ask(ctx context.Context, set *appsv1beta1.UnitedDeployment, name string) field.ErrorList {
-	spec := united.Parse(set)
+func (w Workloads) ask(ctx context.Context, spec *united.Spec, name string) field.ErrorList {
 	i := slices.IndexFunc(spec.Subsets, func(s united.Subset) bool { return s.Name == name })
 	if spec.Invalid != nil || i < 0 {
 		return nil
 	}
-	wanted, err := spec.Manifest(&spec.Subsets[i], united.Target{Name: united.Names(set.Name, name)[0], Revision: set.Name + "-0000000000", Size: 1})
+	wanted, err := spec.Manifest(&spec.Subsets[i], united.Target{Name: united.Names(spec.Set.Name, name)[0], Revision: spec.Set.Name + "-0000000000", Size: 1})
 	path := field.NewPath("spec", "template", spec.Adapter.Field)
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, "", fmt.Sprintf("subset %s: %v", name, err))}
