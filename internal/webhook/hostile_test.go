@@ -306,8 +306,8 @@ func TestASmallRequestOccupiesTheOperatorForMinutes(t *testing.T) {
 	}
 }
 
-// FuzzHandlers gives every handler objects that nobody thought of. None may panic, or cost more than the bounds.
-func FuzzHandlers(f *testing.F) {
+// FuzzWorkloads gives the handlers of workloads objects that are changed at several places. None may panic, or cost more than the bounds.
+func FuzzWorkloads(f *testing.F) {
 	s, c := serve()
 	for name, put := range hostile() {
 		if len(fill("CloneSet", "v1beta1", put)) < 1<<16 {
