@@ -76,7 +76,7 @@ type Options struct {
 	Namespace string
 	// Address serves /healthz, /readyz and /metrics over http; "0" serves none.
 	Address string
-	// Sockets are tried in order for a container runtime.
+	// Sockets are tried in order for container runtimes. The order decides only while the node runs no container.
 	Sockets []string
 	// MaxPulls is how many images are pulled at the same time, at least 1.
 	MaxPulls int
@@ -132,7 +132,7 @@ func New(server *rest.Config, o Options, runtime cri.Runtime) (ctrl.Manager, err
 	if err != nil {
 		return nil, err
 	}
-	ready := &readiness{runtime: runtime}
+	ready := &readiness{}
 	mgr, err := ctrl.NewManager(server, ctrl.Options{
 		Scheme:         types,
 		Cache:          cacheOf(o.Node),
@@ -155,6 +155,7 @@ func New(server *rest.Config, o Options, runtime cri.Runtime) (ctrl.Manager, err
 		Node: o.Node, Namespace: o.Namespace, Manager: mgr, Runtime: runtime, Events: mgr.GetEventRecorder(Name),
 		Clock: clock.RealClock{}, MaxPulls: o.MaxPulls, Metrics: metrics,
 	}
+	ready.runtime = func(ctx context.Context) cri.Runtime { return given.NodeRuntime(ctx, mgr.GetClient()) }
 	for _, add := range workers(o) {
 		if err := add(given); err != nil {
 			return nil, fmt.Errorf("adding a worker: %w", err)
@@ -182,7 +183,8 @@ func cacheOf(node string) cache.Options {
 
 // readiness says whether the daemon can work.
 type readiness struct {
-	runtime cri.Runtime
+	// runtime is the one that runs the pods of the node. It is asked for when the cache holds these.
+	runtime func(ctx context.Context) cri.Runtime
 	synced  atomic.Bool
 }
 
@@ -218,7 +220,7 @@ func (r *readiness) answer(w http.ResponseWriter, request *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), answering)
 	defer cancel()
-	if _, err := r.runtime.Status(ctx); err != nil {
+	if _, err := r.runtime(ctx).Status(ctx); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}

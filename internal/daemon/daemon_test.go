@@ -31,7 +31,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	runtime := &critest.Runtime{}
-	r := &readiness{runtime: runtime}
+	r := &readiness{runtime: func(context.Context) cri.Runtime { return runtime }}
 	ask := func(path string) int {
 		answer := httptest.NewRecorder()
 		r.handlers()[path].ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))

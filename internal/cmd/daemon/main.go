@@ -39,7 +39,7 @@ func command() *cobra.Command {
 	flags.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "Name of the node; $NODE_NAME when omitted.")
 	flags.StringVar(&o.Namespace, "namespace", "kruise-daemon-config", "Namespace of the daemon, and of the Secrets that it may read.")
 	flags.StringVar(&o.Address, "addr", ":10221", "Address that serves /healthz, /readyz and /metrics over http; 0 serves none.")
-	flags.StringSliceVar(&o.Sockets, "runtime-socket", cri.Sockets("/hostrun"), "Sockets of container runtimes, in the order in which they are tried.")
+	flags.StringSliceVar(&o.Sockets, "runtime-socket", cri.Sockets("/hostrun"), "Sockets of container runtimes. The order decides between two of one name, and while the node runs no container.")
 	flags.IntVar(&o.MaxPulls, "max-pulls", 3, "How many images are pulled at the same time.")
 	flags.BoolVar(&o.NoReports, "no-reports", false, "Report nothing about containers, and restart none for labels and annotations that they read.")
 	flags.BoolVar(&o.NoProbes, "no-probes", false, "Carry out no probes of PodProbeMarkers.")

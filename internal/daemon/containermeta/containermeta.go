@@ -139,11 +139,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, nil
 		}
 	}
-	runtime, err := r.Runtime.Status(ctx)
+	from := r.RuntimeOf(ctx, r.client, pod)
+	runtime, err := from.Status(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("asking the container runtime: %w", err)
 	}
-	containers, err := r.Runtime.ListContainers(ctx, cri.ContainerFilter{PodUID: string(pod.UID)})
+	containers, err := from.ListContainers(ctx, cri.ContainerFilter{PodUID: string(pod.UID)})
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing containers: %w", err)
 	}
@@ -160,7 +161,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			report = append(report, before) // what a container was made from never changes
 			continue
 		}
-		seen, err := r.look(ctx, pod, container, &instance)
+		seen, err := look(ctx, from, pod, container, &instance)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
@@ -219,12 +220,12 @@ type seen struct {
 }
 
 // look asks the runtime what a container runs with.
-func (r *reconciler) look(ctx context.Context, pod *corev1.Pod, container *corev1.Container, instance *cri.Container) (seen, error) {
+func look(ctx context.Context, from cri.Runtime, pod *corev1.Pod, container *corev1.Container, instance *cri.Container) (seen, error) {
 	wanted, reads := inplace.EnvironmentOf(pod, container)
 	if !reads {
 		return seen{hash: wanted}, nil // the hash of no variables
 	}
-	status, err := r.Runtime.ContainerStatus(ctx, instance.ID)
+	status, err := from.ContainerStatus(ctx, instance.ID)
 	if errors.Is(err, cri.ErrNotFound) {
 		return seen{}, nil
 	}

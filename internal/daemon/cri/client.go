@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,20 +43,36 @@ func Sockets(run string) []string {
 	return sockets
 }
 
-// Client is the Runtime that listens on a socket of the node. It connects with the first request.
+// Client is the Runtime that listens on one of the sockets of the node: the one of its name, or the first that answers. It connects with the first
+// request.
 type Client struct {
-	sockets  []string
+	*pool
+	// name is that of the runtime; empty for the first that answers.
+	name string
+}
+
+// pool has the connections to the runtimes of a node.
+type pool struct {
+	sockets  []*socket
 	requests *prometheus.CounterVec
 	up       *prometheus.GaugeVec
 	// timeout is the deadline of a request that a runtime answers at once.
 	timeout time.Duration
 
-	mu   sync.Mutex
-	link *link // nil while there is none
+	mu sync.Mutex // guards the links of the sockets
+}
+
+// socket is where a runtime may listen.
+type socket struct {
+	path string
+	// dialing lets one at a time connect: a socket that hangs holds up only those that need it.
+	dialing chan struct{}
+	link    *link // nil while there is none
 }
 
 // link is a connection to a runtime that has answered.
 type link struct {
+	socket        *socket
 	connection    *grpc.ClientConn
 	runtime       runtimev1.RuntimeServiceClient
 	images        runtimev1.ImageServiceClient
@@ -64,64 +81,149 @@ type link struct {
 
 // New returns a client of the first runtime that answers on one of the sockets. Its metrics go to registry.
 func New(sockets []string, registry prometheus.Registerer) (*Client, error) {
-	c := &Client{
-		sockets: sockets, timeout: timeout,
+	p := &pool{
+		timeout: timeout,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_daemon_cri_requests_total", Help: "Requests to the container runtime, by method and result.",
 		}, []string{"method", "code"}),
 		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kruise_daemon_cri_up", Help: "1 for the container runtime that the daemon is connected to.",
+			Name: "kruise_daemon_cri_up", Help: "1 for each container runtime that the daemon is connected to.",
 		}, []string{"runtime"}),
 	}
-	for _, collector := range []prometheus.Collector{c.requests, c.up} {
+	for _, path := range sockets {
+		p.sockets = append(p.sockets, &socket{path: path, dialing: make(chan struct{}, 1)})
+	}
+	for _, collector := range []prometheus.Collector{p.requests, p.up} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering the metrics of the container runtime: %w", err)
 		}
 	}
-	return c, nil
+	return &Client{pool: p}, nil
 }
 
-// connected returns the connection, and looks for a runtime when there is none.
+// Of implements Several.
+func (c *Client) Of(name string) Runtime { return &Client{pool: c.pool, name: name} }
+
+// connected returns the connection to the runtime of the client's name, and looks for it when there is none.
 func (c *Client) connected(ctx context.Context) (*link, error) {
+	if known := c.linked(); known != nil {
+		return known, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := c.look(ctx)
+	var failures, others, paths []string
+	for range c.sockets {
+		answer := <-answers
+		paths = append(paths, answer.at.path)
+		switch {
+		case errors.Is(answer.err, os.ErrNotExist):
+		case answer.err != nil:
+			failures = append(failures, fmt.Sprintf("%s: %s", answer.at.path, answer.err))
+		case c.name == "" || answer.link.name == c.name:
+			return answer.link, nil
+		default:
+			others = append(others, answer.link.name)
+		}
+	}
+	// Errors become messages in statuses, so they do not depend on who answers first.
+	slices.Sort(failures)
+	slices.Sort(others)
+	slices.Sort(paths)
+	switch {
+	case len(failures) > 0:
+		return nil, fmt.Errorf("%w: %s", ErrUnavailable, strings.Join(failures, "; "))
+	case len(others) > 0:
+		return nil, &NoRuntimeError{Name: c.name, Answering: others}
+	}
+	return nil, fmt.Errorf("%w: no socket at %s", ErrUnavailable, strings.Join(paths, ", "))
+}
+
+// answer is what was found at a socket.
+type answer struct {
+	at   *socket
+	link *link
+	err  error
+}
+
+// look connects to all sockets. For a runtime of any name it does so one after the other, so that the first is found first; one of a name is not kept
+// waiting by a socket that hangs.
+func (c *Client) look(ctx context.Context) <-chan answer {
+	answers := make(chan answer, len(c.sockets))
+	ask := func(at *socket) (found bool) {
+		link, err := c.reach(ctx, at)
+		answers <- answer{at, link, err}
+		return err == nil
+	}
+	if c.name != "" {
+		for _, at := range c.sockets {
+			go func() { ask(at) }()
+		}
+		return answers
+	}
+	go func() {
+		for _, at := range c.sockets {
+			if ask(at) {
+				return
+			}
+		}
+	}()
+	return answers
+}
+
+// linked returns the connection that there is already to the runtime of the client's name.
+func (c *Client) linked() *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link != nil {
-		return c.link, nil
-	}
-	var failures []string
-	for _, socket := range c.sockets {
-		if _, err := os.Stat(socket); err != nil {
-			if !errors.Is(err, os.ErrNotExist) {
-				failures = append(failures, err.Error())
-			}
-			continue
+	for _, at := range c.sockets {
+		if at.link != nil && (c.name == "" || at.link.name == c.name) {
+			return at.link
 		}
-		found, err := c.dial(ctx, socket)
-		if err != nil {
-			failures = append(failures, fmt.Sprintf("%s: %s", socket, err))
-			continue
-		}
-		c.link = found
-		c.up.WithLabelValues(found.name).Set(1)
-		return found, nil
 	}
-	if len(failures) == 0 {
-		return nil, fmt.Errorf("%w: no socket at %s", ErrUnavailable, strings.Join(c.sockets, ", "))
+	return nil
+}
+
+// reach returns the connection to who listens on a socket, and connects when there is none.
+func (p *pool) reach(ctx context.Context, at *socket) (*link, error) {
+	select {
+	case at.dialing <- struct{}{}:
+		defer func() { <-at.dialing }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("connecting: %w", ctx.Err())
 	}
-	return nil, fmt.Errorf("%w: %s", ErrUnavailable, strings.Join(failures, "; "))
+	p.mu.Lock()
+	known := at.link
+	p.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	if _, err := os.Stat(at.path); err != nil {
+		return nil, err
+	}
+	found, err := p.dial(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at.link = found
+	p.up.WithLabelValues(found.name).Set(1)
+	return found, nil
 }
 
 // dial connects to a socket and makes sure that who listens knows CRI v1: both the runtime's part of it and that for images.
-func (c *Client) dial(ctx context.Context, socket string) (*link, error) {
-	connection, err := grpc.NewClient("unix://"+socket,
+func (p *pool) dial(ctx context.Context, at *socket) (*link, error) {
+	connection, err := grpc.NewClient("unix://"+at.path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the file's permissions are the authentication
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(longestMessage)),
-		grpc.WithUnaryInterceptor(c.count),
+		grpc.WithUnaryInterceptor(p.count),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	found := &link{connection: connection, runtime: runtimev1.NewRuntimeServiceClient(connection), images: runtimev1.NewImageServiceClient(connection)}
+	found := &link{
+		socket: at, connection: connection, runtime: runtimev1.NewRuntimeServiceClient(connection), images: runtimev1.NewImageServiceClient(connection),
+	}
 	ctx, cancel := context.WithTimeout(ctx, probing)
 	defer cancel()
 	version, err := found.runtime.Version(ctx, &runtimev1.VersionRequest{})
@@ -136,32 +238,36 @@ func (c *Client) dial(ctx context.Context, socket string) (*link, error) {
 }
 
 // drop forgets a connection that leads nowhere. Requests that others have under way on it end by themselves.
-func (c *Client) drop(of *link) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.link != of {
+func (p *pool) drop(of *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if of.socket.link != of {
 		return
 	}
-	c.link = nil
-	c.up.WithLabelValues(of.name).Set(0)
+	of.socket.link = nil
+	if !slices.ContainsFunc(p.sockets, func(at *socket) bool { return at.link != nil && at.link.name == of.name }) {
+		p.up.WithLabelValues(of.name).Set(0)
+	}
 	_ = of.connection.Close() // nothing is left to do with it
 }
 
-// Close ends the connection.
+// Close ends all connections.
 func (c *Client) Close() {
-	c.mu.Lock()
-	of := c.link
-	c.mu.Unlock()
-	if of != nil {
-		c.drop(of)
+	for _, at := range c.sockets {
+		c.mu.Lock()
+		of := at.link
+		c.mu.Unlock()
+		if of != nil {
+			c.drop(of)
+		}
 	}
 }
 
 // count counts requests by what became of them.
-func (c *Client) count(
+func (p *pool) count(
 	ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
 	err := invoke(ctx, method, request, reply, connection, options...)
-	c.requests.WithLabelValues(method[strings.LastIndexByte(method, '/')+1:], status.Code(err).String()).Inc()
+	p.requests.WithLabelValues(method[strings.LastIndexByte(method, '/')+1:], status.Code(err).String()).Inc()
 	return err
 }

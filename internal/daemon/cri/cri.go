@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cri is the node daemon's client of the container runtime of its node, over the Container Runtime Interface v1.
+// Package cri is the node daemon's client of the container runtimes of its node, over the Container Runtime Interface v1. Of several it is told which one:
+// a container is asked for where its ID comes from.
 //
 // What it promises:
 //
@@ -14,6 +15,8 @@ package cri
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -53,6 +56,39 @@ type Runtime interface {
 	// RemoveImage removes an image. One that is gone is no error.
 	RemoveImage(ctx context.Context, reference string) error
 }
+
+// Several is a Runtime that stands for all runtimes of a node: by itself it is the first of them that answers.
+type Several interface {
+	Runtime
+	// Of returns the runtime of a name, which is the scheme of its container IDs. Its requests fail with a NoRuntimeError while other runtimes of
+	// the node answer, but not this one.
+	Of(name string) Runtime
+}
+
+// Of returns the runtime of a name, where there are several, and runtime otherwise. Without a name it is the first that answers.
+func Of(runtime Runtime, name string) Runtime {
+	if several, ok := runtime.(Several); ok && name != "" {
+		return several.Of(name)
+	}
+	return runtime
+}
+
+// NoRuntimeError says that runtimes answer on all sockets that exist, and that none of them has the name. It is an ErrUnavailable: the one with the name
+// may be starting.
+type NoRuntimeError struct {
+	// Name is the one that is looked for.
+	Name string
+	// Answering are the names of those that answer.
+	Answering []string
+}
+
+// Error implements error.
+func (e *NoRuntimeError) Error() string {
+	return fmt.Sprintf("%s: the node has no %s that listens on a known socket, only %s", ErrUnavailable, e.Name, strings.Join(e.Answering, ", "))
+}
+
+// Unwrap says what it is.
+func (e *NoRuntimeError) Unwrap() error { return ErrUnavailable }
 
 // Status is the status that a runtime reports.
 type Status struct {

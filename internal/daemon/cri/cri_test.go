@@ -31,6 +31,10 @@ type server struct {
 	runtimev1.UnimplementedRuntimeServiceServer
 	runtimev1.UnimplementedImageServiceServer
 
+	// name is what it says that it is.
+	name string
+	// mute keeps it from saying even that.
+	mute   atomic.Bool
 	pulled chan *runtimev1.PullImageRequest
 	// hangs are what does not answer until it is closed.
 	hangs chan struct{}
@@ -38,8 +42,11 @@ type server struct {
 	silent atomic.Bool
 }
 
-func (*server) Version(context.Context, *runtimev1.VersionRequest) (*runtimev1.VersionResponse, error) {
-	return &runtimev1.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2"}, nil
+func (s *server) Version(ctx context.Context, _ *runtimev1.VersionRequest) (*runtimev1.VersionResponse, error) {
+	if s.mute.Load() {
+		<-ctx.Done()
+	}
+	return &runtimev1.VersionResponse{RuntimeName: s.name, RuntimeVersion: "v2"}, nil
 }
 
 func (*server) ImageFsInfo(context.Context, *runtimev1.ImageFsInfoRequest) (*runtimev1.ImageFsInfoResponse, error) {
@@ -111,11 +118,17 @@ func (*server) ExecSync(_ context.Context, r *runtimev1.ExecSyncRequest) (*runti
 // listen starts a runtime on a socket.
 func listen(t *testing.T, socket string) (*server, *grpc.Server) {
 	t.Helper()
+	return listenAs(t, "containerd", socket)
+}
+
+// listenAs starts a runtime of a name on a socket.
+func listenAs(t *testing.T, name, socket string) (*server, *grpc.Server) {
+	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{pulled: make(chan *runtimev1.PullImageRequest, 1), hangs: make(chan struct{})}
+	s := &server{name: name, pulled: make(chan *runtimev1.PullImageRequest, 1), hangs: make(chan struct{})}
 	serving := grpc.NewServer()
 	runtimev1.RegisterRuntimeServiceServer(serving, s)
 	runtimev1.RegisterImageServiceServer(serving, s)
@@ -164,6 +177,71 @@ func TestTheFirstSocketThatAnswersIsUsed(t *testing.T) {
 	want := cri.Status{Name: "containerd", Version: "v2", Message: "Starting: soon"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v, status (-want +got):\n%s", err, diff)
+	}
+}
+
+// A node with containerd and CRI-O: a container is asked for where its ID comes from, and an image is pulled where pods run.
+func TestOfTwoRuntimesTheOneOfTheNameIsAsked(t *testing.T) {
+	dir := folder(t)
+	sockets := []string{filepath.Join(dir, "missing.sock"), filepath.Join(dir, "containerd.sock"), filepath.Join(dir, "crio.sock")}
+	first, containerd := listen(t, sockets[1])
+	second, _ := listenAs(t, "cri-o", sockets[2])
+	c := open(t, sockets...)
+	for name, want := range map[string]string{"containerd": "containerd", "cri-o": "cri-o", "": "containerd"} {
+		if got, err := cri.Of(c, name).Status(t.Context()); err != nil || got.Name != want {
+			t.Errorf("of %q: %q, %v, want %q", name, got.Name, err, want)
+		}
+	}
+	if _, err := cri.Of(c, "cri-o").PullImage(t.Context(), cri.Pull{Image: "new:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(second.pulled) != 1 || len(first.pulled) != 0 {
+		t.Errorf("%d pulls of containerd and %d of CRI-O, want the one of CRI-O", len(first.pulled), len(second.pulled))
+	}
+	var missing *cri.NoRuntimeError
+	_, err := cri.Of(c, "docker").Status(t.Context())
+	if !errors.As(err, &missing) || !errors.Is(err, cri.ErrUnavailable) || !strings.Contains(err.Error(), "no docker that listens on a known socket, only containerd, cri-o") {
+		t.Errorf("one that is not there: %v", err)
+	}
+
+	containerd.Stop()
+	if _, err := cri.Of(c, "containerd").Status(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("containerd is down: %v", err)
+	}
+	if _, err := cri.Of(c, "containerd").Status(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("containerd is still down, and CRI-O is no substitute: %v", err)
+	}
+	if got, err := cri.Of(c, "cri-o").Status(t.Context()); err != nil || got.Name != "cri-o" {
+		t.Errorf("CRI-O, which is not: %q, %v", got.Name, err)
+	}
+	listen(t, sockets[1])
+	deadline := time.Now().Add(time.Minute)
+	for {
+		got, err := cri.Of(c, "containerd").Status(t.Context())
+		if err == nil && got.Name == "containerd" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after it is back: %q, %v", got.Name, err)
+		}
+	}
+}
+
+// A runtime that listens and says nothing holds up only what is asked of it.
+func TestARuntimeThatHangsHoldsUpNoOther(t *testing.T) {
+	dir := folder(t)
+	sockets := []string{filepath.Join(dir, "containerd.sock"), filepath.Join(dir, "crio.sock")}
+	hanging, _ := listen(t, sockets[0])
+	listenAs(t, "cri-o", sockets[1])
+	c := open(t, sockets...)
+	hanging.mute.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := cri.Of(c, "containerd").Status(ctx); !errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("the one that hangs: %v", err)
+	}
+	if got, err := cri.Of(c, "cri-o").Status(t.Context()); err != nil || got.Name != "cri-o" {
+		t.Errorf("the other: %q, %v", got.Name, err)
 	}
 }
 

@@ -21,7 +21,7 @@ type Host struct {
 	Namespace string
 	// Manager runs controllers, and has a client. Its cache is limited to objects of this node; Secrets are read past it.
 	Manager ctrl.Manager
-	// Runtime is the node's container runtime.
+	// Runtime stands for the container runtimes of the node. RuntimeOf and NodeRuntime say which of them a pod is in, and which pulls images.
 	Runtime cri.Runtime
 	// Events takes events.
 	Events events.EventRecorder

@@ -152,7 +152,7 @@ func (p *puller) awaitRuntime(ctx context.Context, t task, heard error, limit ti
 	p.changed()
 	for since := p.host.Clock.Now(); ctx.Err() == nil && p.host.Clock.Since(since) < limit; {
 		p.sleep(ctx, min(lookForRuntime, limit))
-		if _, err := p.host.Runtime.Status(ctx); err == nil {
+		if _, err := p.host.NodeRuntime(ctx, p.client).Status(ctx); err == nil {
 			p.note(t, func(s *v1beta1.ImageTagStatus) { s.Phase, s.Message = v1beta1.ImagePhasePulling, "" })
 			p.changed()
 			return
@@ -174,8 +174,9 @@ func (p *puller) sleep(ctx context.Context, wait time.Duration) {
 func (p *puller) try(ctx context.Context, t task, full string, limit time.Duration) (pulled, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	runtime := p.host.NodeRuntime(ctx, p.client)
 	if t.tag.ImagePullPolicy == v1beta1.PullIfNotPresent {
-		found, err := p.host.Runtime.ImageStatus(ctx, full)
+		found, err := runtime.ImageStatus(ctx, full)
 		if err == nil {
 			return pulled{id: found.ID, before: true}, nil
 		}
@@ -192,13 +193,13 @@ func (p *puller) try(ctx context.Context, t task, full string, limit time.Durati
 	}
 	all := credentialsFor(full, p.read(ctx, p.secretsOf(t)))
 	if len(all) == 0 {
-		id, err := p.host.Runtime.PullImage(ctx, pull)
+		id, err := runtime.PullImage(ctx, pull)
 		return pulled{id: id}, err
 	}
 	var failures []error
 	for i := range all {
 		pull.Credentials = &all[i]
-		id, err := p.host.Runtime.PullImage(ctx, pull)
+		id, err := runtime.PullImage(ctx, pull)
 		if err == nil || ctx.Err() != nil || errors.Is(err, cri.ErrUnavailable) {
 			return pulled{id: id}, err
 		}

@@ -126,6 +126,21 @@ func ended(n int32) func(v1beta1.NodeImageStatus) bool {
 
 const nginx = "docker.io/library/nginx:"
 
+// A node with containerd whose kubelet uses CRI-O: an image in containerd is of no use to pods.
+func TestAnImageIsPulledByTheRuntimeOfThePods(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "app", ContainerID: "cri-o://1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	}}
+	first, second := &critest.Runtime{}, &critest.Runtime{Name: "cri-o"}
+	d := start(t, store(t, tags(tag("1", 0)), pod), first, 1)
+	d.p.host.Runtime = critest.Several{Runtime: first, Others: []*critest.Runtime{second}}
+	d.until("it is pulled", ended(1))
+	if len(first.Calls()) != 0 || second.Pulls(nginx+"1") != 1 {
+		t.Errorf("containerd was asked for %v, CRI-O for %v", first.Calls(), second.Calls())
+	}
+}
+
 func TestAnImageIsPulledOnce(t *testing.T) {
 	runtime := &critest.Runtime{}
 	c := store(t, tags(tag("1", 0)))

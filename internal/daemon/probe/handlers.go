@@ -50,7 +50,7 @@ func (p *probe) carryOut(ctx context.Context, spec *corev1.Probe, ip, id string)
 
 // command runs a command in the container. One that takes too long has failed.
 func (p *probe) command(ctx context.Context, command []string, id string, limit time.Duration) probing.Outcome {
-	result, err := p.host.Runtime.Exec(ctx, id, command, limit)
+	result, err := p.runtime.Exec(ctx, id, command, limit)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return probing.Outcome{Message: fmt.Sprintf("the command has not ended after %s", limit)}

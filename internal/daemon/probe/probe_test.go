@@ -194,6 +194,19 @@ func TestProbesOfTwoContainers(t *testing.T) {
 	}
 }
 
+func TestACommandRunsInTheRuntimeOfItsPod(t *testing.T) {
+	d := start(t, list(exec("idle", "app", "idle")))
+	d.runtime.Name = "cri-o"
+	d.host.Runtime = critest.Several{Runtime: &critest.Runtime{}, Others: []*critest.Runtime{d.runtime}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", ContainerID: "cri-o://app-id"}}
+	if err := d.client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	d.answers("idle", 0, "yes")
+	d.until("m#idle Succeeded yes")
+}
+
 func TestNothingIsWrittenAtRest(t *testing.T) {
 	d := start(t, list(exec("idle", "app", "idle")))
 	d.answers("idle", 0, "yes")

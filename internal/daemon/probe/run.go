@@ -6,6 +6,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
@@ -32,8 +34,9 @@ type probe struct {
 	redefined chan struct{}
 	// own are the slots of the namespace.
 	own chan struct{}
-	// id and started are the container that was seen last, and since when it runs. They are for run alone.
+	// id and started are the container that was seen last, and since when it runs; runtime is where. They are for run alone.
 	id      string
+	runtime cri.Runtime
 	started time.Time
 
 	mu      sync.Mutex
@@ -171,7 +174,12 @@ func (p *probe) note(before appsv1alpha1.ContainerProbeState, change func(*probi
 func (p *probe) look(ctx context.Context) (probing.Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	containers, err := p.host.Runtime.ListContainers(ctx, cri.ContainerFilter{PodUID: p.uid})
+	from, err := p.from(ctx)
+	if err != nil {
+		return probing.Container{}, err
+	}
+	p.runtime = from
+	containers, err := from.ListContainers(ctx, cri.ContainerFilter{PodUID: p.uid})
 	if err != nil {
 		return probing.Container{}, err
 	}
@@ -181,7 +189,7 @@ func (p *probe) look(ctx context.Context) (probing.Container, error) {
 	}
 	is := probing.Container{Found: true, ID: found.ID, Running: found.State == cri.Running}
 	if is.Running && p.id != found.ID {
-		status, err := p.host.Runtime.ContainerStatus(ctx, found.ID)
+		status, err := from.ContainerStatus(ctx, found.ID)
 		switch {
 		case errors.Is(err, cri.ErrNotFound):
 			return probing.Container{}, nil
@@ -194,6 +202,19 @@ func (p *probe) look(ctx context.Context) (probing.Container, error) {
 		is.Started = p.started
 	}
 	return is, nil
+}
+
+// from returns the container runtime that the pod is in.
+func (p *probe) from(ctx context.Context) (cri.Runtime, error) {
+	pod := &corev1.Pod{}
+	err := p.client.Get(ctx, client.ObjectKeyFromObject(p.pod), pod, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the pod: %w", err)
+	}
+	if string(pod.UID) != p.uid {
+		pod = &corev1.Pod{} // it is not known yet, or gone
+	}
+	return p.host.RuntimeOf(ctx, p.client, pod), nil
 }
 
 // durations are the metrics of probes.

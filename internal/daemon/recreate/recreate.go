@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -47,6 +48,10 @@ const (
 	turn = time.Second
 	// asking is how long one question to the runtime, and one write, may take.
 	asking = 10 * time.Second
+	// starting is how long a container runtime that others on the node do not stand in for may take to be there after a request for one of its
+	// containers, lookAgain when to look for it again.
+	starting  = 30 * time.Second
+	lookAgain = 5 * time.Second
 	// forcing is how long the runtime may take to end a container by force, beyond its grace period.
 	forcing = 30 * time.Second
 )
@@ -164,7 +169,13 @@ func about(all []*appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []*apps
 // carryOut does the next step of the current request.
 func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) (ctrl.Result, error) {
 	snapshot, err := r.observe(ctx, request, pod)
-	if err != nil {
+	var missing *cri.NoRuntimeError
+	switch {
+	case errors.As(err, &missing) && r.Clock.Since(request.CreationTimestamp.Time) < starting:
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	case missing != nil:
+		snapshot.Runtime = strings.Join(missing.Answering, ", ") // its IDs are of none of them, which completes the request
+	case err != nil:
 		return ctrl.Result{}, err
 	}
 	todo := restart.Plan(request, snapshot)
@@ -266,12 +277,13 @@ func (r *reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
 	snapshot := restart.Snapshot{Now: r.Clock.Now(), Pod: pod, Instances: map[string]restart.Instance{}}
-	runtime, err := r.Runtime.Status(ctx)
+	of := r.RuntimeOf(ctx, r.client, pod)
+	runtime, err := of.Status(ctx)
 	if err != nil {
 		return snapshot, fmt.Errorf("asking the container runtime: %w", err)
 	}
 	snapshot.Runtime = runtime.Name
-	containers, err := r.Runtime.ListContainers(ctx, cri.ContainerFilter{PodUID: string(pod.UID)})
+	containers, err := of.ListContainers(ctx, cri.ContainerFilter{PodUID: string(pod.UID)})
 	if err != nil {
 		return snapshot, fmt.Errorf("listing containers: %w", err)
 	}
@@ -282,7 +294,7 @@ func (r *reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 		if !found {
 			continue
 		}
-		status, err := r.Runtime.ContainerStatus(ctx, container.ID)
+		status, err := of.ContainerStatus(ctx, container.ID)
 		if errors.Is(err, cri.ErrNotFound) {
 			continue
 		}

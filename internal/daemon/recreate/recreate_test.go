@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,8 @@ type bench struct {
 	*reconciler
 	t       *testing.T
 	runtime *critest.Runtime
+	// scheme is what the kubelet begins IDs of containers with.
+	scheme string
 	// writes counts what the daemon has written.
 	writes int
 	events *events.FakeRecorder
@@ -66,7 +69,7 @@ func newBench(t *testing.T, requests ...*v1beta1.ContainerRecreateRequest) *benc
 		builder = builder.WithObjects(r)
 	}
 	recorder := events.NewFakeRecorder(100)
-	b := &bench{t: t, runtime: runtime, events: recorder}
+	b := &bench{t: t, runtime: runtime, events: recorder, scheme: "containerd://"}
 	builder = builder.WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(
 		ctx context.Context, c client.Client, subresource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
 	) error {
@@ -108,7 +111,7 @@ func (b *bench) kubelet() {
 	for name, container := range cri.Newest(all) {
 		for i := range pod.Status.ContainerStatuses {
 			if status := &pod.Status.ContainerStatuses[i]; status.Name == name {
-				status.ContainerID, status.Ready = "containerd://"+container.ID, container.State == cri.Running
+				status.ContainerID, status.Ready = b.scheme+container.ID, container.State == cri.Running
 				status.RestartCount = int32(container.Attempt)
 				status.State.Running = &corev1.ContainerStateRunning{}
 			}
@@ -191,6 +194,47 @@ func TestOneContainerIsRestartedAndTheOtherUntouched(t *testing.T) {
 	}
 	if told := b.told(); !strings.Contains(told, "Normal Killing Stopping container app for ContainerRecreateRequest restart") || strings.Contains(told, "containerd") {
 		t.Errorf("events: %s", told)
+	}
+}
+
+// newBenchInCRIO is a bench whose pod is in CRI-O, on a node that has containerd, too.
+func newBenchInCRIO(t *testing.T) *bench {
+	t.Helper()
+	r := request("restart", "app")
+	r.Spec.Containers[0].StatusContext.ContainerID = "cri-o://app"
+	b := newBench(t, r)
+	b.scheme, b.runtime.Name = "cri-o://", "cri-o"
+	b.Runtime = critest.Several{Runtime: &critest.Runtime{}, Others: []*critest.Runtime{b.runtime}}
+	return b
+}
+
+func TestAContainerOfTheSecondRuntimeIsRestarted(t *testing.T) {
+	b := newBenchInCRIO(t)
+	b.settle("restart")
+	if got := b.killed(); !slices.Equal(got, []string{"app"}) {
+		t.Errorf("stopped %v", got)
+	}
+	if state := b.status("restart").ContainerRecreateStates[0]; state.Phase != v1beta1.RecreateSucceeded || state.ContainerID != "cri-o://app" {
+		t.Errorf("%+v", state)
+	}
+}
+
+// The runtime of a pod may be starting, and another one answers: that one does not know the container.
+func TestARequestWaitsForTheRuntimeOfItsPodAndThenSaysThatThereIsNone(t *testing.T) {
+	b := newBenchInCRIO(t)
+	b.Runtime = critest.Several{Runtime: &critest.Runtime{}}
+	now := clocktesting.NewFakeClock(time.Now())
+	b.Clock = now
+	if result, err := b.pass(); err != nil || result.RequeueAfter != lookAgain || b.status("restart").Phase != "" {
+		t.Errorf("at first: %+v, %v, %+v", result, err, b.status("restart"))
+	}
+	now.Step(starting + time.Second)
+	if _, err := b.pass(); err != nil {
+		t.Fatal(err)
+	}
+	want := `failed to find runtime service: container ID "cri-o://app" is not one of containerd`
+	if got := b.status("restart"); got.Phase != v1beta1.RecreateCompleted || got.Message != want {
+		t.Errorf("later: %+v", got)
 	}
 }
 

@@ -36,7 +36,8 @@ var errHook = errors.New("the hook failed")
 func Stop(ctx context.Context, r host.Host, pod *corev1.Pod, kill *restart.Kill, related runtime.Object, why string) error {
 	name := kill.Container.Name
 	r.Events.Eventf(pod, related, corev1.EventTypeNormal, "Killing", "Recreate", "Stopping container %s %s", name, why)
-	_, id, _ := strings.Cut(kill.ID, "://")
+	from, id, _ := strings.Cut(kill.ID, "://")
+	r.Runtime = cri.Of(r.Runtime, from)
 	grace := kill.Grace
 	if kill.Container.PreStop != nil && grace > 0 {
 		begun := r.Clock.Now()

@@ -5,6 +5,7 @@
 package critest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,6 +18,8 @@ import (
 // Runtime is a runtime in memory. Its zero value is a runtime without pods and images that does at once what it is asked for. It is safe
 // for concurrent use; the functions are set before it is used, or with Set.
 type Runtime struct {
+	// Name is what it says that it is; containerd when empty.
+	Name string
 	// OnPull is what happens to a pull before the image is there. It may wait, as long as ctx lets it, and refuse.
 	OnPull func(ctx context.Context, pull cri.Pull) error
 	// OnStop is what happens when a container is stopped, before it has ended.
@@ -34,6 +37,34 @@ type Runtime struct {
 	calls      []Call
 	pulling    int
 	most       int
+}
+
+// Several are the runtimes of a node. By itself it is the first of them.
+type Several struct {
+	*Runtime
+	// Others are the further ones.
+	Others []*Runtime
+}
+
+// Of implements cri.Several.
+func (s Several) Of(name string) cri.Runtime {
+	for _, one := range append([]*Runtime{s.Runtime}, s.Others...) {
+		if cmp.Or(one.Name, "containerd") == name {
+			return one
+		}
+	}
+	return absent{&Runtime{down: true}, name}
+}
+
+// absent is a runtime that the node does not have.
+type absent struct {
+	*Runtime
+	name string
+}
+
+// Status implements cri.Runtime.
+func (a absent) Status(context.Context) (cri.Status, error) {
+	return cri.Status{}, &cri.NoRuntimeError{Name: a.name, Answering: []string{"containerd"}}
 }
 
 // Call is a request that changes something, as it came.
@@ -118,7 +149,7 @@ func (r *Runtime) reachable() error {
 func (r *Runtime) Status(context.Context) (cri.Status, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return cri.Status{Name: "containerd", Version: "test", Ready: true}, r.reachable()
+	return cri.Status{Name: cmp.Or(r.Name, "containerd"), Version: "test", Ready: true}, r.reachable()
 }
 
 // ListPods implements cri.Runtime.
