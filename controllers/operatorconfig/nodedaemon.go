@@ -243,6 +243,9 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 		NoProbes: n.NoProbes, NoReports: n.NoReports, PriorityClass: settings.PriorityClassName,
 		Image: operands.DaemonImage(settings.Image, os.Getenv(relatedDaemon), own.Spec.Template.Spec.Containers[at].Image, images.Repository),
 	}
+	if providers := settings.CredentialProviders; providers != nil {
+		d.CredentialConfig, d.CredentialFolder = providers.ConfigPath, providers.PluginFolder
+	}
 	for _, secret := range images.PullSecrets {
 		d.PullSecrets = append(d.PullSecrets, secret.Name)
 	}

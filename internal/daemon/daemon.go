@@ -80,6 +80,9 @@ type Options struct {
 	Sockets []string
 	// MaxPulls is how many images are pulled at the same time, at least 1.
 	MaxPulls int
+	// CredentialProviders is a file with a CredentialProviderConfig of the kubelet, and CredentialFolder the folder of the programs that it names. The
+	// file is read for each pull that needs it. Empty: no program is asked for credentials.
+	CredentialProviders, CredentialFolder string
 	// NoProbes leaves the probes of PodProbeMarkers alone.
 	NoProbes bool
 	// NoReports reports nothing about containers, and restarts none for labels and annotations that they read.
@@ -154,6 +157,7 @@ func New(server *rest.Config, o Options, runtime cri.Runtime) (ctrl.Manager, err
 	given := Host{
 		Node: o.Node, Namespace: o.Namespace, Manager: mgr, Runtime: runtime, Events: mgr.GetEventRecorder(Name),
 		Clock: clock.RealClock{}, MaxPulls: o.MaxPulls, Metrics: metrics,
+		CredentialProviders: o.CredentialProviders, CredentialFolder: o.CredentialFolder,
 	}
 	ready.runtime = func(ctx context.Context) cri.Runtime { return given.NodeRuntime(ctx, mgr.GetClient()) }
 	for _, add := range workers(o) {

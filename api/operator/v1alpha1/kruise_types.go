@@ -277,6 +277,29 @@ type NodeDaemonSettings struct {
 	// +kubebuilder:validation:MaxLength=107
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/')",message="must be an absolute path"
 	CRISocketPath string `json:"criSocketPath,omitempty"`
+
+	// credentialProviders has images of ImagePullJobs pulled with credentials from the kubelet's credential provider plugins, too, beside those of
+	// Secrets. When omitted, no plugin is run.
+	// +optional
+	CredentialProviders *CredentialProviders `json:"credentialProviders,omitempty"`
+}
+
+// CredentialProviders are where the nodes have the kubelet's credential provider plugins.
+type CredentialProviders struct {
+	// configPath is the CredentialProviderConfig on the nodes, the file that the kubelet is started with as --image-credential-provider-config.
+	// The daemon reads its whole folder.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[^/]+/.*[^/]$')",message="must be the absolute path of a file in a folder"
+	ConfigPath string `json:"configPath"`
+
+	// pluginFolder has the plugins on the nodes, the folder that the kubelet is started with as --image-credential-provider-bin-dir.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/+[^/]')",message="must be the absolute path of a folder"
+	PluginFolder string `json:"pluginFolder"`
 }
 
 // Condition types of a Kruise.

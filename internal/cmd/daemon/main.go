@@ -41,6 +41,9 @@ func command() *cobra.Command {
 	flags.StringVar(&o.Address, "addr", ":10221", "Address that serves /healthz, /readyz and /metrics over http; 0 serves none.")
 	flags.StringSliceVar(&o.Sockets, "runtime-socket", cri.Sockets("/hostrun"), "Sockets of container runtimes. The order decides between two of one name, and while the node runs no container.")
 	flags.IntVar(&o.MaxPulls, "max-pulls", 3, "How many images are pulled at the same time.")
+	flags.StringVar(&o.CredentialProviders, "credential-provider-config", "",
+		"CredentialProviderConfig of the kubelet: its plugins are asked for credentials that Secrets do not have.")
+	flags.StringVar(&o.CredentialFolder, "credential-provider-bin-dir", "", "Folder of the plugins that the configuration names.")
 	flags.BoolVar(&o.NoReports, "no-reports", false, "Report nothing about containers, and restart none for labels and annotations that they read.")
 	flags.BoolVar(&o.NoProbes, "no-probes", false, "Carry out no probes of PodProbeMarkers.")
 	flags.StringVar(&o.LogLevel, "log-level", "info", "error, info, debug, trace, or the highest verbosity as a number.")

@@ -15,10 +15,11 @@ import (
 // The operator writes the command line of the daemon. With arguments that it does not know it would end at once, on every node.
 func TestTheDaemonTakesTheArgumentsOfItsDaemonSet(t *testing.T) {
 	for name, d := range map[string]operands.Daemon{
-		"as it is":                 {Namespace: "op", Image: "x"},
-		"with a socket of its own": {Namespace: "op", Image: "x", Socket: "/run/k3s/containerd/containerd.sock"},
-		"without probes":           {Namespace: "op", Image: "x", Socket: "/run/cri.sock", NoProbes: true},
-		"without reports":          {Namespace: "op", Image: "x", NoReports: true},
+		"as it is":                  {Namespace: "op", Image: "x"},
+		"with a socket of its own":  {Namespace: "op", Image: "x", Socket: "/run/k3s/containerd/containerd.sock"},
+		"with credential providers": {Namespace: "op", Image: "x", CredentialConfig: "/etc/providers/config.yaml", CredentialFolder: "/opt/providers"},
+		"without probes":            {Namespace: "op", Image: "x", Socket: "/run/cri.sock", NoProbes: true},
+		"without reports":           {Namespace: "op", Image: "x", NoReports: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rendered, err := operands.RenderDaemon(d)

@@ -29,6 +29,8 @@ type Host struct {
 	Clock clock.WithTicker
 	// MaxPulls is how many images are pulled at the same time.
 	MaxPulls int
+	// CredentialProviders is the file that configures the kubelet's credential provider plugins, empty for none; CredentialFolder has the programs.
+	CredentialProviders, CredentialFolder string
 	// Metrics count what features do.
 	Metrics *Metrics
 }

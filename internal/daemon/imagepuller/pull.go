@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -191,21 +192,41 @@ func (p *puller) try(ctx context.Context, t task, full string, limit time.Durati
 			pull.Annotations[key] = value
 		}
 	}
+	// The plugins are asked when the Secrets know no credentials that the registry takes.
 	all := credentialsFor(full, p.read(ctx, p.secretsOf(t)))
-	if len(all) == 0 {
-		id, err := runtime.PullImage(ctx, pull)
-		return pulled{id: id}, err
+	id, over, failed := pullWith(ctx, runtime, pull, all)
+	if over {
+		return pulled{id: id}, failed
 	}
+	more, unknown := p.plugins.lookup(ctx, full)
+	more = slices.DeleteFunc(more, func(c cri.Credentials) bool { return slices.Contains(all, c) })
+	if id, over, refused := pullWith(ctx, runtime, pull, more); over {
+		return pulled{id: id}, refused
+	} else if refused != nil {
+		failed = errors.Join(failed, refused)
+	}
+	if len(all)+len(more) == 0 {
+		id, err := runtime.PullImage(ctx, pull)
+		if err == nil || errors.Is(err, cri.ErrUnavailable) {
+			return pulled{id: id}, err
+		}
+		failed = err
+	}
+	return pulled{}, errors.Join(failed, unknown)
+}
+
+// pullWith pulls with each of some credentials until it is over: the image is there, or nobody can say. Otherwise it returns why all were refused.
+func pullWith(ctx context.Context, runtime cri.Runtime, pull cri.Pull, all []cri.Credentials) (id string, over bool, err error) {
 	var failures []error
 	for i := range all {
 		pull.Credentials = &all[i]
 		id, err := runtime.PullImage(ctx, pull)
 		if err == nil || ctx.Err() != nil || errors.Is(err, cri.ErrUnavailable) {
-			return pulled{id: id}, err
+			return id, true, err
 		}
 		failures = append(failures, err)
 	}
-	return pulled{}, errors.Join(failures...)
+	return "", false, errors.Join(failures...)
 }
 
 // read reads the Secrets that a pull names. Only those in the daemon's own namespace are.

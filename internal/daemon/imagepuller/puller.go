@@ -70,8 +70,10 @@ type work struct {
 type puller struct {
 	host   host.Host
 	client client.Client
-	slots  chan struct{}
-	wake   chan event.GenericEvent
+	// plugins know credentials beside Secrets; nil knows none.
+	plugins *plugins
+	slots   chan struct{}
+	wake    chan event.GenericEvent
 	// writes are when the status was written last, up to burst of them.
 	writes []time.Time
 
@@ -87,6 +89,7 @@ type puller struct {
 func Setup(h host.Host) error {
 	p := &puller{
 		host: h, client: h.Manager.GetClient(), slots: make(chan struct{}, h.MaxPulls), wake: make(chan event.GenericEvent, 1), rounds: map[key]*work{},
+		plugins: newPlugins(h.CredentialProviders, h.CredentialFolder, h.Clock.Now),
 	}
 	if err := h.Manager.Add(lifetime(p.live)); err != nil {
 		return fmt.Errorf("adding the puller: %w", err)

@@ -23,6 +23,9 @@ const (
 	DaemonName = "kruise-daemon"
 	// mounted is where the daemon finds the folder of the sockets.
 	mounted = "/hostrun"
+	// mountedConfig and mountedPlugins are where it finds the folders of the configuration of credential providers and of their programs.
+	mountedConfig  = "/credential-config"
+	mountedPlugins = "/credential-plugins"
 )
 
 // Daemon is how the node daemon is deployed.
@@ -41,6 +44,8 @@ type Daemon struct {
 	PriorityClass string
 	// Socket is where the container runtime listens on the nodes. Empty: the usual places are tried.
 	Socket string
+	// CredentialConfig is a file on the nodes that configures credential provider plugins, CredentialFolder where these are. Empty: none are used.
+	CredentialConfig, CredentialFolder string
 	// NoProbes keeps it from probing.
 	NoProbes bool
 	// NoReports keeps it from reporting what containers run.
@@ -63,6 +68,11 @@ func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 	if d.Socket != "" {
 		set = append(set, replace("/spec/template/spec/volumes/0/hostPath/path", path.Dir(d.Socket)))
 		args = append(args, "--runtime-socket="+path.Join(mounted, path.Base(d.Socket)))
+	}
+	if d.CredentialConfig != "" {
+		set = append(set, mount("credential-config", path.Dir(d.CredentialConfig), mountedConfig)...)
+		set = append(set, mount("credential-plugins", d.CredentialFolder, mountedPlugins)...)
+		args = append(args, "--credential-provider-config="+path.Join(mountedConfig, path.Base(d.CredentialConfig)), "--credential-provider-bin-dir="+mountedPlugins)
 	}
 	if d.NoProbes {
 		args = append(args, "--no-probes")
@@ -95,6 +105,17 @@ func DaemonImage(asked, related, own, repository string) string {
 		image = repository + "/" + path.Base(image)
 	}
 	return cmp.Or(asked, image)
+}
+
+// mount adds a folder of the node, read-only. It is the folder of a file and not the file, so that a file that is replaced is seen. A node that does not have
+// it gets an empty one: its daemon works without.
+func mount(name, from, to string) []map[string]any {
+	return []map[string]any{
+		{"op": "add", "path": "/spec/template/spec/volumes/-", "value": map[string]any{
+			"name": name, "hostPath": map[string]any{"path": from, "type": "DirectoryOrCreate"},
+		}},
+		{"op": "add", "path": "/spec/template/spec/containers/0/volumeMounts/-", "value": map[string]any{"name": name, "mountPath": to, "readOnly": true}},
+	}
 }
 
 func replace(at string, value any) map[string]any {

@@ -80,6 +80,25 @@ func TestTheDaemonIsAsTheSettingsSay(t *testing.T) {
 	}
 }
 
+func TestTheDaemonSeesTheFoldersOfCredentialProviders(t *testing.T) {
+	d := Daemon{Namespace: "op", Image: "x", CredentialConfig: "/etc/providers/config.yaml", CredentialFolder: "/opt/providers"}
+	pod := rendered[appsv1.DaemonSet](t, d, "DaemonSet", DaemonName).Spec.Template.Spec
+	want := map[string]string{"/hostrun": "/run", "/credential-config": "/etc/providers", "/credential-plugins": "/opt/providers"}
+	if len(pod.Volumes) != len(want) {
+		t.Errorf("volumes %v", pod.Volumes)
+	}
+	for _, mounted := range pod.Containers[0].VolumeMounts {
+		at := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mounted.Name })
+		if at < 0 || pod.Volumes[at].HostPath.Path != want[mounted.MountPath] || !mounted.ReadOnly {
+			t.Errorf("%+v", mounted)
+		}
+	}
+	wantArgs := []string{"--credential-provider-config=/credential-config/config.yaml", "--credential-provider-bin-dir=/credential-plugins"}
+	if got := pod.Containers[0].Args; !slices.Equal(got, wantArgs) {
+		t.Errorf("arguments %v", got)
+	}
+}
+
 func TestDaemonImage(t *testing.T) {
 	for want, got := range map[string]string{
 		"asked:1":                   DaemonImage("asked:1", "rel:1", "own:1", "mirror"),

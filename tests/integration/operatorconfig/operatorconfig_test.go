@@ -36,6 +36,8 @@ func TestWrongConfiguration(t *testing.T) {
 		"{logLevel: loud}":                                   `supported values: "Error", "Info", "Debug", "Trace"`,
 		"{metrics: {bindAddress: nowhere}}":                  "must be an address with a port",
 		"{nodeDaemon: {criSocketPath: run/x}}":               "must be an absolute path",
+		"{nodeDaemon: {credentialProviders: {configPath: /x.yaml, pluginFolder: /opt/bin}}}": "must be the absolute path of a file in a folder",
+		"{nodeDaemon: {credentialProviders: {configPath: /etc/x.yaml, pluginFolder: /}}}":    "must be the absolute path of a folder",
 	} {
 		if err := e.configure(spec); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%s: error %v, want one with %q", spec, err, part)

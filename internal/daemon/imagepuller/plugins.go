@@ -1,0 +1,318 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepuller
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/distribution/reference"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+)
+
+const (
+	// pluginTime is how long a plugin may run, as with the kubelet.
+	pluginTime = time.Minute
+	// pluginEnd is how long a plugin that was killed may keep its output open: what it has started may hold it.
+	pluginEnd = 2 * time.Second
+	// pluginOutput and pluginErrors are how much of its two outputs is read, in bytes. One that answers with more has failed.
+	pluginOutput = 1 << 20
+	pluginErrors = 2 << 10
+	// mostConfiguration is the size of a configuration that is read, in bytes.
+	mostConfiguration = 1 << 20
+	// mostAnswers is how many answers are remembered.
+	mostAnswers = 100
+	// pluginGroup is the API group of plugins, configurationGroup that of their configuration.
+	pluginGroup        = "credentialprovider.kubelet.k8s.io"
+	configurationGroup = "kubelet.config.k8s.io"
+)
+
+// The types below are the fields of the kubelet's CredentialProviderConfig and of the plugins' requests and answers that are used here. The module
+// that publishes them brings the whole configuration of the kubelet along.
+
+type configuration struct {
+	metav1.TypeMeta `json:",inline"`
+	Providers       []provider `json:"providers"`
+}
+
+// provider is one plugin of a configuration.
+type provider struct {
+	Name                 string           `json:"name"`
+	MatchImages          []string         `json:"matchImages"`
+	DefaultCacheDuration *metav1.Duration `json:"defaultCacheDuration"`
+	APIVersion           string           `json:"apiVersion"`
+	Args                 []string         `json:"args"`
+	Env                  []struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	} `json:"env"`
+	TokenAttributes json.RawMessage `json:"tokenAttributes"`
+}
+
+type pluginRequest struct {
+	metav1.TypeMeta `json:",inline"`
+	Image           string `json:"image"`
+}
+
+type pluginAnswer struct {
+	metav1.TypeMeta `json:",inline"`
+	CacheKeyType    string           `json:"cacheKeyType"`
+	CacheDuration   *metav1.Duration `json:"cacheDuration"`
+	Auth            map[string]struct {
+		Username string `json:"username"`
+		Password string `json:"password"`
+	} `json:"auth"`
+}
+
+// plugins asks the credential provider plugins of the kubelet for credentials. The configuration is read for each lookup, so a change needs no restart.
+type plugins struct {
+	// file is the configuration, folder where the programs are. Without a file there are no plugins.
+	file, folder string
+	now          func() time.Time
+	// limit is how long a plugin may run.
+	limit time.Duration
+
+	// turn lets one plugin run at a time: they share the daemon's memory.
+	turn chan struct{}
+
+	mu sync.Mutex
+	// read is the sum of the configuration that the answers are from.
+	read    [sha256.Size]byte
+	answers map[answerKey]remembered
+}
+
+func newPlugins(file, folder string, now func() time.Time) *plugins {
+	return &plugins{file: file, folder: folder, now: now, limit: pluginTime, turn: make(chan struct{}, 1)}
+}
+
+// answerKey is what an answer is for: a provider, and an image, a registry or everything.
+type answerKey struct{ provider, of string }
+
+type remembered struct {
+	answer *pluginAnswer
+	until  time.Time
+}
+
+// lookup returns what the plugins know for an image, those of the longest key first. The errors of plugins that could not say are returned beside what
+// others know.
+func (p *plugins) lookup(ctx context.Context, image string) ([]cri.Credentials, error) {
+	if p == nil || p.file == "" {
+		return nil, nil
+	}
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the pull says so
+	}
+	providers, sum, err := p.configured()
+	if err != nil {
+		return nil, err
+	}
+	var all []cri.Credentials
+	var failures []error
+	for i := range providers {
+		if !slices.ContainsFunc(providers[i].MatchImages, func(pattern string) bool { return matchesImage(pattern, named) }) {
+			continue
+		}
+		answer, err := p.ask(ctx, &providers[i], sum, named)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("credential provider %s: %w", providers[i].Name, err))
+			continue
+		}
+		keys := slices.SortedFunc(maps.Keys(answer.Auth), func(a, b string) int { return len(b) - len(a) })
+		for _, key := range keys {
+			auth := cri.Credentials{Username: answer.Auth[key].Username, Password: answer.Auth[key].Password}
+			if matchesImage(key, named) && !slices.Contains(all, auth) {
+				all = append(all, auth)
+			}
+		}
+	}
+	return all, errors.Join(failures...)
+}
+
+// configured reads the configuration, and forgets the answers of another one. A file that does not exist is none.
+func (p *plugins) configured() ([]provider, [sha256.Size]byte, error) {
+	var sum [sha256.Size]byte
+	failed := func(err error) ([]provider, [sha256.Size]byte, error) {
+		return nil, sum, fmt.Errorf("the configuration of credential providers, %s: %w", filepath.Base(p.file), err)
+	}
+	about, err := os.Stat(p.file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, sum, nil
+	}
+	if err != nil {
+		return failed(err)
+	}
+	if about.Size() > mostConfiguration {
+		return failed(fmt.Errorf("%w: it has more than %d KiB", errPlugin, mostConfiguration>>10))
+	}
+	text, err := os.ReadFile(p.file)
+	if err != nil {
+		return failed(err)
+	}
+	var c configuration
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		return failed(err)
+	}
+	if group, _, _ := strings.Cut(c.APIVersion, "/"); group != configurationGroup || c.Kind != "CredentialProviderConfig" {
+		return failed(fmt.Errorf("%w: it is no CredentialProviderConfig of %s, but %s %s", errPlugin, configurationGroup, c.APIVersion, c.Kind))
+	}
+	for i := range c.Providers {
+		if err := c.Providers[i].check(); err != nil {
+			return failed(fmt.Errorf("providers[%d]: %w", i, err))
+		}
+	}
+	sum = sha256.Sum256(text)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sum != p.read {
+		p.read, p.answers = sum, map[answerKey]remembered{}
+	}
+	return c.Providers, sum, nil
+}
+
+// errPlugin says that a plugin, or its configuration, is not as it has to be.
+var errPlugin = errors.New("invalid")
+
+// check says what is wrong with a provider.
+func (p *provider) check() error {
+	group, _, _ := strings.Cut(p.APIVersion, "/")
+	switch {
+	case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/ "):
+		return fmt.Errorf("%w: the name %q is not that of a file", errPlugin, p.Name)
+	case group != pluginGroup:
+		return fmt.Errorf("%w: the apiVersion of %s is %q, not one of %s", errPlugin, p.Name, p.APIVersion, pluginGroup)
+	case len(p.TokenAttributes) > 0:
+		return fmt.Errorf("%w: %s wants tokens of service accounts (tokenAttributes), and images are pulled for no pod", errPlugin, p.Name)
+	}
+	return nil
+}
+
+// ask returns the answer of a plugin for an image, the remembered one while it holds.
+func (p *plugins) ask(ctx context.Context, of *provider, sum [sha256.Size]byte, named reference.Named) (*pluginAnswer, error) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if known := p.remembered(of, named); known != nil {
+		return known, nil
+	}
+	answer, err := p.run(ctx, of, named.Name())
+	if err != nil {
+		return nil, err
+	}
+	hold := time.Duration(0)
+	if of.DefaultCacheDuration != nil {
+		hold = of.DefaultCacheDuration.Duration
+	}
+	if answer.CacheDuration != nil {
+		hold = answer.CacheDuration.Duration
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if hold > 0 && len(p.answers) < mostAnswers && sum == p.read {
+		key := map[string]string{"Image": named.Name(), "Registry": reference.Domain(named), "Global": ""}
+		p.answers[answerKey{of.Name, key[answer.CacheKeyType]}] = remembered{answer, p.now().Add(hold)}
+	}
+	return answer, nil
+}
+
+// remembered returns the answer of a plugin that still holds for an image; nil when there is none.
+func (p *plugins) remembered(of *provider, named reference.Named) *pluginAnswer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	maps.DeleteFunc(p.answers, func(_ answerKey, known remembered) bool { return !known.until.After(now) })
+	for _, key := range []string{named.Name(), reference.Domain(named), ""} {
+		if known, found := p.answers[answerKey{of.Name, key}]; found {
+			return known.answer
+		}
+	}
+	return nil
+}
+
+// run runs a plugin. What it writes as errors goes to the log and not into the status, which more people may read.
+func (p *plugins) run(ctx context.Context, of *provider, image string) (*pluginAnswer, error) {
+	request, err := json.Marshal(pluginRequest{TypeMeta: metav1.TypeMeta{Kind: "CredentialProviderRequest", APIVersion: of.APIVersion}, Image: image})
+	if err != nil {
+		return nil, fmt.Errorf("rendering the request: %w", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, p.limit)
+	defer cancel()
+	command := exec.CommandContext(limited, filepath.Join(p.folder, of.Name), of.Args...)
+	command.Env, command.WaitDelay = os.Environ(), pluginEnd
+	for _, variable := range of.Env {
+		command.Env = append(command.Env, variable.Name+"="+variable.Value)
+	}
+	output, complaints := &bounded{most: pluginOutput, exceeded: cancel}, &bounded{most: pluginErrors}
+	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(request), output, complaints
+	err = command.Run()
+	switch {
+	case output.over:
+		return nil, fmt.Errorf("%w: it answers with more than %d KiB", errPlugin, pluginOutput>>10)
+	case err != nil && ctx.Err() == nil && limited.Err() != nil:
+		return nil, fmt.Errorf("%w: it has not ended after %s", errPlugin, p.limit)
+	case err != nil:
+		ctrl.Log.WithName("imagepuller").Info("A credential provider has failed", "provider", of.Name, "err", err.Error(), "stderr", complaints.kept.String())
+		return nil, fmt.Errorf("running it: %w", err)
+	}
+	answer := &pluginAnswer{}
+	if json.Unmarshal(output.kept.Bytes(), answer) != nil { // the error could quote credentials
+		return nil, fmt.Errorf("%w: its answer is not JSON", errPlugin)
+	}
+	switch {
+	case answer.Kind != "CredentialProviderResponse" || answer.APIVersion != of.APIVersion:
+		return nil, fmt.Errorf("%w: it does not answer with a CredentialProviderResponse of %s", errPlugin, of.APIVersion)
+	case !slices.Contains([]string{"Image", "Registry", "Global"}, answer.CacheKeyType):
+		return nil, fmt.Errorf("%w: the cacheKeyType of its answer is none of Image, Registry and Global", errPlugin)
+	}
+	return answer, nil
+}
+
+// bounded keeps the beginning of what is written.
+type bounded struct {
+	kept bytes.Buffer // not embedded: it would be read into past Write
+	most int
+	over bool
+	// exceeded is called when there is more; nil lets the rest go by.
+	exceeded func()
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(text []byte) (int, error) {
+	if room := b.most - b.kept.Len(); len(text) > room {
+		b.kept.Write(text[:room])
+		if b.exceeded != nil && !b.over {
+			b.exceeded()
+		}
+		b.over = true
+		return len(text), nil
+	}
+	return b.kept.Write(text)
+}
+
+// matchesImage says whether a pattern of matchImages is about an image: labels of its host may be patterns, its port is the same, and its path begins
+// that of the image.
+func matchesImage(pattern string, named reference.Named) bool {
+	pattern = strings.TrimPrefix(strings.TrimPrefix(pattern, "https://"), "http://")
+	host, path, _ := strings.Cut(pattern, "/")
+	return matchesHost(host, reference.Domain(named)) && strings.HasPrefix(reference.Path(named), path)
+}
