@@ -5,8 +5,6 @@ package imagepulljob
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +23,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
@@ -32,12 +31,12 @@ import (
 
 const (
 	// secretNamespace is the node daemon's namespace.
-	secretNamespace = "kruise-daemon-config"
+	secretNamespace = image.SecretNamespace
 	// What is known of a copy: which jobs use it, of what it is one, and that jobs share it.
 	annotationReferences = "imagepulljobs.kruise.io/references"
 	annotationSource     = "imagepulljobs.kruise.io/source-key"
 	annotationMode       = "imagepulljobs.kruise.io/mode"
-	modeShared           = "batch"
+	modeShared           = image.ModeShared
 	// followSecrets is how often the sources of copies are read while a job is at work.
 	followSecrets = time.Minute
 	// tries is how often a copy is written again when another job has written it.
@@ -59,7 +58,7 @@ type copies struct {
 func (r *Reconciler) keepSecrets(ctx context.Context, pass *workload.Pass, spec *plan.Spec, s *plan.Snapshot) (time.Duration, error) {
 	if len(spec.Secrets) == 0 || spec.Job.Namespace == secretNamespace {
 		for _, name := range spec.Secrets {
-			s.Secrets = append(s.Secrets, appsv1beta1.ImagePullSecret{Namespace: secretNamespace, Name: name})
+			s.Secrets = append(s.Secrets, image.PullSecret(secretNamespace, name))
 		}
 		s.Released = true
 		return 0, nil
@@ -124,17 +123,13 @@ func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec) (copies, erro
 		if err := r.copyOne(ctx, spec, source, target); err != nil {
 			return copies{}, fmt.Errorf("copying the Secret %s to %s/%s: %w", name, secretNamespace, target, err)
 		}
-		made.held = append(made.held, appsv1beta1.ImagePullSecret{Namespace: secretNamespace, Name: target, Mode: modeShared})
+		made.held = append(made.held, image.PullSecret(spec.Job.Namespace, name))
 	}
 	return made, nil
 }
 
 // copyName is the name of the copy of a Secret: the same for all jobs.
-func copyName(namespace, name string) string {
-	sum := sha256.Sum256([]byte(namespace + "/" + name))
-	const longest = 253 - 7
-	return name[:min(len(name), longest)] + "-" + hex.EncodeToString(sum[:3])
-}
+func copyName(namespace, name string) string { return image.PullSecret(namespace, name).Name }
 
 func (r *Reconciler) copyOne(ctx context.Context, spec *plan.Spec, source *corev1.Secret, target string) error {
 	reference := spec.Job.Namespace + "/" + spec.Job.Name

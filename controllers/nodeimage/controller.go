@@ -6,10 +6,12 @@ package nodeimage
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/nodeimage/plan"
+	engineimage "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
@@ -36,13 +39,14 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages/status,verbs=patch
-// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=list;watch
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler reconciles NodeImages.
 type Reconciler struct {
 	*workload.Base
+	gone gone
 }
 
 // Setup makes the manager run the reconciler of NodeImages.
@@ -151,37 +155,90 @@ func (r *Reconciler) announce(image *appsv1beta1.NodeImage, tag plan.GivenUp) {
 // observe reads the node, and which jobs are gone.
 func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now()}
-	node := &corev1.Node{}
-	err := r.Cache.Get(ctx, client.ObjectKey{Name: image.Name}, node, client.UnsafeDisableDeepCopy)
+	node, name := &corev1.Node{}, client.ObjectKey{Name: image.Name}
+	err := r.Cache.Get(ctx, name, node, client.UnsafeDisableDeepCopy)
+	_, fake := image.Labels[plan.LabelFake]
+	if !fake && (apierrors.IsNotFound(err) || err == nil && node.DeletionTimestamp != nil) {
+		// Its NodeImage would be deleted with all that jobs ask of the node. The cache of a new leader may not show a new node yet, so the server is asked.
+		node = &corev1.Node{}
+		err = r.Writer.Read(ctx, name, node)
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return snapshot, fmt.Errorf("reading the node: %w", err)
 	}
 	snapshot.Node, snapshot.Labels = err == nil && node.DeletionTimestamp == nil, node.Labels
 	snapshot.Gone = func(of corev1.ObjectReference) bool {
-		found, err := r.jobOf(ctx, of)
-		if apierrors.IsNotFound(err) {
-			return true
-		}
-		if err != nil {
-			return false // nothing is taken out that was not looked for
-		}
-		return found.GetUID() != of.UID || found.GetDeletionTimestamp() != nil
+		found, gone := r.jobOf(ctx, of)
+		return gone || found != nil && found.GetDeletionTimestamp() != nil
 	}
 	snapshot.Working = func(of corev1.ObjectReference) bool {
-		found, err := r.jobOf(ctx, of)
-		if err != nil || found.GetUID() != of.UID {
-			return false
+		found, gone := r.jobOf(ctx, of)
+		if found == nil {
+			return !gone // the cache does not show it yet
 		}
 		kind, _, _ := unstructured.NestedString(found.Object, "spec", "completionPolicy", "type")
 		end, _, _ := unstructured.NestedString(found.Object, "status", "completionTime")
 		return kind != string(appsv1beta1.CompleteNever) && end == ""
 	}
+	snapshot.Asks = func(of corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool) {
+		found, _ := r.jobOf(ctx, of)
+		if found == nil {
+			return nil, false
+		}
+		names, _, _ := unstructured.NestedStringSlice(found.Object, "spec", "pullSecrets")
+		var secrets []appsv1beta1.ImagePullSecret
+		for _, name := range names {
+			secrets = append(secrets, engineimage.PullSecret(found.GetNamespace(), name))
+		}
+		return secrets, true
+	}
 	return snapshot, nil
 }
 
-// jobOf reads the job which signed a tag. Read-only.
-func (r *Reconciler) jobOf(ctx context.Context, of corev1.ObjectReference) (*unstructured.Unstructured, error) {
-	found := job()
-	err := r.Cache.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, found, client.UnsafeDisableDeepCopy)
-	return found, err
+// jobOf returns the job of a tag as the cache has it; nil when it does not have that very one. Gone says that the server does not have it either. Nothing
+// is gone that could not be looked for.
+func (r *Reconciler) jobOf(ctx context.Context, of corev1.ObjectReference) (found *unstructured.Unstructured, gone bool) {
+	key := client.ObjectKey{Namespace: of.Namespace, Name: of.Name}
+	found = job()
+	err := r.Cache.Get(ctx, key, found, client.UnsafeDisableDeepCopy)
+	switch {
+	case err == nil && found.GetUID() == of.UID:
+		return found, false
+	case client.IgnoreNotFound(err) != nil:
+		return nil, false
+	case r.gone.has(of.UID):
+		return nil, true
+	}
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(job().GroupVersionKind())
+	err = r.Writer.Read(ctx, key, live)
+	if client.IgnoreNotFound(err) != nil || err == nil && live.UID == of.UID {
+		return nil, false
+	}
+	r.gone.add(of.UID)
+	return nil, true
+}
+
+// mostGone is how many jobs that are gone are remembered.
+const mostGone = 1000
+
+// gone are UIDs of jobs that the server does not have any more, and never will: with them it is asked once for each job, and not once for each node.
+type gone struct {
+	mu   sync.Mutex
+	uids map[types.UID]bool
+}
+
+func (g *gone) has(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.uids[uid]
+}
+
+func (g *gone) add(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.uids == nil || len(g.uids) >= mostGone {
+		g.uids = map[types.UID]bool{}
+	}
+	g.uids[uid] = true
 }

@@ -60,6 +60,8 @@ type Snapshot struct {
 	// Gone says that the job of a tag no longer exists, Working that the job has not ended and will end. They are asked about ImagePullJobs
 	// only.
 	Gone, Working func(corev1.ObjectReference) bool
+	// Asks are the pull secrets that a job has copied; false when the job is not known.
+	Asks func(corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool)
 }
 
 // Decision is a plan, and which tags were given up.
@@ -82,7 +84,8 @@ type GivenUp struct {
 //     jobs that are gone are taken off their tags, and a tag goes with the last of its jobs; one that never had any stays;
 //  3. a tag goes when it has ended longer ago than its ttlSecondsAfterFinished, and a repository with its last tag. It stays while one of its jobs
 //     counts on it: without the answer that job would ask the node again, and a job of many nodes would never end;
-//  4. a tag has failed if the node reports nothing about it for ten minutes, or if it exceeds its deadline and its tries by ten minutes.
+//  4. the copy of a pull secret goes when none of the jobs of its repository asks for it;
+//  5. a tag has failed if the node reports nothing about it for ten minutes, or if it exceeds its deadline and its tries by ten minutes.
 func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 	d := Decision{}
 	if image.DeletionTimestamp != nil {
@@ -102,11 +105,19 @@ func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 				kept = append(kept, tag)
 			}
 		}
-		switch {
-		case len(kept) == 0:
+		if len(kept) == 0 {
 			changes[repository] = nil
-		case !sameTags(kept, entry.Tags):
-			changes[repository] = map[string]any{"tags": kept}
+			continue
+		}
+		change := map[string]any{}
+		if !sameTags(kept, entry.Tags) {
+			change["tags"] = kept
+		}
+		if secrets := s.asked(entry.PullSecrets, kept); len(secrets) < len(entry.PullSecrets) {
+			change["pullSecrets"] = secrets
+		}
+		if len(change) > 0 {
+			changes[repository] = change
 		}
 	}
 	d.prune(image, changes, s)
@@ -139,6 +150,35 @@ func (d *Decision) keep(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.Image
 	}
 	d.Recheck(left)
 	return kept, true
+}
+
+// asked leaves out copies of pull secrets that no job of these tags asks for. What was written by hand stays, and everything does while a job is not
+// known, or does not have its own copies yet: it may pull with those that OpenKruise made for it.
+func (s *Snapshot) asked(have []appsv1beta1.ImagePullSecret, tags []appsv1beta1.ImageTagSpec) []appsv1beta1.ImagePullSecret {
+	if !slices.ContainsFunc(have, func(secret appsv1beta1.ImagePullSecret) bool { return secret.Mode == engineimage.ModeShared }) {
+		return have
+	}
+	wanted := map[appsv1beta1.ImagePullSecret]bool{}
+	for i := range tags {
+		for _, owner := range tags[i].OwnerReferences {
+			if owner.Kind != "ImagePullJob" {
+				continue
+			}
+			secrets, known := s.Asks(owner)
+			if !known {
+				return have
+			}
+			for _, secret := range secrets {
+				if !slices.Contains(have, secret) {
+					return have
+				}
+				wanted[secret] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(have), func(secret appsv1beta1.ImagePullSecret) bool {
+		return secret.Mode == engineimage.ModeShared && !wanted[secret]
+	})
 }
 
 // prune writes what has changed, and the labels of the node, in one request.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	engineimage "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
@@ -169,5 +170,65 @@ func TestASilentNodeIsGivenUpInItsStatus(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, d.GivenUp); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The jobs of a tag name their pull secrets. One that has ended must not leave the copy of its secret behind for as long as others use the repository.
+func TestCopiesOfPullSecretsGoWithTheJobsThatAskForThem(t *testing.T) {
+	shared := func(name string) appsv1beta1.ImagePullSecret { return engineimage.PullSecret("ns", name) }
+	byHand := appsv1beta1.ImagePullSecret{Namespace: engineimage.SecretNamespace, Name: "byhand"}
+	for name, tc := range map[string]struct {
+		asks    map[types.UID][]appsv1beta1.ImagePullSecret
+		have    []appsv1beta1.ImagePullSecret
+		gone    types.UID
+		want    []any
+		changes bool
+	}{
+		"what both ask for stays": {
+			asks: map[types.UID][]appsv1beta1.ImagePullSecret{"a": {shared("x")}, "b": {shared("y")}}, have: []appsv1beta1.ImagePullSecret{shared("x"), shared("y")},
+		},
+		"what none asks for goes, and what was written by hand stays": {
+			asks: map[types.UID][]appsv1beta1.ImagePullSecret{"a": {shared("x")}, "b": nil}, have: []appsv1beta1.ImagePullSecret{shared("x"), shared("y"), byHand},
+			changes: true, want: []any{
+				map[string]any{"namespace": engineimage.SecretNamespace, "name": shared("x").Name, "mode": "batch"},
+				map[string]any{"namespace": engineimage.SecretNamespace, "name": "byhand"},
+			},
+		},
+		"that of a job that is gone goes": {
+			asks: map[types.UID][]appsv1beta1.ImagePullSecret{"a": {shared("x")}, "b": nil}, have: []appsv1beta1.ImagePullSecret{shared("x")}, gone: "a", changes: true, want: []any{},
+		},
+		"everything stays while a job is not known": {
+			asks: map[types.UID][]appsv1beta1.ImagePullSecret{"a": nil}, have: []appsv1beta1.ImagePullSecret{shared("x")},
+		},
+		"everything stays while a job has no copy of its own": {
+			asks: map[types.UID][]appsv1beta1.ImagePullSecret{"a": {shared("x")}, "b": nil}, have: []appsv1beta1.ImagePullSecret{shared("of-openkruise")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			image := list(func(*appsv1beta1.ImageTagSpec) {}, endedBefore(0))
+			entry := image.Spec.Images["nginx"]
+			entry.PullSecrets = tc.have
+			image.Spec.Images["nginx"] = entry
+			d := Plan(image, Snapshot{
+				Now: noon(), Node: true, Labels: map[string]string{"a": "b"}, Gone: func(o corev1.ObjectReference) bool { return o.UID == tc.gone },
+				Asks: func(o corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool) {
+					secrets, known := tc.asks[o.UID]
+					return secrets, known
+				},
+			})
+			if !tc.changes {
+				if len(d.Actions) > 0 {
+					t.Errorf("actions %v", bodyOf(t, d.Actions[0]))
+				}
+				return
+			}
+			if len(d.Actions) != 1 {
+				t.Fatalf("actions %+v", d.Actions)
+			}
+			got := bodyOf(t, d.Actions[0])["spec"].(map[string]any)["images"].(map[string]any)["nginx"].(map[string]any)["pullSecrets"]
+			if diff := cmp.Diff(any(tc.want), got); diff != "" {
+				t.Errorf("pull secrets (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimage
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+)
+
+// lagging is a cache that shows what it was given.
+type lagging struct {
+	cache.Cache
+	client.Reader
+}
+
+// Get implements client.Reader.
+func (l lagging) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return l.Reader.Get(ctx, key, object, options...)
+}
+
+// List implements client.Reader.
+func (l lagging) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return l.Reader.List(ctx, list, options...)
+}
+
+// A new leader's cache may be older than the NodeImage: that deletes neither the NodeImage of a node nor the tag of a job that the server has.
+func TestALaggingCacheDeletesNothing(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"a": "b"}}}
+	job := &appsv1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pull", UID: "job"}}
+	reads := 0
+	count := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		reads++
+		return c.Get(ctx, key, object, options...)
+	}}
+	live := fake.NewClientBuilder().WithScheme(types).WithObjects(node, job).WithInterceptorFuncs(count).Build()
+	empty := fake.NewClientBuilder().WithScheme(types).Build()
+	r := &Reconciler{Base: workload.New(Name, Kind(), workload.Dependencies{
+		Client: live, Live: live, Cache: lagging{Reader: empty}, Clock: clock.RealClock{}, WriteTimeout: time.Minute,
+	})}
+	image := &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	snapshot, err := r.observe(t.Context(), image)
+	if err != nil || !snapshot.Node || snapshot.Labels["a"] != "b" {
+		t.Errorf("the node that the server has: %v, %v, %v", snapshot.Node, snapshot.Labels, err)
+	}
+	of := corev1.ObjectReference{Kind: "ImagePullJob", Namespace: "ns", Name: "pull", UID: "job"}
+	if snapshot.Gone(of) || !snapshot.Working(of) {
+		t.Errorf("the job that the server has: gone %v, working %v", snapshot.Gone(of), snapshot.Working(of))
+	}
+	if _, known := snapshot.Asks(of); known {
+		t.Error("what it asks for is not known yet")
+	}
+
+	if err := live.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if snapshot, err := r.observe(t.Context(), image); err != nil || snapshot.Node {
+		t.Errorf("the node that is gone: %v, %v", snapshot.Node, err)
+	}
+	of.UID, reads = "before", 0
+	for range 500 { // a NodeImage each
+		if !snapshot.Gone(of) {
+			t.Fatal("the job of that UID is gone")
+		}
+	}
+	if reads != 1 {
+		t.Errorf("%d reads for one job that is gone, want 1", reads)
+	}
+}

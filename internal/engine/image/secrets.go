@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+const (
+	// SecretNamespace is the node daemon's namespace, the only one whose Secrets it may read.
+	SecretNamespace = "kruise-daemon-config"
+	// ModeShared is the mode of a reference to a copy that jobs share.
+	ModeShared = "batch"
+)
+
+// PullSecret is how a NodeImage names a pull secret of a job: the copy that all jobs of the namespace share, or the Secret itself where the daemon may read
+// it.
+func PullSecret(namespace, name string) v1beta1.ImagePullSecret {
+	if namespace == SecretNamespace {
+		return v1beta1.ImagePullSecret{Namespace: SecretNamespace, Name: name}
+	}
+	sum := sha256.Sum256([]byte(namespace + "/" + name))
+	const longest = 253 - 7
+	copied := name[:min(len(name), longest)] + "-" + hex.EncodeToString(sum[:3])
+	return v1beta1.ImagePullSecret{Namespace: SecretNamespace, Name: copied, Mode: ModeShared}
+}
