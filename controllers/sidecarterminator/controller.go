@@ -27,6 +27,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -81,7 +82,7 @@ func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
 	owner := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		of := metav1.GetControllerOfNoCopy(object)
 		if of == nil || of.Kind != "Pod" || of.APIVersion != "v1" {
-			return nil
+			return byName(object)
 		}
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: of.Name}}}
 	})
@@ -89,6 +90,19 @@ func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
 		return fmt.Errorf("watching requests: %w", err)
 	}
 	return nil
+}
+
+// byName is the pod that a request concerns that has the name of one of ours and no owner: when it goes, there is room for ours.
+func byName(object client.Object) []reconcile.Request {
+	request, ok := object.(*unstructured.Unstructured)
+	if !ok || !strings.HasPrefix(request.GetName(), restart.TerminationPrefix) {
+		return nil
+	}
+	pod, _, _ := unstructured.NestedString(request.Object, "spec", "podName")
+	if pod == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: request.GetNamespace(), Name: pod}}}
 }
 
 // Reconcile stops the sidecars of a pod, if it is due.
@@ -158,6 +172,11 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decis
 			return fmt.Errorf("writing the phase: %w", err)
 		}
 		r.emit(pod, fmt.Sprintf("The main containers are done, and the pod is %s whatever its sidecars end with", todo.Phase))
+	}
+	if todo.Taken {
+		// It is woken when that request goes.
+		r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Terminate",
+			"Sidecars cannot be stopped: ContainerRecreateRequest %s has this name and does not belong to the pod; delete it", plan.RequestName(pod))
 	}
 	if todo.Create != nil {
 		if err := r.count("request", r.Client.Create(ctx, todo.Create, client.FieldOwner(shared.FieldManager))); err != nil {

@@ -49,6 +49,8 @@ type Decision struct {
 	Phase corev1.PodPhase
 	// Create is a request to be created; nil for none.
 	Create *appsv1beta1.ContainerRecreateRequest
+	// Taken says that the request cannot be created: somebody else has one of its name.
+	Taken bool
 	// Stopped are the names of the containers that this stops, for the event.
 	Stopped []string
 }
@@ -78,7 +80,8 @@ func Plan(s Snapshot) Decision {
 	}
 	counted, left, crashed := unfinished(s.Pod)
 	undecided := len(counted) == 0 && len(left)+len(crashed) > 0
-	if s.Request != nil {
+	foreign := s.Request != nil && !metav1.IsControlledBy(s.Request, s.Pod)
+	if s.Request != nil && !foreign {
 		if !over(s.Pod) && (undecided && (ended(s.Request) || decided(s.Pod)) || startedAgain(s, counted)) {
 			d.Phase = outcome(s.Pod)
 		}
@@ -91,6 +94,9 @@ func Plan(s Snapshot) Decision {
 		d.Phase = outcome(s.Pod)
 	case len(left) > 0:
 		d.request(s.Pod, left)
+	}
+	if foreign && d.Create != nil {
+		d.Create, d.Stopped, d.Taken = nil, nil, true
 	}
 	return d
 }

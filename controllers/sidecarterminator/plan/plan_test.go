@@ -111,7 +111,9 @@ func TestDue(t *testing.T) {
 
 // request is one of the operator that is over; killed are the containers that it has stopped.
 func request(over bool, killed ...string) *v1beta1.ContainerRecreateRequest {
-	r := &v1beta1.ContainerRecreateRequest{}
+	r := &v1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "job-1", UID: "uid", Controller: ptr.To(true)}},
+	}}
 	if over {
 		r.Status.Phase = v1beta1.RecreateCompleted
 	}
@@ -329,4 +331,22 @@ func told(t *testing.T, d Decision) string {
 		did = append(did, "image "+container+"="+image)
 	}
 	return strings.Join(did, "; ")
+}
+
+// Anybody may create a request of that name. It stops nothing of the pod, and when it goes the pod gets its own.
+func TestARequestOfSomebodyElseIsNotWaitedFor(t *testing.T) {
+	done := pod(never, "main - 0", "side "+strict+" running")
+	foreign := &v1beta1.ContainerRecreateRequest{}
+	foreign.Namespace, foreign.Name = "ns", RequestName(done)
+	d := Plan(Snapshot{Pod: done, Request: foreign})
+	if !d.Taken || d.Create != nil || d.Phase != "" {
+		t.Errorf("the name is taken: %+v", d)
+	}
+	foreign.Status.Phase = v1beta1.RecreateCompleted
+	if d := Plan(Snapshot{Pod: done, Request: foreign}); !d.Taken || d.Phase != "" {
+		t.Errorf("its end says nothing about the sidecar: %+v", d)
+	}
+	if d := Plan(Snapshot{Pod: done}); d.Taken || d.Create == nil {
+		t.Errorf("when it is gone: %+v", d)
+	}
 }
