@@ -31,7 +31,8 @@ type InPlaceUpdateStrategy struct {
 	// When omitted, it is 1.
 	// +optional
 	ImagePreDownloadParallelism *intstr.IntOrString `json:"imagePreDownloadParallelism,omitempty"`
-	// imagePreDownloadTimeoutSeconds is how long one node may take to pull the image, in seconds. When omitted, it is 300.
+	// imagePreDownloadTimeoutSeconds is how long one node may take to pull the image, in seconds, from 1 to 86400.
+	// When omitted, it is 300.
 	// +optional
 	ImagePreDownloadTimeoutSeconds *int32 `json:"imagePreDownloadTimeoutSeconds,omitempty"`
 	// imagePreDownloadMinUpdatedReadyPods is how many updated pods must be ready before images are pulled ahead.

@@ -14,6 +14,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
+// LongestTimeout is the limit of how long one pull may take, in seconds.
+const LongestTimeout = 24 * 60 * 60
+
 // Settings are what a workload says about pulling images ahead of its updates.
 type Settings struct {
 	// Parallelism is how many nodes pull one image at the same time.
@@ -55,10 +58,14 @@ func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string
 		return n
 	}
 	const whole = "a whole number of at least 0"
+	timeout := func(text string) (int32, bool) {
+		n, ok := count(text)
+		return n, ok && n >= 1 && n <= LongestTimeout
+	}
 	s.Parallelism = number("imagePreDownloadParallelism", strategy.ImagePreDownloadParallelism,
 		shared.AnnotationPreDownloadParallelism, 1, whole, count)
 	s.TimeoutSeconds = number("imagePreDownloadTimeoutSeconds", wrap(strategy.ImagePreDownloadTimeoutSeconds),
-		shared.AnnotationPreDownloadTimeoutSeconds, 300, whole, count)
+		shared.AnnotationPreDownloadTimeoutSeconds, 300, fmt.Sprintf("a whole number from 1 to %d", LongestTimeout), timeout)
 	s.MinUpdatedReady = number("imagePreDownloadMinUpdatedReadyPods", wrap(strategy.ImagePreDownloadMinUpdatedReadyPods),
 		shared.AnnotationPreDownloadMinUpdatedReadyPods, 0, "a number or a percentage such as \"30%\"", func(text string) (int32, bool) {
 			n, err := budget.Count(intstr.Parse(text), replicas, budget.Up)

@@ -56,6 +56,11 @@ func TestReadSettings(t *testing.T) {
 			want:     Settings{Parallelism: 1, TimeoutSeconds: 300},
 			faults:   []string{field + `imagePreDownloadParallelism is ignored because "50%" is not a whole number of at least 0`},
 		},
+		"no job may pull for no time, or for longer than a day": {
+			strategy: &shared.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To(int32(86401))},
+			want:     Settings{Parallelism: 1, TimeoutSeconds: 300},
+			faults:   []string{field + `imagePreDownloadTimeoutSeconds is ignored because "86401" is not a whole number from 1 to 86400`},
+		},
 		"what cannot be read": {
 			strategy: &shared.InPlaceUpdateStrategy{ImagePreDownloadMinUpdatedReadyPods: ptr.To(int32(-1))},
 			annotations: map[string]string{
@@ -65,7 +70,7 @@ func TestReadSettings(t *testing.T) {
 			want: Settings{Parallelism: 1, TimeoutSeconds: 300},
 			faults: []string{
 				`annotation apps.kruise.io/image-predownload-parallelism is ignored because "all" is not a whole number of at least 0`,
-				`annotation apps.kruise.io/image-predownload-timeout-seconds is ignored because "5m" is not a whole number of at least 0`,
+				`annotation apps.kruise.io/image-predownload-timeout-seconds is ignored because "5m" is not a whole number from 1 to 86400`,
 				field + `imagePreDownloadMinUpdatedReadyPods is ignored because "-1" is not a number or a percentage such as "30%"`,
 			},
 		},

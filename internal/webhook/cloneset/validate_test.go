@@ -140,7 +140,9 @@ func TestValidateCreate(t *testing.T) {
 		"scatter the same twice": {change: rolling(`scatterStrategy: [{key: a, value: b}, {key: c, value: d}, {key: a, value: b}]`),
 			want: []string{rollingPath + `scatterStrategy[2]: Duplicate value: "a=b"`}},
 
-		"pulling ahead":              {change: inPlace(`imagePreDownloadParallelism: 5, imagePreDownloadTimeoutSeconds: 0, imagePreDownloadMinUpdatedReadyPods: 0`)},
+		"pulling ahead":              {change: inPlace(`imagePreDownloadParallelism: 5, imagePreDownloadTimeoutSeconds: 86400, imagePreDownloadMinUpdatedReadyPods: 0`)},
+		"pulling ahead in no time":   {change: inPlace(`imagePreDownloadTimeoutSeconds: 0`), want: []string{rollingPath + `inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: 0: must be from 1 to 86400`}},
+		"pulling ahead for days":     {change: inPlace(`imagePreDownloadTimeoutSeconds: 86401`), want: []string{rollingPath + `inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: 86401: must be from 1 to 86400`}},
 		"pulling ahead in quotes":    {change: inPlace(`imagePreDownloadParallelism: "5"`)},
 		"pulling ahead by a percent": {change: inPlace(`imagePreDownloadParallelism: 10%`), want: []string{rollingPath + `inPlaceUpdateStrategy.imagePreDownloadParallelism: Invalid value: "10%": must be a whole number of at least 0`}},
 		"pulling ahead by a word":    {change: inPlace(`imagePreDownloadParallelism: all`), want: []string{rollingPath + `inPlaceUpdateStrategy.imagePreDownloadParallelism: Invalid value: "all": must be a whole number of at least 0`}},
@@ -148,7 +150,7 @@ func TestValidateCreate(t *testing.T) {
 			change: inPlace(`imagePreDownloadParallelism: -1, imagePreDownloadTimeoutSeconds: -2, imagePreDownloadMinUpdatedReadyPods: -3`),
 			want: []string{
 				rollingPath + `inPlaceUpdateStrategy.imagePreDownloadParallelism: Invalid value: -1: must be a whole number of at least 0`,
-				rollingPath + `inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: -2: must be 0 or more`,
+				rollingPath + `inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: -2: must be from 1 to 86400`,
 				rollingPath + `inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods: Invalid value: -3: must be 0 or more`,
 			},
 		},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	engineimage "github.com/kruise-operator/kruise-operator/internal/engine/image"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 	pullTimeout = 600
 	pullBackoff = 3
 	// longestTimeout and mostRetries are their limits.
-	longestTimeout = 24 * 60 * 60
+	longestTimeout = engineimage.LongestTimeout
 	mostRetries    = 100
 )
 

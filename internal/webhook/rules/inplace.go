@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"fmt"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,7 +24,10 @@ func InPlaceStrategy(s *shared.InPlaceUpdateStrategy, path *field.Path) field.Er
 			errs = append(errs, field.Invalid(path.Child("imagePreDownloadParallelism"), Plain(*v), "must be a whole number of at least 0"))
 		}
 	}
-	errs = append(errs, NotNegative(s.ImagePreDownloadTimeoutSeconds, path.Child("imagePreDownloadTimeoutSeconds"))...)
+	if n := s.ImagePreDownloadTimeoutSeconds; n != nil && (*n < 1 || *n > longestTimeout) {
+		// Jobs that pull images have these limits, too: with another value none could be created.
+		errs = append(errs, field.Invalid(path.Child("imagePreDownloadTimeoutSeconds"), *n, fmt.Sprintf("must be from 1 to %d", longestTimeout)))
+	}
 	return append(errs, NotNegative(s.ImagePreDownloadMinUpdatedReadyPods, path.Child("imagePreDownloadMinUpdatedReadyPods"))...)
 }
 

@@ -94,7 +94,7 @@ func TestValidateCreate(t *testing.T) {
 		"minReadySeconds below 0":      {change: rolling(`minReadySeconds: -1`), want: []string{`spec.updateStrategy.rollingUpdate.minReadySeconds: Invalid value: -1: must be from 0 to 300`}},
 		"a negative grace period":      {change: rolling(`inPlaceUpdateStrategy: {gracePeriodSeconds: -5}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.gracePeriodSeconds: Invalid value: -5: must be 0 or more`}},
 		"pulling ahead by a percent":   {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 10%}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism: Invalid value: "10%": must be a whole number of at least 0`}},
-		"pulling ahead, not in time":   {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadTimeoutSeconds: -1}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: -1: must be 0 or more`}},
+		"pulling ahead, not in time":   {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadTimeoutSeconds: -1}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: -1: must be from 1 to 86400`}},
 		"a negative history":           {change: `{spec: {revisionHistoryLimit: -1}}`, want: []string{`spec.revisionHistoryLimit: Invalid value: -1: must be 0 or more`}},
 		"in place":                     {change: rolling(`podUpdatePolicy: InPlaceIfPossible`)},
 		"only in place":                {change: rolling(`podUpdatePolicy: InPlaceOnly`)},

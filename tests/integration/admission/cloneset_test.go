@@ -185,7 +185,7 @@ func testCloneSetCreate(t *testing.T, e *env) {
 			rolling: "podUpdatePolicy: InPlaceIfPossible, inPlaceUpdateStrategy: {imagePreDownloadParallelism: -1, imagePreDownloadTimeoutSeconds: -2, imagePreDownloadMinUpdatedReadyPods: -3}", only: "v1beta1",
 			want: []string{
 				`rolling.inPlaceUpdateStrategy.imagePreDownloadParallelism: Invalid value: -1: must be a whole number of at least 0`,
-				`rolling.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: -2: must be 0 or more`,
+				`rolling.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: -2: must be from 1 to 86400`,
 				`rolling.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods: Invalid value: -3: must be 0 or more`,
 			},
 		},
