@@ -152,6 +152,9 @@ type Latest struct {
 	Hash, HashWithoutImage string
 }
 
+// of says that it is the revision of the spec of a generation.
+func (l Latest) of(generation int64) bool { return l.Generation == generation && l.Revision != "" }
+
 // Reconcile makes the API server inject what the SidecarSets say, and returns how it does so for the set of this name. latest is what the
 // set's own pass has just found out. Without a name it is for no set in particular.
 func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (InjectionState, error) {

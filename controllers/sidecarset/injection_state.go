@@ -129,13 +129,25 @@ func (i *Injection) observe(ctx context.Context) (injectionState, error) {
 	return seen, nil
 }
 
-// versions say which sets there are, and all that may change what they inject.
+// versions say which sets there are, and all that may change what they inject. A status does not, once the latest revision is known from the set's own
+// pass: each pass of a rollout writes one.
 func (i *Injection) versions(list []unstructured.Unstructured) string {
 	all := make([]string, len(list))
 	for at := range list {
 		object := &list[at]
-		latest := i.latest[object.GetName()]
-		all[at] = fmt.Sprint(object.GetName(), object.GetUID(), object.GetResourceVersion(), latest.Generation, latest.Revision, latest.Made.UnixNano(), latest.Hash, latest.HashWithoutImage)
+		latest, annotations := i.latest[object.GetName()], object.GetAnnotations()
+		version := []any{
+			object.GetName(), object.GetUID(), object.GetGeneration(), object.GetDeletionTimestamp() != nil,
+			annotations[sidecar.FailurePolicyAnnotation], annotations[sidecar.CanaryAnnotation], annotations[sidecar.BaseAnnotation],
+		}
+		if latest.of(object.GetGeneration()) {
+			version = append(version, latest.Revision, latest.Made.UnixNano(), latest.Hash, latest.HashWithoutImage)
+		} else {
+			observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+			revision, _, _ := unstructured.NestedString(object.Object, "status", "latestRevision")
+			version = append(version, observed == object.GetGeneration(), revision, annotations[sidecar.HashAnnotation], annotations[sidecar.HashWithoutImageAnnotation])
+		}
+		all[at] = fmt.Sprintf("%#v", version)
 	}
 	slices.Sort(all)
 	return strings.Join(all, ",")
@@ -231,7 +243,7 @@ func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured
 	set.SortByName = i.options.SortByName
 	latest := i.latest[set.Name]
 	switch {
-	case latest.Generation == typed.Generation && latest.Revision != "":
+	case latest.of(typed.Generation):
 		set.Latest.Revision, set.Latest.Hash, set.Latest.HashWithoutImage = latest.Revision, latest.Hash, latest.HashWithoutImage
 		if !latest.Made.IsZero() {
 			set.Latest.Time = latest.Made.UTC().Format(time.RFC3339)
