@@ -69,19 +69,20 @@ func (r *rig) entry() string {
 	return strings.TrimSuffix(strings.TrimPrefix(entry.Name, "sidecarset-"), ".operator.kruise.io") + " " + string(*entry.FailurePolicy)
 }
 
-// A revision that an earlier manager left in its namespace is injected, also where this operator is installed in another one. One that belongs
-// to no set, or to another one of that name, is not.
+// A revision that OpenKruise left in its namespace is injected, also where this operator is installed in another one. One that belongs to no set, or to
+// another one of that name, is not, nor is any of a namespace in which others may write.
 func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 	set := strings.Replace(plain, "containers:", "injectionStrategy: {revision: {customVersion: '1'}}, containers:", 1)
 	for name, tc := range map[string]struct {
 		namespace, owner string
 		found, forged    bool
 	}{
-		"its own, in the operator's namespace":        {"kruise-system", "uid-of-log", true, false},
-		"its own, beside one that somebody forged":    {"kruise-system", "uid-of-log", true, true},
-		"its own, in the namespace of OpenKruise":     {"elsewhere", "uid-of-log", true, false},
-		"of a set that is gone, in another namespace": {"elsewhere", "uid-of-another", false, false},
-		"nobody's, in another namespace":              {"elsewhere", "", false, false},
+		"its own, in the operator's namespace":               {"operators", "uid-of-log", true, false},
+		"its own, beside one that somebody forged":           {"operators", "uid-of-log", true, true},
+		"its own, in the namespace of OpenKruise":            {"kruise-system", "uid-of-log", true, false},
+		"of a set that is gone, in that namespace":           {"kruise-system", "uid-of-another", false, false},
+		"nobody's, in that namespace":                        {"kruise-system", "", false, false},
+		"somebody says that it is its own, in his namespace": {"anybodys", "uid-of-log", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			revision := &appsv1.ControllerRevision{Revision: 1}
@@ -99,6 +100,7 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 				objects = append(objects, theirs)
 			}
 			r := newRig(t, true, objects...)
+			r.options.Namespace = "operators"
 			r.injects["policy"] = true
 			r.set(set)
 			state := r.pass("log", time.Minute)

@@ -24,6 +24,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
 const (
@@ -165,7 +166,6 @@ func (i *Injection) recall(ctx context.Context, list []unstructured.Unstructured
 		}
 		history := &metav1.PartialObjectMetadataList{}
 		history.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-		// Those of another namespace are the set's as well: an earlier manager may have been installed there.
 		if err := i.options.Live.List(ctx, history, client.MatchingLabels{nameLabel: object.GetName()}); err != nil {
 			return fmt.Errorf("reading the history of SidecarSet %s: %w", object.GetName(), err)
 		}
@@ -173,7 +173,7 @@ func (i *Injection) recall(ctx context.Context, list []unstructured.Unstructured
 		for at := range history.Items {
 			revision := &history.Items[at]
 			owner := metav1.GetControllerOfNoCopy(revision)
-			if revision.Name != name || owner == nil || owner.UID != object.GetUID() {
+			if revision.Name != name || !takeover.HasRevisions(revision.Namespace, i.options.Namespace) || owner == nil || owner.UID != object.GetUID() {
 				continue
 			}
 			annotations := object.GetAnnotations()
@@ -266,13 +266,13 @@ func (i *Injection) pin(ctx context.Context, set *sidecar.Set, uid types.UID) er
 		wanted[versionLabel] = set.Revision.CustomVersion
 	}
 	history := &appsv1.ControllerRevisionList{}
-	// Those of another namespace are the set's as well: an earlier manager may have been installed there.
 	if err := i.options.Live.List(ctx, history, wanted); err != nil {
 		return fmt.Errorf("reading its history: %w", err)
 	}
 	found := slices.DeleteFunc(history.Items, func(r appsv1.ControllerRevision) bool {
 		owner := metav1.GetControllerOfNoCopy(&r)
-		return set.Revision.Name != "" && r.Name != set.Revision.Name || r.Namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
+		return set.Revision.Name != "" && r.Name != set.Revision.Name || !takeover.HasRevisions(r.Namespace, i.options.Namespace) ||
+			r.Namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
 	})
 	if len(found) == 0 {
 		return nil

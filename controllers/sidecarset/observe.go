@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
 // recorded is a revision of a SidecarSet.
@@ -82,12 +84,12 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 func (r *Reconciler) ensureRevision(
 	ctx context.Context, set *appsv1beta1.SidecarSet, payload *sidecarspec.Payload, hashes sidecarspec.Hashes, seen *observation,
 ) (recorded, sidecarspec.Hashes, error) {
-	of, codec := freshness.OwnerOf(set), sidecarspec.Codec()
+	of, codec, namespace := freshness.OwnerOf(set), sidecarspec.Codec(), r.Options.Namespace
 	var err error
-	// Those of another namespace are the set's as well: an earlier manager may have been installed there.
 	if seen.stored, err = history.ListOf(ctx, r.History, codec, metav1.NamespaceAll, of.UID); err != nil {
 		return recorded{}, hashes, err
 	}
+	seen.stored = slices.DeleteFunc(seen.stored, func(r recorded) bool { return !takeover.HasRevisions(r.Object.Namespace, namespace) })
 	annotations := maps.Clone(set.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -102,7 +104,7 @@ func (r *Reconciler) ensureRevision(
 		labels[shared.LabelSidecarSetCustomVersion] = set.Spec.CustomVersion
 	}
 	owner := revision.Owner{
-		Namespace: r.Options.Namespace, Name: set.Name, Labels: labels, Annotations: annotations, Reference: *metav1.NewControllerRef(set, Kind()),
+		Namespace: namespace, Name: set.Name, Labels: labels, Annotations: annotations, Reference: *metav1.NewControllerRef(set, Kind()),
 	}
 	var decision revision.DecisionOf[sidecarspec.Payload]
 	if set.DeletionTimestamp != nil {

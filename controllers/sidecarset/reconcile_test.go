@@ -204,6 +204,45 @@ func TestANewSetGetsARevisionAndItsHashes(t *testing.T) {
 	}
 }
 
+// Whoever may write ControllerRevisions in a namespace of his own could otherwise say which hash the set has, and so have all of its pods updated, or none.
+func TestRevisionsThatSomebodyForgedDoNotSayTheHashes(t *testing.T) {
+	s := newShell(t, "operators", newSet())
+	s.passes("logs")
+	before := s.stored("logs")
+	genuine := &appsv1.ControllerRevision{}
+	if err := s.server.Get(t.Context(), types.NamespacedName{Namespace: "operators", Name: before.Status.LatestRevision}, genuine); err != nil {
+		t.Fatal(err)
+	}
+	copied := func(namespace string, number int64) *appsv1.ControllerRevision {
+		r := genuine.DeepCopy()
+		r.Namespace, r.UID, r.ResourceVersion, r.Revision = namespace, types.UID("uid-in-"+namespace), "", number
+		r.Annotations[shared.AnnotationSidecarSetHash] = "hash-of-" + namespace
+		return r
+	}
+	for _, tc := range []struct {
+		name, hash string
+		objects    []client.Object
+	}{
+		{"beside its own", before.Annotations[shared.AnnotationSidecarSetHash], []client.Object{genuine.DeepCopy(), copied("anybodys", 9)}},
+		{"alone", before.Annotations[shared.AnnotationSidecarSetHash], []client.Object{copied("anybodys", 9)}},
+		{"where OpenKruise left it", "hash-of-kruise-system", []client.Object{copied("kruise-system", 1)}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			set := newSet()
+			s := newShell(t, "operators", append(tc.objects, set)...)
+			s.passes("logs")
+			if got := s.stored("logs").Annotations[shared.AnnotationSidecarSetHash]; got != tc.hash {
+				t.Errorf("the hash is %q, want %q", got, tc.hash)
+			}
+			for _, write := range s.server.Writes() {
+				if write.Object.GetNamespace() == "anybodys" {
+					t.Errorf("%s of %s", write.Verb, client.ObjectKeyFromObject(write.Object))
+				}
+			}
+		})
+	}
+}
+
 func TestPodsOfSelectedNamespacesAreUpdated(t *testing.T) {
 	old := newSet()
 	set := newSet()

@@ -309,7 +309,10 @@ func TestAnnotationsHaveToBeAllowed(t *testing.T) {
 
 func TestTheRevisionHasToExist(t *testing.T) {
 	stored := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "elsewhere", Name: "logs-1", Labels: map[string]string{shared.LabelSidecarSetName: "logs", shared.LabelSidecarSetCustomVersion: "1.4"},
+		Namespace: "kruise-system", Name: "logs-1", Labels: map[string]string{shared.LabelSidecarSetName: "logs", shared.LabelSidecarSetCustomVersion: "1.4"},
+	}}
+	forged := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "anybodys", Name: "logs-3", Labels: map[string]string{shared.LabelSidecarSetName: "logs", shared.LabelSidecarSetCustomVersion: "1.6"},
 	}}
 	const path = `spec.injectionStrategy.revision.`
 	for name, tc := range map[string]struct {
@@ -322,10 +325,12 @@ func TestTheRevisionHasToExist(t *testing.T) {
 		"another version":     {revision: `customVersion: "1.5"`, want: []string{path + `customVersion: Not found: "1.5"`}},
 		"of another set":      {revision: `revisionName: mesh-1`, want: []string{path + `revisionName: Not found`}},
 		"the name goes first": {revision: `revisionName: logs-1, customVersion: "9"`},
+		"the name of one that somebody else wrote":    {revision: `revisionName: logs-3`, want: []string{path + `revisionName: Not found: "logs-3"`}},
+		"the version of one that somebody else wrote": {revision: `customVersion: "1.6"`, want: []string{path + `customVersion: Not found: "1.6"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := parsed(t, `{spec: {injectionStrategy: {revision: {`+tc.revision+`}}}}`)
-			check(t, lookUp(t, sidecarset.Options{}, set, nil, stored), tc.want...)
+			check(t, lookUp(t, sidecarset.Options{}, set, nil, stored, forged), tc.want...)
 		})
 	}
 }
