@@ -33,8 +33,9 @@ func (p *planner) update(pod *Pod) (edit.Edit, error) {
 			images[c.Name] = c.Image
 		}
 	}
+	proven := func(container string) bool { return !pod.recorded.Unproven(object, container, p.s.Now) }
 	for i := range pod.pairs {
-		pod.pairs[i].upgrade(object, version, images, &marks)
+		pod.pairs[i].upgrade(object, proven, version, images, &marks)
 	}
 	e, err := p.record().Begin(object, p.Hashes.Hash, images, p.s.Now)
 	if err != nil {

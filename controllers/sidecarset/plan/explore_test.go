@@ -162,3 +162,52 @@ func TestExploreTwoSets(t *testing.T) {
 		t.Errorf("only %d states: this explores less than it says", result.States)
 	}
 }
+
+// TestExploreHotUpgrade visits every state of a pod whose image is changed up to three times, at any moment of its hot upgrades; in one run an image cannot
+// be pulled, in another it never becomes ready.
+func TestExploreHotUpgrade(t *testing.T) {
+	for name, cluster := range map[string]podsettest.Cluster{
+		"all images work":         {},
+		"one cannot be pulled":    {NotPulled: []string{"agent:v2"}},
+		"one never becomes ready": {NeverReady: []string{"agent:v2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := setState{Image: "agent:v1", Partition: "0", MaxUnavailable: "1", Hot: true}
+			bad := len(cluster.NotPulled)+len(cluster.NeverReady) > 0
+			x := podsettest.Exploration[setState]{
+				Start: []*state{start(t, begin, 1)}, Step: step(t), Cluster: cluster,
+				Budget: podsettest.Budget{Edits: 3},
+				Changes: func(w *state) []podsettest.Change[setState] {
+					var changes []podsettest.Change[setState]
+					for _, image := range []string{"agent:v1", "agent:v2", "agent:v3"} {
+						if image != w.Set.Image {
+							to := w.Set
+							to.Image = image
+							changes = append(changes, podsettest.Change[setState]{Name: image, To: to, Edit: true})
+						}
+					}
+					return changes
+				},
+				Always: []podsettest.Invariant[setState]{onlyOurs(), oneServes(), podsettest.OneActionEach[setState]()},
+				Goal: func(w *state, todo planning.Plan) bool {
+					if len(todo.Actions) > 0 {
+						return false
+					}
+					got := append(images(w, "agent-1"), images(w, "agent-2")...)
+					slices.Sort(got)
+					// With a bad image the pod does not become ready, and with it none of the containers in this model.
+					return bad || slices.Equal(got, []string{w.Set.Image, "idle:1"}) && servedBy(w.Pods[0])
+				},
+				MaxStates: 400_000,
+			}
+			result := x.Run()
+			t.Log(result)
+			if result.Failure != "" || result.Cut > 0 {
+				t.Errorf("%d states cut off\n%s", result.Cut, strings.TrimSpace(result.Failure))
+			}
+			if result.States < 100 {
+				t.Errorf("only %d states: this explores less than it says", result.States)
+			}
+		})
+	}
+}

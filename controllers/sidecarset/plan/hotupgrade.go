@@ -69,8 +69,11 @@ func (p *pair) idle(pod *corev1.Pod) bool {
 //  1. the one that is idle;
 //  2. the one that is not ready while its peer is: a failed upgrade is repaired, or rolled back, without touching the container that serves;
 //  3. the one that does not work any more.
-func (p *pair) target(pod *corev1.Pod) (changed, serving string) {
-	workingReady, otherReady := isReady(pod, p.working), isReady(pod, p.other)
+//
+// A container that is not proven to run its image is not ready, whatever its status says: that may still be of the container before.
+func (p *pair) target(pod *corev1.Pod, proven func(container string) bool) (changed, serving string) {
+	ready := func(container string) bool { return isReady(pod, container) && proven(container) }
+	workingReady, otherReady := ready(p.working), ready(p.other)
 	if !p.idle(pod) && !workingReady && otherReady {
 		return p.working, p.other
 	}
@@ -78,11 +81,11 @@ func (p *pair) target(pod *corev1.Pod) (changed, serving string) {
 }
 
 // upgrade adds to the wanted images what brings the pair to the image of the spec, and to the edit who works then. The peer that serves is never
-// touched. version is what a container that starts to work gets.
+// touched. version is what a container that starts to work gets. proven says that a container runs its image.
 //
 // If the peer has the image already, because a failed upgrade is rolled back, the failed container becomes idle at once.
-func (p *pair) upgrade(pod *corev1.Pod, version string, images map[string]string, e *edit.Edit) {
-	changed, serving := p.target(pod)
+func (p *pair) upgrade(pod *corev1.Pod, proven func(string) bool, version string, images map[string]string, e *edit.Edit) {
+	changed, serving := p.target(pod, proven)
 	if imageOf(pod, serving) != p.Image {
 		images[changed] = p.Image
 		p.work(pod, changed, e)

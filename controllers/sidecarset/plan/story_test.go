@@ -126,6 +126,20 @@ func stories(t testing.TB) []podsettest.Story[setState] {
 	calm := setState{Image: "agent:v1", Partition: "0", MaxUnavailable: "1"}
 	with := func(change func(*setState)) setState { w := calm; change(&w); return w }
 	hotWorld := with(func(w *setState) { w.Hot = true })
+	// at changes the set when the pods have been given an image, before their kubelets have begun with it.
+	at := func(image string, change func(*setState)) func(*state) error {
+		return func(s *state) error {
+			s.Set.Image = image
+			todo, _ := step(t)(s)
+			for _, action := range todo.Actions {
+				if err := podsettest.Apply(s, action); err != nil {
+					return err
+				}
+			}
+			change(&s.Set)
+			return nil
+		}
+	}
 	all := []podsettest.Story[setState]{
 		{
 			Name: "a new image reaches all pods, one after the other", Start: start(t, calm, 3),
@@ -204,18 +218,32 @@ func stories(t testing.TB) []podsettest.Story[setState] {
 			},
 		},
 		{
-			Name: "pausing lets a hot upgrade end", Start: start(t, hotWorld, 1),
-			Acts: []act{{Name: "image v2, paused once the pod has it", Do: func(s *state) error {
-				s.Set.Image = "agent:v2"
-				todo, _ := step(t)(s)
-				for _, action := range todo.Actions {
-					if err := podsettest.Apply(s, action); err != nil {
-						return err
-					}
+			Name: "a hot upgrade whose image changes before the kubelet has begun", Start: start(t, hotWorld, 1),
+			Acts: []act{{Name: "image v2, and v3 once the pod has it", Do: at("agent:v2", func(w *setState) { w.Image = "agent:v3" })}},
+			End: func(s *state) error { // The kubelet may have been faster.
+				got := append(images(s, "agent-1"), images(s, "agent-2")...)
+				slices.Sort(got)
+				if !slices.Equal(got, []string{"agent:v3", "idle:1"}) {
+					return fmt.Errorf("the pair has %v", got)
 				}
-				s.Set.Paused = true
 				return nil
-			}}},
+			},
+		},
+		{
+			Name: "a hot upgrade that is taken back before the kubelet has begun", Start: start(t, hotWorld, 1),
+			Acts: []act{{Name: "image v2, and v1 once the pod has it", Do: at("agent:v2", func(w *setState) { w.Image = "agent:v1" })}},
+			End: func(s *state) error {
+				got := append(images(s, "agent-1"), images(s, "agent-2")...)
+				slices.Sort(got)
+				if !slices.Equal(got, []string{"agent:v1", "idle:1"}) {
+					return fmt.Errorf("the pair has %v", got)
+				}
+				return nil
+			},
+		},
+		{
+			Name: "pausing lets a hot upgrade end", Start: start(t, hotWorld, 1),
+			Acts: []act{{Name: "image v2, paused once the pod has it", Do: at("agent:v2", func(w *setState) { w.Paused = true })}},
 			End: func(s *state) error {
 				if err := wantImages("agent-1", "idle:1")(s); err != nil {
 					return err

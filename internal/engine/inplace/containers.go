@@ -93,6 +93,16 @@ func (d *Recorded) Current(pod *corev1.Pod) bool {
 	return d.record != Record{} && d.state == pod.Annotations[d.record.State] && d.evidence == pod.Annotations[d.record.Evidence]
 }
 
+// Unproven says that a container of the pod of which this was read is part of the update, and not known yet to run what its spec says: its status may be
+// that of the container before.
+func (d Recorded) Unproven(pod *corev1.Pod, container string, now time.Time) bool {
+	if d.err != nil {
+		return true
+	}
+	_, changed := d.update.LastContainerStatuses[container]
+	return changed && (!d.update.observed(pod) || !d.update.effectOn(pod, container, readReport(pod), now).proven)
+}
+
 // Check says how far the update has come on the pod of which this was read: see Record.Check.
 func (d Recorded) Check(pod *corev1.Pod, now time.Time) Status {
 	switch {
