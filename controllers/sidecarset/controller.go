@@ -74,6 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
+	seen.known.Carried(outcome, r.Clock.Now())
 
 	injection, injectionWait, injectionErr := r.reconcileInjection(ctx, set, seen)
 

@@ -40,6 +40,7 @@ type recorded = revision.Of[sidecarspec.Payload]
 type observation struct {
 	spec     *plan.Spec
 	snapshot plan.Snapshot
+	known    *plan.Known
 	// objects are the pods that say that they have the sidecars, whether or not the set still selects them.
 	objects []*corev1.Pod
 	// stored are the revisions that there were before.
@@ -75,7 +76,8 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 	}
 	now := r.Clock.Now()
 	known := workload.Own(pass.Memory, func() *plan.Known { return &plan.Known{} })
-	seen.snapshot = plan.Snapshot{Now: now, Pods: known.Pods(seen.spec, seen.objects, inNamespace, now), Update: update}
+	seen.snapshot = plan.Snapshot{Now: now, Pods: known.Pods(seen.spec, seen.objects, inNamespace, now), Update: update, Refused: known.Refused(now)}
+	seen.known = known
 	return seen, nil
 }
 

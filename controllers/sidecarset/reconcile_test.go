@@ -287,6 +287,29 @@ func TestAPodThatCannotBeWrittenIsReported(t *testing.T) {
 	}
 }
 
+// With maxUnavailable 1 a pod that a budget protects would be the only one that is tried.
+func TestAPodThatABudgetProtectsHoldsUpNoOther(t *testing.T) {
+	old := newSet()
+	set := newSet()
+	set.Spec.Containers[0].Image = "agent:2"
+	s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", old), newPod(t, "b", "shop", old), newPod(t, "c", "shop", old))
+	var changed []string
+	s.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Object.GetNamespace() != "shop" {
+			return forward()
+		}
+		if w.Object.GetName() == "a" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", fmt.Errorf("a budget refuses it"))
+		}
+		changed = append(changed, w.Object.GetName())
+		return forward()
+	})
+	s.passes("logs")
+	if !slices.Contains(changed, "b") {
+		t.Errorf("changed are %v", changed)
+	}
+}
+
 func TestRevisionsThatPodsOrTheSpecNameAreKept(t *testing.T) {
 	set := newSet()
 	set.Spec.RevisionHistoryLimit = ptr.To[int32](1)

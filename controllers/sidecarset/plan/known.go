@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
@@ -23,12 +25,42 @@ type Known struct {
 	// of is the spec that the facts are about.
 	of   string
 	pods map[types.UID]knownPod
+	// refused is when the server refused to change pods.
+	refused map[planning.Slot]time.Time
 }
 
 // knownPod are the facts about a version of a pod. The version is empty where time changes them: then only what its annotations say is of use.
 type knownPod struct {
 	version string
 	pod     Pod
+}
+
+// refusedFor is for how long a pod that the server refused to change comes after the others.
+const refusedFor = time.Minute
+
+// Carried notes which pods the server refused to change.
+func (k *Known) Carried(outcome planning.Outcome, now time.Time) {
+	for _, failure := range outcome.Failures {
+		if failure.Refused && failure.Step == podset.StepEdit {
+			if k.refused == nil {
+				k.refused = map[planning.Slot]time.Time{}
+			}
+			k.refused[failure.Slot] = now
+		}
+	}
+}
+
+// Refused are the pods that the server refused to change a short while ago.
+func (k *Known) Refused(now time.Time) map[planning.Slot]bool {
+	refused := map[planning.Slot]bool{}
+	for slot, at := range k.refused {
+		if now.Sub(at) < refusedFor {
+			refused[slot] = true
+		} else {
+			delete(k.refused, slot)
+		}
+	}
+	return refused
 }
 
 // manyMore is how many times as many facts as pods are kept at most.

@@ -148,6 +148,8 @@ func (p *planner) move() {
 	keep := min(max(partition-len(o.notUpgradable), 0), len(o.candidates))
 	moving, kept := o.candidates[:len(o.candidates)-keep], o.candidates[len(o.candidates)-keep:]
 
+	moving = p.refusedLast(moving)
+
 	limit := podset.Limit{Name: "updateStrategy.maxUnavailable", Max: most}
 	for i := range p.s.Pods {
 		if pod := &p.s.Pods[i]; pod.Updated && !pod.Available || pod.UnderWay() {
@@ -178,6 +180,26 @@ func (p *planner) move() {
 		p.pass.HoldPartition(plain(kept), partition)
 	}
 	p.hold(noteNotSelected, o.notSelected, "are at an earlier revision, and updateStrategy.selector does not select them")
+}
+
+// manyRefused is of how many pods it may be refused that they change until it is taken to be refused of any.
+const manyRefused = 20
+
+// refusedLast lets the others go before pods that the server refused to change, which would use up the limit with each try. Where it refuses most of
+// them, or many, there is no use in trying one after the other.
+func (p *planner) refusedLast(pods []*Pod) []*Pod {
+	var first, last []*Pod
+	for _, pod := range pods {
+		if p.s.Refused[pod.Slot] {
+			last = append(last, pod)
+		} else {
+			first = append(first, pod)
+		}
+	}
+	if len(last) > min(len(pods)/2, manyRefused) {
+		return pods
+	}
+	return append(first, last...)
 }
 
 // holdStopped notes which pods stay as they are because their user has stopped updates.

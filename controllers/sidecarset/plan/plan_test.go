@@ -220,6 +220,32 @@ func TestASetThatInjectsNothingSaysSo(t *testing.T) {
 	}
 }
 
+// Pods that were created without the sidecars are named in an event when there are some, and again after there were none.
+func TestPodsWithoutSidecarsAreNamedInAnEvent(t *testing.T) {
+	spec := parse(t, newSet("agent:1"))
+	s := snapshot(spec, nil)
+	says := func(pods string) (appsv1beta1.SidecarSetStatus, []planning.Event) {
+		var injection plan.Injection
+		if pods != "" {
+			injection.Conditions = []conditions.Condition{{
+				Type: string(appsv1beta1.SidecarSetPodsWithoutSidecar), Status: corev1.ConditionTrue, Reason: appsv1beta1.ReasonCreatedWithout, Message: pods,
+			}}
+		}
+		status := plan.Status(spec, s, plan.Plan(spec, s), planning.Outcome{}, injection)
+		return status, plan.Announcements(spec, status)
+	}
+	for _, step := range []struct {
+		pods string
+		want int
+	}{{"2: shop/a, shop/b", 1}, {"1: shop/b", 0}, {"", 0}, {"1: shop/b", 1}} {
+		status, events := says(step.pods)
+		if len(events) != step.want || step.want > 0 && (events[0].Reason != "PodsWithoutSidecar" || !events[0].Warning || events[0].Message != step.pods) {
+			t.Errorf("%s: %+v", step.pods, events)
+		}
+		spec.Set.Status = status
+	}
+}
+
 func snapshot(spec *plan.Spec, pods []*corev1.Pod) plan.Snapshot {
 	s := plan.Snapshot{Now: podsettest.Now(), Pods: plan.Pods(spec, pods, everyNamespace, podsettest.Now())}
 	s.Update.Name = "logs-2"
@@ -536,6 +562,39 @@ func TestPodsThatCannotBeUpdatedSayIt(t *testing.T) {
 	todo, _ = planFor(t, old, told)
 	if len(todo.Actions) != 1 || podset.EditOf(todo.Actions[0]).Conditions[0].Status != corev1.ConditionTrue {
 		t.Errorf("taken back: %+v", todo.Actions)
+	}
+}
+
+// A budget protects a pod: the others go on, and it is tried again when they are done. Where most are refused, they are not all tried.
+func TestAPodThatTheServerDoesNotLetChangeHoldsUpNoOther(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refused []planning.Slot
+		pods    int
+		limit   string
+		want    string
+	}{
+		"nothing is refused":         {pods: 3, limit: "1", want: "p0"},
+		"the next one comes":         {refused: []planning.Slot{"shop/p0"}, pods: 3, limit: "1", want: "p1"},
+		"it comes last":              {refused: []planning.Slot{"shop/p0"}, pods: 3, limit: "2", want: "p1 p2"},
+		"it is tried when it is due": {refused: []planning.Slot{"shop/p0"}, pods: 3, limit: "3", want: "p0 p1 p2"},
+		"most are refused":           {refused: []planning.Slot{"shop/p0", "shop/p1"}, pods: 3, limit: "1", want: "p0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := parse(t, newSet("agent:v2", maxUnavailable(tc.limit)))
+			s := snapshot(spec, injectedPods(t, newSet("agent:v1"), tc.pods, 0))
+			var known plan.Known
+			for _, slot := range tc.refused {
+				known.Carried(planning.Outcome{Failures: []planning.Failure{{Step: podset.StepEdit, Slot: slot, Refused: true}}}, s.Now)
+			}
+			s.Refused = known.Refused(s.Now)
+			if got := updated(plan.Plan(spec, s)); got != tc.want {
+				t.Errorf("updated are %q, want %q", got, tc.want)
+			}
+			s.Refused = known.Refused(s.Now.Add(time.Minute))
+			if got := updated(plan.Plan(spec, s)); !strings.HasPrefix(got, "p0") {
+				t.Errorf("a minute later %q", got)
+			}
+		})
 	}
 }
 
