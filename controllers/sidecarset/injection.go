@@ -115,6 +115,8 @@ type Injection struct {
 	unused  map[string]time.Time
 	// entries are the webhook entries that were written last, by set.
 	entries map[string]string
+	// callSize is how much of each entry says how the operator is called.
+	callSize int
 	// bindings are the revisions of the bindings that were written last, by set.
 	bindings map[string]string
 	proofs   map[string]*proofs
@@ -317,7 +319,7 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 		return err
 	}
 	seen.ownerless = err != nil
-	if seen.ownerless {
+	if i.measureCall(ctx, seen) || seen.ownerless {
 		i.plan(seen)
 	}
 	// What a registration names is there before it, and goes after it.
@@ -359,6 +361,15 @@ func (i *Injection) state(one *injected) InjectionState {
 		return s
 	case one.set.Paused:
 		s.Condition.Reason, s.Condition.Message = appsv1beta1.ReasonPaused, "nothing is injected: injectionStrategy.paused is true"
+		return s
+	case one.crowdedOut:
+		s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonWebhookFull, time.Minute
+		s.Fault, s.Stalled = webhookFull, true
+		who := "nothing is injected: "
+		if one.wantBinding && one.narrow {
+			s.Path, who = PathSplit, "pods that the policy does not serve get no sidecars: "
+		}
+		s.Condition.Message = who + webhookFull
 		return s
 	case !one.wantEntry && !one.wantBinding:
 		s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonNoInstallationOwner, verifyEvery

@@ -59,6 +59,9 @@ type injected struct {
 	wantEntry, wantBinding bool
 	// narrow says that the entry is for the pods alone that the policy leaves.
 	narrow bool
+	// entrySize is how much room its entry takes, without how the operator is called. crowdedOut says that there is no room for it.
+	entrySize  int
+	crowdedOut bool
 }
 
 // narrowEntry begins what is noted of an entry for the pods alone that the policy leaves.
@@ -228,6 +231,7 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 			one.fault = fmt.Errorf("what it injects has %d bytes, and at most %d can be stored", size, mostInjected)
 		}
 		one.shown = one.revision + " " + fmt.Sprint(one.set.Match)
+		one.entrySize = i.entrySize(one)
 	}
 	return sets, pins, nil
 }
@@ -307,7 +311,7 @@ func (i *Injection) plan(seen *injectionState) {
 	available := i.policyAvailable()
 	now := i.options.Clock.Now()
 	for _, one := range seen.sets {
-		one.wantEntry, one.wantBinding, one.narrow, one.reasons = false, false, false, nil
+		one.wantEntry, one.wantBinding, one.narrow, one.crowdedOut, one.reasons = false, false, false, false, nil
 		if one.fault != nil || one.set.Paused {
 			continue
 		}
@@ -346,6 +350,7 @@ func (i *Injection) plan(seen *injectionState) {
 			one.wantEntry = false
 		}
 	}
+	i.makeRoom(seen)
 	for name := range i.proofs {
 		if seen.sets[name] == nil {
 			delete(i.proofs, name)

@@ -783,3 +783,78 @@ func TestASetThatIsTooLargeLeavesTheOthersAlone(t *testing.T) {
 		t.Errorf("registered: %s", got)
 	}
 }
+
+// One webhook configuration has the entries of all sets, and the API server stores only so much. The sets for which there is no room say so; all others
+// are injected as before.
+func TestSetsBeyondTheRoomOfTheWebhookConfiguration(t *testing.T) {
+	values := make([]string, 3400)
+	for n := range values {
+		values[n] = fmt.Sprintf("value-%050d", n)
+	}
+	large := func(name string) string { // whose selector takes a fifth of what there is room for
+		return strings.NewReplacer("NAME", name, "VALUES", strings.Join(values, ", ")).Replace(`
+{metadata: {name: NAME}, spec: {selector: {matchExpressions: [{key: NAME, operator: In, values: [VALUES]}]}, containers: [{name: agent-NAME, image: a}],
+patchPodMetadata: [{annotations: {NAME: '{}'}, patchPolicy: MergePatchJson}, {annotations: {NAME: '{}'}, patchPolicy: MergePatchJson}]}}`)
+	}
+	merging := strings.Replace(strings.Replace(plain, "name: log", "name: split", 1), "containers:", "patchPodMetadata: [{annotations: {mine: '{}'}, patchPolicy: MergePatchJson}], containers:", 1)
+	r := newRig(t, true, installation())
+	r.injects["policy"], r.injects["webhook"] = true, true
+	full := func(name string, path Path) {
+		t.Helper()
+		state := r.pass(name, time.Minute)
+		if state.Path != path || state.Condition.Status != metav1.ConditionFalse || state.Condition.Reason != "WebhookFull" || !state.Stalled || !strings.Contains(state.Fault, "no room") {
+			t.Errorf("%s: %+v", name, state)
+		}
+	}
+	injected := func(name string, path Path) {
+		t.Helper()
+		if state := r.pass(name, time.Minute); state.Path != path || state.Condition.Status != metav1.ConditionTrue {
+			t.Errorf("%s: %+v", name, state)
+		}
+	}
+	registered := func(want string) {
+		t.Helper()
+		if got := r.registered(); got != want {
+			t.Errorf("registered: %s\nwant: %s", got, want)
+		}
+	}
+	const bindings = "binding kruise-operator-sidecars-anchor, binding log"
+	four := []string{large("b"), large("c"), large("d"), large("e")}
+	r.set(append(four, plain)...)
+	injected("b", PathWebhook)
+	injected("log", PathPolicy)
+	registered(bindings + ", entry b Fail, entry c Fail, entry d Fail, entry e Fail")
+
+	r.set(append(four, large("a"), plain)...) // The first name has no precedence: the others have their entries already.
+	full("a", PathNone)
+	injected("e", PathWebhook)
+	injected("log", PathPolicy)
+	registered(bindings + ", entry b Fail, entry c Fail, entry d Fail, entry e Fail")
+	before := r.writes
+	full("a", PathNone)
+	if r.writes != before {
+		t.Errorf("%d writes at rest", r.writes-before)
+	}
+
+	r.set(append(four[1:], large("a"), plain)...)
+	if _, err := r.Gone(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	injected("a", PathWebhook)
+	registered(bindings + ", entry a Fail, entry c Fail, entry d Fail, entry e Fail")
+
+	// Another process keeps the entries that there are. What is small still fits.
+	r.Injection = NewInjection(r.options)
+	r.set(append(four, large("a"), plain, merging)...)
+	injected("split", PathSplit)
+	full("b", PathNone)
+	registered(bindings + ", binding split, entry a Fail, entry c Fail, entry d Fail, entry e Fail, entry split Fail beyond")
+
+	// Of a set that the policy serves for the most part, the rest has no room.
+	r.set(append(four[1:], large("a"), plain, strings.Replace(large("late"), "{annotations: {late: '{}'}, patchPolicy: MergePatchJson}, ", "", 1))...)
+	if _, err := r.Gone(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	full("late", PathSplit)
+	injected("log", PathPolicy)
+}

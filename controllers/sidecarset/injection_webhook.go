@@ -6,6 +6,7 @@ package sidecarset
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,23 +30,98 @@ import (
 // conversionPath ends how the API server calls conversion.
 const conversionPath = "/convert"
 
+const (
+	// mostEntered is how many bytes the entries of the webhook configuration may have for another one to be added, and mostKept for one to stay: while the
+	// authority of the operator's certificate changes, entries name two. The etcd of a cluster stores 1.5 MiB of an object.
+	mostEntered = 1_000_000
+	mostKept    = 1_500_000
+	// fieldsSize is what the API server notes of an entry: who has written which of its fields. It was 450.
+	fieldsSize = 600
+	// webhookFull is why a set gets no entry.
+	webhookFull = "the configuration " + sidecar.WebhookConfiguration + " has no room for another webhook; delete SidecarSets that inject by webhook, or let the policy inject them"
+)
+
 // errNoEndpoint means that nobody has told the API server yet how to call the operator.
 var errNoEndpoint = errors.New("no definition of a converted kind says yet how the API server reaches the operator")
+
+// registrationOf is how a set is registered by webhook.
+func registrationOf(one *injected) sidecar.Registration {
+	r := sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.revision, FailurePolicy: admissionv1.Fail}
+	if one.ignore {
+		r.FailurePolicy = admissionv1.Ignore
+	}
+	if one.narrow {
+		r.Guard = one.compiled.Guard
+	}
+	return r
+}
+
+// entrySize is how many bytes the entry of a set has, for all pods or for those that the policy leaves, without how the operator is called.
+func (i *Injection) entrySize(one *injected) int {
+	r := registrationOf(one)
+	r.Guard = one.compiled.Guard
+	unknown := func(string) admissionv1.WebhookClientConfig { return admissionv1.WebhookClientConfig{} }
+	return sizeOf(sidecar.Entries([]sidecar.Registration{r}, i.options.Namespace, unknown)) + fieldsSize
+}
+
+// sizeOf is the size of a value as JSON, which what is stored does not exceed.
+func sizeOf(value any) int {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return mostKept // It does not happen, and could not be written either.
+	}
+	return len(data)
+}
+
+// measureCall finds out how much of each entry says how the operator is called, and says whether that has changed. While nobody has said that, writing
+// entries reports it.
+func (i *Injection) measureCall(ctx context.Context, seen *injectionState) bool {
+	wanted := false
+	for _, one := range seen.sets {
+		wanted = wanted || one.wantEntry || one.crowdedOut
+	}
+	if !wanted {
+		return false
+	}
+	call, err := i.endpoint(ctx)
+	if err != nil {
+		return false
+	}
+	before := i.callSize
+	i.callSize = sizeOf(call(sidecar.InjectPath))
+	return i.callSize != before
+}
+
+// makeRoom takes the entries from the sets for which the configuration has no room. Sets that have one keep it.
+func (i *Injection) makeRoom(seen *injectionState) {
+	var wanting []*injected
+	for _, one := range seen.sets {
+		if one.wantEntry {
+			wanting = append(wanting, one)
+		}
+	}
+	late := func(one *injected) int { return map[bool]int{true: 1}[i.entries[one.name] == ""] }
+	slices.SortFunc(wanting, func(a, b *injected) int { return cmp.Or(cmp.Compare(late(a), late(b)), cmp.Compare(a.name, b.name)) })
+	used := 0
+	for _, one := range wanting {
+		size, most := one.entrySize+i.callSize, mostKept
+		if late(one) > 0 {
+			most = mostEntered
+		}
+		if used+size > most {
+			one.wantEntry, one.crowdedOut = false, true
+			continue
+		}
+		used += size
+	}
+}
 
 // registerWebhooks makes the webhook configuration on pods have one entry for every set that wants one. Without any, there is none.
 func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
 	var registrations []sidecar.Registration
 	for _, one := range seen.sets {
 		if one.wantEntry {
-			policy := admissionv1.Fail
-			if one.ignore {
-				policy = admissionv1.Ignore
-			}
-			registration := sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.revision, FailurePolicy: policy}
-			if one.narrow {
-				registration.Guard = one.compiled.Guard
-			}
-			registrations = append(registrations, registration)
+			registrations = append(registrations, registrationOf(one))
 		}
 	}
 	have := &admissionv1.MutatingWebhookConfiguration{}

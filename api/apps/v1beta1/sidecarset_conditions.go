@@ -44,6 +44,8 @@ const (
 	ReasonInjectRevisionNotFound = "RevisionNotFound"
 	// ReasonNoInstallationOwner: the installation has no object that is deleted with it, so nothing that could refuse pods is written.
 	ReasonNoInstallationOwner = "NoInstallationOwner"
+	// ReasonWebhookFull: the configuration of the webhook on pods has no room for another set.
+	ReasonWebhookFull = "WebhookFull"
 	// ReasonNotRegistered: the API server refused what the operator writes so that pods are injected; the operator tries again.
 	ReasonNotRegistered = "NotRegistered"
 	// ReasonCreatedWithout: pods that the set selects were created without its sidecars.
