@@ -44,6 +44,8 @@ type Cluster struct {
 	// apiServerSteps lets one caller at a time stop or start the API server.
 	apiServerSteps sync.Mutex
 	apiServerPort  int
+	// apiServerFlags are those of its last restart.
+	apiServerFlags []string
 
 	nodes realNodes
 

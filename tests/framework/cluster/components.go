@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -237,7 +238,7 @@ func (c *Cluster) apiServerArgs() []string {
 			"--audit-log-maxsize=100000", // MiB: never rotated
 		)
 	}
-	return append(args, c.options.extraFlags(APIServer)...)
+	return slices.Concat(args, c.options.extraFlags(APIServer), c.apiServerFlags)
 }
 
 // StopAPIServer kills the API server, as a crash would. Its data stays in etcd. Stopping it twice is no error.
@@ -255,10 +256,12 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	return c.startAPIServerAgain(ctx)
 }
 
-// RestartAPIServer kills the API server, starts it at the same address and waits until it is ready.
-func (c *Cluster) RestartAPIServer(ctx context.Context) error {
+// RestartAPIServer kills the API server, starts it at the same address and waits until it is ready. The flags are added to its command line until it is
+// restarted again: "--emulated-version=1.35" makes it serve what one of that version does.
+func (c *Cluster) RestartAPIServer(ctx context.Context, flags ...string) error {
 	c.apiServerSteps.Lock()
 	defer c.apiServerSteps.Unlock()
+	c.apiServerFlags = flags
 	if err := c.stopAPIServer(); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -194,6 +195,43 @@ func TestTheProofIsRepeatedAfterARestartOfTheAPIServer(t *testing.T) {
 	})
 	t.Logf("measured: the API server was away for %.1f s, the proof was made again %.1f s later", back.Sub(began).Seconds(), time.Since(back).Seconds())
 	w.eventually(t, "it holds", seen.proven)
+}
+
+// While a policy is in force, the API server is replaced by one that does not have policies: the webhook injects instead, and the condition says so. When the
+// later one is back, the policy does. Meanwhile pods that are created have their sidecars, but for the seconds until that is noticed.
+func TestAnAPIServerIsDowngraded(t *testing.T) {
+	w := shared
+	w.needsPolicies(t)
+	namespace := w.namespace(t, nil)
+	seen := w.watching(t)
+	w.apply(t, byPolicy)
+	t.Cleanup(func() { w.switchedOff(t) })
+	w.eventually(t, "the set is injected by policy", seen.proven)
+	for _, step := range []struct {
+		flags []string
+		path  sidecarset.Path
+	}{{[]string{"--emulated-version=1.35"}, sidecarset.PathWebhook}, {nil, sidecarset.PathPolicy}} {
+		if err := w.cluster.RestartAPIServer(t.Context(), step.flags...); err != nil {
+			t.Fatal(err)
+		}
+		back := time.Now()
+		var state sidecarset.InjectionState
+		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 90*time.Second, true, func(context.Context) (bool, error) {
+			state = seen.state.Load().(sidecarset.InjectionState)
+			return state.Path == step.path && state.Condition.Status == metav1.ConditionTrue, nil
+		})
+		if err != nil {
+			t.Fatalf("with %v the set is not injected by %s: %+v", step.flags, step.path, state)
+		}
+		t.Logf("measured: with %v %.1f s until it is injected by %s: %s", step.flags, time.Since(back).Seconds(), step.path, state.Condition.Message)
+		w.creating(t, namespace, "agent mesh-1 mesh-2 web")
+	}
+	w.eventually(t, "the webhook goes", func(context.Context) error {
+		if w.registered(t) {
+			return errors.New("it matches pods")
+		}
+		return nil
+	})
 }
 
 // switchedOff takes back what is registered.
