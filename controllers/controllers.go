@@ -122,8 +122,8 @@ func rests(kind kinds.Kind, c *config.Config) bool { return kind.Needs.ProbedPod
 // Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: for a CRD that is
 // installed later the operator restarts.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
-	all := share(mgr, deps)
-	configured, missing, err := setupKinds(ctx, mgr, deps, all)
+	all := share(mgr, &deps)
+	configured, missing, err := setupKinds(ctx, mgr, &deps, all)
 	if err != nil {
 		return err
 	}
@@ -144,8 +144,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	return setupOperatorConfig(mgr, deps, configured, missing)
 }
 
-// share makes what the reconcilers of several kinds have in common, and tells the node daemon what it is not needed for.
-func share(mgr ctrl.Manager, deps Deps) shared {
+// share makes what the reconcilers of several kinds have in common. It fills in deps.Operator what the node daemon is needed for, and what not.
+func share(mgr ctrl.Manager, deps *Deps) shared {
 	all := shared{pool: writer.NewPool(deps.Config.Writes, deps.Clock)}
 	gates := deps.Config.Features
 	if gates.Enabled(features.PreDownloadImageForInPlaceUpdate) || gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
@@ -162,8 +162,9 @@ func share(mgr ctrl.Manager, deps Deps) shared {
 	return all
 }
 
-// setupKinds sets up the reconcilers of all kinds that are enabled and served. It returns how each kind is, and those that are not served.
-func setupKinds(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared) (configured []operatorconfig.Kind, missing []schema.GroupVersionKind, err error) {
+// setupKinds sets up the reconcilers of all kinds that are enabled and served. It returns how each kind is, and those that are not served, and fills
+// in deps.Operator which need the node daemon, and which rest.
+func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all shared) (configured []operatorconfig.Kind, missing []schema.GroupVersionKind, err error) {
 	if !deps.Operator.Watch {
 		missing = append(missing, operatorv1alpha1.GroupVersion().WithKind("Kruise"))
 	}
@@ -173,14 +174,14 @@ func setupKinds(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared) (c
 		if !wired {
 			return nil, nil, fmt.Errorf("setting up %s: the list of reconcilers lacks it", kind.Name)
 		}
-		is, err := stateOf(ctx, mgr, deps, kind, reconciler.name)
+		is, err := stateOf(ctx, mgr, *deps, kind, reconciler.name)
 		if err != nil {
 			return nil, nil, err
 		}
 		configured = append(configured, is)
 		switch {
 		case !is.Enabled:
-			if err := cleanUp(mgr, deps, all, kind.Name, reconciler.name); err != nil {
+			if err := cleanUp(mgr, *deps, all, kind.Name, reconciler.name); err != nil {
 				return nil, nil, err
 			}
 			continue
@@ -201,7 +202,7 @@ func setupKinds(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared) (c
 			}
 			indexed = true
 		}
-		given, err := dependencies(mgr, deps, all, reconciler.name, deps.Config.WorkersOf(kind.Name))
+		given, err := dependencies(mgr, *deps, all, reconciler.name, deps.Config.WorkersOf(kind.Name))
 		if err != nil {
 			return nil, nil, err
 		}
