@@ -24,7 +24,6 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
-	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
 const (
@@ -176,7 +175,7 @@ func (i *Injection) recall(ctx context.Context, list []unstructured.Unstructured
 		for at := range history.Items {
 			revision := &history.Items[at]
 			owner := metav1.GetControllerOfNoCopy(revision)
-			if revision.Name != name || !takeover.HasRevisions(revision.Namespace, i.options.Namespace) || owner == nil || owner.UID != object.GetUID() {
+			if revision.Name != name || !sidecarspec.HasRevisions(revision.Namespace, i.options.Namespace) || owner == nil || owner.UID != object.GetUID() {
 				continue
 			}
 			annotations := object.GetAnnotations()
@@ -275,7 +274,7 @@ func (i *Injection) pin(ctx context.Context, set *sidecar.Set, uid types.UID) er
 	}
 	found := slices.DeleteFunc(history.Items, func(r appsv1.ControllerRevision) bool {
 		owner := metav1.GetControllerOfNoCopy(&r)
-		return set.Revision.Name != "" && r.Name != set.Revision.Name || !takeover.HasRevisions(r.Namespace, i.options.Namespace) ||
+		return set.Revision.Name != "" && r.Name != set.Revision.Name || !sidecarspec.HasRevisions(r.Namespace, i.options.Namespace) ||
 			r.Namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
 	})
 	if len(found) == 0 {

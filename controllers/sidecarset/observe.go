@@ -30,7 +30,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
-	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
 // recorded is a revision of a SidecarSet.
@@ -91,7 +90,7 @@ func (r *Reconciler) ensureRevision(
 	if seen.stored, err = history.ListOf(ctx, r.History, codec, metav1.NamespaceAll, of.UID); err != nil {
 		return recorded{}, hashes, err
 	}
-	seen.stored = slices.DeleteFunc(seen.stored, func(r recorded) bool { return !takeover.HasRevisions(r.Object.Namespace, namespace) })
+	seen.stored = slices.DeleteFunc(seen.stored, func(r recorded) bool { return !sidecarspec.HasRevisions(r.Object.Namespace, namespace) })
 	annotations := maps.Clone(set.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}

@@ -21,12 +21,6 @@ const (
 // Lease names the Lease of OpenKruise's manager.
 func Lease() types.NamespacedName { return types.NamespacedName{Namespace: Namespace, Name: LeaseName} }
 
-// HasRevisions says that the revisions of SidecarSets in a namespace are those of an operator whose own namespace is operator, or what OpenKruise left
-// it. Elsewhere anybody may have written them, who could so decide what is injected into the pods of others.
-func HasRevisions(namespace, operator string) bool {
-	return namespace == operator || namespace == Namespace
-}
-
 // Kind is a kind that OpenKruise's manager reconciles.
 type Kind struct {
 	schema.GroupKind

@@ -28,7 +28,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
-	"github.com/kruise-operator/kruise-operator/internal/takeover"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
 
@@ -229,7 +228,7 @@ func (o Others) revision(ctx context.Context, set, old *appsv1beta1.SidecarSet) 
 		ctrl.LoggerFrom(ctx).Error(err, "Letting a SidecarSet in without a look at its revisions", "name", set.Name)
 		return nil
 	}
-	found.Items = slices.DeleteFunc(found.Items, func(r appsv1.ControllerRevision) bool { return !takeover.HasRevisions(r.Namespace, o.Namespace) })
+	found.Items = slices.DeleteFunc(found.Items, func(r appsv1.ControllerRevision) bool { return !sidecarspec.HasRevisions(r.Namespace, o.Namespace) })
 	if name := ptr.Deref(wanted.RevisionName, ""); wanted.RevisionName != nil {
 		if slices.ContainsFunc(found.Items, func(r appsv1.ControllerRevision) bool { return r.Name == name }) {
 			return nil
