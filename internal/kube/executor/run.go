@@ -46,8 +46,8 @@ type run struct {
 	// inFlight is how many actions are under way, those that wait for a place in the pool included.
 	inFlight int
 	messages chan message
-	// workers carry out actions. work is where idle ones, so many, wait for the next action: a new goroutine for each of thousands of actions would
-	// have to grow its stack each time.
+	// work hands tasks to workers that have done theirs, of which there are idle: a new goroutine for each of thousands of actions would have to
+	// grow its stack each time.
 	work chan task
 	idle int
 	// done counts what succeeded.

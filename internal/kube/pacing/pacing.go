@@ -30,8 +30,8 @@ const (
 	longest = 2 * time.Second
 )
 
-// Pace says when one workload may be planned next. The zero value holds nothing back. Wait and Event may be called at any time; everything else
-// is for the one worker that has the workload.
+// Pace says when one workload may be planned next. The zero value holds nothing back. Wait, Event and Schedule may be called at any time;
+// everything else is for the one worker that has the workload.
 type Pace struct {
 	// next is the earliest time of the next pass while events come, in nanoseconds since the epoch; zero before the first pass.
 	next atomic.Int64

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"time"
 
@@ -135,7 +136,7 @@ func decode[T any](stored *unstructured.Unstructured) (*T, error) {
 // StartClock counts the processor time that is spent from now on as the cost of the pass, until StopClock. The goroutine stays on its thread
 // meanwhile.
 func (p *Pass) StartClock() {
-	cputime.Lock()
+	goruntime.LockOSThread()
 	p.since, p.counting = cputime.Thread(), true
 }
 
@@ -144,7 +145,7 @@ func (p *Pass) StopClock() {
 	if p.counting {
 		p.cost += cputime.Thread() - p.since
 		p.counting = false
-		cputime.Unlock()
+		goruntime.UnlockOSThread()
 	}
 }
 

@@ -5,13 +5,12 @@
 package cputime
 
 import (
-	"runtime"
 	"syscall"
 	"time"
 )
 
 // Thread is the processor time that the thread of the caller has used. Between two calls that are compared the goroutine must be locked to its
-// thread: see Lock.
+// thread: see [runtime.LockOSThread].
 func Thread() time.Duration {
 	const thisThread = 1
 	var usage syscall.Rusage
@@ -20,9 +19,3 @@ func Thread() time.Duration {
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
-
-// Lock locks the goroutine to its thread until Unlock is called.
-func Lock() { runtime.LockOSThread() }
-
-// Unlock undoes one Lock.
-func Unlock() { runtime.UnlockOSThread() }

@@ -9,9 +9,3 @@ import "time"
 
 // Thread is the time on the wall: other systems do not count that of a thread, so what else runs on the machine counts, too.
 func Thread() time.Duration { return time.Duration(time.Now().UnixNano()) }
-
-// Lock has nothing to do here.
-func Lock() {}
-
-// Unlock has nothing to do here.
-func Unlock() {}
