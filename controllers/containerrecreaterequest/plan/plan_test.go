@@ -390,6 +390,19 @@ func TestARefusedWriteIsTold(t *testing.T) {
 	failed := planning.Outcome{Failures: []planning.Failure{{Step: StepHold, Message: "patching status of pod web-0: forbidden"}}}
 	w.request.Status = Status(w.request, w.snapshot(), Plan(w.request, w.snapshot()), failed)
 	w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, "RequestFailed", "forbidden")
+	w.says(v1beta1.RecreateStalled, metav1.ConditionFalse, "NotStalled", "tried again")
+}
+
+func TestAWriteThatIsRefusedForHalfAMinuteStalls(t *testing.T) {
+	w := newSimulation(t)
+	failed := planning.Outcome{Failures: []planning.Failure{{Step: StepHold, Message: "forbidden", Since: w.now}}}
+	for after, want := range map[time.Duration]metav1.ConditionStatus{29 * time.Second: metav1.ConditionFalse, 30 * time.Second: metav1.ConditionTrue} {
+		s := w.snapshot()
+		s.Now = w.now.Add(after)
+		w.request.Status = Status(w.request, s, Plan(w.request, s), failed)
+		reason := map[metav1.ConditionStatus]string{metav1.ConditionFalse: "NotStalled", metav1.ConditionTrue: "RequestFailed"}[want]
+		w.says(v1beta1.RecreateStalled, want, reason, "")
+	}
 }
 
 func TestTheStartIsToldOnce(t *testing.T) {

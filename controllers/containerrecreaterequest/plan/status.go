@@ -102,7 +102,7 @@ func progress(
 	outcome planning.Outcome, over bool,
 ) podset.Progress {
 	if failure, refused := outcome.Failed(StepMark, StepHold, StepRelease, StepDelete); refused {
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: failure.Message}
+		return podset.Refused(failure, failure.Message, s.Now)
 	}
 	if over {
 		end := succeeded(r, status, d)

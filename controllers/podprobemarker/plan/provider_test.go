@@ -121,6 +121,8 @@ func TestARefusedMarkIsTold(t *testing.T) {
 	d := Plan(spec, w.s)
 	outcome := planning.Outcome{Failures: []planning.Failure{{Step: StepMark, Message: "denied by a policy"}}}
 	expect(t, Status(spec, w.s, d, outcome), true, false, appsv1beta1.ReasonRequestFailed, "Results cannot be written to pods: denied")
+	outcome.Failures[0].Since = w.s.Now.Add(-30 * time.Second)
+	expect(t, Status(spec, w.s, d, outcome), false, true, appsv1beta1.ReasonRequestFailed, "Results cannot be written to pods: denied")
 }
 
 // TestADeletionThatHangsSaysWhy: a marker that is deleted keeps its finalizer while a mark cannot be taken off a pod, or the finalizer cannot be.

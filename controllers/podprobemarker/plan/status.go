@@ -33,7 +33,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 // progressOf says what the marker is at, the first that holds:
 //
 //  1. it is being deleted, its spec cannot be parsed, or nothing is carried out at all;
-//  2. the server refuses what has to be written;
+//  2. the server refuses what has to be written: stalled once it has done so for half a minute;
 //  3. the node daemon is not there, or says nothing;
 //  4. probes cannot be carried out: no such container or port, no room in the list of a node, or they cannot be run;
 //  5. the list of a node does not get the probes;
@@ -56,10 +56,10 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 		return podset.Progress{Stalled: true, Reason: appsv1alpha1.ReasonProbesOff, Message: "Nothing is probed for this marker: " + s.Off + "."}
 	}
 	if failure, refused := outcome.Failed(StepAsk, StepHold); refused {
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "Nodes cannot be asked: " + failure.Message}
+		return podset.Refused(failure, "Nodes cannot be asked: "+failure.Message, s.Now)
 	}
 	if failure, refused := outcome.Failed(StepMark); refused {
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "Results cannot be written to pods: " + failure.Message}
+		return podset.Refused(failure, "Results cannot be written to pods: "+failure.Message, s.Now)
 	}
 	if p, stalled := stalledBy(spec, s, d); stalled {
 		return p
@@ -136,6 +136,9 @@ func Announcements(before, after *appsv1alpha1.PodProbeMarkerStatus) []planning.
 		return nil
 	}
 	c := after.Conditions[i]
+	if c.Reason == appsv1beta1.ReasonRequestFailed {
+		return nil // Each refused request has an event of its own.
+	}
 	if conditions.Contains(was, conditions.New(c.Type, true, c.Reason, c.Message)) {
 		return nil
 	}

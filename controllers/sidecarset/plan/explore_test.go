@@ -164,19 +164,26 @@ func TestExploreTwoSets(t *testing.T) {
 }
 
 // TestExploreHotUpgrade visits every state of a pod whose image is changed up to three times, at any moment of its hot upgrades; in one run an image cannot
-// be pulled, in another it never becomes ready.
+// be pulled, in another it never becomes ready. In a third one all containers crash, once and at any moment, also between a change and the kubelet that
+// sees it: there the kubelet is faster than the time after which a container that restarted is believed to be of the new image.
 func TestExploreHotUpgrade(t *testing.T) {
-	for name, cluster := range map[string]podsettest.Cluster{
-		"all images work":         {},
-		"one cannot be pulled":    {NotPulled: []string{"agent:v2"}},
-		"one never becomes ready": {NeverReady: []string{"agent:v2"}},
+	for name, tc := range map[string]struct {
+		cluster        podsettest.Cluster
+		crashes, edits int8
+	}{
+		"all images work":         {edits: 3},
+		"one cannot be pulled":    {edits: 3, cluster: podsettest.Cluster{NotPulled: []string{"agent:v2"}}},
+		"one never becomes ready": {edits: 3, cluster: podsettest.Cluster{NeverReady: []string{"agent:v2"}}},
+		"containers crash":        {edits: 2, cluster: podsettest.Cluster{Clock: true, Prompt: true}, crashes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			cluster := tc.cluster
 			begin := setState{Image: "agent:v1", Partition: "0", MaxUnavailable: "1", Hot: true}
 			bad := len(cluster.NotPulled)+len(cluster.NeverReady) > 0
 			x := podsettest.Exploration[setState]{
 				Start: []*state{start(t, begin, 1)}, Step: step(t), Cluster: cluster,
-				Budget: podsettest.Budget{Edits: 3},
+				Faults: []podsettest.Move{podsettest.Crash},
+				Budget: podsettest.Budget{Edits: tc.edits, Faults: tc.crashes},
 				Changes: func(w *state) []podsettest.Change[setState] {
 					var changes []podsettest.Change[setState]
 					for _, image := range []string{"agent:v1", "agent:v2", "agent:v3"} {

@@ -25,14 +25,20 @@ type Known struct {
 	// of is the spec that the facts are about.
 	of   string
 	pods map[types.UID]knownPod
-	// refused is when the server refused to change pods.
-	refused map[planning.Slot]time.Time
+	// refused are the pods that the server refused to change.
+	refused map[planning.Slot]refusal
 }
 
 // knownPod are the facts about a version of a pod. The version is empty where time changes them: then only what its annotations say is of use.
 type knownPod struct {
 	version string
 	pod     Pod
+}
+
+// refusal is the answer of the server, and when it came last.
+type refusal struct {
+	message string
+	at      time.Time
 }
 
 // refusedFor is for how long a pod that the server refused to change comes after the others.
@@ -43,19 +49,19 @@ func (k *Known) Carried(outcome planning.Outcome, now time.Time) {
 	for _, failure := range outcome.Failures {
 		if failure.Refused && failure.Step == podset.StepEdit {
 			if k.refused == nil {
-				k.refused = map[planning.Slot]time.Time{}
+				k.refused = map[planning.Slot]refusal{}
 			}
-			k.refused[failure.Slot] = now
+			k.refused[failure.Slot] = refusal{failure.Message, now}
 		}
 	}
 }
 
-// Refused are the pods that the server refused to change a short while ago.
-func (k *Known) Refused(now time.Time) map[planning.Slot]bool {
-	refused := map[planning.Slot]bool{}
-	for slot, at := range k.refused {
-		if now.Sub(at) < refusedFor {
-			refused[slot] = true
+// Refused are the pods that the server refused to change a short while ago, and its answers.
+func (k *Known) Refused(now time.Time) map[planning.Slot]string {
+	refused := map[planning.Slot]string{}
+	for slot, last := range k.refused {
+		if now.Sub(last.at) < refusedFor {
+			refused[slot] = last.message
 		} else {
 			delete(k.refused, slot)
 		}

@@ -190,7 +190,7 @@ const manyRefused = 20
 func (p *planner) refusedLast(pods []*Pod) []*Pod {
 	var first, last []*Pod
 	for _, pod := range pods {
-		if p.s.Refused[pod.Slot] {
+		if _, refused := p.s.Refused[pod.Slot]; refused {
 			last = append(last, pod)
 		} else {
 			first = append(first, pod)

@@ -619,9 +619,17 @@ func TestAPodThatTheServerDoesNotLetChangeStallsTheSet(t *testing.T) {
 			t.Errorf("message %q", c.Message)
 		}
 	}
-	// It is let through.
+	// Others come first, and it waits.
 	spec := parse(t, set)
 	s := snapshot(spec, pods)
+	s.Refused = map[planning.Slot]string{"shop/p0": "denied by somebody"}
+	waits := plan.Status(spec, s, plan.Plan(spec, s), planning.Outcome{}, plan.Injection{})
+	if got := condition(waits, appsv1beta1.SidecarSetReconciling); got != "True RequestFailed" {
+		t.Errorf("while it waits: Reconciling %s", got)
+	}
+	// It is let through.
+	spec = parse(t, set)
+	s = snapshot(spec, pods)
 	if got := condition(plan.Status(spec, s, plan.Plan(spec, s), planning.Outcome{}, plan.Injection{}), appsv1beta1.SidecarSetReconciling); got != "True RollingOut" {
 		t.Errorf("afterwards: Reconciling %s", got)
 	}

@@ -28,8 +28,8 @@ type Snapshot struct {
 	Pods []Pod
 	// Update is the revision of the present spec.
 	Update revision.Of[sidecarspec.Payload]
-	// Refused are the pods that the server refused to change a short while ago, as where a budget protects them.
-	Refused map[planning.Slot]bool
+	// Refused are the pods that the server refused to change a short while ago, as where a budget protects them, and its answers.
+	Refused map[planning.Slot]string
 }
 
 // Pod is one such pod. Available says that it is ready, that its sidecars run the images of its spec, and that of each pair of a hot upgrade

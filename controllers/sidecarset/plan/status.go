@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"k8s.io/utils/ptr"
 
@@ -51,7 +52,7 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		}
 	}
 	list := conditions.NewList(Conditions(&set.Status), s.Now)
-	list.SetIf(failedUpdate(&plan, outcome))
+	list.SetIf(failedUpdate(&s, &plan, outcome))
 	list.Set(withInjection(progressOf(spec, &s, &plan).WithRefusals(list), spec, injection)...)
 	if note, ok := plan.HeldFor(noteNotUpgradable); ok {
 		list.Set(conditions.New(appsv1beta1.SidecarSetNotUpgradablePods, true, appsv1beta1.ReasonMoreThanImages, note.Message+": "+podset.List(slotNames(note))))
@@ -97,11 +98,16 @@ func slotNames(note planning.Note) []string {
 	return names
 }
 
-// failedUpdate says why pods cannot be updated; false when nothing keeps them.
-func failedUpdate(plan *planning.Plan, outcome planning.Outcome) (conditions.Condition, bool) {
+// failedUpdate says why pods cannot be updated; false when nothing keeps them. A pod that was refused and now waits until others are updated still
+// counts.
+func failedUpdate(s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (conditions.Condition, bool) {
 	refused := ""
+	refuse := func(slot planning.Slot, message string) { refused = fmt.Sprintf("changing pod %s: %s", slot, message) }
+	waits := func(pod Pod) bool { return s.Refused[pod.Slot] != "" && !pod.Updated }
 	if failure, ok := outcome.Failed(podset.StepEdit); ok {
-		refused = fmt.Sprintf("changing pod %s: %s", failure.Slot, failure.Message)
+		refuse(failure.Slot, failure.Message)
+	} else if i := slices.IndexFunc(s.Pods, waits); i >= 0 {
+		refuse(s.Pods[i].Slot, s.Refused[s.Pods[i].Slot])
 	}
 	return podset.FailedUpdate(appsv1beta1.SidecarSetFailedUpdate, refused, plan)
 }

@@ -82,6 +82,8 @@ type Failure struct {
 	Refused bool
 	// Message is the error in one line; it stays the same while the action waits for its next try.
 	Message string
+	// Since is when the first of the tries was that have failed in a row, as far as this process has seen them.
+	Since time.Time
 }
 
 // Failed returns the first failure of the given steps, if there is one.

@@ -64,6 +64,12 @@ func (p Progress) WithRefusals(list *conditions.List) Progress {
 	return p
 }
 
+// Refused is the progress of an object whose request the server refuses: stalled once every try has failed for refusalPatience.
+func Refused(failure planning.Failure, message string, now time.Time) Progress {
+	stalled := !failure.Since.IsZero() && now.Sub(failure.Since) >= refusalPatience
+	return Progress{Reconciling: !stalled, Stalled: stalled, Reason: appsv1beta1.ReasonRequestFailed, Message: message}
+}
+
 // Stopped is the progress of a workload whose pods say nothing about it; false when they do. The first that holds:
 //
 //  1. the workload is being deleted;

@@ -329,7 +329,7 @@ func TestApplyTreatsSlotsIndependently(t *testing.T) {
 		t.Errorf("outcome %+v, want 18 done", outcome)
 	}
 	want := []planning.Failure{{Step: podset.StepCreate, Slot: "0", Refused: true}, {Step: podset.StepCreate, Slot: "7", Refused: true}}
-	if diff := cmp.Diff(want, outcome.Failures, cmpopts.IgnoreFields(planning.Failure{}, "Message")); diff != "" {
+	if diff := cmp.Diff(want, outcome.Failures, cmpopts.IgnoreFields(planning.Failure{}, "Message", "Since")); diff != "" {
 		t.Errorf("failures (-want +got):\n%s", diff)
 	}
 	if outcome.RecheckAfter != firstDelay {

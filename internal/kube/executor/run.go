@@ -255,7 +255,7 @@ func (r *run) waits(i int, l *lane) bool {
 		wait = max(wait, pause)
 	}
 	if last.count > 0 && wait > 0 {
-		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message}
+		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message, Since: last.since}
 	}
 	if wait == 0 && a.ReplacesFailed {
 		wait = r.state.replacementDue(a.Slot, now)
@@ -347,12 +347,14 @@ func (r *run) conclude(l *lane, i int, err error) {
 		l.window = 1
 		l.refused[a.Step]++
 		message := oneLine(err.Error(), longestMessage)
-		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: message, Refused: v == verdictRefused}
 		longest := longestDelay
 		if v == verdictDoubt {
 			longest = longestDoubt
 		}
 		r.recheck(s.refuse(a.RetryKey(), message, longest, now))
+		r.failures[i] = planning.Failure{
+			Step: a.Step, Slot: a.Slot, Message: message, Refused: v == verdictRefused, Since: s.refused[a.RetryKey()].since,
+		}
 		hangs := len(r.lanes) > 1 && errors.Is(err, context.DeadlineExceeded)
 		if hangs || l.refused[a.Step] == enough {
 			r.pause(l, a)

@@ -49,6 +49,8 @@ type retry struct {
 	until time.Time
 	// message is the last error.
 	message string
+	// since is when the first of them failed.
+	since time.Time
 }
 
 // delay is the one after so many failures in a row: it doubles from firstDelay to longest.
@@ -77,9 +79,13 @@ func (s *State) wait(key planning.RetryKey, now time.Time) (last retry, wait tim
 
 // refuse lengthens the delay of an action and returns it.
 func (s *State) refuse(key planning.RetryKey, message string, longest time.Duration, now time.Time) time.Duration {
-	count := s.refused[key].count + 1
-	wait := delay(count, longest)
-	put(&s.refused, key, retry{count: count, until: now.Add(wait), message: message})
+	last := s.refused[key]
+	if last.count++; last.count == 1 {
+		last.since = now
+	}
+	wait := delay(last.count, longest)
+	last.until, last.message = now.Add(wait), message
+	put(&s.refused, key, last)
 	return wait
 }
 

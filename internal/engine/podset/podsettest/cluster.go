@@ -69,6 +69,9 @@ type Cluster struct {
 	Hooks *shared.Lifecycle
 	// Clock makes time pass as a move of its own; without it every wait is over at once.
 	Clock bool
+	// Prompt says that the kubelet is faster than every wait: with Clock, time passes for a pod only once its kubelet has seen the spec and restarted
+	// what that calls for.
+	Prompt bool
 	// NeverReady are images with which a container runs and never becomes ready.
 	NeverReady []string
 	// Aliases are second names of images. A container that is made from one is reported under the image's first name.
@@ -98,7 +101,7 @@ func (c Cluster) moves(pod *corev1.Pod) map[Move]*corev1.Pod {
 		possible[FinishDeletion] = nil
 	}
 	try(ReleaseHook, hook != nil && pod.Labels[shared.LabelLifecycleState] != string(shared.StateUpdated) && lifecycle.Hooked(hook, pod), func(p *corev1.Pod) { unhook(hook, p) })
-	try(PassTime, c.Clock && hasTime(pod), elapse)
+	try(PassTime, c.Clock && hasTime(pod) && !(c.Prompt && c.isBehind(pod)), elapse)
 	if terminating {
 		// Its finalizers may be those of a hook that nobody waits at any more.
 		try(ReleaseHook, c.Hooks != nil && len(pod.Finalizers) > 0, func(p *corev1.Pod) { p.Finalizers = nil })
@@ -206,6 +209,11 @@ func forget(pod *corev1.Pod, name string) {
 	for key, value := range pod.Annotations {
 		pod.Annotations[key] = strings.ReplaceAll(value, containerNow(name), containerBefore(name))
 	}
+}
+
+// isBehind says that the kubelet has not yet done what the spec calls for.
+func (c Cluster) isBehind(pod *corev1.Pod) bool {
+	return pod.Status.ObservedGeneration != pod.Generation || c.mustRestart(pod)
 }
 
 func (c Cluster) mustRestart(pod *corev1.Pod) bool {
