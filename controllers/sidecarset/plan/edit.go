@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -90,13 +89,11 @@ func patchMetadata(e *edit.Edit, pod *corev1.Pod, patches []appsv1beta1.SidecarS
 			switch patch.PatchPolicy {
 			case appsv1beta1.SidecarSetOverwritePatchPolicy:
 			case appsv1beta1.SidecarSetMergePatchJSONPatchPolicy:
-				if is != "" {
-					merged, err := jsonpatch.MergePatch([]byte(is), []byte(wanted))
-					if err != nil {
-						return fmt.Errorf("annotation %s cannot be merged with that of spec.patchPodMetadata: %w", key, err)
-					}
-					value = string(merged)
+				merged, err := sidecar.MergePatch(is, wanted)
+				if err != nil {
+					return fmt.Errorf("annotation %s cannot be merged with that of spec.patchPodMetadata: %w", key, err)
 				}
+				value = merged
 			case appsv1beta1.SidecarSetRetainPatchPolicy, "":
 				if has {
 					continue

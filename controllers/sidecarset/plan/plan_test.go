@@ -481,7 +481,7 @@ func TestWhatIsWrittenToAPod(t *testing.T) {
 		}
 	})
 	pod := run(newPod(t, "p0", newSet("agent:v1")), true)
-	for key, value := range map[string]string{"kept": "old", "replaced": "old", "merged": `{"b":2}`} {
+	for key, value := range map[string]string{"kept": "old", "replaced": "old", "merged": `{"b":9007199254740993}`} {
 		pod.Annotations[key] = value
 	}
 	pod.Annotations[shared.AnnotationSidecarSetHash] = strings.TrimSuffix(pod.Annotations[shared.AnnotationSidecarSetHash], "}") + `,"mesh":"other"}`
@@ -508,7 +508,7 @@ func TestWhatIsWrittenToAPod(t *testing.T) {
 	if after.Spec.Containers[1].Image != "agent:v2" || after.Spec.Containers[0].Image != "main:1" {
 		t.Errorf("images: %v", after.Spec.Containers)
 	}
-	for key, want := range map[string]string{"kept": "old", "added": "new", "replaced": "new", "merged": `{"b":2,"a":1}`} {
+	for key, want := range map[string]string{"kept": "old", "added": "new", "replaced": "new", "merged": `{"a":1,"b":9007199254740993}`} {
 		if got := after.Annotations[key]; got != want {
 			t.Errorf("annotation %s is %s, want %s", key, got, want)
 		}

@@ -5,9 +5,10 @@ package sidecar
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,41 +53,58 @@ func (p Patch) apply(set string, annotations map[string]string, present map[stri
 	case Overwrite:
 		annotations[p.Key] = p.Value
 	case MergePatchJSON:
-		merged, err := mergePatch(value, p.Value)
+		patches := []string{p.Value}
 		for _, then := range p.Then {
-			if err == nil && present[then.Set] && value != "" {
-				merged, err = mergePatch(merged, then.Value)
+			if present[then.Set] && value != "" {
+				patches = append(patches, then.Value)
 			}
 		}
+		merged, err := MergePatch(value, patches...)
 		if err != nil {
 			return fmt.Errorf("SidecarSet %s: merging into annotation %s: %w", set, p.Key, err)
 		}
-		if value == "" || !sameJSON(value, merged) {
-			annotations[p.Key] = merged
-		}
+		annotations[p.Key] = merged
 	}
 	return nil
 }
 
-// mergePatch merges a patch into a JSON text by RFC 7386. Into nothing it is set as it is, and what has been set so stays.
-func mergePatch(into, patch string) (string, error) {
-	if into == "" || into == patch {
-		return patch, nil
+// MergePatch merges patches into a JSON text by RFC 7386, one after the other. Into nothing a patch is set as it is, and what has been set so stays. A
+// text that they do not change stays as it was written, and so does every number in it: 64 bits are more than a float holds.
+func MergePatch(into string, patches ...string) (string, error) {
+	merged := into
+	for _, patch := range patches {
+		if merged == "" || merged == patch {
+			merged = patch
+			continue
+		}
+		target, err := decoded(merged)
+		if err != nil {
+			return "", fmt.Errorf("the value that the pod has is no JSON: %w", err)
+		}
+		change, err := decoded(patch)
+		if err != nil {
+			return "", fmt.Errorf("the value in patchPodMetadata is no JSON: %w", err)
+		}
+		merged = compact(merge(target, change))
 	}
-	var target, change any
-	if err := json.Unmarshal([]byte(into), &target); err != nil {
-		return "", fmt.Errorf("the value that the pod has is no JSON: %w", err)
+	if value, err := decoded(into); err == nil && compact(value) == merged {
+		return into, nil
 	}
-	if err := json.Unmarshal([]byte(patch), &change); err != nil {
-		return "", fmt.Errorf("the value in patchPodMetadata is no JSON: %w", err)
-	}
-	return compact(merge(target, change)), nil
+	return merged, nil
 }
 
-// sameJSON says whether two texts mean the same, however they are written.
-func sameJSON(a, b string) bool {
-	var one, other any
-	return json.Unmarshal([]byte(a), &one) == nil && json.Unmarshal([]byte(b), &other) == nil && reflect.DeepEqual(one, other)
+// decoded reads a JSON text, with numbers as they are written.
+func decoded(text string) (any, error) {
+	var value any
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it goes on after its end")
+	}
+	return value, nil
 }
 
 func merge(target, patch any) any {
