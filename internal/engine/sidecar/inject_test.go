@@ -475,6 +475,73 @@ containers:
 				}
 			},
 		},
+		"nothing is shared from init containers, and nothing from sidecars, of whichever set": {
+			pod: `
+metadata: {labels: {app: shop}}
+spec:
+  initContainers: [{name: own, image: i, volumeMounts: [{name: a, mountPath: /init}], volumeDevices: [{name: raw, devicePath: /dev/init}], env: [{name: A, value: init}]}]
+  containers: [{name: web, image: w, volumeMounts: [{name: a, mountPath: /web}], volumeDevices: [{name: raw, devicePath: /dev/web}]}]`,
+			specs: []string{
+				head + `
+containers:
+- {name: agent, image: a, shareVolumePolicy: {type: enabled}, shareVolumeDevicePolicy: {type: enabled}, transferEnv: [{sourceContainerName: own, envName: A}, {sourceContainerName: tracer, envName: A}]}`,
+				head + `
+containers:
+- name: tracer
+  image: t
+  podInjectPolicy: AfterAppContainer
+  env: [{name: A, value: tracer}]
+  volumeMounts: [{name: spool, mountPath: /spool}]
+  volumeDevices: [{name: disk, devicePath: /dev/spool}]
+volumes: [{name: spool, emptyDir: {}}, {name: disk, emptyDir: {}}]`,
+			},
+			check: func(t *testing.T, pod map[string]any) {
+				agent := container(t, pod, "agent")
+				want := map[string]any{
+					"volumeMounts":  []any{map[string]any{"name": "a", "mountPath": "/web"}},
+					"volumeDevices": []any{map[string]any{"name": "raw", "devicePath": "/dev/web"}},
+					"env":           []any{map[string]any{"name": "IS_INJECTED", "value": "true"}},
+				}
+				for field, all := range want {
+					if diff := cmp.Diff(all, agent[field]); diff != "" {
+						t.Errorf("%s: %s", field, diff)
+					}
+				}
+			},
+		},
+		"a mount without a volume stays: the pod may have it, or is refused by the API server": {
+			specs: []string{head + `containers: [{name: a, image: a, volumeMounts: [{name: nowhere, mountPath: /m}]}]`},
+			check: func(t *testing.T, pod map[string]any) {
+				if got := names(pod, "volumes"); got != "" || container(t, pod, "a")["volumeMounts"] == nil {
+					t.Errorf("volumes: %s", got)
+				}
+			},
+		},
+		"several pairs stand beside a sidecar that is none, of one set and of two": {
+			specs: []string{
+				head + `
+containers:
+- {name: mesh, image: "mesh:v1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "idle:1"}}
+- {name: agent, image: a}
+- {name: dns, image: "dns:v1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "idle:2"}}`,
+				head + `containers: [{name: proxy, image: "proxy:v1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "idle:1"}}]`,
+			},
+			check: func(t *testing.T, pod map[string]any) {
+				if got := names(pod, "containers"); got != "mesh-1 mesh-2 agent dns-1 dns-2 proxy-1 proxy-2 web cache" || container(t, pod, "dns-2")["image"] != "idle:2" {
+					t.Errorf("containers: %s", got)
+				}
+				if got := annotation(pod, sidecar.WorkingAnnotation); got != `{"dns":"dns-1","mesh":"mesh-1","proxy":"proxy-1"}` {
+					t.Errorf("working: %s", got)
+				}
+				for _, name := range []string{"mesh", "dns", "proxy"} {
+					for key, want := range map[string]string{"version": "1", "versionalt": "0"} {
+						if got := annotation(pod, key+".sidecarset.kruise.io/"+name+"-1"); got != want {
+							t.Errorf("%s of %s-1: %s", key, name, got)
+						}
+					}
+				}
+			},
+		},
 		"fields that this version does not know survive": {
 			specs: []string{head + `containers: [{name: a, image: a, futureField: {deep: [1, 9007199254740993]}}]`},
 			check: func(t *testing.T, pod map[string]any) {
