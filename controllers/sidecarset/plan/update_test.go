@@ -1,0 +1,321 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+)
+
+// carried is a pod after what a plan does to it.
+func carried(t testing.TB, todo planning.Plan, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	for _, action := range todo.Actions {
+		if podset.PodOf(action).Name == pod.Name {
+			return podset.EditOf(action).Apply(pod)
+		}
+	}
+	t.Fatalf("nothing is done to pod %s", pod.Name)
+	return nil
+}
+
+// follows lets the kubelet run the images of a pod.
+func follows(pod *corev1.Pod) *corev1.Pod {
+	started := pod.DeepCopy()
+	run(started, true)
+	for i := range started.Status.ContainerStatuses {
+		is := &started.Status.ContainerStatuses[i]
+		was := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == is.Name })
+		if was >= 0 && pod.Status.ContainerStatuses[was].Image != is.Image {
+			is.ContainerID, is.RestartCount = "sim://"+is.Name+"/"+is.Image, 1
+			is.State.Running.StartedAt = metav1.NewTime(podsettest.Now())
+		}
+	}
+	started.Status.Conditions = append(started.Status.Conditions, slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady || c.Type == corev1.ContainersReady
+	})...)
+	return started
+}
+
+// imagesOf are the images of a pod's containers, by name, in short.
+func imagesOf(pod *corev1.Pod) string {
+	var all []string
+	for _, c := range pod.Spec.Containers {
+		all = append(all, c.Name+"="+c.Image)
+	}
+	return strings.Join(all, " ")
+}
+
+// wantMarks compares annotations of a pod; the keys leave out sidecarset.kruise.io.
+func wantMarks(t *testing.T, pod *corev1.Pod, want map[string]string) {
+	t.Helper()
+	for key, value := range want {
+		key = strings.Replace(key, "/", ".sidecarset.kruise.io/", 1)
+		if got := pod.Annotations[key]; got != value {
+			t.Errorf("annotation %s is %q, want %q", key, got, value)
+		}
+	}
+}
+
+// The worked example E5 of the specification: the containers of a pair tell from their versions who takes over from whom.
+func TestVersionsSayWhichContainerOfAPairTakesOver(t *testing.T) {
+	v1, v2 := newSet("mesh:v1", hot), newSet("mesh:v2", hot)
+	pod := run(newPod(t, "p0", v1), true)
+	wantMarks(t, pod, map[string]string{"version/agent-1": "1", "versionalt/agent-1": "0", "version/agent-2": "0", "versionalt/agent-2": "1"})
+
+	todo, status := planFor(t, v2, pod)
+	pod = carried(t, todo, pod)
+	if got := imagesOf(pod); got != "main=main:1 agent-1=mesh:v1 agent-2=mesh:v2" || pod.Annotations[shared.AnnotationSidecarSetWorkingContainer] != `{"agent":"agent-2"}` {
+		t.Errorf("images %s, working %s", got, pod.Annotations[shared.AnnotationSidecarSetWorkingContainer])
+	}
+	wantMarks(t, pod, map[string]string{"version/agent-1": "1", "versionalt/agent-1": "5310", "version/agent-2": "5310", "versionalt/agent-2": "1"})
+	if status.ReadyPods != 1 {
+		t.Errorf("before the change %d pods are ready", status.ReadyPods)
+	}
+
+	// The new one is ready. Until the other one is idle the pod uses up maxUnavailable.
+	pod = follows(pod)
+	todo, status = planFor(t, v2, pod)
+	if status.UpdatedPods != 1 || status.ReadyPods != 0 {
+		t.Errorf("while both run: %d updated, %d ready", status.UpdatedPods, status.ReadyPods)
+	}
+	pod = carried(t, todo, pod)
+	if got := imagesOf(pod); got != "main=main:1 agent-1=idle:1 agent-2=mesh:v2" {
+		t.Errorf("images %s", got)
+	}
+	wantMarks(t, pod, map[string]string{"version/agent-1": "0", "version/agent-2": "5310", "versionalt/agent-2": "0"})
+	if todo, status = planFor(t, v2, follows(pod)); len(todo.Actions) > 0 || status.UpdatedReadyPods != 1 {
+		t.Errorf("at the end: %d actions, status %+v", len(todo.Actions), status)
+	}
+}
+
+// mixed is a set with two pairs and a sidecar that is none.
+func mixed(agent, proxy, plain string) *appsv1beta1.SidecarSet {
+	return newSet(agent, hot, func(set *appsv1beta1.SidecarSet) {
+		pair := *set.Spec.Containers[0].DeepCopy()
+		pair.Name, pair.Image, pair.UpgradeStrategy.HotUpgradeEmptyImage = "proxy", proxy, "idle:2"
+		set.Spec.Containers = append(set.Spec.Containers, pair, appsv1beta1.SidecarContainer{Container: corev1.Container{Name: "plain", Image: plain}})
+	})
+}
+
+// podOfMixed is a pod that it was injected into.
+func podOfMixed(t testing.TB, set *appsv1beta1.SidecarSet) *corev1.Pod {
+	pod := newPod(t, "p0", set)
+	proxy, plain := set.Spec.Containers[1].Image, set.Spec.Containers[2].Image
+	pod.Spec.Containers = append(pod.Spec.Containers,
+		corev1.Container{Name: "proxy-1", Image: proxy}, corev1.Container{Name: "proxy-2", Image: "idle:2"}, corev1.Container{Name: "plain", Image: plain})
+	for key, value := range map[string]string{"version": "1", "versionalt": "0"} {
+		pod.Annotations[key+".sidecarset.kruise.io/proxy-1"] = value
+		pod.Annotations[key+".sidecarset.kruise.io/proxy-2"] = map[string]string{"1": "0", "0": "1"}[value]
+	}
+	pod.Annotations[shared.AnnotationSidecarSetWorkingContainer] = `{"agent":"agent-1","other":"other-2","proxy":"proxy-1"}`
+	return run(pod, true)
+}
+
+// OpenKruise's pairs of one set wrote over each other's annotations, and a set with pairs and others panicked.
+func TestSeveralPairsOfAPodAreUpgradedTogether(t *testing.T) {
+	pod := podOfMixed(t, mixed("a:v1", "p:v1", "c:v1"))
+	for name, tc := range map[string]struct {
+		set                         *appsv1beta1.SidecarSet
+		images, working, afterwards string
+	}{
+		"all images": {
+			set: mixed("a:v2", "p:v2", "c:v2"), images: "main=main:1 agent-1=a:v1 agent-2=a:v2 proxy-1=p:v1 proxy-2=p:v2 plain=c:v2",
+			working: `{"agent":"agent-2","other":"other-2","proxy":"proxy-2"}`, afterwards: "main=main:1 agent-1=idle:1 agent-2=a:v2 proxy-1=idle:2 proxy-2=p:v2 plain=c:v2",
+		},
+		"that of one pair": {
+			set: mixed("a:v1", "p:v2", "c:v1"), images: "main=main:1 agent-1=a:v1 agent-2=idle:1 proxy-1=p:v1 proxy-2=p:v2 plain=c:v1",
+			working: `{"agent":"agent-1","other":"other-2","proxy":"proxy-2"}`, afterwards: "main=main:1 agent-1=a:v1 agent-2=idle:1 proxy-1=idle:2 proxy-2=p:v2 plain=c:v1",
+		},
+		"that of the one that is no pair": {
+			set: mixed("a:v1", "p:v1", "c:v2"), images: "main=main:1 agent-1=a:v1 agent-2=idle:1 proxy-1=p:v1 proxy-2=idle:2 plain=c:v2",
+			working: `{"agent":"agent-1","other":"other-2","proxy":"proxy-1"}`, afterwards: "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			todo, _ := planFor(t, tc.set, pod)
+			changed := carried(t, todo, pod)
+			if got := imagesOf(changed); got != tc.images {
+				t.Errorf("images %s", got)
+			}
+			if got := changed.Annotations[shared.AnnotationSidecarSetWorkingContainer]; got != tc.working {
+				t.Errorf("working %s", got)
+			}
+			changed = follows(changed)
+			todo, _ = planFor(t, tc.set, changed)
+			if tc.afterwards != "" {
+				changed = follows(carried(t, todo, changed))
+				if got := imagesOf(changed); got != tc.afterwards {
+					t.Errorf("afterwards images %s", got)
+				}
+				todo, _ = planFor(t, tc.set, changed)
+			}
+			if _, status := planFor(t, tc.set, changed); len(todo.Actions) > 0 || status.UpdatedReadyPods != 1 {
+				t.Errorf("at the end: %d actions, status %+v", len(todo.Actions), status)
+			}
+		})
+	}
+}
+
+// U-9: what a pod says of its update is about the last one, not about the first.
+func TestAPodSaysWhichUpdateWasTheLast(t *testing.T) {
+	pod := run(newPod(t, "p0", newSet("agent:v1")), true)
+	for _, image := range []string{"agent:v2", "agent:v3"} {
+		set := newSet(image)
+		todo, _ := planFor(t, set, pod)
+		pod = follows(carried(t, todo, pod))
+		var state map[string]struct {
+			Revision              string `json:"revision"`
+			LastContainerStatuses map[string]struct {
+				ImageID string `json:"imageID"`
+			} `json:"lastContainerStatuses"`
+		}
+		text := pod.Annotations[shared.AnnotationSidecarSetInPlaceState]
+		if err := json.Unmarshal([]byte(text), &state); err != nil || state["logs"].Revision != hashesOf(t, set).Hash {
+			t.Errorf("after %s it says %s: %v", image, text, err)
+		}
+		was := map[string]string{"agent:v2": "id-of-agent:v1", "agent:v3": "id-of-agent:v2"}[image]
+		if got := state["logs"].LastContainerStatuses["agent"].ImageID; got != was {
+			t.Errorf("after %s the image was %q, want %q", image, got, was)
+		}
+	}
+}
+
+// A very old pod names the hash alone, of this set and of others; the next write says it in today's way, and changes no entry of another set.
+func TestAVeryOldPodSaysItsHashInTodaysWayAfterAnUpdate(t *testing.T) {
+	old, set := newSet("agent:v1"), newSet("agent:v2")
+	pod := run(newPod(t, "p0", old), true)
+	pod.Annotations[shared.AnnotationSidecarSetHash] = fmt.Sprintf(`{"logs":%q,"mesh":"abc"}`, hashesOf(t, old).Hash)
+	pod.Annotations[shared.AnnotationSidecarSetHashWithoutImage] = fmt.Sprintf(`{"logs":%q,"mesh":"abc"}`, hashesOf(t, old).WithoutImage)
+	todo, _ := planFor(t, set, pod)
+	after := carried(t, todo, pod)
+	var said map[string]json.RawMessage
+	var entry shared.SidecarSetUpgrade
+	text := after.Annotations[shared.AnnotationSidecarSetHash]
+	if err := json.Unmarshal([]byte(text), &said); err != nil || json.Unmarshal(said["logs"], &entry) != nil || entry.SidecarSetHash != hashesOf(t, set).Hash || string(said["mesh"]) != `"abc"` {
+		t.Errorf("it says %s", text)
+	}
+	if todo, status := planFor(t, set, follows(after)); len(todo.Actions) > 0 || status.UpdatedReadyPods != 1 {
+		t.Errorf("afterwards: %d actions, status %+v", len(todo.Actions), status)
+	}
+}
+
+// Images that are digests are known from the ID that the kubelet reports, whatever it calls the image.
+func TestImagesThatAreDigestsReachAllPods(t *testing.T) {
+	digest := func(of string) string { return "agent@sha256:" + strings.Repeat(of, 64) }
+	before, after := newSet(digest("1")), newSet(digest("2"))
+	pod := run(newPod(t, "p0", before), true)
+	pod.Status.ContainerStatuses[1].ImageID = digest("1")
+	todo, _ := planFor(t, after, pod)
+	pod = carried(t, todo, pod)
+	// The kubelet has seen nothing of it yet.
+	if todo, status := planFor(t, after, pod); len(todo.Actions) > 0 || status.UpdatedPods != 1 || status.ReadyPods != 0 {
+		t.Errorf("before the kubelet has seen it: %d actions, status %+v", len(todo.Actions), status)
+	}
+	pod = follows(pod)
+	pod.Status.ContainerStatuses[1].Image, pod.Status.ContainerStatuses[1].ImageID = "docker.io/library/agent:latest", "docker.io/library/"+digest("2")
+	if todo, status := planFor(t, after, pod); len(todo.Actions) > 0 || status.UpdatedReadyPods != 1 {
+		t.Errorf("afterwards: %d actions, status %+v", len(todo.Actions), status)
+	}
+}
+
+// An annotation that nothing can be merged into keeps its pod as it is, says so, and holds up no other pod.
+func TestAnAnnotationThatIsNoJSONKeepsOnlyItsPod(t *testing.T) {
+	set := newSet("agent:v2", maxUnavailable("2"), func(s *appsv1beta1.SidecarSet) {
+		s.Spec.PatchPodMetadata = []appsv1beta1.SidecarSetPatchPodMetadata{{Annotations: map[string]string{"merged": `{"a":1}`}, PatchPolicy: appsv1beta1.SidecarSetMergePatchJSONPatchPolicy}}
+	})
+	pods := injectedPods(t, newSet("agent:v1"), 2, 0)
+	pods[0].Annotations["merged"] = "{"
+	todo, _ := planFor(t, set, pods...)
+	if got := updated(todo); got != "p1" {
+		t.Errorf("updated are %q", got)
+	}
+	after := follows(carried(t, todo, pods[1]))
+	_, status := planFor(t, set, pods[0], after)
+	if got := condition(status, appsv1beta1.SidecarSetStalled); !strings.HasPrefix(got, "True") {
+		t.Errorf("afterwards Stalled is %s: %+v", got, status.Conditions)
+	}
+	s := slices.IndexFunc(status.Conditions, func(c metav1.Condition) bool { return c.Type == string(appsv1beta1.SidecarSetStalled) })
+	if message := status.Conditions[s].Message; !strings.Contains(message, "annotation merged cannot be merged") || !strings.Contains(message, "p0") {
+		t.Errorf("it says %q", message)
+	}
+}
+
+// E2 and E3 of the specification, one wave after the other.
+func TestWavesOfAnUpdate(t *testing.T) {
+	old, now := newSet("agent:v1"), newSet("agent:v2")
+	of := func(old, updated, notReady []string) []*corev1.Pod {
+		var pods []*corev1.Pod
+		for _, name := range old {
+			pods = append(pods, run(newPod(t, name, newSet("agent:v1")), true))
+		}
+		for _, name := range updated {
+			pods = append(pods, run(newPod(t, name, now), true))
+		}
+		for _, name := range notReady {
+			pods = append(pods, run(newPod(t, name, now), false))
+		}
+		return pods
+	}
+	names := func(from, to int) []string {
+		var all []string
+		for i := from; i < to; i++ {
+			all = append(all, fmt.Sprintf("p%d", i))
+		}
+		return all
+	}
+	limits := []func(*appsv1beta1.SidecarSet){partition("3"), maxUnavailable("25%")}
+	for name, tc := range map[string]struct {
+		set  *appsv1beta1.SidecarSet
+		pods []*corev1.Pod
+		want int
+	}{
+		"the first wave is of three":              {newSet("agent:v2", limits...), of(names(0, 10), nil, nil), 3},
+		"one that is not ready leaves room for 2": {newSet("agent:v2", limits...), of(names(3, 10), names(0, 2), names(2, 3)), 2},
+		"seven are all":                           {newSet("agent:v2", limits...), of(names(7, 10), names(0, 7), nil), 0},
+		"the partition goes":                      {newSet("agent:v2", partition("0"), maxUnavailable("25%")), of(names(7, 10), names(0, 7), nil), 3},
+		"two that crash, and one that is healthy": {newSet("agent:v2"), injectedPods(t, old, 2, 2), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			todo, status := planFor(t, tc.set, tc.pods...)
+			if got := len(todo.Actions); got != tc.want {
+				t.Errorf("%d pods move, want %d", got, tc.want)
+			}
+			if tc.want == 0 && (status.UpdatedPods != 7 || condition(status, appsv1beta1.SidecarSetReconciling) != "False PartitionReached") {
+				t.Errorf("status %+v", status)
+			}
+		})
+	}
+}
+
+// Pitfall 9: a pod whose labels change so that updateStrategy.selector selects it is updated, and one that it no longer selects stays.
+func TestAPodWhoseLabelsChangeIsUpdated(t *testing.T) {
+	set := newSet("agent:v2", strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
+		s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"gray": "yes"}}
+	}))
+	spec, pod := parse(t, set), run(newPod(t, "p0", newSet("agent:v1")), true)
+	var known plan.Known
+	for i, gray := range []string{"no", "yes", "no"} {
+		pod.Labels["gray"], pod.ResourceVersion = gray, fmt.Sprint(i+1)
+		s := snapshot(spec, nil)
+		s.Pods = known.Pods(spec, []*corev1.Pod{pod}, everyNamespace, s.Now)
+		want := map[string]string{"yes": "p0"}[gray]
+		if got := updated(plan.Plan(spec, s)); got != want {
+			t.Errorf("with gray=%s updated are %q, want %q", gray, got, want)
+		}
+	}
+}
