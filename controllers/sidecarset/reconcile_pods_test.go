@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+)
+
+// images are what the sidecars of the pods that are there shall run.
+func (s *shell) images() map[string]string {
+	s.t.Helper()
+	var pods corev1.PodList
+	if err := s.server.List(s.t.Context(), &pods); err != nil {
+		s.t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, pod := range pods.Items {
+		all[pod.Name] = pod.Spec.Containers[1].Image
+	}
+	return all
+}
+
+// change changes the stored set as its user does.
+func (s *shell) change(do func(*appsv1beta1.SidecarSet)) {
+	s.t.Helper()
+	set := s.stored("logs")
+	do(set)
+	set.Generation++
+	if err := s.server.Update(s.t.Context(), set); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// OpenKruise panicked when a pod went in the middle of a pass, and took an update of a pod that was gone to be under way for ever.
+func TestAPodThatGoesAmidAPassHoldsUpNoOther(t *testing.T) {
+	for name, fault := range map[string]func(schema.GroupResource, string) error{
+		"it is gone": func(of schema.GroupResource, name string) error { return apierrors.NewNotFound(of, name) },
+		"another is newer": func(of schema.GroupResource, name string) error {
+			return apierrors.NewConflict(of, name, errors.New("changed"))
+		},
+		"nobody knows that": func(schema.GroupResource, string) error {
+			return apierrors.NewServerTimeout(schema.GroupResource{Resource: "pods"}, "patch", 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, set := newSet(), newSet()
+			set.Spec.Containers[0].Image = "agent:2"
+			s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", old), newPod(t, "b", "shop", old))
+			gone := false
+			s.server.SetFault(func(ctx context.Context, w testutil.Write, forward func() error) error {
+				if w.Object.GetName() != "a" || w.Object.GetNamespace() != "shop" || gone {
+					return forward()
+				}
+				gone = true
+				if err := s.server.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}); err != nil {
+					return err
+				}
+				return fault(schema.GroupResource{Resource: "pods"}, "a")
+			})
+			s.passes("logs")
+			if got := s.images(); !gone || len(got) != 1 || got["b"] != "agent:2" {
+				t.Errorf("tried: %v, the sidecars run %v", gone, got)
+			}
+			status := s.stored("logs").Status
+			if c, found := conditions.Find(plan.Conditions(&status), appsv1beta1.SidecarSetFailedUpdate); found {
+				t.Errorf("it says %+v", c)
+			}
+		})
+	}
+}
+
+// C-3: going back to an earlier spec takes its revision up again, with the highest number, and so the pods that have it are not outdated.
+func TestGoingBackTakesTheEarlierRevisionUpAgain(t *testing.T) {
+	set := newSet()
+	s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", set))
+	s.passes("logs")
+	first := s.stored("logs").Status.LatestRevision
+	s.change(func(set *appsv1beta1.SidecarSet) {
+		set.Spec.UpdateStrategy.Paused, set.Spec.Containers[0].Image = true, "agent:2"
+	})
+	s.passes("logs")
+	second := s.stored("logs").Status.LatestRevision
+	s.change(func(set *appsv1beta1.SidecarSet) {
+		set.Spec.UpdateStrategy.Paused, set.Spec.Containers[0].Image = false, "agent:1"
+	})
+	s.passes("logs")
+	if back := s.stored("logs").Status; back.LatestRevision != first || first == second || back.UpdatedPods != 1 {
+		t.Errorf("revisions %s, %s and %s, %d pods updated", first, second, back.LatestRevision, back.UpdatedPods)
+	}
+	number := func(name string) int64 {
+		revision := &appsv1.ControllerRevision{}
+		if err := s.server.Get(t.Context(), types.NamespacedName{Namespace: "kruise-system", Name: name}, revision); err != nil {
+			t.Fatal(err)
+		}
+		return revision.Revision
+	}
+	if number(first) <= number(second) {
+		t.Errorf("the revisions have the numbers %d and %d", number(first), number(second))
+	}
+	for _, write := range s.server.Writes() {
+		if write.Object.GetName() == "a" {
+			t.Errorf("the pod was written: %s", write.Verb)
+		}
+	}
+}
+
+// A change of volumes, secrets, metadata for pods or plain init containers makes a revision, and changes no pod: hashes do not know of it.
+func TestWhatIsNoSidecarMakesARevisionAndChangesNoPod(t *testing.T) {
+	for name, change := range map[string]func(*appsv1beta1.SidecarSetSpec){
+		"a volume": func(s *appsv1beta1.SidecarSetSpec) { s.Volumes = []corev1.Volume{{Name: "v"}} },
+		"a secret": func(s *appsv1beta1.SidecarSetSpec) { s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} },
+		"an init container": func(s *appsv1beta1.SidecarSetSpec) {
+			s.InitContainers = []appsv1beta1.SidecarContainer{{Container: corev1.Container{Name: "i", Image: "i"}}}
+		},
+		"metadata": func(s *appsv1beta1.SidecarSetSpec) {
+			s.PatchPodMetadata = []appsv1beta1.SidecarSetPatchPodMetadata{{Annotations: map[string]string{"a": "b"}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := newSet()
+			s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", set))
+			s.passes("logs")
+			before := s.stored("logs")
+			s.change(func(set *appsv1beta1.SidecarSet) { change(&set.Spec) })
+			s.passes("logs")
+			after := s.stored("logs")
+			if after.Status.LatestRevision == before.Status.LatestRevision || after.Annotations[shared.AnnotationSidecarSetHash] != before.Annotations[shared.AnnotationSidecarSetHash] {
+				t.Errorf("revision %s, before %s; hash %s", after.Status.LatestRevision, before.Status.LatestRevision, after.Annotations[shared.AnnotationSidecarSetHash])
+			}
+			if after.Status.UpdatedPods != 1 {
+				t.Errorf("status %+v", after.Status)
+			}
+			for _, write := range s.server.Writes() {
+				if write.Object.GetName() == "a" {
+					t.Errorf("the pod was written: %s", write.Verb)
+				}
+			}
+		})
+	}
+}
+
+// U-10: pods keep their sidecars when the set goes, and nothing of them is written meanwhile.
+func TestADeletedSetLeavesPodsAsTheyAre(t *testing.T) {
+	old, set := newSet(), newSet()
+	set.Spec.Containers[0].Image = "agent:2"
+	set.DeletionTimestamp, set.Finalizers = ptr.To(metav1.Now()), []string{"example.com/of-somebody"}
+	s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", old))
+	s.passes("logs")
+	for _, write := range s.writes() {
+		if !strings.HasPrefix(write, "patch SidecarSet logs status") {
+			t.Errorf("written: %s", write)
+		}
+	}
+	if got := s.images()["a"]; got != "agent:1" {
+		t.Errorf("the sidecar runs %s", got)
+	}
+}
