@@ -101,7 +101,7 @@ func (c Cluster) moves(pod *corev1.Pod) map[Move]*corev1.Pod {
 		possible[FinishDeletion] = nil
 	}
 	try(ReleaseHook, hook != nil && pod.Labels[shared.LabelLifecycleState] != string(shared.StateUpdated) && lifecycle.Hooked(hook, pod), func(p *corev1.Pod) { unhook(hook, p) })
-	try(PassTime, c.Clock && hasTime(pod) && !(c.Prompt && c.isBehind(pod)), elapse)
+	try(PassTime, c.Clock && hasTime(pod) && (!c.Prompt || !c.isBehind(pod)), elapse)
 	if terminating {
 		// Its finalizers may be those of a hook that nobody waits at any more.
 		try(ReleaseHook, c.Hooks != nil && len(pod.Finalizers) > 0, func(p *corev1.Pod) { p.Finalizers = nil })
