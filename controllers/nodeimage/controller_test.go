@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/nodeimage/plan"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
@@ -82,5 +84,27 @@ func TestALaggingCacheDeletesNothing(t *testing.T) {
 	}
 	if reads != 1 {
 		t.Errorf("%d reads for one job that is gone, want 1", reads)
+	}
+}
+
+// A pull that was given up is told on the list of the node, and on each job that has failed by it.
+func TestAPullThatIsGivenUpIsTold(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	r := &Reconciler{Base: &workload.Base{Dependencies: workload.Dependencies{Recorder: recorder}}}
+	r.announce(&appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, plan.GivenUp{
+		Name: "nginx:1", Message: "no answer", Jobs: []corev1.ObjectReference{{Kind: "ImagePullJob", Name: "pull"}, {Kind: "CloneSet", Name: "web"}},
+	})
+	for _, want := range []string{"Warning PullImageFailed nginx:1: no answer", "Warning PullImageFailed node n1: nginx:1: no answer"} {
+		select {
+		case got := <-recorder.Events:
+			if got != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+		default:
+			t.Errorf("not told: %s", want)
+		}
+	}
+	if len(recorder.Events) > 0 {
+		t.Errorf("told another time: %s", <-recorder.Events)
 	}
 }

@@ -39,6 +39,8 @@ type simulation struct {
 	refuses, refusesDeletes string
 	// dies says that the operator is killed after its next writes, before the status is written.
 	dies bool
+	// deletions are the actions of all passes that deleted runs.
+	deletions []planning.Action
 	// started are all instants for which a run was ever created.
 	started map[int64]int
 
@@ -177,6 +179,7 @@ func (w *simulation) carryOut(action planning.Action) (failure string) {
 			w.started[due.Unix()]++
 		}
 	case planning.VerbDelete:
+		w.deletions = append(w.deletions, action)
 		if w.refusesDeletes != "" {
 			return w.refusesDeletes
 		}
@@ -672,6 +675,30 @@ func TestOperatorIsAwayForADay(t *testing.T) {
 		}
 		if times := w.started[due.Unix()]; times != 1 {
 			t.Errorf("the run of %s was started %d times", text, times)
+		}
+	}
+}
+
+func TestEventsOfRuns(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", limits(0, 0))
+	w.at("10:05:00")
+	created := w.pass().Actions
+	w.end("10:05:00", "Complete")
+	w.passes("10:05:01")
+	for what, tc := range map[string]struct {
+		actions          []planning.Action
+		success, failure string
+	}{
+		"a run is created":           {created, "SuccessfulCreate", "FailedCreate"},
+		"one that has ended is gone": {w.deletions, "SuccessfulDelete", "FailedDelete"},
+	} {
+		if len(tc.actions) != 1 {
+			t.Errorf("%s: %d actions\n%s", what, len(tc.actions), w.log.String())
+			continue
+		}
+		a := tc.actions[0]
+		if a.Success.Reason != tc.success || a.Success.Warning || a.Failure.Reason != tc.failure || !a.Failure.Warning {
+			t.Errorf("%s: %+v, or %+v", what, a.Success, a.Failure)
 		}
 	}
 }

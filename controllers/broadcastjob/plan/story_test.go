@@ -16,6 +16,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 // The worked examples of the reference.
@@ -603,5 +604,28 @@ func TestFiveThousandNodes(t *testing.T) {
 	w.pass()
 	if got := len(w.job.Status.Finished.Succeeded); got != 8_000 {
 		t.Errorf("1000 nodes take %d bytes", got)
+	}
+}
+
+func TestEventsOfPods(t *testing.T) {
+	w := newSimulation(t, 1)
+	w.at(0)
+	created := w.decision.Actions
+	delete(w.nodes, "n0")
+	w.at(1)
+	for what, tc := range map[string]struct {
+		actions          []planning.Action
+		success, failure string
+	}{
+		"a pod is created":        {created, "SuccessfulCreate", "FailedCreate"},
+		"the pod of no node goes": {w.decision.Actions, "SuccessfulDelete", "FailedDelete"},
+	} {
+		if len(tc.actions) != 1 {
+			t.Fatalf("%s: %d actions\n%s", what, len(tc.actions), w.log)
+		}
+		a := tc.actions[0]
+		if a.Success.Reason != tc.success || a.Success.Warning || a.Failure.Reason != tc.failure || !a.Failure.Warning {
+			t.Errorf("%s: %+v, or %+v", what, a.Success, a.Failure)
+		}
 	}
 }

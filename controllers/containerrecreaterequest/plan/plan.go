@@ -269,7 +269,7 @@ func (d *Decision) expire(r *appsv1beta1.ContainerRecreateRequest, now time.Time
 func (d *Decision) edit(pod *corev1.Pod, change planning.Change, step planning.Step, reason string) {
 	d.Actions = append(d.Actions, planning.Action{
 		Verb: planning.VerbPatch, Step: step, Kind: podset.KindPod(), Object: pod, Change: change, Reason: reason,
-		Failure: planning.Event{Warning: true, Reason: "Failed" + string(step), Message: fmt.Sprintf("Writing the condition %s of pod %s", shared.GateKruisePodReady, pod.Name)},
+		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: fmt.Sprintf("Writing the condition %s of pod %s", shared.GateKruisePodReady, pod.Name)},
 	})
 	d.Recheck(soon)
 }

@@ -260,6 +260,10 @@ func TestThePodIsTakenOutOfServiceAndGivenBack(t *testing.T) {
 		t.Errorf("left on the request: %v %v", w.request.Finalizers, w.request.Labels)
 	}
 	w.says(v1beta1.RecreateConditionSucceeded, metav1.ConditionTrue, "Recreated", "2 containers were restarted.")
+	events := Announcements(drained(t).request, &w.request.Status)
+	if len(events) != 1 || events[0].Warning || events[0].Reason != "Succeeded" {
+		t.Errorf("told %+v", events)
+	}
 	w.says(v1beta1.RecreateStalled, metav1.ConditionFalse, "NotStalled", "")
 }
 
@@ -442,5 +446,31 @@ func TestEvents(t *testing.T) {
 	}
 	if again := Announcements(w.request, &w.request.Status); len(again) > 0 {
 		t.Errorf("told twice: %+v", again)
+	}
+}
+
+// What is refused is told once for each write, by the reasons that other kinds have for it.
+func TestEventsOfRefusedWrites(t *testing.T) {
+	want := map[planning.Step]string{StepMark: "FailedUpdate", StepHold: "FailedUpdate", StepRelease: "FailedUpdate", StepDelete: "FailedDelete"}
+	seen := map[planning.Step]bool{}
+	w := newSimulation(t)
+	w.request.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](10)
+	w.request.Spec.TTLSecondsAfterFinished = ptr.To[int32](0)
+	w.request.Status.Phase = v1beta1.RecreateRecreating
+	for pass := range 12 {
+		for _, a := range Plan(w.request, w.snapshot()).Actions {
+			seen[a.Step] = true
+			if a.Failure.Reason != want[a.Step] || !a.Failure.Warning {
+				t.Errorf("%s refused: %+v", a.Step, a.Failure)
+			}
+		}
+		if w.pass(); pass == 4 {
+			w.request.Status.Phase, w.request.Status.CompletionTime = v1beta1.RecreateCompleted, &metav1.Time{Time: w.now}
+		}
+	}
+	for step := range want {
+		if !seen[step] {
+			t.Errorf("%s was never planned", step)
+		}
 	}
 }

@@ -537,3 +537,21 @@ func comesToItsEnd(t *testing.T, at state) {
 		t.Fatalf("the list does not end after %s", strings.Join(at.how, ", "))
 	}
 }
+
+func TestEventsOfItsJobs(t *testing.T) {
+	w := newSimulation(t, "a")
+	w.pass()
+	w.list.Spec.Images = []string{"b"}
+	w.pass()
+	told := map[planning.Step]string{}
+	for _, a := range w.last.Actions {
+		told[a.Step] = a.Success.Reason + "/" + a.Failure.Reason
+		if a.Success.Warning || !a.Failure.Warning {
+			t.Errorf("%s: %+v, or %+v", a.Step, a.Success, a.Failure)
+		}
+	}
+	want := map[planning.Step]string{StepCreateJob: "SuccessfulCreate/FailedCreate", StepDeletePullJob: "SuccessfulDelete/FailedDelete"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}

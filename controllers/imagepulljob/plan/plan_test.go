@@ -392,3 +392,22 @@ func TestWithoutTheNamespaceOfTheDaemon(t *testing.T) {
 		}
 	}
 }
+
+func TestARefusedRequestToANodeIsAnEvent(t *testing.T) {
+	w := newSimulation(t, 0)
+	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
+	asked := 0
+	s := Snapshot{Now: w.now, Released: true, Nodes: []Node{{Name: "n1", Ready: true, Image: &NodeImage{Meta: &metav1.ObjectMeta{}}}}}
+	for _, a := range Plan(Parse(w.jobs["a"]), s).Actions {
+		if a.Step != StepAsk {
+			continue
+		}
+		asked++
+		if a.Failure.Reason != "FailedCreate" || !a.Failure.Warning || a.Success.Reason != "" {
+			t.Errorf("told %+v, or %+v", a.Success, a.Failure)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("%d nodes are asked", asked)
+	}
+}

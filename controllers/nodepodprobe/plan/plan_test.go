@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
@@ -36,6 +37,8 @@ type simulation struct {
 	// asked counts writes of the list, marked those of pods.
 	asked, marked int
 	gone          bool
+	// failures has, unless it is nil, what would be told of each step if it were refused.
+	failures map[planning.Step]planning.Event
 }
 
 func newSimulation(t *testing.T) *simulation {
@@ -105,6 +108,9 @@ func (w *simulation) pass() {
 		s.Markers = append(s.Markers, m)
 	}
 	for _, a := range Plan(w.list, s).Actions {
+		if w.failures != nil {
+			w.failures[a.Step] = a.Failure
+		}
 		switch a.Step {
 		case StepAsk:
 			w.asked++
@@ -648,5 +654,20 @@ func TestTakenOver(t *testing.T) {
 	w.wants("ns/p", "True(m) good=true cost=-10")
 	if got := w.keys(); got != "ns/p:game#idle" || w.asked != 1 || w.marked != 1 {
 		t.Errorf("%s after %d writes of the list and %d of the pod", got, w.asked, w.marked)
+	}
+}
+
+func TestEventsOfRefusedWrites(t *testing.T) {
+	w := newSimulation(t)
+	w.pod("ns", "p")
+	w.marker("ns", "m", idle(when(appsv1alpha1.ProbeSucceeded, "a", "")))
+	w.failures = map[planning.Step]planning.Event{}
+	w.settle()
+	w.say("ns/p", "m#idle", appsv1alpha1.ProbeSucceeded, "")
+	w.settle()
+	for _, step := range []planning.Step{StepAsk, StepMark} {
+		if told := w.failures[step]; told.Reason != "FailedUpdate" || !told.Warning {
+			t.Errorf("%s refused: %+v", step, told)
+		}
 	}
 }

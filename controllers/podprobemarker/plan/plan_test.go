@@ -207,6 +207,9 @@ func TestAListIsMadeThatIsNotTooLong(t *testing.T) {
 		node.Pods = append(node.Pods, Pod{Object: pod})
 	}
 	d, _ := w.plan()
+	if refused := d.Actions[0].Failure; refused.Reason != "FailedCreate" || !refused.Warning {
+		t.Errorf("refused: %+v", refused)
+	}
 	list := d.Actions[0].Object.(*appsv1alpha1.NodePodProbe)
 	body, err := json.Marshal(list.Spec)
 	if err != nil || len(body) > 768<<10+100 || len(body) < 700<<10 {

@@ -119,6 +119,9 @@ func TestARefusedMarkIsTold(t *testing.T) {
 	delete(w.pod(0).Object.Labels, "idle")
 	spec := Parse(w.marker)
 	d := Plan(spec, w.s)
+	if told := d.Actions[0].Failure; told.Reason != "FailedUpdate" || !told.Warning {
+		t.Errorf("the event is %+v", told)
+	}
 	outcome := planning.Outcome{Failures: []planning.Failure{{Step: StepMark, Message: "denied by a policy"}}}
 	expect(t, Status(spec, w.s, d, outcome), true, false, appsv1beta1.ReasonRequestFailed, "Results cannot be written to pods: denied")
 	outcome.Failures[0].Since = w.s.Now.Add(-30 * time.Second)

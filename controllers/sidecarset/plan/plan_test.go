@@ -492,6 +492,10 @@ func TestWhatIsWrittenToAPod(t *testing.T) {
 	if len(todo.Actions) != 1 {
 		t.Fatalf("%d actions", len(todo.Actions))
 	}
+	a := todo.Actions[0]
+	if a.Success.Reason != "SuccessfulUpdatePodInPlace" || a.Success.Warning || a.Failure.Reason != "FailedUpdatePodInPlace" || !a.Failure.Warning {
+		t.Errorf("told %+v, or %+v", a.Success, a.Failure)
+	}
 	requests := todo.Actions[0].Change.Requests(pod)
 	var where []string
 	for _, r := range requests {

@@ -97,7 +97,7 @@ func letter(s appsv1alpha1.ProbeState) string {
 	return string(s[0])
 }
 
-// TestExploreMachine tries every row of seven things that can happen, and looks after each at what must always hold.
+// TestExploreMachine tries every row of seven things that can happen, and checks after each what must always hold.
 func TestExploreMachine(t *testing.T) {
 	const deep = 7
 	type simulation struct {

@@ -56,7 +56,7 @@ func TestKindOfTheWorkloadsIsSwitchedOff(t *testing.T) {
 	a.settled(v1beta1.ReasonComplete)
 	t.Cleanup(func() { rerun(t) })
 	rerun(t, "--kinds=StatefulSet,UnitedDeployment")
-	a.until("it says that nobody looks after its workloads", stalled("subset a: nothing is done for CloneSet app-a: its kind is switched off"))
+	a.until("it says that no controller reconciles its workloads", stalled("subset a: nothing is done for CloneSet app-a: its kind is switched off"))
 	a.change(func(set *v1beta1.UnitedDeployment) { set.Spec.Replicas = ptr.To[int32](6) })
 	a.Eventually("the workloads are applied all the same", func(ctx context.Context) error {
 		all, err := a.workloads(ctx)

@@ -382,7 +382,7 @@ func TestUpdateOutOfAFailedOne(t *testing.T) {
 	a.rests()
 }
 
-// aloneAs creates a StatefulSet of apps/v1 that nobody looks after, and returns what changes its spec.
+// aloneAs creates a StatefulSet of apps/v1 that no UnitedDeployment owns, and returns what changes its spec.
 func (a *app) aloneAs(spec string) (change func(spec string)) {
 	a.t.Helper()
 	apply := func(spec string) {

@@ -79,7 +79,7 @@ func (n *node) mountSys() error {
 	if err := unix.Unmount(keep, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("dropping the kept control groups: %w", err)
 	}
-	// Next to cgroup v1, an empty v2 hierarchy serves nobody here and misleads programs that look for it.
+	// Next to cgroup v1, an empty v2 hierarchy is of no use and misleads programs that look for it.
 	if err := unix.Unmount(filepath.Join(cgroups, "unified"), unix.MNT_DETACH); err != nil && !absent(err) {
 		return fmt.Errorf("hiding the unified control groups: %w", err)
 	}

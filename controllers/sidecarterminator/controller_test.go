@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarterminator
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
+)
+
+// done is a pod whose main container has ended while its sidecar runs.
+func done() *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job-1", UID: "uid"}}
+	pod.Spec.RestartPolicy, pod.Spec.NodeName, pod.Status.Phase = corev1.RestartPolicyNever, "n1", corev1.PodRunning
+	pod.Spec.Containers = []corev1.Container{
+		{Name: "main", Image: "main:1"}, {Name: "side", Image: "side:1", Env: []corev1.EnvVar{{Name: jobsidecar.EnvTerminate, Value: "true"}}},
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: "main", ContainerID: "containerd://main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
+		{Name: "side", ContainerID: "containerd://side", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+	}
+	return pod
+}
+
+// What becomes of the sidecars of a finished pod is told on the pod.
+func TestWhatBecomesOfSidecarsIsTold(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "containerrecreaterequests"}, "", nil)
+	foreign := &appsv1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: plan.RequestName(done())}}
+	ignored := done()
+	ignored.Spec.Containers[1].Env[0].Value = "TRUE"
+	ignored.Spec.Containers[1].Env = append(ignored.Spec.Containers[1].Env, corev1.EnvVar{Name: jobsidecar.EnvIgnoreExitCode, Value: "true"})
+	for name, tc := range map[string]struct {
+		pod     *corev1.Pod
+		objects []client.Object
+		refuses error
+		want    string
+	}{
+		"they are stopped":                   {done(), nil, nil, "Normal SidecarTerminator Stopping sidecars by ContainerRecreateRequest " + foreign.Name + ": side"},
+		"the pod ends without them":          {ignored, nil, nil, "Normal SidecarTerminator The main containers are done, and the pod is Succeeded"},
+		"somebody else has the request name": {done(), []client.Object{foreign}, nil, "Warning SidecarTerminator Sidecars cannot be stopped: ContainerRecreateRequest " + foreign.Name},
+		"the request is refused":             {done(), nil, forbidden, "Warning SidecarTerminator Sidecars cannot be stopped: " + forbidden.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := append([]client.Object{tc.pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}, tc.objects...)
+			f := reconcilertest.New(t, reconcilertest.Options{
+				Kind: "ContainerRecreateRequest", Object: &appsv1beta1.ContainerRecreateRequest{}, Stored: stored,
+			})
+			f.Server.SetFault(func(_ context.Context, write testutil.Write, forward func() error) error {
+				if write.Verb == "create" && tc.refuses != nil {
+					return tc.refuses
+				}
+				return forward()
+			})
+			r := &reconciler{f.Dependencies}
+			_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(tc.pod)})
+			if (err != nil) != (tc.refuses != nil) {
+				t.Errorf("the pass ends with %v", err)
+			}
+			select {
+			case got := <-f.Events.Events:
+				if !strings.HasPrefix(got, tc.want) {
+					t.Errorf("told %q, want %q", got, tc.want)
+				}
+			default:
+				t.Errorf("not told, after %v", err)
+			}
+		})
+	}
+}
