@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,8 +19,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/gotestsum/testjson"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 // A new kind has to fit into the budgets, and the budgets into the time that a contributor waits for `make test`. Two packages of the
@@ -140,6 +143,36 @@ func TestSummary(t *testing.T) {
 	}
 	if want := "\n10 passed, 1 failed, 1 skipped\n"; !strings.HasSuffix(text, want) {
 		t.Errorf("the last line is not %q:\n%s", want, text)
+	}
+}
+
+// TestSummaryTellsWhyATestFailed reads what go test prints of a failed subtest that says much.
+func TestSummaryTellsWhyATestFailed(t *testing.T) {
+	var events strings.Builder
+	event := func(action, test, output string) {
+		line, err := json.Marshal(map[string]string{"Action": action, "Package": repository.Module + "/tests/e2e", "Test": test, "Output": output})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&events, "%s\n", line)
+	}
+	event("run", "TestA", "")
+	event("run", "TestA/one", "")
+	event("output", "TestA/one", "=== RUN   TestA/one\n")
+	event("output", "TestA/one", "    a_test.go:7: ready pods are a1, not b1\n")
+	for i := range 100 {
+		event("output", "TestA/one", fmt.Sprintf("line %d\n", i))
+	}
+	event("output", "TestA/one", "--- FAIL: TestA/one (0.00s)\n")
+	event("fail", "TestA/one", "")
+	event("fail", "TestA", "")
+	execution, err := testjson.ScanTestOutput(testjson.ScanConfig{Stdout: strings.NewReader(events.String())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := failures(result{suite: suite{name: "e2e"}, executions: []*testjson.Execution{execution}})
+	if len(lines) != 1+mostLines || lines[0] != "\ntests/e2e TestA/one:" || lines[1] != "    a_test.go:7: ready pods are a1, not b1" {
+		t.Errorf("it says\n%s", strings.Join(lines, "\n"))
 	}
 }
 

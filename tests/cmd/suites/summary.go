@@ -68,6 +68,11 @@ func summarize(out io.Writer, results []result, notRun []string) error {
 		}
 	}
 	say("\nnot run:\n  %s", strings.Join(notRun, "\n  "))
+	for _, r := range results {
+		for _, line := range failures(r) {
+			say("%s", line)
+		}
+	}
 	say("\n%d passed, %d failed, %d skipped", passed, failed, skipped)
 	return errors.Join(broken...)
 }
@@ -76,6 +81,39 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.0f", d.Seconds()) }
 
 // overBudget says that the tests took longer than the suite may. It fails nothing: a slow machine is no fault of the change.
 func (r result) overBudget() bool { return r.testing > r.suite.budget }
+
+// What is said at the end of a run about failed tests: whoever reads only the end learns why.
+const (
+	mostFailures = 5
+	mostLines    = 30
+	longestLine  = 300
+)
+
+// failures are the first lines that failed tests printed. Tests with subtests are left out: those say it.
+func failures(r result) []string {
+	var lines []string
+	told := 0
+	for _, execution := range r.executions {
+		for _, test := range execution.Failed() {
+			own := slices.DeleteFunc(execution.OutputLines(test), func(line string) bool {
+				line = strings.TrimSpace(line)
+				return line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---")
+			})
+			if len(own) == 0 {
+				continue
+			}
+			if told++; told > mostFailures {
+				return append(lines, "\nFurther failures of "+r.suite.name+" are above.")
+			}
+			lines = append(lines, fmt.Sprintf("\n%s %s:", strings.TrimPrefix(test.Package, repository.Module+"/"), test.Test))
+			for _, line := range own[:min(mostLines, len(own))] {
+				line = strings.TrimRight(line, "\n")
+				lines = append(lines, line[:min(longestLine, len(line))])
+			}
+		}
+	}
+	return lines
+}
 
 // slowest are the packages that took the most time, and how long.
 func slowest(r result, n int) []string {
