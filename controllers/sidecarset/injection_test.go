@@ -558,14 +558,23 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	pod := func(name string, labels map[string]string, annotations ...string) *corev1.Pod {
 		p := &corev1.Pod{}
 		p.Namespace, p.Name, p.Labels = "shop", name, map[string]string{"app": "shop"}
+		p.Spec.Containers = []corev1.Container{{Name: "web"}}
 		maps.Copy(p.Labels, labels)
 		if len(annotations) > 0 {
 			p.Annotations = map[string]string{annotations[0]: annotations[1]}
 		}
 		return p
 	}
+	with := func(container string, p *corev1.Pod) *corev1.Pod {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: container})
+		return p
+	}
+	earlier := with("agent-of-an-earlier-revision", pod("injected-earlier", nil, sidecar.InjectedListAnnotation, "log"))
+	earlier.Annotations[sidecar.HashAnnotation] = `{"log":{"sidecarList":["agent-of-an-earlier-revision"]}}`
+	copied := pod("copied", nil, sidecar.InjectedListAnnotation, "log") // by hand, from a pod with sidecars, but without these
+	copied.Annotations[sidecar.HashAnnotation] = `{"log":{"sidecarList":["agent"]}}`
 	objects := []client.Object{
-		installation(), pod("injected", nil, sidecar.InjectedListAnnotation, "a,log"), pod("by-others", nil, sidecar.InjectedListAnnotation, "logs"),
+		installation(), earlier, copied, with("agent", pod("injected", nil, sidecar.InjectedListAnnotation, "a,log")), pod("by-others", nil, sidecar.InjectedListAnnotation, "logs"),
 		pod("bypass", map[string]string{sidecar.BypassLabel: sidecar.BypassValue}), pod("other", map[string]string{"app": "other"}),
 	}
 	for n := range 6 {
@@ -580,7 +589,7 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	r.injects["policy"] = true
 	r.set(plain)
 	state := r.pass("log", time.Minute)
-	want := "get them when they are re-created: 7: shop/by-others, shop/old-0, shop/old-1, shop/old-2, shop/old-3 and 2 more"
+	want := "get them when they are re-created: 8: shop/by-others, shop/copied, shop/old-0, shop/old-1, shop/old-2 and 3 more"
 	if state.Without == nil || !strings.HasSuffix(state.Without.Message, want) {
 		t.Errorf("%+v", state.Without)
 	}

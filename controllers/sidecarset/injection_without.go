@@ -82,7 +82,7 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, e
 	}
 	places := sets.New[string]()
 	for at := range pods.Items {
-		if sidecar.Lacks(&pods.Items[at], one.name) {
+		if one.compiled.Lacks(&pods.Items[at]) {
 			places.Insert(pods.Items[at].Namespace)
 		}
 	}
@@ -96,7 +96,7 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, e
 	candidates := map[string][]*corev1.Pod{}
 	for at := range pods.Items {
 		pod := &pods.Items[at]
-		if namespace, selected := namespaces[pod.Namespace]; selected && sidecar.Lacks(pod, one.name) && one.compiled.Concerns(pod.Labels, namespace) {
+		if namespace, selected := namespaces[pod.Namespace]; selected && one.compiled.Lacks(pod) && one.compiled.Concerns(pod.Labels, namespace) {
 			candidates[pod.Namespace] = append(candidates[pod.Namespace], pod)
 		}
 	}

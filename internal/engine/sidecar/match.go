@@ -4,6 +4,7 @@
 package sidecar
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -155,14 +156,44 @@ func (i Injection) Concerns(pod, namespace map[string]string) bool {
 	return injects
 }
 
-// Lacks says whether an existing pod should have the sidecars of a set that selects it, and has no record of them. Mirror pods, which belong to
-// their node, and pods that are finished or on their way out need none.
-func Lacks(pod *corev1.Pod, set string) bool {
+// Lacks says whether an existing pod should have the sidecars of the set, which selects it, and was created without them. Mirror pods, which belong
+// to their node, and pods that are finished or on their way out need none.
+//
+// A pod that names the set but has none of its containers was copied from another one while nothing injected: injection itself mends such a list.
+func (i Injection) Lacks(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return false
 	}
 	if slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Node" && o.APIVersion == "v1" }) {
 		return false
 	}
-	return !slices.Contains(strings.Split(pod.Annotations[InjectedListAnnotation], ","), set)
+	if !slices.Contains(strings.Split(pod.Annotations[InjectedListAnnotation], ","), i.Set) {
+		return true
+	}
+	brings := false
+	for _, v := range i.Variants {
+		for _, c := range v.Containers {
+			brings = true
+			if slices.ContainsFunc(pod.Spec.Containers, func(has corev1.Container) bool { return has.Name == c.Name }) {
+				return false
+			}
+		}
+	}
+	return brings && len(pod.Spec.Containers) > 0 && !i.recorded(pod)
+}
+
+// recorded says that the pod has all containers that it got by its own record, from an earlier revision of the set.
+func (i Injection) recorded(pod *corev1.Pod) bool {
+	var entries map[string]struct {
+		SidecarList []string `json:"sidecarList"`
+	}
+	if json.Unmarshal([]byte(pod.Annotations[HashAnnotation]), &entries) != nil {
+		return false
+	}
+	entry, has := entries[i.Set]
+	return has && !slices.ContainsFunc(entry.SidecarList, func(template string) bool {
+		return !slices.ContainsFunc(append(slices.Clone(pod.Spec.InitContainers), pod.Spec.Containers...), func(c corev1.Container) bool {
+			return c.Name == template || c.Name == template+"-1"
+		})
+	})
 }
