@@ -4,6 +4,8 @@
 package sidecarset
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -74,19 +76,20 @@ func (r *rig) entry() string {
 func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 	set := strings.Replace(plain, "containers:", "injectionStrategy: {revision: {customVersion: '1'}}, containers:", 1)
 	for name, tc := range map[string]struct {
-		namespace, owner string
-		found, forged    bool
+		namespace, owner     string
+		found, forged, older bool
 	}{
-		"its own, in the operator's namespace":               {"operators", "uid-of-log", true, false},
-		"its own, beside one that somebody forged":           {"operators", "uid-of-log", true, true},
-		"its own, in the namespace of OpenKruise":            {"kruise-system", "uid-of-log", true, false},
-		"of a set that is gone, in that namespace":           {"kruise-system", "uid-of-another", false, false},
-		"nobody's, in that namespace":                        {"kruise-system", "", false, false},
-		"somebody says that it is its own, in his namespace": {"anybodys", "uid-of-log", false, false},
+		"its own, in the operator's namespace":               {namespace: "operators", owner: "uid-of-log", found: true},
+		"its own, beside one that somebody forged":           {namespace: "operators", owner: "uid-of-log", found: true, forged: true},
+		"its own, beside older ones of the same version":     {namespace: "operators", owner: "uid-of-log", found: true, older: true},
+		"its own, in the namespace of OpenKruise":            {namespace: "kruise-system", owner: "uid-of-log", found: true},
+		"of a set that is gone, in that namespace":           {namespace: "kruise-system", owner: "uid-of-another"},
+		"nobody's, in that namespace":                        {namespace: "kruise-system"},
+		"somebody says that it is its own, in his namespace": {namespace: "anybodys", owner: "uid-of-log"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			revision := &appsv1.ControllerRevision{Revision: 1}
-			revision.Namespace, revision.Name = tc.namespace, "log-1"
+			revision := &appsv1.ControllerRevision{Revision: 5}
+			revision.Namespace, revision.Name = tc.namespace, "log-5"
 			revision.Labels = map[string]string{nameLabel: "log", versionLabel: "1"}
 			revision.Data.Raw = []byte(`{"spec":{"$patch":"replace","containers":[{"name":"agent","image":"pinned"}],"volumes":null,"initContainers":null,"imagePullSecrets":null,"patchPodMetadata":null}}`)
 			if tc.owner != "" {
@@ -98,6 +101,15 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 				theirs.Namespace, theirs.Revision = "anybodys", 99
 				theirs.Data.Raw = []byte(`{"spec":{"containers":[{"name":"agent","image":"forged"}]}}`)
 				objects = append(objects, theirs)
+			}
+			for number := range int64(2) {
+				if !tc.older {
+					break
+				}
+				older := revision.DeepCopy()
+				older.Revision, older.Name = number+3, fmt.Sprintf("log-%d", number*6+3) // one is listed before it, one after it
+				older.Data.Raw = bytes.Replace(revision.Data.Raw, []byte("pinned"), []byte("older"), 1)
+				objects = append(objects, older)
 			}
 			r := newRig(t, true, objects...)
 			r.options.Namespace = "operators"
