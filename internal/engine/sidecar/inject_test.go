@@ -730,6 +730,26 @@ func TestCanaryReplacesItsBase(t *testing.T) {
 	}
 }
 
+// TestTwoCanariesOfOneBase have selectors that no pod satisfies both of: each replaces the base in its own pods.
+func TestTwoCanariesOfOneBase(t *testing.T) {
+	canary := func(name string) *sidecar.Set {
+		return set(t, name, "selector: {matchLabels: {app: shop, lane: "+name+"}}\ncontainers: [{name: agent, image: "+name+"}]",
+			sidecar.CanaryAnnotation, "true", sidecar.BaseAnnotation, "base")
+	}
+	sets := []*sidecar.Set{set(t, "base", "selector: {matchLabels: {app: shop}}\ncontainers: [{name: agent, image: base}]"), canary("blue"), canary("green")}
+	for lane, want := range map[string]string{"blue": "blue", "green": "green", "red": "base"} {
+		pod := object(t, `{metadata: {labels: {app: shop, lane: `+lane+`}}, spec: {containers: [{name: web, image: w}]}}`)
+		got, err := injected(t, pod, sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, image := annotation(got, sidecar.InjectedListAnnotation), container(t, got, "agent")["image"]; list != want || image != want {
+			t.Errorf("a pod of lane %s got image %v of %s", lane, image, list)
+		}
+		sameInEveryOrder(t, pod, sets, got)
+	}
+}
+
 // With the gate EnableSortSidecarContainerByName ordinary sidecars of all sets stand in the order of their names, before and behind the pod's own.
 func TestSidecarsSortedByName(t *testing.T) {
 	sets := []*sidecar.Set{
