@@ -85,7 +85,7 @@ func (r result) overBudget() bool { return r.testing > r.suite.budget }
 // What is said at the end of a run about failed tests: whoever reads only the end learns why.
 const (
 	mostFailures = 5
-	mostLines    = 30
+	mostLines    = 60
 	longestLine  = 300
 )
 

@@ -193,7 +193,7 @@ func (e *env) sendContext(ctx context.Context, t *testing.T, verb, version, name
 	if err != nil {
 		t.Fatalf("reading %s: %v", body, err)
 	}
-	request := c.Verb(verb).Namespace(namespace).Resource(e.resource).Body(text)
+	request := c.Verb(verb).NamespaceIfScoped(namespace, namespace != "").Resource(e.resource).Body(text)
 	if verb == http.MethodPatch {
 		request = request.SetHeader("Content-Type", "application/merge-patch+json")
 	} else {
