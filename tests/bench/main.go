@@ -144,9 +144,19 @@ func bench(ctx context.Context, o options) error {
 	if err := b.connect(); err != nil {
 		return err
 	}
+	before, err := speed()
+	if err != nil {
+		return err
+	}
 	figures, err := b.all(ctx)
 	if len(figures) > 0 {
 		report(os.Stdout, figures)
+		after, err := speed()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("CPU to encode and decode one small pod on this machine: %s before, %s after. Compare CPU figures of different runs in proportion to it.\n",
+			before.Round(100*time.Nanosecond), after.Round(100*time.Nanosecond))
 		if err := writeJSON(o.json, figures); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -317,6 +318,18 @@ func (a *app) explain() {
 		return
 	}
 	ctx := context.WithoutCancel(a.t.Context())
+	pods, err := a.ListPods(ctx, "app=app")
+	a.t.Logf("%d pods: %v", len(pods), err)
+	for i := range pods {
+		var missing []string
+		for _, c := range pods[i].Status.Conditions {
+			if c.Status != corev1.ConditionTrue {
+				missing = append(missing, string(c.Type)+" "+c.Message)
+			}
+		}
+		a.t.Logf("pod %s on node %q is %s, gates %v, not true: %v", pods[i].Name, pods[i].Spec.NodeName, pods[i].Status.Phase, pods[i].Spec.ReadinessGates, missing)
+	}
+	a.t.Log(strings.Join(a.logged(), "\n"))
 	set, err := a.get(ctx)
 	if err == nil {
 		status, _ := yaml.Marshal(set.Status)
@@ -328,4 +341,19 @@ func (a *app) explain() {
 		status, _ := yaml.Marshal(runtime.DeepCopyJSONValue(w.Object["status"]))
 		a.t.Logf("%s %s:\n%s", name, w.GetName(), status)
 	}
+}
+
+// logged are the last lines of the operator's log that are about the namespace, or about watches.
+func (a *app) logged() []string {
+	text, err := os.ReadFile(env.Operator.Log())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, a.Name) || strings.Contains(line, "eflector") || strings.Contains(line, "atch") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines[max(0, len(lines)-15):]
 }
