@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// changePod changes the pod of this name.
+func changePod(name string, change func(*corev1.Pod)) func(*simulation) {
+	return func(w *simulation) {
+		i := slices.IndexFunc(w.Pods, func(pod *corev1.Pod) bool { return pod.Name == name })
+		if i < 0 {
+			w.t.Fatalf("there is no pod %s", name)
+		}
+		w.Pods[i] = w.Pods[i].DeepCopy()
+		change(w.Pods[i])
+	}
+}
+
+// A request of OpenKruise holds one pod when the set is taken over, and another one has no gate. Both are named as long as it is so.
+func TestPodsThatOthersHoldAndPodsWithoutGateAreNamed(t *testing.T) {
+	w := newSimulation(t, nodeNames(2), inPlace)
+	held := func(status corev1.ConditionStatus, message string) func(*simulation) {
+		return changePod("agent-n0a", func(pod *corev1.Pod) {
+			pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == shared.GateKruisePodReady })
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: shared.GateKruisePodReady, Status: status, Message: message})
+		})
+	}
+	w.rest(held(corev1.ConditionFalse, `[{"userAgent":"ContainerRecreateRequest","key":"shop/restart"}]`), changePod("agent-n1a", func(pod *corev1.Pod) {
+		pod.Spec.ReadinessGates = nil
+	}))
+	for kind, want := range map[appsv1beta1.DaemonSetConditionType]string{
+		appsv1beta1.DaemonSetPodsHeldNotReady:         "agent-n0a by ContainerRecreateRequest shop/restart",
+		appsv1beta1.DaemonSetPodsWithoutReadinessGate: "1 pod is without the readiness gate InPlaceUpdateReady: agent-n1a",
+	} {
+		if c := w.condition(kind); c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, want) {
+			t.Errorf("%s is %+v, want %q", kind, c, want)
+		}
+	}
+	w.rest(held(corev1.ConditionTrue, ""))
+	if c := w.condition(appsv1beta1.DaemonSetPodsHeldNotReady); c.Type != "" {
+		t.Errorf("when nobody holds the pod any more: %+v", c)
+	}
+}
