@@ -5,7 +5,6 @@ package sidecarset
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -102,14 +101,13 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 				theirs.Data.Raw = []byte(`{"spec":{"containers":[{"name":"agent","image":"forged"}]}}`)
 				objects = append(objects, theirs)
 			}
-			for number := range int64(2) {
-				if !tc.older {
-					break
+			if tc.older {
+				for name, number := range map[string]int64{"log-3": 3, "log-9": 4} { // one is listed before it, one after it
+					older := revision.DeepCopy()
+					older.Name, older.Revision = name, number
+					older.Data.Raw = bytes.Replace(revision.Data.Raw, []byte("pinned"), []byte("older"), 1)
+					objects = append(objects, older)
 				}
-				older := revision.DeepCopy()
-				older.Revision, older.Name = number+3, fmt.Sprintf("log-%d", number*6+3) // one is listed before it, one after it
-				older.Data.Raw = bytes.Replace(revision.Data.Raw, []byte("pinned"), []byte("older"), 1)
-				objects = append(objects, older)
 			}
 			r := newRig(t, true, objects...)
 			r.options.Namespace = "operators"

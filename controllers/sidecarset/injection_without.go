@@ -80,10 +80,12 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, e
 	if err := i.options.Pods.List(ctx, pods, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
+	var lacking []*corev1.Pod
 	places := sets.New[string]()
 	for at := range pods.Items {
-		if one.compiled.Lacks(&pods.Items[at]) {
-			places.Insert(pods.Items[at].Namespace)
+		if pod := &pods.Items[at]; one.compiled.Lacks(pod) {
+			lacking = append(lacking, pod)
+			places.Insert(pod.Namespace)
 		}
 	}
 	if len(places) == 0 {
@@ -94,9 +96,8 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, e
 		return nil, err
 	}
 	candidates := map[string][]*corev1.Pod{}
-	for at := range pods.Items {
-		pod := &pods.Items[at]
-		if namespace, selected := namespaces[pod.Namespace]; selected && one.compiled.Lacks(pod) && one.compiled.Concerns(pod.Labels, namespace) {
+	for _, pod := range lacking {
+		if namespace, selected := namespaces[pod.Namespace]; selected && one.compiled.Concerns(pod.Labels, namespace) {
 			candidates[pod.Namespace] = append(candidates[pod.Namespace], pod)
 		}
 	}

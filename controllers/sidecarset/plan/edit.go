@@ -60,7 +60,7 @@ func (p *planner) update(pod *Pod) (edit.Edit, error) {
 
 // setEntry sets the entry of a set in an annotation of a pod. The entries of other sets stay. An entry of a very old pod becomes an object.
 func setEntry(e *edit.Edit, pod *corev1.Pod, key, set string, entry any) error {
-	all := entries(pod, key)
+	all := sidecar.EntriesOf(pod, key)
 	text, err := json.Marshal(entry)
 	if err != nil {
 		return fmt.Errorf("encoding annotation %s: %w", key, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
 // noVersion is the version of a container that has nothing to do.
@@ -30,7 +31,7 @@ func pairsOf(spec *Spec, pod *corev1.Pod) ([]pair, bool) {
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
 		if !c.Hot {
-			if !hasContainer(pod, c.Name) {
+			if !sidecar.HasContainer(pod, c.Name) {
 				return nil, false
 			}
 			continue
@@ -42,7 +43,7 @@ func pairsOf(spec *Spec, pod *corev1.Pod) ([]pair, bool) {
 		if working[c.Name] == p.other {
 			p.working, p.other = p.other, p.working
 		}
-		if working[c.Name] != p.working || !hasContainer(pod, p.working) || !hasContainer(pod, p.other) {
+		if working[c.Name] != p.working || !sidecar.HasContainer(pod, p.working) || !sidecar.HasContainer(pod, p.other) {
 			return nil, false
 		}
 		pairs = append(pairs, p)

@@ -17,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 )
 
@@ -120,31 +121,6 @@ func imageOf(pod *corev1.Pod, container string) string {
 	return ""
 }
 
-func hasContainer(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
-}
-
-// entries are what an annotation of a pod says of SidecarSets, by their names; none when it cannot be decoded.
-func entries(pod *corev1.Pod, key string) map[string]json.RawMessage {
-	all := map[string]json.RawMessage{}
-	if json.Unmarshal([]byte(pod.Annotations[key]), &all) != nil {
-		return map[string]json.RawMessage{}
-	}
-	return all
-}
-
-// entryOf is the entry of one set in the annotation. Very old pods have the hash alone.
-func entryOf(pod *corev1.Pod, key, set string) shared.SidecarSetUpgrade {
-	raw := entries(pod, key)[set]
-	var entry shared.SidecarSetUpgrade
-	if json.Unmarshal(raw, &entry) == nil {
-		return entry
-	}
-	entry = shared.SidecarSetUpgrade{SidecarSetName: set}
-	_ = json.Unmarshal(raw, &entry.SidecarSetHash) // What is neither has no hash, and differs.
-	return entry
-}
-
 // hashes are those that annotations of pods say that a set has, by the text of the annotation. Most pods have the same text: it is decoded once in
 // a pass.
 type hashes struct {
@@ -163,7 +139,7 @@ func (h hashes) in(pod *corev1.Pod, key string) string {
 		Hash string `json:"hash"`
 	}
 	if json.Unmarshal([]byte(text), &all) != nil {
-		hash = entryOf(pod, key, h.set).SidecarSetHash
+		hash = sidecar.EntryOf(pod, key, h.set).SidecarSetHash
 	} else {
 		hash = all[h.set].Hash
 	}
@@ -173,5 +149,5 @@ func (h hashes) in(pod *corev1.Pod, key string) string {
 
 // RevisionOf is the name of the revision that a pod says it has; empty when it names none.
 func RevisionOf(pod *corev1.Pod, set string) string {
-	return entryOf(pod, shared.AnnotationSidecarSetHash, set).ControllerRevision
+	return sidecar.EntryOf(pod, shared.AnnotationSidecarSetHash, set).ControllerRevision
 }

@@ -4,7 +4,6 @@
 package sidecar
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -174,7 +173,7 @@ func (i Injection) Lacks(pod *corev1.Pod) bool {
 	for _, v := range i.Variants {
 		for _, c := range v.Containers {
 			brings = true
-			if slices.ContainsFunc(pod.Spec.Containers, func(has corev1.Container) bool { return has.Name == c.Name }) {
+			if HasContainer(pod, c.Name) {
 				return false
 			}
 		}
@@ -184,16 +183,11 @@ func (i Injection) Lacks(pod *corev1.Pod) bool {
 
 // recorded says that the pod has all containers that it got by its own record, from an earlier revision of the set.
 func (i Injection) recorded(pod *corev1.Pod) bool {
-	var entries map[string]struct {
-		SidecarList []string `json:"sidecarList"`
-	}
-	if json.Unmarshal([]byte(pod.Annotations[HashAnnotation]), &entries) != nil {
+	if _, has := EntriesOf(pod, HashAnnotation)[i.Set]; !has {
 		return false
 	}
-	entry, has := entries[i.Set]
-	return has && !slices.ContainsFunc(entry.SidecarList, func(template string) bool {
-		return !slices.ContainsFunc(append(slices.Clone(pod.Spec.InitContainers), pod.Spec.Containers...), func(c corev1.Container) bool {
-			return c.Name == template || c.Name == template+"-1"
-		})
+	return !slices.ContainsFunc(EntryOf(pod, HashAnnotation, i.Set).SidecarList, func(template string) bool {
+		native := slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == template || c.Name == template+"-1" })
+		return !native && !HasContainer(pod, template) && !HasContainer(pod, template+"-1")
 	})
 }

@@ -95,10 +95,7 @@ func failures(r result) []string {
 	told := 0
 	for _, execution := range r.executions {
 		for _, test := range execution.Failed() {
-			own := slices.DeleteFunc(execution.OutputLines(test), func(line string) bool {
-				line = strings.TrimSpace(line)
-				return line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---")
-			})
+			own := slices.DeleteFunc(execution.OutputLines(test), isFraming)
 			if len(own) == 0 {
 				continue
 			}
@@ -138,13 +135,17 @@ func slowest(r result, n int) []string {
 // reason finds the sentence a test was skipped with among the lines it printed.
 func reason(lines []string) string {
 	for _, line := range lines {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---") {
-			continue
+		if !isFraming(line) {
+			return message(line)
 		}
-		return message(line)
 	}
 	return "no reason given"
+}
+
+// isFraming says that a line of output is not the test's own: it is empty, or go test's.
+func isFraming(line string) bool {
+	line = strings.TrimSpace(line)
+	return line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---")
 }
 
 // message is a line of output without the place in the code that logged it.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,9 +24,7 @@ import (
 func testSchemaAlone(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	g := NewWithT(t)
-	for _, object := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
-		g.Expect(e.client.DeleteAllOf(t.Context(), object)).To(Succeed())
-	}
+	e.removeWebhooks(t)
 	// The API server notices a moment later: until then a bad object is refused.
 	g.Eventually(func(ctx context.Context) error {
 		return e.sendContext(ctx, t, http.MethodPost, "v1beta1", ns, "", manifest("v1beta1", "bad",

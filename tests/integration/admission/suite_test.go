@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -112,6 +113,16 @@ func (e *env) install(t *testing.T) {
 	}
 	if _, err := e.serving.Reconcile(t.Context(), reconcile.Request{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// removeWebhooks removes all registrations of webhooks. The API server notices a moment later.
+func (e *env) removeWebhooks(t *testing.T) {
+	t.Helper()
+	for _, object := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
+		if err := e.client.DeleteAllOf(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
