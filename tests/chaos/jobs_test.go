@@ -55,10 +55,10 @@ func broadcastJobs() []chaos.Scenario {
 	}
 	all := []chaos.Scenario{
 		{Name: "complete", Steps: []chaos.Step{
-			withNodes(apply(broadcastJob, phase("completed"), "MORE", "", "CODE", "0"), true, "a", "b", "c", "d"),
+			withLastingNodes(apply(broadcastJob, phase("completed"), "MORE", "", "CODE", "0"), "a", "b", "c", "d"),
 		}},
 		{Name: "pause-and-resume", Steps: []chaos.Step{
-			withNodes(apply(broadcastJob, phase("paused"), "MORE", "  paused: true", "CODE", "0"), true, "a", "b", "c"),
+			withLastingNodes(apply(broadcastJob, phase("paused"), "MORE", "  paused: true", "CODE", "0"), "a", "b", "c"),
 			apply(broadcastJob, phase("completed"), "MORE", "  paused: false", "CODE", "0"),
 		}},
 		{Name: "nodes-come", Steps: []chaos.Step{
@@ -66,7 +66,7 @@ func broadcastJobs() []chaos.Scenario {
 			withNodes(chaos.Step{Settled: served(4)}, true, "c", "d"),
 		}},
 		{Name: "fail-fast", Steps: []chaos.Step{
-			withNodes(apply(broadcastJob, phase("failed"), "MORE", "  failurePolicy: {type: FailFast}", "CODE", "1"), true, "a"),
+			withLastingNodes(apply(broadcastJob, phase("failed"), "MORE", "  failurePolicy: {type: FailFast}", "CODE", "1"), "a"),
 		}},
 	}
 	for i := range all {

@@ -101,15 +101,25 @@ func pods(count int, image string) func(context.Context, *chaos.World) error {
 // takes a minute. All are removed at the end of the run.
 func nodes(w *chaos.World, add bool, names ...string) {
 	w.T.Helper()
-	for _, name := range names {
-		name := w.Name + "-" + name
-		if !add {
+	if !add {
+		for _, name := range names {
 			leave := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"chaos":null}}}`))
-			if err := env.Client.Patch(w.T.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, leave); err != nil {
+			if err := env.Client.Patch(w.T.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.Name + "-" + name}}, leave); err != nil {
 				w.T.Fatal(err)
 			}
-			continue
 		}
+		return
+	}
+	remove := sync.OnceFunc(addNodes(w, names...))
+	w.Tidy = append(w.Tidy, remove)
+	w.T.Cleanup(remove) // if the run does not come that far
+}
+
+// addNodes makes nodes on which only pods of this lane run, unless there are some of these names, and returns what removes them.
+func addNodes(w *chaos.World, names ...string) (remove func()) {
+	w.T.Helper()
+	for _, name := range names {
+		name := w.Name + "-" + name
 		// With the taint from the first moment, no pod of another lane gets there.
 		node := &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"chaos": w.Lane.Name, corev1.LabelHostname: name}},
@@ -121,21 +131,37 @@ func nodes(w *chaos.World, add bool, names ...string) {
 		if err := env.Nodes.Add(w.T.Context(), name, nil); err != nil {
 			w.T.Fatal(err)
 		}
-		remove := sync.OnceFunc(func() {
-			if err := env.Nodes.Remove(context.WithoutCancel(w.T.Context()), name); err != nil {
-				w.T.Log(err)
+	}
+	ctx, log := context.WithoutCancel(w.T.Context()), w.Lane.T.Log
+	return func() {
+		for _, name := range names {
+			if err := env.Nodes.Remove(ctx, w.Name+"-"+name); err != nil {
+				log(err)
 			}
-		})
-		w.Tidy = append(w.Tidy, remove)
-		w.T.Cleanup(remove) // if the run does not come that far
+		}
 	}
 }
 
 // withNodes does something to the nodes of the lane before a step.
 func withNodes(step chaos.Step, add bool, names ...string) chaos.Step {
+	return after(step, func(w *chaos.World) { nodes(w, add, names...) })
+}
+
+// withLastingNodes makes nodes before a step, once for all runs of a lane. A job is complete as soon as all nodes that the operator sees are
+// done, rightly: one of which the operator learns only then, because the perturbation holds its watch of nodes, would be left out.
+func withLastingNodes(step chaos.Step, names ...string) chaos.Step {
+	var once sync.Once
+	return after(step, func(w *chaos.World) {
+		w.T.Helper()
+		once.Do(func() { w.Lane.T.Cleanup(addNodes(w, names...)) })
+	})
+}
+
+// after does something before what a step does.
+func after(step chaos.Step, first func(*chaos.World)) chaos.Step {
 	return chaos.Step{Settled: step.Settled, Do: func(w *chaos.World) {
 		w.T.Helper()
-		nodes(w, add, names...)
+		first(w)
 		if step.Do != nil {
 			step.Do(w)
 		}

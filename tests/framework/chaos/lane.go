@@ -107,6 +107,8 @@ type Result struct {
 
 // Lane is a namespace with an operator of its own.
 type Lane struct {
+	// T is the test of all runs of the lane.
+	T           *testing.T
 	Environment *environment.Environment
 	Kinds       []string
 	Name        string
@@ -127,7 +129,7 @@ func NewLane(t *testing.T, e *environment.Environment, name string, s Scenario) 
 	if len(kinds) == 0 {
 		kinds = []string{s.Kind}
 	}
-	l := &Lane{Environment: e, Kinds: kinds, Name: name, everywhere: s.Everywhere, ownNodes: s.OwnNodes}
+	l := &Lane{T: t, Environment: e, Kinds: kinds, Name: name, everywhere: s.Everywhere, ownNodes: s.OwnNodes}
 	l.interceptor = &interceptor{version: l.version}
 	l.interceptor.arm("", Perturbation{Kind: None}, false)
 	var err error

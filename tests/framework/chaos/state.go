@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -273,19 +274,34 @@ func withoutTimes(value any) any {
 	return value
 }
 
-// difference are the lines that only one of two states has.
+// difference says how two states differ: of two lines about the same resource, in what; else which line there should be, or should not.
 func difference(want, got string) string {
-	var lines []string
+	var out []string
 	wanted, have := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for _, line := range wanted {
-		if !slices.Contains(have, line) {
-			lines = append(lines, "want "+line)
+	missing := slices.DeleteFunc(slices.Clone(wanted), func(line string) bool { return slices.Contains(have, line) })
+	surplus := slices.DeleteFunc(have, func(line string) bool { return slices.Contains(wanted, line) })
+	for _, line := range missing {
+		resource, object, _ := strings.Cut(line, " ")
+		at := slices.IndexFunc(surplus, func(other string) bool { return strings.HasPrefix(other, resource+" ") })
+		if at < 0 {
+			out = append(out, "want "+line)
+			continue
 		}
+		_, other, _ := strings.Cut(surplus[at], " ")
+		out = append(out, resource+", wanted with -, what there is with +:\n"+cmp.Diff(decoded(object), decoded(other)))
+		surplus = slices.Delete(surplus, at, at+1)
 	}
-	for _, line := range have {
-		if !slices.Contains(wanted, line) {
-			lines = append(lines, "got  "+line)
-		}
+	for _, line := range surplus {
+		out = append(out, "got  "+line)
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(out, "\n")
+}
+
+// decoded is a value in JSON, or the text itself.
+func decoded(text string) any {
+	var value any
+	if json.Unmarshal([]byte(text), &value) != nil {
+		return text
+	}
+	return value
 }
