@@ -153,23 +153,9 @@ func trimUnless(needed func(client.Object) bool, trim func(client.Object) client
 		}
 		if needed(object) {
 			object.SetManagedFields(nil)
-			if pod, ok := object.(*corev1.Pod); ok {
-				leaveOutUnread(pod)
-			}
 			return object, nil
 		}
 		return trim(object), nil
-	}
-}
-
-// leaveOutUnread removes fields that the server adds to every pod and that no kind reads, a tenth of a pod: its default tolerations, and what is
-// in projected volumes, above all in that of the service account's token.
-func leaveOutUnread(pod *corev1.Pod) {
-	pod.Spec.Tolerations = nil
-	for i := range pod.Spec.Volumes {
-		if projected := pod.Spec.Volumes[i].Projected; projected != nil {
-			projected.Sources = nil
-		}
 	}
 }
 

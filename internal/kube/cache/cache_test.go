@@ -121,28 +121,6 @@ func TestEachNeedKeepsExactlyItsPods(t *testing.T) {
 	}
 }
 
-func TestWhatEveryPodHasAndNoKindReadsIsNotKept(t *testing.T) {
-	pod := controlledAs("web-0", "apps.kruise.io/v1beta1", "StatefulSet")
-	want := pod.DeepCopy()
-	want.ManagedFields = nil
-	volumes := func(sources ...corev1.VolumeProjection) []corev1.Volume {
-		return []corev1.Volume{
-			{Name: "kube-api-access-x", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}}},
-			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-web-0"}}},
-		}
-	}
-	want.Spec.Volumes = volumes()
-	pod.Spec.Volumes = volumes(corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}})
-	pod.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady}}
-	got, err := transform(t, ContentsFor(ofStatefulSet()), podKind())(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestRevisionsOfOthersLoseTheirData(t *testing.T) {
 	trim := transform(t, ContentsFor(ofStatefulSet(), ofSidecarSet()), revisionKind())
 	for kind, want := range map[string]int{"StatefulSet": 2, "SidecarSet": 2, "CloneSet": 0} {

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -17,8 +19,25 @@ import (
 )
 
 // New is the [ctrlcache.New] of a manager whose controllers share one listener for pods. An informer runs two goroutines for each of its listeners
-// and wakes both for each event; a dozen controllers listen to pods, and most of them have nothing to do with most pods.
+// and wakes both for each event; a dozen controllers listen to pods, and most of them have nothing to do with most pods. Of pods it reads all of the
+// cluster, whatever the options select, without the fields that no kind reads.
 func New(config *rest.Config, options ctrlcache.Options) (ctrlcache.Cache, error) {
+	pods, err := podLists(config, options.HTTPClient, options.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	newInformer := options.NewInformer
+	if newInformer == nil {
+		newInformer = toolscache.NewSharedIndexInformer
+	}
+	options.NewInformer = func(
+		lists toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
+	) toolscache.SharedIndexInformer {
+		if _, isPod := object.(*corev1.Pod); isPod {
+			lists = pods
+		}
+		return newInformer(lists, object, resync, indexers)
+	}
 	c, err := ctrlcache.New(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("creating the cache: %w", err)
