@@ -118,12 +118,8 @@ func (e *Edit) Merge(other Edit) {
 	}
 	e.Fresh = other.Fresh && (e.Fresh || e.IsZero())
 	e.Exact = e.Exact || other.Exact
-	for key, value := range other.Labels {
-		put(&e.Labels, key, value)
-	}
-	for key, value := range other.Annotations {
-		put(&e.Annotations, key, value)
-	}
+	putAll(&e.Labels, other.Labels)
+	putAll(&e.Annotations, other.Annotations)
 	for _, name := range other.AddFinalizers {
 		e.AddFinalizer(name)
 	}
@@ -133,9 +129,7 @@ func (e *Edit) Merge(other Edit) {
 	for _, condition := range other.Conditions {
 		e.SetCondition(condition)
 	}
-	for container, image := range other.Images {
-		e.SetImage(container, image)
-	}
+	putAll(&e.Images, other.Images)
 	for container, quantities := range other.Resources {
 		e.SetResources(container, quantities)
 	}
@@ -250,11 +244,24 @@ func overlay(target *corev1.ResourceList, changes corev1.ResourceList) {
 
 // put writes to a copy-on-write map: an Edit that was merged into another never changes with it.
 func put[V any](target *map[string]V, key string, value V) {
-	clone := maps.Clone(*target)
-	if clone == nil {
-		clone = map[string]V{}
-	}
+	clone := make(map[string]V, len(*target)+1)
+	maps.Copy(clone, *target)
 	clone[key] = value
+	*target = clone
+}
+
+// putAll is put for several keys. What it writes into an empty map it shares: nobody changes it in place.
+func putAll[V any](target *map[string]V, changes map[string]V) {
+	switch {
+	case len(changes) == 0:
+		return
+	case len(*target) == 0:
+		*target = changes
+		return
+	}
+	clone := make(map[string]V, len(*target)+len(changes))
+	maps.Copy(clone, *target)
+	maps.Copy(clone, changes)
 	*target = clone
 }
 

@@ -204,10 +204,10 @@ func names(a, b corev1.ResourceList) []corev1.ResourceName {
 }
 
 func filter[V any](m map[string]V, keep func(string) bool) map[string]V {
-	out := map[string]V{}
+	var out map[string]V
 	for key, value := range m {
 		if keep(key) {
-			out[key] = value
+			put(&out, key, value)
 		}
 	}
 	return out

@@ -43,7 +43,7 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, difference Difference, g
 		return edit.Edit{}, fmt.Errorf("pod %s cannot move to revision %s in place: it waits at its preDelete hook", pod.Name, to.Name)
 	}
 	earlier := readLeftover(pod, now)
-	wanted, err := changeTo(pod, from.Template, to.Template, earlier, o)
+	wanted, err := changeTo(pod, from.Template, to.Template, difference, earlier, o)
 	if err != nil {
 		return edit.Edit{}, fmt.Errorf("moving pod %s to revision %s in place: %w", pod.Name, to.Name, err)
 	}
@@ -195,24 +195,27 @@ func readLeftover(pod *corev1.Pod, now time.Time) leftover {
 }
 
 // changeTo is what has to change about the pod's containers to make them those of the target.
-func changeTo(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, earlier leftover, o Options) (change, error) {
-	c := change{images: map[string]string{}, refs: map[string]metav1.ObjectMeta{}, resources: map[string]corev1.ResourceRequirements{}}
+func changeTo(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, difference Difference, earlier leftover, o Options) (change, error) {
+	var c change
 	for i := range to.Spec.Containers {
 		after, before := &to.Spec.Containers[i], &from.Spec.Containers[i]
 		if containerOf(pod.Spec.Containers, after.Name) == nil {
 			return change{}, fmt.Errorf("the pod has no container %s", after.Name)
 		}
 		if _, waits := earlier.pending.images[after.Name]; waits || earlier.unknown || before.Image != after.Image {
-			c.images[after.Name] = after.Image
+			put(&c.images, after.Name, after.Image)
 		}
-		waiting := earlier.pending.resources[after.Name]
+		waiting, waits := earlier.pending.resources[after.Name]
+		if _, differ := difference.Resources[after.Name]; !differ && !waits && !earlier.unknown {
+			continue
+		}
 		was, is := withRequests(before.Resources), withRequests(after.Resources)
 		quantities := corev1.ResourceRequirements{
 			Limits:   changedQuantities(was.Limits, is.Limits, waiting.Limits, earlier.unknown && o.Resources),
 			Requests: changedQuantities(was.Requests, is.Requests, waiting.Requests, earlier.unknown && o.Resources),
 		}
 		if len(quantities.Limits)+len(quantities.Requests) > 0 {
-			c.resources[after.Name] = quantities
+			put(&c.resources, after.Name, quantities)
 		}
 	}
 	if o.EnvFromMetadata {
@@ -222,7 +225,7 @@ func changeTo(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, earlier leftove
 			keepKeys(annotations, to.Annotations, meta.Annotations)
 		}
 		for name, reads := range referencesOf(to.Spec.Containers, labels, annotations) {
-			c.refs[name] = reads.meta()
+			put(&c.refs, name, reads.meta())
 		}
 	}
 	return c.against(pod), nil
