@@ -4,15 +4,27 @@
 package cache
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // protobuf is the serializer that the cache reads pods with, or the usual one.
@@ -119,6 +131,75 @@ func TestPodsInAnotherEncodingAreDecodedAsUsual(t *testing.T) {
 	} {
 		if got, _, err := decoder.Decode([]byte(data), nil, nil); err == nil {
 			t.Errorf("%s: decoded as %v", name, got)
+		}
+	}
+}
+
+// The cache of the manager lists and watches pods with this decoder: it holds no pod with what no kind reads.
+func TestTheCacheHoldsPodsWithoutWhatNoKindReads(t *testing.T) {
+	_, usual := serializers()
+	infos := usual.SupportedMediaTypes()
+	info := infos[slices.IndexFunc(infos, func(info runtime.SerializerInfo) bool { return info.MediaType == runtime.ContentTypeProtobuf })]
+	encode := func(object runtime.Object) []byte {
+		encoded, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), object)
+		if err != nil {
+			t.Error(err)
+		}
+		return encoded
+	}
+	listed, watched := fullPod("listed"), fullPod("watched")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		switch {
+		case r.URL.Path != "/api/v1/pods" || !strings.HasPrefix(r.Header.Get("Accept"), runtime.ContentTypeProtobuf):
+			t.Errorf("%s of %s", r.Header.Get("Accept"), r.URL)
+			w.WriteHeader(http.StatusNotFound)
+		case query.Get("sendInitialEvents") == "true": // as servers answer that cannot do so
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		case query.Get("watch") == "true":
+			w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
+			event := &metav1.WatchEvent{Type: string(watch.Added), Object: runtime.RawExtension{Raw: encode(watched)}}
+			if err := info.StreamSerializer.Encode(event, info.StreamSerializer.NewFrameWriter(w)); err != nil {
+				t.Error(err)
+			}
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			<-r.Context().Done()
+		default:
+			w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+			_, _ = w.Write(encode(&corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Pod{*listed}}))
+		}
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel() // before the server waits for the watch
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
+	mapper.Add(podKind(), meta.RESTScopeNamespace)
+	c, err := New(&rest.Config{Host: server.URL}, ctrlcache.Options{Scheme: scheme.Scheme, Mapper: mapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.GetInformer(ctx, &corev1.Pod{}, ctrlcache.BlockUntilSynced(false)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = c.Start(ctx) }()
+	if !c.WaitForCacheSync(ctx) {
+		t.Fatal("the cache does not fill")
+	}
+	for _, full := range []*corev1.Pod{listed, watched} {
+		got := &corev1.Pod{}
+		err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			err := c.Get(ctx, client.ObjectKeyFromObject(full), got)
+			return err == nil, client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			t.Fatalf("pod %s: %s", full.Name, err)
+		}
+		unread(full)
+		full.SetGroupVersionKind(podKind()) // which the cache fills in
+		if diff := cmp.Diff(full, got); diff != "" {
+			t.Errorf("pod %s (-want +got):\n%s", full.Name, diff)
 		}
 	}
 }
