@@ -79,6 +79,8 @@ type proof struct {
 	// injected says that the last try found everything in the pod, held that some earlier one did; refuted that the last one found a pod without.
 	injected, held, refuted bool
 	message                 string
+	// changed is which field of what was injected somebody else gave another value.
+	changed string
 }
 
 // unproven is a proof of a way of which nothing is known.
@@ -125,6 +127,8 @@ func (p *proof) verdict(shown string) (metav1.ConditionStatus, string) {
 		return metav1.ConditionUnknown, p.message + "; not verified since"
 	case p.shows != shown || p.tries == 0:
 		return metav1.ConditionUnknown, "not verified yet"
+	case p.injected && p.changed != "":
+		return metav1.ConditionTrue, "verified by a dry run, in which something else changed " + p.changed
 	case p.injected:
 		return metav1.ConditionTrue, "verified by a dry run"
 	case p.refuted:
@@ -163,8 +167,8 @@ func (i *Injection) prove(ctx context.Context, one *injected) bool {
 	tried := false
 	for _, way := range i.dueWays(one) {
 		began, epoch := i.options.Clock.Now(), i.registry.epoch()
-		missing, err := i.try(ctx, one, way)
-		i.tried(one, way, proof{first: began, epoch: epoch, last: i.options.Clock.Now(), message: missing}, err)
+		missing, changed, err := i.try(ctx, one, way)
+		i.tried(one, way, proof{first: began, epoch: epoch, last: i.options.Clock.Now(), message: missing, changed: changed}, err)
 		tried = true
 	}
 	return tried
@@ -201,7 +205,7 @@ func (i *Injection) tried(one *injected, name string, try proof, err error) {
 	way.last, way.epoch = try.last, try.epoch
 	way.held = way.held || way.injected
 	way.injected, way.refuted = err == nil && try.message == "", err == nil && try.message != ""
-	way.message = try.message
+	way.message, way.changed = try.message, try.changed
 	if err != nil {
 		way.message = err.Error()
 	}
@@ -227,49 +231,52 @@ func (i *Injection) proofsOf(name string) *proofs {
 	return i.proofs[name]
 }
 
-// try has the API server create a pod, without keeping it, and returns what the pod lacks. An error says why nothing is known.
-func (i *Injection) try(ctx context.Context, one *injected, way string) (string, error) {
+// try has the API server create a pod, without keeping it, and returns what the pod lacks, and what somebody else has changed of it. An error says why
+// nothing is known.
+func (i *Injection) try(ctx context.Context, one *injected, way string) (lacks, changed string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
 	labels, possible := sidecar.ExampleLabels(one.set.Match.Labels)
 	if !possible {
-		return "", errors.New("no labels could be made up that the selector matches")
+		return "", "", errors.New("no labels could be made up that the selector matches")
 	}
 	namespace, err := i.exampleNamespace(ctx, one.set.Match.Namespace)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	pod := examplePod(namespace.Name, labels, way)
 	want, err := example(one.compiled, pod, namespace)
 	if refusal := (refusedError{}); errors.As(err, &refusal) {
-		return i.tryRefusal(ctx, pod, refusal.Error())
+		lacks, err := i.tryRefusal(ctx, pod, refusal.Error())
+		return lacks, "", err
 	}
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if want, err = asKnown(want); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if err := i.options.Client.Create(ctx, pod, client.DryRunAll); err != nil {
-		return "", fmt.Errorf("namespace %s: %s", namespace.Name, strings.TrimSpace(err.Error()))
+		return "", "", fmt.Errorf("namespace %s: %s", namespace.Name, strings.TrimSpace(err.Error()))
 	}
 	have, err := objectOf(pod)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if guard := one.compiled.Guard; way == sidecar.ProofPolicy && guard != nil && guard.Token && !slices.ContainsFunc(pod.Spec.Volumes, sidecar.IsToken) {
-		return "", fmt.Errorf("namespace %s: the pod that was made up has no token", namespace.Name)
+		return "", "", fmt.Errorf("namespace %s: the pod that was made up has no token", namespace.Name)
 	}
 	// When the revision of a pod is drawn at random, it is not known in advance.
 	for _, v := range one.compiled.Variants {
 		if v.Percent != nil {
 			list := pod.Annotations[sidecar.InjectedListAnnotation]
 			if slices.Contains(strings.Split(list, ","), one.name) {
-				return "", nil
+				return "", "", nil
 			}
 		}
 	}
-	return one.compiled.Missing(want, have), nil
+	lacks, changed = one.compiled.Missing(want, have)
+	return lacks, changed, nil
 }
 
 // refusedError is why a set refuses a pod.

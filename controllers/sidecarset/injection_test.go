@@ -61,6 +61,8 @@ type rig struct {
 	ended func(namespace string) (more bool)
 	// dryRun is called for each pod that is created by a dry run.
 	dryRun func(*corev1.Pod)
+	// mirrored says that a webhook of others has all images pulled from a mirror of the registry.
+	mirrored bool
 }
 
 // errNotServed is what a server answers about a kind that it does not have.
@@ -145,6 +147,11 @@ func (r *rig) functions() interceptor.Funcs {
 				}
 				r.asked++
 				r.answer(ctx, pod)
+				for at := range pod.Spec.Containers {
+					if r.mirrored {
+						pod.Spec.Containers[at].Image = "mirror.example/" + pod.Spec.Containers[at].Image
+					}
+				}
 				return nil
 			}
 			if object.GetObjectKind().GroupVersionKind().Kind == "Pod" {
@@ -319,6 +326,7 @@ func TestWaysOfInjection(t *testing.T) {
 		webhookOnly   bool
 		works         string
 		noOwner       bool
+		mirrored      bool
 		path          Path
 		reason        string
 		message, want string
@@ -326,6 +334,14 @@ func TestWaysOfInjection(t *testing.T) {
 		stalled bool
 	}{
 		"a policy that works": {set: plain, works: "policy", path: PathPolicy, reason: "Policy", message: "verified by a dry run", want: "binding kruise-operator-sidecars-anchor, binding log"},
+		"somebody else has images pulled from a mirror": {
+			set: plain, works: "policy", mirrored: true, path: PathPolicy, reason: "Policy", message: "something else changed spec.containers[",
+			want: "binding kruise-operator-sidecars-anchor, binding log",
+		},
+		"somebody else has them pulled from a mirror, and only the webhook works": {
+			set: plain, webhookOnly: true, works: "webhook", mirrored: true, path: PathWebhook, reason: "Webhook",
+			message: "something else changed spec.containers[", want: "entry log Fail",
+		},
 		"a policy that has no effect gives way to the webhook": {
 			set: plain, works: "webhook", path: PathWebhook, reason: "Webhook", message: "the policy has no effect", want: "binding kruise-operator-sidecars-anchor, entry log Fail",
 		},
@@ -359,7 +375,7 @@ func TestWaysOfInjection(t *testing.T) {
 				objects = append(objects, installation())
 			}
 			r := newRig(t, !tc.webhookOnly, objects...)
-			r.injects[tc.works] = true
+			r.mirrored, r.injects[tc.works] = tc.mirrored, true
 			if tc.works == "both" {
 				r.injects["policy"], r.injects["webhook"] = true, true
 			}

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,15 +116,39 @@ func TestMissing(t *testing.T) {
 	list[0].(map[string]any)["terminationMessagePath"] = "/x"
 	list[0].(map[string]any)["resources"] = map[string]any{"limits": map[string]any{"cpu": "1"}}
 	more["spec"].(map[string]any)["containers"] = append([]any{map[string]any{"name": "other"}}, list...)
-	if lack := compiled.Missing(want, more); lack != "" {
-		t.Errorf("what is there, with more, is said to lack %s", lack)
-	}
-	if lack := compiled.Missing(want, object(t, shopPod)); lack != "metadata.annotations[kruise.io/sidecarset-hash]" {
-		t.Errorf("a pod without the sidecar lacks %q", lack)
-	}
-	other := copied(t, want)
-	other["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)["image"] = "else"
-	if lack := compiled.Missing(want, other); lack != "spec.containers[0].image" {
-		t.Errorf("a pod with another image lacks %q", lack)
+	spec := func(pod map[string]any) map[string]any { return pod["spec"].(map[string]any) }
+	container := func(pod map[string]any, at int) map[string]any { return spec(pod)["containers"].([]any)[at].(map[string]any) }
+	for name, tc := range map[string]struct {
+		have           func() map[string]any
+		lacks, changed string
+	}{
+		"what is there, with more": {have: func() map[string]any { return more }},
+		"no sidecar":               {have: func() map[string]any { return object(t, shopPod) }, lacks: "metadata.annotations[kruise.io/sidecarset-hash]"},
+		"another image, as of a webhook that uses a mirror": {have: func() map[string]any {
+			pod := copied(t, want)
+			container(pod, 0)["image"] = "mirror.example/else"
+			return pod
+		}, changed: "spec.containers[0].image"},
+		"a sidecar without its image": {have: func() map[string]any {
+			pod := copied(t, want)
+			delete(container(pod, 0), "image")
+			return pod
+		}, lacks: "spec.containers[0].image"},
+		"the mark alone": {have: func() map[string]any {
+			pod := copied(t, want)
+			spec(pod)["containers"] = spec(object(t, shopPod))["containers"]
+			return pod
+		}, lacks: "spec.containers[0]"},
+		"the containers in another order": {have: func() map[string]any {
+			pod := copied(t, want)
+			slices.Reverse(spec(pod)["containers"].([]any))
+			return pod
+		}, lacks: "spec.containers[1]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if lacks, changed := compiled.Missing(want, tc.have()); lacks != tc.lacks || changed != tc.changed {
+				t.Errorf("lacks %q, changed is %q", lacks, changed)
+			}
+		})
 	}
 }

@@ -4,7 +4,9 @@
 package sidecar
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -52,66 +54,81 @@ func ExampleLabels(requirements []Requirement) (map[string]string, bool) {
 	return labels, hold(requirements, labels)
 }
 
-// Missing is what a pod lacks of what it should have, as a path; empty when it lacks nothing. More is allowed everywhere: other sets, and
-// what the API server fills in. Of the metadata only the entry of this set in the hash annotation is compared.
-func (i Injection) Missing(want, have map[string]any) string {
+// Missing compares a pod with what it should have been given, and returns paths, empty when there is none. lacks is something that is not there: then
+// nothing injected, or not all of it. changed is a value that is another one: only the mark of the revision proves who wrote it, so others that change
+// pods after us, for instance to use a mirror of the registry, are no reason to doubt the injection. More is allowed everywhere: other sets, and what
+// the API server fills in. Of the metadata only the entry of this set in the hash annotation is compared.
+func (i Injection) Missing(want, have map[string]any) (lacks, changed string) {
 	of := func(pod map[string]any) map[string]string { return stringsAt(pod, "metadata", "annotations") }
 	for at := range i.Variants {
 		if v := &i.Variants[at]; v.marked(of(want)) && !v.marked(of(have)) {
-			return "metadata.annotations[" + HashAnnotation + "]"
+			return "metadata.annotations[" + HashAnnotation + "]", ""
 		}
 	}
 	return missing(want["spec"], have["spec"], "spec")
 }
 
-func missing(want, have any, path string) string {
+func missing(want, have any, path string) (lacks, changed string) {
 	switch want := want.(type) {
 	case nil:
-		return ""
+		return "", ""
 	case map[string]any:
 		fields, is := have.(map[string]any)
 		if !is {
 			if len(want) == 0 && have == nil {
-				return ""
+				return "", ""
 			}
-			return path
+			return path, ""
 		}
-		for key, value := range want {
-			if lack := missing(value, fields[key], path+"."+key); lack != "" {
-				return lack
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			lack, other := missing(want[key], fields[key], path+"."+key)
+			if lack != "" {
+				return lack, ""
 			}
+			changed = cmp.Or(changed, other)
 		}
-		return ""
+		return "", changed
 	case []any:
 		list, _ := have.([]any)
 		return missingItems(want, list, path)
 	}
-	if fmt.Sprint(want) == fmt.Sprint(have) || sameQuantity(want, have) {
-		return ""
+	switch {
+	case have == nil:
+		return path, ""
+	case fmt.Sprint(want) == fmt.Sprint(have) || sameQuantity(want, have):
+		return "", ""
 	}
-	return path
+	return "", path
 }
 
-// missingItems says which item of want is not among have, where the order must be the same.
-func missingItems(want, have []any, path string) string {
+// missingItems says which item of want is not among have, where the order must be the same. Items of one name may differ in their values.
+func missingItems(want, have []any, path string) (lacks, changed string) {
 	at := 0
 	for n, item := range want {
-		lack := path + "[" + strconv.Itoa(n) + "]"
-		found := false
-		for ; at < len(have) && !found; at++ {
-			if nameOf(item) == nameOf(have[at]) {
-				difference := missing(item, have[at], path+"["+strconv.Itoa(n)+"]")
-				found = difference == ""
-				if !found {
-					lack = difference
-				}
+		within := path + "[" + strconv.Itoa(n) + "]"
+		found, lack, other := -1, within, ""
+		for k := at; k < len(have); k++ {
+			if nameOf(item) != nameOf(have[k]) {
+				continue
+			}
+			lacking, differing := missing(item, have[k], within)
+			if lacking == "" && differing == "" {
+				found, other = k, ""
+				break
+			}
+			if lacking == "" && found < 0 {
+				found, other = k, differing
+			}
+			if lacking != "" {
+				lack = lacking
 			}
 		}
-		if !found {
-			return lack
+		if found < 0 {
+			return lack, ""
 		}
+		at, changed = found+1, cmp.Or(changed, other)
 	}
-	return ""
+	return "", changed
 }
 
 func sameQuantity(a, b any) bool {

@@ -76,7 +76,7 @@ func NewPods(name string, onFailure admissionv1.FailurePolicyType, call admissio
 		MatchPolicy:    ptr.To(admissionv1.Equivalent),
 		SideEffects:    ptr.To(admissionv1.SideEffectClassNone),
 		TimeoutSeconds: ptr.To[int32](callTimeout),
-		// What other webhooks add later, such as labels, may still make the pod match, and containers that they add are seen.
+		// Containers that webhooks add after this one are seen. Labels are not: one that the pod did not match is never called again.
 		ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
 		AdmissionReviewVersions: []string{"v1"},
 		MatchConditions: []admissionv1.MatchCondition{{
