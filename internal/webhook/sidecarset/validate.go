@@ -6,8 +6,10 @@ package sidecarset
 import (
 	"fmt"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -65,6 +67,10 @@ func validateMetadata(set *appsv1beta1.SidecarSet, path *field.Path) field.Error
 		for _, fault := range validation.IsDNS1123Label(set.Name) {
 			errs = append(errs, field.Invalid(path.Child("name"), set.Name, fault))
 		}
+	}
+	fails := []admissionv1.FailurePolicyType{admissionv1.Fail, admissionv1.Ignore}
+	if policy, given := set.Annotations[sidecar.FailurePolicyAnnotation]; given && !slices.Contains(fails, admissionv1.FailurePolicyType(policy)) {
+		errs = append(errs, field.NotSupported(path.Child("annotations").Key(sidecar.FailurePolicyAnnotation), policy, fails))
 	}
 	if !isCanary(set) {
 		return errs

@@ -82,6 +82,11 @@ func TestValidate(t *testing.T) {
 		"devices, the same":            {change: containers(`shareVolumeDevicePolicy: {type: some}`), want: []string{`spec.containers[0].shareVolumeDevicePolicy.type: Unsupported value: "some"`}},
 		"a custom version":             {change: `{spec: {customVersion: "1.4"}}`},
 		"a custom version with blanks": {change: `{spec: {customVersion: "1 4"}}`, want: []string{`spec.customVersion: Invalid value: "1 4"`}},
+		"pods pass without sidecars":   {change: failing("Ignore")},
+		"a failure policy in small letters": {
+			change: failing("ignore"),
+			want:   []string{`metadata.annotations[operator.kruise.io/injection-failure-policy]: Unsupported value: "ignore": supported values: "Fail", "Ignore"`},
+		},
 
 		"a hot upgrade":                       {change: containers(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "idle:1"}`)},
 		"a hot upgrade without empty image":   {change: containers(`upgradeStrategy: {upgradeType: HotUpgrade}`), want: []string{`spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage: Required value`}},
@@ -148,11 +153,19 @@ func TestValidateUpdate(t *testing.T) {
 		old, change string
 		want        []string
 	}{
-		"an image":                {change: containers(`env: []`)},
-		"a container is added":    {change: `{spec: {containers: [{name: agent, image: "agent:1"}, {name: more, image: "more:1"}]}}`, want: []string{`spec.containers[1].name: Invalid value: "more": containers cannot be added`}},
-		"a container is removed":  {old: `{spec: {containers: [{name: agent, image: "agent:1"}, {name: more, image: "more:1"}]}}`, change: `{}`},
-		"the way of upgrading":    {change: containers(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "idle:1"}`), want: []string{`spec.containers[0].upgradeStrategy.upgradeType: Forbidden`}},
-		"what was wrong before":   {old: containers(`podInjectPolicy: Middle`), change: containers(`podInjectPolicy: Middle, args: [a]`)},
+		"an image":                                    {change: containers(`env: []`)},
+		"a container is added":                        {change: `{spec: {containers: [{name: agent, image: "agent:1"}, {name: more, image: "more:1"}]}}`, want: []string{`spec.containers[1].name: Invalid value: "more": containers cannot be added`}},
+		"a container is removed":                      {old: `{spec: {containers: [{name: agent, image: "agent:1"}, {name: more, image: "more:1"}]}}`, change: `{}`},
+		"the way of upgrading":                        {change: containers(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "idle:1"}`), want: []string{`spec.containers[0].upgradeStrategy.upgradeType: Forbidden`}},
+		"what was wrong before":                       {old: containers(`podInjectPolicy: Middle`), change: containers(`podInjectPolicy: Middle, args: [a]`)},
+		"a failure policy that means nothing, stored": {old: failing("ignore"), change: `{metadata: {annotations: {operator.kruise.io/injection-failure-policy: ignore, more: x}}}`},
+		"a failure policy that means nothing, new": {
+			old: failing("Ignore"), change: failing("ignore"), want: []string{`metadata.annotations[operator.kruise.io/injection-failure-policy]: Unsupported value`},
+		},
+		"a hot upgrade without empty image, as OpenKruise stores it": {
+			old:    containers(`upgradeStrategy: {upgradeType: HotUpgrade}`),
+			change: containers(`upgradeStrategy: {upgradeType: HotUpgrade}, args: [a]`),
+		},
 		"the base of a canary":    {old: canaryOf("a"), change: canaryOf("b"), want: []string{`metadata.annotations[apps.kruise.io/sidecarset-base]: Forbidden`}},
 		"the base becomes a base": {old: canaryOf("a"), change: canaryOf("a")},
 	}
@@ -164,6 +177,10 @@ func TestValidateUpdate(t *testing.T) {
 			check(t, kind.Faults(set, old), tc.want...)
 		})
 	}
+}
+
+func failing(policy string) string {
+	return `{metadata: {annotations: {operator.kruise.io/injection-failure-policy: ` + policy + `}}}`
 }
 
 func canaryOf(name string) string {
