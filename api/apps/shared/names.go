@@ -16,7 +16,7 @@ const (
 	LabelPodName = "statefulset.kubernetes.io/pod-name"
 	// LabelPodIndex is the ordinal of a StatefulSet's pod.
 	LabelPodIndex = "apps.kubernetes.io/pod-index"
-	// LabelSpecifiedDelete on a pod makes its workload delete and replace it, within the limits of an update. Any value has this effect.
+	// LabelSpecifiedDelete on a pod of a StatefulSet or CloneSet has it deleted and replaced, within the limits of an update. Any value has this effect.
 	LabelSpecifiedDelete = "apps.kruise.io/specified-delete"
 	// LabelLifecycleState is the lifecycle state of a pod: PreparingNormal, Normal, PreparingUpdate, Updating, Updated or PreparingDelete.
 	LabelLifecycleState = "lifecycle.apps.kruise.io/state"

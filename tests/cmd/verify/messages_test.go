@@ -115,9 +115,9 @@ func TestEventsAreListed(t *testing.T) {
 	}
 }
 
-// TestEveryEventIsTested: each reason of an event is named, as a word of a string, by a test of those who emit it: of the same kind, or for what kinds
+// TestEveryEventIsNamedByATest: each reason of an event is named, as a word of a string, by a test of those who emit it: of the same kind, or for what kinds
 // share, of any. A test that names FailedCreate for one kind says nothing about another.
-func TestEveryEventIsTested(t *testing.T) {
+func TestEveryEventIsNamedByATest(t *testing.T) {
 	t.Chdir(sourceTree)
 	var groups []string
 	for _, pattern := range []string{"controllers/*", "internal/daemon/*"} {
