@@ -8,6 +8,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -30,6 +32,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
@@ -169,6 +172,12 @@ func (s *sidecars) injected(template *corev1.PodTemplateSpec) {
 // deploy makes a Deployment of the cluster's own whose pods have the sidecars.
 func (s *sidecars) deploy(replicas int32) {
 	s.t.Helper()
+	s.deployAs(replicas, s.injected)
+}
+
+// deployAs makes a Deployment of the cluster's own, with a change of its template.
+func (s *sidecars) deployAs(replicas int32, change func(*corev1.PodTemplateSpec)) {
+	s.t.Helper()
 	labels := map[string]string{"app": scenario.Name}
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: scenario.Name},
@@ -180,7 +189,7 @@ func (s *sidecars) deploy(replicas int32) {
 			},
 		},
 	}
-	s.injected(&deployment.Spec.Template)
+	change(&deployment.Spec.Template)
 	if err := s.Client.Create(s.t.Context(), deployment); err != nil {
 		s.t.Fatalf("creating the Deployment: %v", err)
 	}
@@ -278,7 +287,90 @@ func TestSidecarSetUpdatesPodsOfADeployment(t *testing.T) {
 	}
 }
 
-// TestSidecarSetUpgradesHot lets the second container of a pair take over before the first one ends.
+// TestPodsThatWereThereBeforeTheirSidecarSetAreNamed: a condition and an event name pods that are older than the set that selects them, but not one
+// that has ended. When they are re-created they have the sidecar, and the condition is gone.
+func TestPodsThatWereThereBeforeTheirSidecarSetAreNamed(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	(&sidecars{Namespace: n, t: t}).deployAs(2, func(*corev1.PodTemplateSpec) {})
+	n.Apply(`apiVersion: v1
+kind: Pod
+metadata: {name: over, labels: {app: ` + scenario.Name + `}, annotations: {` + simnode.CompleteAfter + `: 1ms}}
+spec: {restartPolicy: Never, containers: [{name: main, image: "` + scenario.V1 + `"}]}`)
+	n.Eventually("two pods run and one has ended", func(context.Context) error {
+		phases := map[corev1.PodPhase]int{}
+		for _, pod := range n.Pods("app=" + scenario.Name) {
+			phases[pod.Status.Phase]++
+		}
+		if phases[corev1.PodRunning] != 2 || phases[corev1.PodSucceeded] != 1 {
+			return fmt.Errorf("phases %v", phases)
+		}
+		return nil
+	})
+	var old []string
+	for _, pod := range n.Pods("app=" + scenario.Name) {
+		if pod.Name != "over" {
+			old = append(old, n.Name+"/"+pod.Name)
+		}
+	}
+	slices.Sort(old)
+	s := newSidecars(t, n, func(set *v1beta1.SidecarSet) { set.Spec.InjectionStrategy.Paused = false })
+	without := func(ctx context.Context) (string, error) {
+		set, err := s.set(ctx)
+		if err != nil {
+			return "", err
+		}
+		if c := meta.FindStatusCondition(set.Status.Conditions, string(v1beta1.SidecarSetPodsWithoutSidecar)); c != nil && c.Status == metav1.ConditionTrue {
+			return c.Message, nil
+		}
+		return "", nil
+	}
+	names := "2: " + strings.Join(old, ", ")
+	s.Eventually("the condition and an event name the two", func(ctx context.Context) error {
+		message, err := without(ctx)
+		if err != nil || !strings.HasSuffix(message, names) {
+			return fmt.Errorf("condition %q: %w", message, err)
+		}
+		events := &corev1.EventList{}
+		if err := s.Client.List(ctx, events, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return e.InvolvedObject.Name == s.Name && e.Reason == "PodsWithoutSidecar" && strings.HasSuffix(e.Message, names)
+		}) {
+			return errors.New("there is no event")
+		}
+		return nil
+	})
+	s.Eventually("the set injects", func(ctx context.Context) error {
+		set, err := s.set(ctx)
+		if err == nil && !meta.IsStatusConditionTrue(set.Status.Conditions, string(v1beta1.SidecarSetInjectionPath)) {
+			err = fmt.Errorf("the conditions are %+v", set.Status.Conditions)
+		}
+		return err
+	})
+	for _, pod := range n.Pods("app=" + scenario.Name) {
+		if err := n.Client.Delete(t.Context(), &pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Eventually("the new pods have the sidecar", func(context.Context) error {
+		if got := s.images("agent"); got[agentV1] != 2 || len(s.Pods("app="+scenario.Name)) != 2 {
+			return fmt.Errorf("%v", got)
+		}
+		return nil
+	})
+	s.update(agentImage(agentV2)) // a changed set is looked at again at once, and not only after a minute
+	s.Eventually("the condition is gone", func(ctx context.Context) error {
+		message, err := without(ctx)
+		if err == nil && message != "" {
+			err = errors.New(message)
+		}
+		return err
+	})
+}
+
+// TestSidecarSetUpgradesHot has the second container of each pair run the new image at the end, and the first one none.
 func TestSidecarSetUpgradesHot(t *testing.T) {
 	t.Parallel()
 	s := newSidecars(t, env.Namespace(t), agentHot, agentLimits("0", "2"))
