@@ -24,6 +24,9 @@ const (
 	// ReasonRunActive: a run is due and waits because an earlier one is active and concurrencyPolicy is Forbid, or because so many are active
 	// that Replace deletes them in several steps.
 	ReasonRunActive = "RunActive"
+	// ReasonRunStalled: a run is due and waits because an earlier one is active and concurrencyPolicy is Forbid, and that one is Stalled itself: it
+	// needs somebody before any other run is started.
+	ReasonRunStalled = "RunStalled"
 	// ReasonMissedDeadline: the newest run was left out because it could not be started within startingDeadlineSeconds.
 	ReasonMissedDeadline = "MissedDeadline"
 	// ReasonClockBehind: lastScheduleTime lies in the future, so the clock went back. The schedule goes on from there, or at once if that

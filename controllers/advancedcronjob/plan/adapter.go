@@ -113,6 +113,20 @@ type Run struct {
 	Terminating bool
 }
 
+// stalled says whether the run says of itself, by the condition Stalled, that it cannot go on without somebody, and its message. A Job has no such
+// condition.
+func (r Run) stalled() (stalled bool, message string) {
+	list, _, _ := unstructured.NestedSlice(r.Object.Object, "status", "conditions")
+	for _, entry := range list {
+		condition, _ := entry.(map[string]any)
+		if condition["type"] == string(appsv1beta1.AdvancedCronJobStalled) && condition["status"] == string(metav1.ConditionTrue) {
+			message, _ = condition["message"].(string)
+			return true, message
+		}
+	}
+	return false, ""
+}
+
 // Observe derives the facts about one run.
 func (a Adapter) Observe(object *unstructured.Unstructured) Run {
 	run := Run{

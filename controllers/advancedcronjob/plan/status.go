@@ -112,14 +112,20 @@ func unmanaged(spec *Spec) string {
 func waiting(spec *Spec, s Snapshot, plan planning.Plan) podset.Progress {
 	switch {
 	case creates(plan):
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStarting, Message: "A run is due and is being started."}
 	case spec.ConcurrencyPolicy == appsv1beta1.ReplaceConcurrent:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
 			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Replace and more than %d runs are active. They are deleted first, %d at a time.", mostDeleted, mostDeleted)}
-	default:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
-			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is active.", activeRuns(s)[0].Object.GetName())}
 	}
-	return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStarting, Message: "A run is due and is being started."}
+	active := activeRuns(s)
+	for _, run := range active {
+		if stalled, message := run.stalled(); stalled {
+			return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRunStalled,
+				Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is stalled: %s", run.Object.GetName(), message)}
+		}
+	}
+	return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
+		Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is active.", active[0].Object.GetName())}
 }
 
 // Announced is which runs events were emitted about, so that none is emitted twice.

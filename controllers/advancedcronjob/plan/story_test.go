@@ -516,6 +516,29 @@ func TestHistoryThatCannotBeCutIsTold(t *testing.T) {
 	w.expectCondition("FailedDelete", "", "")
 }
 
+// With an image that cannot be pulled, the active run never ends, and nothing said so: the object went on to be Reconciling, for ever.
+func TestRunThatIsStalledStallsTheSchedule(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent))
+	w.passes("10:05:00", "10:05:01")
+	stalled := func(status string) {
+		conditions := []any{map[string]any{"type": "Stalled", "status": status, "message": "pod scan-a: container main: ImagePullBackOff"}}
+		if err := unstructured.SetNestedSlice(w.runs[0].Object, conditions, "status", "conditions"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stalled("True")
+	w.passes("10:06:00")
+	w.expectCondition("Stalled", "", "") // no run is due
+	w.passes("10:10:00")
+	w.expectCondition("Stalled", "RunStalled", "ImagePullBackOff")
+	w.expectCondition("Reconciling", "", "")
+	w.expect("10:05")
+	stalled("False")
+	w.passes("10:10:30")
+	w.expectCondition("Stalled", "", "")
+	w.expectCondition("Reconciling", "RunActive", "")
+}
+
 func TestRunThatWaitsTooLongIsLeftOutInTime(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent), deadline(60))
 	w.passes("10:05:00")
