@@ -4,15 +4,19 @@
 package conversion
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -21,31 +25,213 @@ import (
 // Path is where the API server calls Handler.
 const Path = "/convert"
 
-// maxReview is the largest request that is read, in bytes. The API server sends the objects of a whole list at once.
-const maxReview = 512 << 20
+// maxReview is how many bytes a request may have, and how many all requests that are answered at one time may have together. The API server sends the
+// objects of a whole list at once; a list that is longer has to be read in pages.
+const maxReview = 128 << 20
 
-// Handler answers the API server's requests to convert objects.
-type Handler struct{}
+// ordinary is up to how many bytes a request waits for no other: one object has at most that.
+const ordinary = 3 << 20
+
+// readTimeout is how long the body may take to come. The API server waits half a minute for an answer.
+const readTimeout = 30 * time.Second
+
+// errBody is about a body that is no ConversionReview.
+var errBody = errors.New("the body must be a ConversionReview with a request")
+
+// Handler answers the API server's requests to convert objects. It decodes and converts them one by one, so that it holds no more than the converted
+// ones. A list that would make all lists together exceed maxReview waits.
+type Handler struct {
+	bytes *semaphore.Weighted
+}
+
+// NewHandler returns a handler.
+func NewHandler() Handler { return Handler{semaphore.NewWeighted(maxReview)} }
 
 // ServeHTTP converts all objects of a review, or says why it cannot.
-func (Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	review := &apiextensionsv1.ConversionReview{}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxReview)).Decode(review); err != nil || review.Request == nil {
-		http.Error(w, "the body must be a ConversionReview with a request", http.StatusBadRequest)
+func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	log := ctrl.LoggerFrom(r.Context())
+	if r.ContentLength > maxReview {
+		http.Error(w, fmt.Sprintf("the request has %d bytes, at most %d are read: list the objects in pages", r.ContentLength, maxReview), http.StatusRequestEntityTooLarge)
 		return
 	}
-	response := &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
-	objects, err := convertAll(r.Context(), review.Request)
-	if err != nil {
-		ctrl.LoggerFrom(r.Context()).Error(err, "Objects cannot be converted")
-		response.Result = metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}
+	weight := r.ContentLength
+	if weight < 0 { // not known
+		weight = maxReview
 	}
-	response.ConvertedObjects = objects
-	review.Request, review.Response = nil, response
+	if weight > ordinary {
+		if err := h.bytes.Acquire(r.Context(), weight); err != nil {
+			http.Error(w, "other objects are being converted: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		defer h.bytes.Release(weight)
+	}
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
+		log.V(1).Info("A body may take any time", "reason", err.Error())
+	}
+	body := http.MaxBytesReader(w, r.Body, maxReview)
+	review := review{ctx: r.Context(), decoder: json.NewDecoder(body)}
+	if err := review.read(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if review.failure != nil {
+		log.Error(review.failure, "Objects cannot be converted")
+	}
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(review); err != nil {
-		ctrl.LoggerFrom(r.Context()).V(1).Info("The API server did not wait for converted objects", "reason", err.Error())
+	if err := review.answer(w); err != nil {
+		log.V(1).Info("The API server did not wait for converted objects", "reason", err.Error())
 	}
+}
+
+// review is a ConversionReview while it is read.
+type review struct {
+	ctx     context.Context
+	decoder *json.Decoder
+	metav1.TypeMeta
+	requested bool
+	uid       types.UID
+	// version is the desired one. Objects that come before it wait in early.
+	version string
+	early   []json.RawMessage
+	// converted are the objects in their order; all or none. failure is why there are none.
+	converted []json.RawMessage
+	failure   error
+}
+
+// read reads the review and converts its objects. An error says that the body is not a review.
+func (r *review) read() error {
+	err := r.fields(func(key string) error {
+		switch key {
+		case "apiVersion":
+			return r.decoder.Decode(&r.APIVersion)
+		case "kind":
+			return r.decoder.Decode(&r.Kind)
+		case "request":
+			return r.fields(r.request)
+		}
+		return r.skip()
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBody, err)
+	}
+	if !r.requested {
+		return errBody
+	}
+	for _, object := range r.early {
+		r.convert(object)
+	}
+	return nil
+}
+
+// request reads one field of the request.
+func (r *review) request(key string) error {
+	r.requested = true
+	switch key {
+	case "uid":
+		return r.decoder.Decode(&r.uid)
+	case "desiredAPIVersion":
+		return r.decoder.Decode(&r.version)
+	case "objects":
+		return r.objects()
+	}
+	return r.skip()
+}
+
+func (r *review) objects() error {
+	begin, err := r.decoder.Token()
+	if err != nil || begin == nil {
+		return err
+	}
+	if begin != json.Delim('[') {
+		return fmt.Errorf("request.objects is no list but %v", begin)
+	}
+	for r.decoder.More() {
+		var object json.RawMessage
+		if err := r.decoder.Decode(&object); err != nil {
+			return err
+		}
+		if r.version == "" {
+			r.early = append(r.early, object)
+			continue
+		}
+		r.convert(object)
+	}
+	_, err = r.decoder.Token()
+	return err
+}
+
+// convert adds an object to those that are converted, unless one has failed before.
+func (r *review) convert(object json.RawMessage) {
+	if r.failure != nil {
+		return
+	}
+	converted, err := convertObject(r.ctx, object, r.version)
+	if err != nil {
+		r.failure, r.converted = err, nil
+		return
+	}
+	r.converted = append(r.converted, converted)
+}
+
+// fields calls f for each field of the object that comes next, to read its value. null is an object without fields.
+func (r *review) fields(f func(key string) error) error {
+	begin, err := r.decoder.Token()
+	if err != nil || begin == nil {
+		return err
+	}
+	if begin != json.Delim('{') {
+		return fmt.Errorf("%v is no object", begin)
+	}
+	for r.decoder.More() {
+		token, err := r.decoder.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := token.(string)
+		if err := f(key); err != nil {
+			return err
+		}
+	}
+	_, err = r.decoder.Token()
+	return err
+}
+
+func (r *review) skip() error {
+	var ignored json.RawMessage
+	return r.decoder.Decode(&ignored)
+}
+
+// answer writes the review with the response, object by object.
+func (r *review) answer(w io.Writer) error {
+	result := metav1.Status{Status: metav1.StatusSuccess}
+	if r.failure != nil {
+		result = metav1.Status{Status: metav1.StatusFailure, Message: r.failure.Error()}
+	}
+	head, err := json.Marshal(r.TypeMeta)
+	if err != nil {
+		return fmt.Errorf("encoding the review: %w", err)
+	}
+	tail, err := json.Marshal(map[string]any{"uid": r.uid, "result": result})
+	if err != nil {
+		return fmt.Errorf("encoding the response: %w", err)
+	}
+	out := bufio.NewWriter(w)
+	separator := ""
+	if len(head) > len("{}") {
+		separator = ","
+	}
+	fmt.Fprintf(out, `%s%s"response":%s,"convertedObjects":[`, head[:len(head)-1], separator, tail[:len(tail)-1])
+	for i, object := range r.converted {
+		if i > 0 {
+			_ = out.WriteByte(',')
+		}
+		_, _ = out.Write(object)
+	}
+	_, _ = out.WriteString("]}}\n")
+	if err := out.Flush(); err != nil { // which says, too, what went wrong before
+		return fmt.Errorf("sending the converted objects: %w", err)
+	}
+	return nil
 }
 
 // converters are the kinds whose versions differ in shape: one line for every kind of the table that is converted.
@@ -58,31 +244,27 @@ func converters() map[schema.GroupKind]func(ctx context.Context, object []byte, 
 	}
 }
 
-// convertAll returns the converted objects in their order; all or none.
-func convertAll(ctx context.Context, request *apiextensionsv1.ConversionRequest) ([]runtime.RawExtension, error) {
-	converted := make([]runtime.RawExtension, 0, len(request.Objects))
-	for _, object := range request.Objects {
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("nobody waits for the converted objects: %w", err)
-		}
-		about := struct {
-			metav1.TypeMeta `json:",inline"`
-			Metadata        struct{ Name, Namespace string } `json:"metadata"`
-		}{}
-		if err := json.Unmarshal(object.Raw, &about); err != nil {
-			return nil, fmt.Errorf("decoding an object to convert: %w", err)
-		}
-		name := about.Metadata.Namespace + "/" + about.Metadata.Name
-		kind := about.GroupVersionKind().GroupKind()
-		convert, ok := converters()[kind]
-		if !ok {
-			return nil, fmt.Errorf("%s: there is no conversion for %s", name, kind)
-		}
-		raw, err := convert(ctx, object.Raw, request.DesiredAPIVersion)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		converted = append(converted, runtime.RawExtension{Raw: raw})
+// convertObject converts one object.
+func convertObject(ctx context.Context, object []byte, version string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("nobody waits for the converted objects: %w", err)
 	}
-	return converted, nil
+	about := struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        struct{ Name, Namespace string } `json:"metadata"`
+	}{}
+	if err := json.Unmarshal(object, &about); err != nil {
+		return nil, fmt.Errorf("decoding an object to convert: %w", err)
+	}
+	name := about.Metadata.Namespace + "/" + about.Metadata.Name
+	kind := about.GroupVersionKind().GroupKind()
+	convert, ok := converters()[kind]
+	if !ok {
+		return nil, fmt.Errorf("%s: there is no conversion for %s", name, kind)
+	}
+	raw, err := convert(ctx, object, version)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return raw, nil
 }

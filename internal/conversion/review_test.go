@@ -259,7 +259,7 @@ func TestHandler(t *testing.T) {
 
 func post(body []byte) (int, []byte) {
 	recorder := httptest.NewRecorder()
-	conversion.Handler{}.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, conversion.Path, bytes.NewReader(body)))
+	conversion.NewHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, conversion.Path, bytes.NewReader(body)))
 	return recorder.Code, recorder.Body.Bytes()
 }
 

@@ -67,7 +67,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 // Register registers every webhook at a server, and what the API server may ask about kinds that are not managed, too: without
 // conversion it could not even delete what is stored. Every kind of the table with admission has one line.
 func Register(server webhook.Server, deps Deps) {
-	server.Register(conversion.Path, conversion.Handler{})
+	server.Register(conversion.Path, conversion.NewHandler())
 	// Only entries that the controller of SidecarSets writes lead there.
 	server.Register(podinject.Path, &podinject.Handler{Reader: deps.Client, Namespace: deps.Namespace})
 	// Only the configuration that the reconciler of the Kruise object writes leads there.

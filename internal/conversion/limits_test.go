@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package conversion_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/kruise-operator/kruise-operator/internal/conversion"
+)
+
+// reviewOf begins a review of CloneSets; each of them has an annotation of so many bytes.
+func reviewOf(count, size int) io.Reader {
+	filler := strings.Repeat("x", size)
+	object := []byte(`{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"web","annotations":{"a":"` + filler + `"}}}`)
+	parts := []io.Reader{strings.NewReader(`{"kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[`)}
+	for i := range count {
+		if i > 0 {
+			parts = append(parts, strings.NewReader(","))
+		}
+		parts = append(parts, bytes.NewReader(object))
+	}
+	return io.MultiReader(append(parts, strings.NewReader(`]}}`))...)
+}
+
+// measuring is a response that remembers how much memory was in use when the first byte of it was written.
+type measuring struct {
+	header http.Header
+	inUse  uint64
+	bytes  int
+}
+
+func (m *measuring) Header() http.Header { return m.header }
+func (m *measuring) WriteHeader(int)     {}
+func (m *measuring) Write(data []byte) (int, error) {
+	if m.bytes == 0 {
+		m.inUse = inUse()
+	}
+	m.bytes += len(data)
+	return len(data), nil
+}
+
+func inUse() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// The list of a few hundred large objects used to take five times their size, above the limit of the operator's container.
+func TestALongListIsConvertedObjectByObject(t *testing.T) {
+	const count, size = 40, 1 << 20
+	before := inUse()
+	answer := &measuring{header: http.Header{}}
+	conversion.NewHandler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, reviewOf(count, size)))
+	if answer.bytes < count*size {
+		t.Fatalf("the answer has %d bytes", answer.bytes)
+	}
+	if took, most := answer.inUse-before, uint64(count*size*3/2); took > most {
+		t.Errorf("%d objects of %d bytes took %d bytes, want at most %d", count, size, took, most)
+	}
+}
+
+func TestARequestThatIsTooLargeIsRefusedUnread(t *testing.T) {
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, unread{t})
+	request.ContentLength = 1 << 30
+	recorder := httptest.NewRecorder()
+	conversion.NewHandler().ServeHTTP(recorder, request)
+	if recorder.Code != http.StatusRequestEntityTooLarge || !strings.Contains(recorder.Body.String(), "in pages") {
+		t.Errorf("answered %d %s", recorder.Code, recorder.Body)
+	}
+}
+
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+// What is answered at one time has a limit, too: who comes later waits, unread, until others are done or nobody waits for the answer any more.
+func TestRequestsThatAreTooLargeTogetherWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler := conversion.NewHandler()
+		send := func(ctx context.Context, length int64, body io.Reader) chan *httptest.ResponseRecorder {
+			done := make(chan *httptest.ResponseRecorder, 1)
+			go func() {
+				request := httptest.NewRequestWithContext(ctx, http.MethodPost, conversion.Path, body)
+				request.ContentLength = length
+				recorder := httptest.NewRecorder()
+				handler.ServeHTTP(recorder, request)
+				done <- recorder
+			}()
+			return done
+		}
+		slow, write := io.Pipe()
+		first := send(t.Context(), 100<<20, slow)
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		givesUp := send(ctx, 100<<20, unread{t})
+		later := send(t.Context(), 50<<20, reviewOf(1, 10))
+		if answer := <-send(t.Context(), 1000, reviewOf(1, 10)); answer.Code != http.StatusOK {
+			t.Errorf("one object waits for lists: %d %s", answer.Code, answer.Body)
+		}
+		synctest.Wait()
+		if len(first)+len(givesUp)+len(later) > 0 {
+			t.Error("somebody did not wait")
+		}
+		cancel()
+		if answer := <-givesUp; answer.Code != http.StatusServiceUnavailable {
+			t.Errorf("who gave up got %d %s", answer.Code, answer.Body)
+		}
+		go func() {
+			_, err := io.Copy(write, reviewOf(1, 10))
+			_ = write.CloseWithError(err)
+		}()
+		for _, done := range []chan *httptest.ResponseRecorder{first, later} {
+			if answer := <-done; answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), `"Success"`) {
+				t.Errorf("answered %d %s", answer.Code, answer.Body)
+			}
+		}
+	})
+}
+
+// The order of the fields is up to the client, and what is no review is refused in words.
+func TestReviewsOfAnyForm(t *testing.T) {
+	const object = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"web"}}`
+	const beta = `"desiredAPIVersion":"apps.kruise.io/v1beta1"`
+	for name, tc := range map[string]struct {
+		body string
+		code int
+		says string
+	}{
+		"objects come before the version": {`{"request":{"objects":[` + object + `],"more":{"a":[1]},` + beta + `,"uid":"u"},"kind":"K"}`, 200, `"apps.kruise.io/v1beta1"`},
+		"no objects":                      {`{"request":{"uid":"u","objects":null}}`, 200, `"convertedObjects":[]`},
+		"one of them cannot be converted": {`{"request":{"uid":"u",` + beta + `,"objects":[` + object + `,{"kind":"Pod"}]}}`, 200, `"convertedObjects":[]`},
+		"no request":                      {`{"request":null}`, 400, "with a request"},
+		"a list":                          {`[]`, 400, "with a request"},
+		"objects are no list":             {`{"request":{"objects":{}}}`, 400, "request.objects is no list"},
+		"cut off":                         {`{"request":{"uid":"u",` + beta + `,"objects":[` + object, 400, "EOF"},
+		"nothing":                         {``, 400, "with a request"},
+	} {
+		if code, text := post([]byte(tc.body)); code != tc.code || !strings.Contains(string(text), tc.says) {
+			t.Errorf("%s: answered %s %s", name, strconv.Itoa(code), text)
+		}
+	}
+}
+
+func TestNothingIsConvertedWhenNobodyWaits(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	all, err := io.ReadAll(reviewOf(2, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := io.MultiReader(bytes.NewReader(all[:50]), then(cancel), bytes.NewReader(all[50:]))
+	recorder := httptest.NewRecorder()
+	conversion.NewHandler().ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodPost, conversion.Path, body))
+	if text := recorder.Body.String(); recorder.Code != http.StatusOK || !strings.Contains(text, `"Failure"`) || !strings.Contains(text, "nobody waits") {
+		t.Errorf("answered %d %s", recorder.Code, text)
+	}
+}
+
+// then is a reader that does something, and has nothing.
+type then func()
+
+func (f then) Read([]byte) (int, error) {
+	f()
+	return 0, io.EOF
+}
