@@ -63,6 +63,9 @@ const (
 	ReasonInPlaceImpossible = "InPlaceImpossible"
 	// ReasonInPlaceBlocked: updates in place have begun and cannot go on by themselves; the message says what they wait for.
 	ReasonInPlaceBlocked = "InPlaceBlocked"
+	// ReasonInPlaceUpdateHangs: an edit of a pod has had no effect for five minutes, or for a minute longer than the pod's termination grace period
+	// where that is longer; the message says what is waited for.
+	ReasonInPlaceUpdateHangs = "InPlaceUpdateHangs"
 	// ReasonInvalidTemplate: the server finds faults in the pod template, so no pod is moved to it. The set is Stalled when pods would
 	// move, or when the server has refused a pod, too.
 	ReasonInvalidTemplate = "InvalidTemplate"

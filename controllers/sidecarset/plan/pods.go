@@ -79,7 +79,7 @@ func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts ha
 		recorded:   recorded,
 	}
 	pod.Updated = pod.Revision == spec.Hashes.Hash
-	pod.Trouble = podstate.TroubleOf(object, recorded.Began, now)
+	pod.Trouble = podset.TroubleOf(object, pod.Update, recorded.Began, now)
 	complete = !pod.UnderWay()
 	if complete {
 		pod.recorded = inplace.Recorded{}

@@ -107,13 +107,23 @@ func Finish(pod *corev1.Pod, now time.Time) edit.Edit {
 	return e
 }
 
-// Began is when the last update of the pod in place began; zero if there was none, or if its annotation cannot be decoded.
+// Began is when containers of the pod were changed in place last: when the last batch of the last update began. A grace period before it does
+// not count. Zero if there was no update, or if its annotation cannot be decoded.
 func Began(pod *corev1.Pod) time.Time {
 	update, found, err := readRun(pod)
 	if err != nil || !found {
 		return time.Time{}
 	}
-	return update.UpdateTimestamp.Time
+	return update.began()
+}
+
+// began is when the last batch of the update began.
+func (r run) began() time.Time {
+	last := r.UpdateTimestamp.Time
+	if n := len(r.ContainerBatchesRecord); n > 0 {
+		last = latest(last, r.ContainerBatchesRecord[n-1].Timestamp.Time)
+	}
+	return last
 }
 
 func malformed(err error) Status {

@@ -128,12 +128,12 @@ func (d Recorded) Revision() string {
 	return d.update.Revision
 }
 
-// Began is when the update that the record names began; zero when it knows of none, or cannot be decoded.
+// Began is when the last batch of the update that the record names began; zero when it knows of none, or cannot be decoded.
 func (d Recorded) Began() time.Time {
 	if d.err != nil {
 		return time.Time{}
 	}
-	return d.update.UpdateTimestamp.Time
+	return d.update.began()
 }
 
 func (r Record) read(pod *corev1.Pod) (update run, found bool, err error) {

@@ -81,7 +81,7 @@ func (r run) replaced(
 	}
 	runsIt := runs(status.Image, status.ImageID, container.Image)
 	started, edited := status.State.Running.StartedAt.Time, r.edited(container.Name)
-	stopped := edited.Add(termination(pod))
+	stopped := edited.Add(Termination(pod))
 
 	if status.ContainerID == before.ContainerID {
 		switch {
@@ -105,7 +105,7 @@ func (r run) replaced(
 		return settled(container, latest(started, stopped), "may still be stopping", now)
 	case before.Superseded && !runsIt:
 		// It can be of the edit between, and then it is stopped as soon as the kubelet sees this one.
-		return settled(container, started.Add(termination(pod)), "may be of an earlier update, and be stopping", now)
+		return settled(container, started.Add(Termination(pod)), "may be of an earlier update, and be stopping", now)
 	}
 	return settled(container, started, "restarted just now", now)
 }
@@ -129,8 +129,8 @@ func (r run) edited(container string) time.Time {
 	return r.UpdateTimestamp.Time
 }
 
-// termination is how long a container of the pod may take to stop.
-func termination(pod *corev1.Pod) time.Duration {
+// Termination is how long a container of the pod may take to stop.
+func Termination(pod *corev1.Pod) time.Duration {
 	if pod.Spec.TerminationGracePeriodSeconds == nil {
 		return defaultTermination
 	}

@@ -45,7 +45,7 @@ func Observe(object *corev1.Pod, id Identity, rules FactRules) Pod {
 		Terminating:    object.DeletionTimestamp != nil,
 		Ready:          podstate.RunningAndReady(object),
 	}
-	pod.Trouble = troubleOf(object, pod.Update, rules.Now)
+	pod.Trouble = TroubleOf(object, pod.Update, func() time.Time { return inplace.Began(object) }, rules.Now)
 	if pod.Ready && !pod.Terminating && lifecycle.IsNormal(pod.State) && !underUpdate(&pod) {
 		pod.Available, pod.AvailableIn = podstate.Availability(object, rules.MinReady, rules.Now)
 	}

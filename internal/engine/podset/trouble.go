@@ -11,27 +11,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// updatePatience is for how long an update in place may be under way before conditions say what it waits for.
-const updatePatience = 30 * time.Second
+const (
+	// updatePatience is for how long an update in place may be under way before conditions say what it waits for.
+	updatePatience = 30 * time.Second
+	// hangPatience is for how long an edit of a pod may have no effect until the update hangs. A pod whose containers may take longer to stop
+	// has stopMargin more than these take.
+	hangPatience, stopMargin = 5 * time.Minute, time.Minute
+)
 
-// troubleOf says why the pod does not get ready: what its containers say, else what a long update in place waits for. A pod whose update hangs
-// may cause no event, so the time at which this is reported needs a requeue.
-func troubleOf(object *corev1.Pod, update inplace.Status, now time.Time) podstate.Trouble {
-	began := func() time.Time { return inplace.Began(object) }
+// TroubleOf says why the pod does not get ready: what its containers say, else what a long update in place waits for. update is how far that
+// has come, and began when its containers were changed last. A pod whose update hangs may cause no event, so the times at which this is reported
+// need a requeue.
+func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time, now time.Time) podstate.Trouble {
 	trouble := podstate.TroubleOf(object, began, now)
 	if trouble.Message != "" || update.Progress != inplace.Running || object.DeletionTimestamp != nil {
 		return trouble
 	}
-	if left := began().Add(updatePatience).Sub(now); left > 0 {
+	since := began()
+	if left := since.Add(updatePatience).Sub(now); left > 0 {
 		trouble.RecheckAfter = left
-	} else {
-		trouble.Message = update.Message
+		return trouble
 	}
+	trouble.Message = update.Message
+	switch update.Reason {
+	case inplace.ReasonContainerNotReady, inplace.ReasonNextBatch:
+		// The edit has had its effect. How long a container may take to get ready is its owner's business, as it is for new pods.
+		return trouble
+	}
+	trouble.Reason = appsv1beta1.ReasonInPlaceUpdateHangs
+	trouble.RecheckAfter = max(since.Add(max(hangPatience, inplace.Termination(object)+stopMargin)).Sub(now), 0)
+	trouble.Lasting = trouble.RecheckAfter == 0
 	return trouble
 }
 

@@ -127,20 +127,70 @@ func TestAnUpdateInPlaceThatHangsIsSaidInTime(t *testing.T) {
 	began := now().Add(-10 * time.Second)
 	pod.Annotations = map[string]string{shared.AnnotationInPlaceState: `{"revision":"web-2","updateTimestamp":"` + began.Format(time.RFC3339) + `"}`}
 	update := inplace.Status{Progress: inplace.Running, Reason: inplace.ReasonContainerNotRestarted, Message: "container main does not run web:2 yet"}
-	if got, want := troubleOf(pod, update, now()), (podstate.Trouble{RecheckAfter: 20 * time.Second}); got != want {
+	troubleOf := func(update inplace.Status, now time.Time) podstate.Trouble {
+		return TroubleOf(pod, update, func() time.Time { return inplace.Began(pod) }, now)
+	}
+	if got, want := troubleOf(update, now()), (podstate.Trouble{RecheckAfter: 20 * time.Second}); got != want {
 		t.Errorf("after 10 s: %+v, want %+v", got, want)
 	}
-	if got, want := troubleOf(pod, update, now().Add(20*time.Second)), (podstate.Trouble{Message: update.Message}); got != want {
+	want := podstate.Trouble{Reason: "InPlaceUpdateHangs", Message: update.Message, RecheckAfter: 270 * time.Second}
+	if got := troubleOf(update, now().Add(20*time.Second)); got != want {
 		t.Errorf("after 30 s: %+v, want %+v", got, want)
 	}
 	observed := Observe(pod, Identity{Slot: "0"}, FactRules{Now: now()})
-	observed.Update, observed.Trouble = update, troubleOf(pod, update, now())
+	observed.Update, observed.Trouble = update, troubleOf(update, now())
 	pass := Pass{Snapshot: &Snapshot{Now: now(), Pods: []Pod{observed}}}
 	pass.Settle(SettleRules{})
 	if got := pass.Plan().RecheckAfter; got != 20*time.Second {
 		t.Errorf("it is planned again after %s, want the 20 s until there is something to say", got)
 	}
-	if got := troubleOf(pod, inplace.Status{Progress: inplace.Done}, now()); got != (podstate.Trouble{}) {
+	if got := troubleOf(inplace.Status{Progress: inplace.Done}, now()); got != (podstate.Trouble{}) {
 		t.Errorf("when it is done: %+v", got)
+	}
+}
+
+// A set whose pod is on a node without a kubelet that answers was Reconciling for ever, and Stalled said that what is left goes on by itself.
+func TestAnUpdateInPlaceThatHangsStallsTheWorkload(t *testing.T) {
+	update := inplace.Status{Progress: inplace.Running, Reason: inplace.ReasonSpecNotObserved, Message: "the kubelet has not seen the new spec yet"}
+	waits := Progress{Reconciling: true, Reason: "RollingOut", Message: "1 pod waits"}
+	// after is the trouble and the progress so long after the update began, of a pod with a termination grace period. It began with a grace period
+	// of ten minutes before its edit, which are no part of what hangs.
+	after := func(passed time.Duration, grace int64, update inplace.Status, actions ...planning.Action) (podstate.Trouble, Progress) {
+		pod := object("web-0", notReady)
+		pod.Spec.TerminationGracePeriodSeconds = &grace
+		edited := now().Add(-passed)
+		pod.Annotations = map[string]string{shared.AnnotationInPlaceState: `{"revision":"web-2","updateTimestamp":"` + edited.Add(-10*time.Minute).Format(time.RFC3339) +
+			`","containerBatchesRecord":[{"timestamp":"` + edited.Format(time.RFC3339) + `","containers":["main"]}]}`}
+		facts := Observe(pod, Identity{Slot: "0"}, FactRules{Now: now()})
+		facts.Trouble = TroubleOf(pod, update, func() time.Time { return inplace.Began(pod) }, now())
+		return facts.Trouble, waits.WithTroubles(&planning.Plan{Actions: actions}, []Pod{facts})
+	}
+	stalled := Progress{Stalled: true, Reason: "InPlaceUpdateHangs", Message: "web-0: the kubelet has not seen the new spec yet; 1 pod waits"}
+	going := Progress{Reconciling: true, Reason: waits.Reason, Message: stalled.Message}
+	for _, tc := range []struct {
+		name    string
+		passed  time.Duration
+		grace   int64
+		recheck time.Duration
+		want    Progress
+	}{
+		{"before five minutes", 4 * time.Minute, 30, time.Minute, going},
+		{"after five minutes", 5 * time.Minute, 30, 0, stalled},
+		{"while the containers may still be stopping", 6 * time.Minute, 600, 5 * time.Minute, going},
+		{"a minute after they should have stopped", 11 * time.Minute, 600, 0, stalled},
+	} {
+		if trouble, progress := after(tc.passed, tc.grace, update); trouble.RecheckAfter != tc.recheck || progress != tc.want {
+			t.Errorf("%s: %+v, looked at again in %s; want %+v, %s", tc.name, progress, trouble.RecheckAfter, tc.want, tc.recheck)
+		}
+	}
+	if _, progress := after(time.Hour, 30, update, DeletePod("0", object("web-0"), ReasonOutdated)); progress != going {
+		t.Errorf("when the pod is replaced: %+v", progress)
+	}
+	if _, progress := after(time.Hour, 30, inplace.Status{Progress: inplace.Done}); progress != waits {
+		t.Errorf("when it is done: %+v", progress)
+	}
+	slow := inplace.Status{Progress: inplace.Running, Reason: inplace.ReasonContainerNotReady, Message: "container main is not ready"}
+	if _, progress := after(time.Hour, 30, slow); progress.Stalled {
+		t.Errorf("when the next batch waits for a container that gets ready slowly: %+v", progress)
 	}
 }
