@@ -50,7 +50,7 @@ func TestADeletionThatHangsSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := meta.FindStatusCondition(stored.Status.Conditions, "Reconciling")
-	if c == nil || c.Reason != appsv1beta1.ReasonDeleting || !strings.Contains(c.Message, "That is refused: ") || !strings.Contains(c.Message, "a policy keeps it") {
+	if c == nil || c.Reason != appsv1beta1.ReasonRequestFailed || !strings.Contains(c.Message, "That is refused: ") || !strings.Contains(c.Message, "a policy keeps it") {
 		t.Errorf("it says %+v", c)
 	}
 }

@@ -128,8 +128,9 @@ func TestARefusedMarkIsTold(t *testing.T) {
 	expect(t, Status(spec, w.s, d, outcome), false, true, appsv1beta1.ReasonRequestFailed, "Results cannot be written to pods: denied")
 }
 
-// TestADeletionThatHangsSaysWhy: a marker that is deleted keeps its finalizer while a mark cannot be taken off a pod, or the finalizer cannot be.
-func TestADeletionThatHangsSaysWhy(t *testing.T) {
+// TestADeletionThatHangsSaysWhyAndStalls: a marker that is deleted keeps its finalizer while a mark cannot be taken off a pod, or the finalizer
+// cannot be removed. It was never stalled.
+func TestADeletionThatHangsSaysWhyAndStalls(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change   func(*simulation)
 		refused  planning.Step
@@ -146,8 +147,10 @@ func TestADeletionThatHangsSaysWhy(t *testing.T) {
 			if d.Releases() != tc.releases {
 				t.Errorf("releases: %t", d.Releases())
 			}
-			outcome := planning.Outcome{Failures: []planning.Failure{{Step: tc.refused, Message: "denied by a policy"}}}
-			expect(t, Status(spec, w.s, d, outcome), true, false, appsv1beta1.ReasonDeleting, "That is refused: denied by a policy")
+			outcome := planning.Outcome{Failures: []planning.Failure{{Step: tc.refused, Message: "denied by a policy", Since: w.s.Now.Add(-10 * time.Second)}}}
+			expect(t, Status(spec, w.s, d, outcome), true, false, appsv1beta1.ReasonRequestFailed, "That is refused: denied by a policy")
+			outcome.Failures[0].Since = w.s.Now.Add(-30 * time.Second)
+			expect(t, Status(spec, w.s, d, outcome), false, true, appsv1beta1.ReasonRequestFailed, "That is refused: denied by a policy")
 		})
 	}
 }

@@ -32,7 +32,8 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 
 // progressOf says what the marker is at, the first that holds:
 //
-//  1. it is being deleted, its spec cannot be parsed, or nothing is carried out at all;
+//  1. it is being deleted, which is stalled as 2. is while the server refuses what that takes; its spec cannot be parsed; or nothing is carried
+//     out at all;
 //  2. the server refuses what has to be written: stalled once it has done so for half a minute;
 //  3. the node daemon is not there, or says nothing;
 //  4. probes cannot be carried out: no such container or port, no room in the list of a node, or they cannot be run;
@@ -47,7 +48,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 	case spec.Object.DeletionTimestamp != nil:
 		message := "The marker is being deleted: labels and annotations that it gave are taken off pods, and nodes stop probing. Conditions stay."
 		if failure, refused := outcome.Failed(StepMark, StepRelease); refused {
-			message += " That is refused: " + failure.Message
+			return podset.Refused(failure, message+" That is refused: "+failure.Message, s.Now)
 		}
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: message}
 	case spec.Invalid != nil:
