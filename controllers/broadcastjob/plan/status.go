@@ -113,6 +113,15 @@ func endMessage(d Decision) string {
 	return fmt.Sprintf("Job completed, %d pods succeeded, %d pods failed", d.view.succeeded, d.view.failed)
 }
 
+// servedMessage is about a job that waits for further nodes: it does not end, so nothing else tells of failed pods.
+func servedMessage(d Decision) string {
+	const rest = "Nodes that join or begin to fit get one."
+	if d.view.failed == 0 {
+		return "The pods on all nodes that fit have ended. " + rest
+	}
+	return fmt.Sprintf("The pods on all nodes that fit have ended, %d of %d with a failure. %s", d.view.failed, d.view.desired, rest)
+}
+
 func failureMessage(d Decision) string {
 	cause := "a pod has failed, and failurePolicy.type is FailFast"
 	if d.Failure == appsv1beta1.ReasonDeadlineExceeded {
@@ -156,7 +165,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision) podset.Progress {
 	case d.waiting > 0 && d.limit == 0 && atWork == 0:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoParallelism, Message: fmt.Sprintf("%s, and spec.parallelism is 0.", podset.Count(d.waiting, "node waits", "nodes wait"))}
 	case d.view.succeeded+d.view.failed == d.view.desired && atWork == 0:
-		return podset.Progress{Reason: appsv1beta1.ReasonServing, Message: "The pods on all nodes that fit have ended. Nodes that join or begin to fit get one."}
+		return podset.Progress{Reason: appsv1beta1.ReasonServing, Message: servedMessage(d)}
 	}
 	progress := podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunningPods, Message: d.HeldMessages("Pods are at work, or are being started.")}
 	return progress.WithTroubles(&d.Plan, s.Pods)

@@ -105,6 +105,22 @@ func TestExample4Never(t *testing.T) {
 	w.golden()
 }
 
+// A job that waits for further nodes never ends, and said nothing of the pods that had failed.
+func TestJobThatGoesOnSaysHowManyPodsHaveFailed(t *testing.T) {
+	w := newSimulation(t, 3, never, onFailure(appsv1beta1.BroadcastJobContinue))
+	w.at(0)
+	w.end(corev1.PodSucceeded, "n0")
+	w.end(corev1.PodFailed, "n1", "n2")
+	w.at(1)
+	w.expect(appsv1beta1.BroadcastJobRunning, 3, 0, 1, 2)
+	want := "The pods on all nodes that fit have ended, 2 of 3 with a failure. Nodes that join or begin to fit get one."
+	for _, c := range w.job.Status.Conditions {
+		if c.Type == "Reconciling" && (c.Reason != "Serving" || c.Message != want) {
+			t.Errorf("%s: %q, want %q", c.Reason, c.Message, want)
+		}
+	}
+}
+
 func TestExample5RestartLimit(t *testing.T) {
 	t.Run("two restarts", func(t *testing.T) {
 		w := newSimulation(t, 2, restarts(2))
