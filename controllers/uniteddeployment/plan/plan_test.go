@@ -278,11 +278,21 @@ func TestTimersAreArmed(t *testing.T) {
 	}
 }
 
+// refusedFor is the outcome of a pass in which a request fails for the first time, and another one that has failed for so long.
+func refusedFor(d time.Duration) func(now time.Time) planning.Outcome {
+	return func(now time.Time) planning.Outcome {
+		return planning.Outcome{Failures: []planning.Failure{
+			{Step: StepUpdateSubset, Slot: "b", Message: "a conflict", Since: now},
+			{Step: StepUpdateSubset, Slot: "c", Message: "no right", Since: now.Add(-d)},
+		}}
+	}
+}
+
 // TestStatusTellsTheTruth: nothing is said to be complete while something needs the user or is under way.
 func TestStatusTellsTheTruth(t *testing.T) {
 	cases := map[string]struct {
 		change  func(*simulation)
-		outcome planning.Outcome
+		outcome func(now time.Time) planning.Outcome
 		// disabled says that the kind of the workloads is switched off. rests is the reason for which nothing is under way.
 		disabled, stalled bool
 		rests, message    string
@@ -294,8 +304,12 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			stalled: true, message: "subset b: CloneSet shop-b: image cannot be pulled",
 		},
 		"a request was refused": {
-			outcome: planning.Outcome{Failures: []planning.Failure{{Step: StepUpdateSubset, Slot: "c", Message: "no right"}}},
-			stalled: true, message: "subset c: no right",
+			outcome: refusedFor(10 * time.Second),
+			message: "subset b: a conflict; subset c: no right",
+		},
+		"a request has been refused for half a minute": {
+			outcome: refusedFor(30 * time.Second),
+			stalled: true, message: "subset b: a conflict; subset c: no right",
 		},
 		"a workload has not answered": {
 			change:  func(w *simulation) { w.children[0].SetGeneration(7) },
@@ -344,7 +358,11 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			spec := united.Parse(w.set)
 			s := w.snapshot(spec)
 			s.Disabled[schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}] = tc.disabled
-			status := Status(spec, s, Plan(spec, s), tc.outcome)
+			var outcome planning.Outcome
+			if tc.outcome != nil {
+				outcome = tc.outcome(s.Now)
+			}
+			status := Status(spec, s, Plan(spec, s), outcome)
 			is := map[appsv1beta1.UnitedDeploymentConditionType]appsv1beta1.UnitedDeploymentCondition{}
 			for _, c := range status.Conditions {
 				is[c.Type] = c

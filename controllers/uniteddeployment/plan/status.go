@@ -201,7 +201,7 @@ func (r *report) updated() conditions.Condition {
 // progress says what the UnitedDeployment is doing, the first that holds:
 //
 //  1. it is being deleted, or its spec cannot be parsed;
-//  2. something is refused, or cannot be made: stalled;
+//  2. a workload cannot be made: stalled; the server refuses something: stalled once it has done so for half a minute;
 //  3. a workload says that it is stalled, or its kind is switched off: stalled;
 //  4. more pods are wanted than the subsets may have: stalled;
 //  5. workloads are created, changed or deleted, or have not answered yet;
@@ -221,8 +221,13 @@ func (r *report) progress() podset.Progress {
 	for _, f := range r.outcome.Failures {
 		failures = append(failures, fmt.Sprintf("subset %s: %s", f.Slot, f.Message))
 	}
-	if all := slices.Concat(r.faults(true), r.faults(false), failures); len(all) > 0 {
+	faults := slices.Concat(r.faults(true), r.faults(false))
+	all := slices.Concat(faults, failures)
+	if len(faults) > 0 {
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRequestFailed, Message: few(all)}
+	}
+	if len(failures) > 0 {
+		return podset.Refused(longest(r.outcome.Failures), few(all), r.s.Now)
 	}
 	if troubles := r.troubles(); len(troubles) > 0 {
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonSubsetStalled, Message: few(troubles)}
@@ -232,6 +237,17 @@ func (r *report) progress() podset.Progress {
 			Message: podset.Of(n, spec.Replicas, "pod has", "pods have") + " no subset: there is none, or all have maxReplicas."}
 	}
 	return r.movement()
+}
+
+// longest is the failure that has lasted longest, as far as that is known.
+func longest(failures []planning.Failure) planning.Failure {
+	first := failures[0]
+	for _, f := range failures[1:] {
+		if first.Since.IsZero() || !f.Since.IsZero() && f.Since.Before(first.Since) {
+			first = f
+		}
+	}
+	return first
 }
 
 // troubles are what workloads say of themselves when they cannot go on.
