@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,23 +18,24 @@ import (
 
 // progressOf says what the job is doing, the first that holds:
 //
-//  1. it is being deleted, or cannot be deleted after its end;
+//  1. the server refuses what its deletion takes: stalled once it has done so for half a minute; or it is being deleted;
 //  2. it has ended: stalled if it has failed, because nothing but its user can bring it further;
 //  3. its spec cannot work: stalled;
 //  4. no pod is a target: stalled;
 //  5. containers that were added do not start: stalled;
 //  6. it is paused;
-//  7. the server refuses to add the containers: stalled;
-//  8. parallelism is 0, and targets wait: stalled;
-//  9. all targets that are left have no node yet;
-//  10. containers are at work or are being added.
-func progressOf(spec *Spec, d Decision, outcome planning.Outcome) podset.Progress {
+//  7. parallelism is 0, and targets wait: stalled;
+//  8. all targets that are left have no node yet;
+//  9. containers are at work or are being added.
+//
+// That the server refuses to add the containers comes before 8., see podset.Progress.WithRefusals.
+func progressOf(spec *Spec, d Decision, outcome planning.Outcome, now time.Time) podset.Progress {
 	v := &d.view
 	stalled := func(reason, message string) podset.Progress {
 		return podset.Progress{Stalled: true, Reason: reason, Message: message}
 	}
 	if failure, ok := outcome.Failed(planning.StepDeleteJob, StepReleaseJob); ok {
-		return stalled(appsv1beta1.ReasonRequestFailed, failure.Message)
+		return podset.Refused(failure, failure.Message, now)
 	}
 	switch {
 	case spec.Deleting:
@@ -55,9 +57,6 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome) podset.Progres
 			Reconciling: v.inProgress > 0, Reason: appsv1beta1.ReasonPaused,
 			Message: fmt.Sprintf("Nothing is added while spec.paused is true; containers are at work in %s.", podset.Count(v.inProgress, "pod", "pods")),
 		}
-	}
-	if refused := refusedAdditions(d, outcome); refused != "" {
-		return stalled(appsv1beta1.ReasonCreateFailed, "Containers cannot be added: "+refused)
 	}
 	switch {
 	case spec.Parallelism == 0 && d.bare > 0 && v.inProgress == 0:

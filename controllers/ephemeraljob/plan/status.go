@@ -83,7 +83,11 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	if refused := refusedAdditions(d, outcome); refused != "" {
 		list.Set(conditions.New(appsv1beta1.EphemeralJobCreateFailed, true, appsv1beta1.ReasonRequestFailed, refused))
 	}
-	list.Set(progressOf(spec, d, outcome).Conditions()...)
+	progress := progressOf(spec, d, outcome, s.Now)
+	if d.Stage != Paused { // Nothing is tried while it is paused.
+		progress = progress.WithRefusals(list)
+	}
+	list.Set(progress.Conditions()...)
 	status.Conditions = conditions.ToJob(list, func(c conditions.StoredOfJob) appsv1beta1.EphemeralJobCondition {
 		return appsv1beta1.EphemeralJobCondition(c)
 	})

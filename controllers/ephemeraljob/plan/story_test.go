@@ -165,7 +165,7 @@ func TestExample8Replacement(t *testing.T) {
 func TestRefusedPodsDoNotHoldUpOthers(t *testing.T) {
 	w := newSimulation(t, 3, refusing("p0"))
 	w.at(0)
-	w.expectCondition("Stalled", "CreateFailed", "pod p0", "forbidden by policy")
+	w.expectCondition("Reconciling", "RequestFailed", "pod p0", "forbidden by policy")
 	w.expectCondition("CreateFailed", "RequestFailed")
 	w.at(1)
 	w.expectServed("p1")
@@ -179,6 +179,33 @@ func TestRefusedPodsDoNotHoldUpOthers(t *testing.T) {
 	w.expect(appsv1beta1.EphemeralJobFailed, 3, 0, 0, 2, 1)
 	w.expectCondition("JobFailed", "JobFailed", "pod p0: refused: forbidden by policy")
 	w.golden()
+}
+
+// A job was stalled by the first refused request, which the next try often gets through. Other kinds wait for half a minute.
+func TestTheFirstRefusedRequestDoesNotStallAJob(t *testing.T) {
+	spec, s := newSimulation(t, 1).snapshot()
+	d := Plan(spec, s)
+	for _, step := range []planning.Step{StepAdd, planning.StepDeleteJob, StepReleaseJob} {
+		outcome := planning.Outcome{Failures: []planning.Failure{{Step: step, Slot: "p0", Refused: true, Message: "forbidden by policy", Since: s.Now}}}
+		job := *spec
+		job.Job = spec.Job.DeepCopy()
+		for _, stalled := range []bool{false, true} {
+			job.Job.Status = Status(&job, s, d, outcome)
+			var said bool
+			for _, c := range job.Job.Status.Conditions {
+				if c.Type == appsv1beta1.EphemeralJobStalled {
+					said = c.Status == corev1.ConditionTrue
+				}
+				if c.Type == "Reconciling" && (c.Reason != appsv1beta1.ReasonRequestFailed || !strings.Contains(c.Message, "forbidden by policy")) {
+					t.Errorf("%s: it says %+v", step, c)
+				}
+			}
+			if said != stalled {
+				t.Errorf("%s, %s after the first try: stalled is %t", step, s.Now.Sub(outcome.Failures[0].Since), said)
+			}
+			s.Now = s.Now.Add(30 * time.Second)
+		}
+	}
 }
 
 func TestRefusalsAreForgottenWithTheirPod(t *testing.T) {
