@@ -29,7 +29,7 @@ var (
 func TestPolicyInjectsAsTheReference(t *testing.T) {
 	e := compile(t)
 	injections, leftover, refused := 0, 0, 0
-	features := map[string]int{}
+	features, tried := map[string]int{}, map[string]int{}
 	for round := range *rounds {
 		g := rand.New(rand.NewPCG(*seed, uint64(round)))
 		sets, pod, namespace := sidecars.World(t, g, "")
@@ -42,6 +42,9 @@ func TestPolicyInjectsAsTheReference(t *testing.T) {
 			compiled, err := sidecar.Compile(sets[at], sets)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for _, v := range compiled.Variants {
+				tried[fmt.Sprintf("pods that an update selects: %t, a share: %t", len(v.When) > 0, v.Percent != nil)]++
 			}
 			revision := revisionOf(t, compiled)
 			if gaps := compiled.Webhooked(); len(gaps) > 0 {
@@ -87,6 +90,9 @@ func TestPolicyInjectsAsTheReference(t *testing.T) {
 	}
 	if leftover == 0 || refused == 0 {
 		t.Errorf("%d pods were left to the webhook, %d refused: some feature is not tried", leftover, refused)
+	}
+	if len(tried) != 4 {
+		t.Errorf("of revisions, these were tried: %v", tried)
 	}
 	t.Logf("%d injections compared in %d rounds, %d of pods that the policy leaves, %d pods refused; sets left to the webhook: %v", injections, *rounds, leftover, refused, features)
 }

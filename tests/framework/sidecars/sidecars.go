@@ -59,18 +59,35 @@ func (g *generator) fixture(t testing.TB) ([]*sidecar.Set, *corev1.Pod, *corev1.
 		}
 		s.SortByName = sorted
 		if s.Revision != nil {
-			old := s.Latest
-			old.Hash, old.Revision, old.Containers = "old-"+old.Hash, "old", nil
-			for _, c := range s.Latest.Containers {
-				c = maps.Clone(c)
-				c["image"] = "old:v0"
-				old.Containers = append(old.Containers, c)
-			}
-			s.Pinned = &old
+			s.Pinned = g.earlier(s.Latest)
 		}
 		sets = append(sets, s)
 	}
 	return sets, g.pod(), namespace
+}
+
+// earlier is a revision before the latest one: with other images, and sometimes with other containers, volumes, secrets and annotations.
+func (g *generator) earlier(latest sidecar.Payload) *sidecar.Payload {
+	old := latest
+	old.Hash, old.Revision, old.Containers = "old-"+old.Hash, "old", nil
+	for _, c := range latest.Containers {
+		c = maps.Clone(c)
+		c["image"] = "old:v0"
+		if g.chance(20) {
+			c["env"] = []any{object{"name": "A", "value": "old"}}
+		}
+		old.Containers = append(old.Containers, c)
+	}
+	if g.chance(30) {
+		old.Containers = append(old.Containers[:len(old.Containers)/2:len(old.Containers)/2], object{"name": "gone", "image": "old:v0"})
+	}
+	if g.chance(20) {
+		old.InitContainers = nil
+	}
+	if g.chance(20) {
+		old.Volumes, old.Secrets, old.Patches = nil, []string{"p9"}, nil
+	}
+	return &old
 }
 
 type object = map[string]any
@@ -90,7 +107,12 @@ func (g *generator) set(n int) object {
 		"imagePullSecrets": []any{object{"name": pick(g, "p0", "p1", "p2")}, object{"name": "p1"}},
 	}
 	if g.chance(30) {
-		spec["namespaceSelector"] = object{"matchLabels": object{"team": "a"}}
+		spec["namespaceSelector"] = pick(g,
+			object{"matchLabels": object{"team": "a"}},
+			object{"matchExpressions": []any{object{"key": "team", "operator": "In", "values": []any{"a", "b"}}}},
+			object{"matchExpressions": []any{object{"key": "team", "operator": "NotIn", "values": []any{"b"}}}},
+			object{"matchExpressions": []any{object{"key": "team", "operator": "Exists"}, object{"key": "gone", "operator": "DoesNotExist"}}},
+		)
 	}
 	if g.chance(50) {
 		spec["patchPodMetadata"] = []any{
@@ -101,9 +123,16 @@ func (g *generator) set(n int) object {
 	}
 	if g.chance(10) {
 		spec["injectionStrategy"] = object{"paused": true}
-	} else if g.chance(20) {
-		spec["injectionStrategy"] = object{"revision": object{"customVersion": "1", "policy": "Partial"}}
-		spec["updateStrategy"] = object{"partition": fmt.Sprintf("%d%%", 1+g.IntN(99))}
+	} else if g.chance(30) {
+		spec["injectionStrategy"] = object{"revision": object{"customVersion": "1", "policy": pick(g, "Partial", "Partial", "Partial", "Always")}}
+		update := object{"partition": pick[any](g, fmt.Sprintf("%d%%", 1+g.IntN(99)), "0%", "100%", 0, 3)}
+		if g.chance(40) {
+			update["selector"] = pick(g, object{"matchLabels": object{"tier": "web"}}, object{"matchExpressions": []any{object{"key": "tier", "operator": "NotIn", "values": []any{"web"}}}})
+		}
+		if g.chance(10) {
+			update["paused"] = true
+		}
+		spec["updateStrategy"] = update
 	}
 	return object{
 		"metadata": object{"name": name, "creationTimestamp": "2026-05-04T08:00:00Z", "annotations": annotations}, "spec": spec,
@@ -229,7 +258,8 @@ func (g *generator) pod() *corev1.Pod {
 		}
 		if g.chance(20) {
 			pod.Annotations[sidecar.InjectedListAnnotation] = "zz," + g.prefix + "set-1,aa"
-			pod.Annotations[sidecar.HashAnnotation] = `{"aa":{"hash":"h","sidecarSetName":"aa","sidecarList":["x"]},"` + g.prefix + `set-1":{"hash":"h","sidecarSetName":"` + g.prefix + `set-1","sidecarList":["x"]}}`
+			pod.Annotations[sidecar.HashAnnotation] = `{"aa":{"hash":"h","sidecarSetName":"aa","sidecarList":["x"]},"` + g.prefix + `set-1":` +
+				pick(g, `"h"`, `{"hash":"h","sidecarSetName":"`+g.prefix+`set-1","sidecarList":["x"]}`) + `}`
 		}
 	}
 	if pod.Annotations != nil && g.chance(40) {
