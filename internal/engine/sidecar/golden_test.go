@@ -117,7 +117,9 @@ func TestMissing(t *testing.T) {
 	list[0].(map[string]any)["resources"] = map[string]any{"limits": map[string]any{"cpu": "1"}}
 	more["spec"].(map[string]any)["containers"] = append([]any{map[string]any{"name": "other"}}, list...)
 	spec := func(pod map[string]any) map[string]any { return pod["spec"].(map[string]any) }
-	container := func(pod map[string]any, at int) map[string]any { return spec(pod)["containers"].([]any)[at].(map[string]any) }
+	container := func(pod map[string]any, at int) map[string]any {
+		return spec(pod)["containers"].([]any)[at].(map[string]any)
+	}
 	for name, tc := range map[string]struct {
 		have           func() map[string]any
 		lacks, changed string

@@ -44,6 +44,8 @@ type podDecoder struct {
 	runtime.Serializer
 	// leftOut are fields of a pod.
 	leftOut fields
+	// buffers are those of messages without what is left out. Decoded objects keep no part of them.
+	buffers *sync.Pool
 }
 
 // message is an object that is decoded from protobuf.
@@ -52,18 +54,15 @@ type message interface {
 	Unmarshal(data []byte) error
 }
 
-// buffers are those of messages without what is left out. Decoded objects keep no part of them.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
 // Decode implements runtime.Decoder.
 func (d podDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	encoded, kind := podsIn(data)
 	object := emptied(kind, into)
-	buffer, ok := buffers.Get().(*[]byte)
+	buffer, ok := d.buffers.Get().(*[]byte)
 	if object == nil || !ok {
 		return d.Serializer.Decode(data, defaults, into)
 	}
-	defer buffers.Put(buffer)
+	defer d.buffers.Put(buffer)
 	leftOut := d.leftOut
 	if kind == podListKind {
 		leftOut = fields{2: leftOut}
@@ -170,6 +169,11 @@ func appendWithout(buffer, in []byte, leftOut fields) ([]byte, error) {
 // podSerializers are the serializers of the scheme, whose decoder of protobuf leaves out fields of pods.
 type podSerializers struct {
 	serializer.WithoutConversionCodecFactory
+	buffers *sync.Pool
+}
+
+func newPodSerializers(codecs serializer.CodecFactory) podSerializers {
+	return podSerializers{serializer.WithoutConversionCodecFactory{CodecFactory: codecs}, &sync.Pool{New: func() any { return new([]byte) }}}
 }
 
 // SupportedMediaTypes implements runtime.NegotiatedSerializer.
@@ -177,7 +181,7 @@ func (s podSerializers) SupportedMediaTypes() []runtime.SerializerInfo {
 	infos := slices.Clone(s.WithoutConversionCodecFactory.SupportedMediaTypes())
 	for i := range infos {
 		if infos[i].MediaType == runtime.ContentTypeProtobuf {
-			infos[i].Serializer = podDecoder{infos[i].Serializer, unreadOfPods()}
+			infos[i].Serializer = podDecoder{infos[i].Serializer, unreadOfPods(), s.buffers}
 		}
 	}
 	return infos
@@ -187,7 +191,7 @@ func (s podSerializers) SupportedMediaTypes() []runtime.SerializerInfo {
 func podLists(config *rest.Config, client *http.Client, scheme *runtime.Scheme) (*toolscache.ListWatch, error) {
 	config = rest.CopyConfig(config)
 	config.APIPath, config.GroupVersion, config.ContentType = "/api", &corev1.SchemeGroupVersion, runtime.ContentTypeProtobuf
-	config.NegotiatedSerializer = podSerializers{serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}}
+	config.NegotiatedSerializer = newPodSerializers(serializer.NewCodecFactory(scheme))
 	if client == nil {
 		var err error
 		if client, err = rest.HTTPClientFor(config); err != nil {

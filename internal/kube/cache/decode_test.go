@@ -39,8 +39,7 @@ func protobuf(t testing.TB, of runtime.NegotiatedSerializer) runtime.Serializer 
 }
 
 func serializers() (ofPods, usual runtime.NegotiatedSerializer) {
-	all := serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}
-	return podSerializers{all}, all
+	return newPodSerializers(scheme.Codecs), serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}
 }
 
 // fullPod has each field that is left out, more than once, and neighbors of them.
@@ -48,7 +47,7 @@ func fullPod(name string) *corev1.Pod {
 	pod := controlledAs(name, "apps.kruise.io/v1beta1", "StatefulSet")
 	pod.Annotations = map[string]string{"a": "b"}
 	for range 3 {
-		pod.ManagedFields = append(pod.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 300)}})
+		pod.ManagedFields = append(pod.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(strings.Repeat("f", 300))})
 	}
 	pod.Finalizers = []string{"example.com/kept"}
 	pod.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady}, {Key: corev1.TaintNodeUnreachable}}
