@@ -336,11 +336,19 @@ func TestFaultsOfOneSubset(t *testing.T) {
 	set := a.until("the status names the refused subset", func(set *v1beta1.UnitedDeployment) error {
 		return condition(set, v1beta1.UnitedDeploymentSubsetProvisioned, corev1.ConditionFalse, v1beta1.ReasonUnitedDeploymentError)
 	})
-	for _, kind := range []v1beta1.UnitedDeploymentConditionType{v1beta1.UnitedDeploymentSubsetFailure, v1beta1.UnitedDeploymentStalled} {
+	names := func(set *v1beta1.UnitedDeployment, kind v1beta1.UnitedDeploymentConditionType) {
+		t.Helper()
 		if text := message(set, kind); !strings.Contains(text, "subset d") || !strings.Contains(text, "exceeded quota") || strings.Contains(text, "subset a") {
 			t.Errorf("%s says %q", kind, text)
 		}
 	}
+	names(set, v1beta1.UnitedDeploymentSubsetFailure)
+	if err := condition(set, v1beta1.UnitedDeploymentStalled, corev1.ConditionTrue, v1beta1.ReasonRequestFailed); err == nil {
+		t.Error("it is stalled by the first refusal")
+	}
+	names(a.until("half a minute of refusals have stalled it", func(set *v1beta1.UnitedDeployment) error {
+		return condition(set, v1beta1.UnitedDeploymentStalled, corev1.ConditionTrue, v1beta1.ReasonRequestFailed)
+	}), v1beta1.UnitedDeploymentStalled)
 	if err := env.Client.Delete(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
