@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -319,7 +320,8 @@ func TestFaultsOfOneSubset(t *testing.T) {
 	if err := env.Client.Create(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
-	a.Eventually("the quota is counted", func(ctx context.Context) error {
+	// A cluster that has just begun learns only after a while that there are CloneSets to count.
+	a.EventuallyWithin(2*time.Minute, "the quota is counted", func(ctx context.Context) error {
 		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
 			return err
 		}
