@@ -70,21 +70,28 @@ func adaptersOf(template *appsv1beta1.CronJobTemplate) []Adapter {
 
 // byCondition is the state of kinds that say how they ended by the conditions Complete and Failed.
 func byCondition(run *unstructured.Unstructured) State {
-	list, _, _ := unstructured.NestedSlice(run.Object, "status", "conditions")
-	state := Active
+	holds := trueConditions(run)
+	if _, failed := holds[string(batchv1.JobFailed)]; failed {
+		return Failed
+	}
+	if _, complete := holds[string(batchv1.JobComplete)]; complete {
+		return Succeeded
+	}
+	return Active
+}
+
+// trueConditions are the messages of the conditions of a run that are True, by their types.
+func trueConditions(run *unstructured.Unstructured) map[string]string {
+	field, _, _ := unstructured.NestedFieldNoCopy(run.Object, "status", "conditions")
+	list, _ := field.([]any)
+	holds := map[string]string{}
 	for _, entry := range list {
 		condition, _ := entry.(map[string]any)
-		if condition["status"] != string(metav1.ConditionTrue) {
-			continue
-		}
-		switch condition["type"] {
-		case string(batchv1.JobComplete):
-			state = Succeeded
-		case string(batchv1.JobFailed):
-			return Failed
+		if kind, _ := condition["type"].(string); condition["status"] == string(metav1.ConditionTrue) {
+			holds[kind], _ = condition["message"].(string)
 		}
 	}
-	return state
+	return holds
 }
 
 // byCount is the state of kinds that count nodes: a run that is over has succeeded when all of them have.
@@ -116,15 +123,8 @@ type Run struct {
 // stalled says whether the run says of itself, by the condition Stalled, that it cannot go on without somebody, and its message. A Job has no such
 // condition.
 func (r Run) stalled() (stalled bool, message string) {
-	list, _, _ := unstructured.NestedSlice(r.Object.Object, "status", "conditions")
-	for _, entry := range list {
-		condition, _ := entry.(map[string]any)
-		if condition["type"] == string(appsv1beta1.AdvancedCronJobStalled) && condition["status"] == string(metav1.ConditionTrue) {
-			message, _ = condition["message"].(string)
-			return true, message
-		}
-	}
-	return false, ""
+	message, stalled = trueConditions(r.Object)[appsv1beta1.AdvancedCronJobStalled]
+	return stalled, message
 }
 
 // Observe derives the facts about one run.
