@@ -16,14 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
 func TestResizeRestartsNothing(t *testing.T) { forWorkloads(t, resizeRestartsNothing) }
 
 func resizeRestartsNothing(t *testing.T, w workload) {
 	n := onNode(t)
-	was := w.start(t, n, 1)[0]
+	was := steady(n, w.start(t, n, 1)[0])
 	if got := cpuQuota(t, &was, "web"); got != "50000" {
 		t.Fatalf("a limit of 500m is %s microseconds in each period of 100000, want 50000", got)
 	}
@@ -50,11 +49,7 @@ func resizeRestartsNothing(t *testing.T, w workload) {
 	if is.Labels[shared.LabelControllerRevisionHash] != revision {
 		t.Errorf("the pod has labels %v, the revision is %s", is.Labels, revision)
 	}
-	for _, m := range states.of(n, is) {
-		if !environment.IsReady(m.pod) {
-			t.Errorf("the resize took the pod out of service, in resource version %s", m.pod.ResourceVersion)
-		}
-	}
+	assertInService(t, states.of(n, is))
 	t.Logf("measured: resize of one pod in place: available after %s", seconds(took))
 }
 

@@ -265,6 +265,50 @@ func (h *history) of(n *environment.Namespace, pod *corev1.Pod) []moment {
 	return states
 }
 
+// steady waits until the pod is ready and nobody has written it for two seconds, and returns it. A kubelet writes the status of a pod
+// that has just started several times, and a write that was computed before it saw the readiness gates says that the pod is not ready.
+func steady(n *environment.Namespace, pod corev1.Pod) corev1.Pod {
+	var is *corev1.Pod
+	var since time.Time
+	n.Eventually("pod "+pod.Name+" is ready and left alone", func(context.Context) error {
+		now := n.Pod(pod.Name)
+		if now == nil || !environment.IsReady(now) {
+			is = nil
+			return fmt.Errorf("the pod is not ready: %+v", now)
+		}
+		if is == nil || is.ResourceVersion != now.ResourceVersion {
+			is, since = now, time.Now()
+		}
+		if left := 2*time.Second - time.Since(since); left > 0 {
+			return fmt.Errorf("it was written less than two seconds ago, at resource version %s", is.ResourceVersion)
+		}
+		return nil
+	})
+	return *is
+}
+
+// assertInService checks that the pod was ready in each state. One that is not ready although all its gates are True and its containers
+// are ready is logged, not counted: only the kubelet, late, or the node controller, of a node that it has lost, writes that.
+func assertInService(t *testing.T, states []moment) {
+	t.Helper()
+	for _, m := range states {
+		if environment.IsReady(m.pod) {
+			continue
+		}
+		out := !slices.ContainsFunc(m.pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.ContainersReady && c.Status == corev1.ConditionTrue
+		})
+		for _, gate := range m.pod.Spec.ReadinessGates {
+			out = out || condition(m.pod, gate.ConditionType).Status != corev1.ConditionTrue
+		}
+		report := t.Logf
+		if out {
+			report = t.Errorf
+		}
+		report("the change took the pod out of service, in resource version %s: %+v", m.pod.ResourceVersion, m.pod.Status.Conditions)
+	}
+}
+
 // first returns the first state that the check accepts, and those after it.
 func first(t *testing.T, states []moment, what string, check func(*corev1.Pod) bool) (moment, []moment) {
 	t.Helper()

@@ -215,7 +215,7 @@ func TestSurgeServesAllTheTime(t *testing.T) {
 
 func TestMetadataChangeRestartsNothing(t *testing.T) {
 	n := onNode(t)
-	was := start(t, n, guestbook(1))[0]
+	was := steady(n, start(t, n, guestbook(1))[0])
 	states := follow(t, n)
 	n.Change("web", func(set *v1beta1.StatefulSet) {
 		set.Spec.Template.Labels["tier"] = "front"
@@ -228,11 +228,7 @@ func TestMetadataChangeRestartsNothing(t *testing.T) {
 	if is.Labels["tier"] != "front" || is.Annotations["build"] != "77" || is.Labels[shared.LabelControllerRevisionHash] != set.Status.UpdateRevision {
 		t.Errorf("the pod has labels %v and annotations %v", is.Labels, is.Annotations)
 	}
-	for _, m := range states.of(n, is) {
-		if !environment.IsReady(m.pod) {
-			t.Errorf("new labels took the pod out of service, in resource version %s", m.pod.ResourceVersion)
-		}
-	}
+	assertInService(t, states.of(n, is))
 }
 
 // TestNodeProgramsRestartDuringUpdate takes the kubelet or the runtime away in the middle of an update: nothing may count as updated
