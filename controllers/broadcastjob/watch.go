@@ -17,6 +17,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -123,19 +124,9 @@ func (f *fits) of(spec *plan.Spec) *fit {
 // ended says whether a stored job has completed or failed. It reads the job as it is stored.
 func ended(stored map[string]any) bool {
 	never, _, _ := unstructured.NestedString(stored, "spec", "completionPolicy", "type")
-	field, _, _ := unstructured.NestedFieldNoCopy(stored, "status", "conditions")
-	list, _ := field.([]any)
-	for _, entry := range list {
-		condition, _ := entry.(map[string]any)
-		if condition["status"] != string(corev1.ConditionTrue) {
-			continue
-		}
-		switch condition["type"] {
-		case appsv1beta1.BroadcastJobConditionFailed:
-			return true
-		case appsv1beta1.BroadcastJobConditionComplete:
-			return never != string(appsv1beta1.BroadcastJobNever)
-		}
+	if _, failed := conditions.True(stored, appsv1beta1.BroadcastJobConditionFailed); failed {
+		return true
 	}
-	return false
+	_, complete := conditions.True(stored, appsv1beta1.BroadcastJobConditionComplete)
+	return complete && never != string(appsv1beta1.BroadcastJobNever)
 }

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
 // State is how far a run has come.
@@ -70,28 +70,13 @@ func adaptersOf(template *appsv1beta1.CronJobTemplate) []Adapter {
 
 // byCondition is the state of kinds that say how they ended by the conditions Complete and Failed.
 func byCondition(run *unstructured.Unstructured) State {
-	holds := trueConditions(run)
-	if _, failed := holds[string(batchv1.JobFailed)]; failed {
+	if _, failed := conditions.True(run.Object, batchv1.JobFailed); failed {
 		return Failed
 	}
-	if _, complete := holds[string(batchv1.JobComplete)]; complete {
+	if _, complete := conditions.True(run.Object, batchv1.JobComplete); complete {
 		return Succeeded
 	}
 	return Active
-}
-
-// trueConditions are the messages of the conditions of a run that are True, by their types.
-func trueConditions(run *unstructured.Unstructured) map[string]string {
-	field, _, _ := unstructured.NestedFieldNoCopy(run.Object, "status", "conditions")
-	list, _ := field.([]any)
-	holds := map[string]string{}
-	for _, entry := range list {
-		condition, _ := entry.(map[string]any)
-		if kind, _ := condition["type"].(string); condition["status"] == string(metav1.ConditionTrue) {
-			holds[kind], _ = condition["message"].(string)
-		}
-	}
-	return holds
 }
 
 // byCount is the state of kinds that count nodes: a run that is over has succeeded when all of them have.
@@ -123,8 +108,8 @@ type Run struct {
 // stalled says whether the run says of itself, by the condition Stalled, that it cannot go on without somebody, and its message. A Job has no such
 // condition.
 func (r Run) stalled() (stalled bool, message string) {
-	message, stalled = trueConditions(r.Object)[appsv1beta1.AdvancedCronJobStalled]
-	return stalled, message
+	c, stalled := conditions.True(r.Object.Object, appsv1beta1.AdvancedCronJobStalled)
+	return stalled, c.Message
 }
 
 // Observe derives the facts about one run.

@@ -4,15 +4,14 @@
 package plan
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
 // Snapshot is what a list is planned on.
@@ -36,7 +35,7 @@ type Child struct {
 	// Desired, Active, Succeeded and Failed count nodes.
 	Desired, Active, Succeeded, Failed int64
 	// Stalled is its condition of that type; nil unless it is True.
-	Stalled *metav1.Condition
+	Stalled *conditions.Condition
 
 	// template is how it pulls, with defaults; nil when that cannot be read.
 	template *appsv1beta1.ImagePullJobTemplate
@@ -60,17 +59,7 @@ func Observe(object *unstructured.Unstructured) Child {
 	for field, into := range map[string]*int64{"desired": &c.Desired, "active": &c.Active, "succeeded": &c.Succeeded, "failed": &c.Failed} {
 		*into, _, _ = unstructured.NestedInt64(object.Object, "status", field)
 	}
-	all, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "conditions")
-	list, _ := all.([]any)
-	i := slices.IndexFunc(list, func(entry any) bool {
-		condition, _ := entry.(map[string]any)
-		return condition["type"] == appsv1beta1.ImagePullJobStalled && condition["status"] == string(metav1.ConditionTrue)
-	})
-	if i >= 0 {
-		condition, _ := list[i].(map[string]any)
-		stalled := metav1.Condition{Type: appsv1beta1.ImagePullJobStalled, Status: metav1.ConditionTrue}
-		stalled.Reason, _, _ = unstructured.NestedString(condition, "reason")
-		stalled.Message, _, _ = unstructured.NestedString(condition, "message")
+	if stalled, is := conditions.True(object.Object, appsv1beta1.ImagePullJobStalled); is {
 		c.Stalled = &stalled
 	}
 	return c

@@ -7,11 +7,14 @@ import (
 	"cmp"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
@@ -99,21 +102,17 @@ func (c *Child) held() (reason, why string) {
 
 // troubleOf is what a workload says of itself when it cannot go on: the condition Stalled of our kinds, those of a Deployment.
 func troubleOf(object *unstructured.Unstructured) string {
-	list, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "conditions")
-	all, _ := list.([]any)
-	for _, entry := range all {
-		condition, ok := entry.(map[string]any)
-		if !ok {
-			continue
+	for c := range conditions.OfObject(object.Object) {
+		is := c.Status == corev1.ConditionTrue
+		switch c.Type {
+		case "Stalled", string(appsv1.DeploymentReplicaFailure), string(appsv1beta1.CloneSetFailedScale), string(appsv1beta1.StatefulSetFailedCreatePod):
+		case string(appsv1.DeploymentProgressing):
+			is = c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
+		default:
+			is = false
 		}
-		text := func(key string) string { value, _ := condition[key].(string); return value }
-		switch {
-		case text("type") == "Stalled" && text("status") == "True",
-			text("type") == "ReplicaFailure" && text("status") == "True",
-			text("type") == string(appsv1beta1.CloneSetFailedScale) && text("status") == "True",
-			text("type") == string(appsv1beta1.StatefulSetFailedCreatePod) && text("status") == "True",
-			text("type") == "Progressing" && text("status") == "False" && text("reason") == "ProgressDeadlineExceeded":
-			return cmp.Or(text("message"), text("reason"))
+		if is {
+			return cmp.Or(c.Message, c.Reason)
 		}
 	}
 	return ""
