@@ -76,14 +76,12 @@ type Kind[T any, P Object[T]] struct {
 	Validate func(set P) field.ErrorList
 	// ValidateUpdate returns what may not change from old to set. Default has filled in both.
 	ValidateUpdate func(set, old P) field.ErrorList
-	// LookUp returns what is wrong as far as only the cluster knows. It is asked about objects with which nothing else is wrong. old is
-	// nil for a creation.
-	LookUp func(ctx context.Context, set, old P) field.ErrorList
+	// LookUp returns what is wrong as far as only the cluster knows, and else the warnings that only the cluster has reasons for. It is
+	// asked once about objects with which nothing else is wrong. old is nil for a creation.
+	LookUp func(ctx context.Context, set, old P) (errs field.ErrorList, warnings []string)
 	// Warnings say what is allowed but will not do what its author may expect. Each begins with the path of its field. old is nil for
 	// a creation.
 	Warnings func(set, old P) []string
-	// LookUpWarnings are warnings as far as only the cluster knows.
-	LookUpWarnings func(ctx context.Context, set, old P) []string
 	// ChecksMetadata says that rules look at annotations: updates of metadata alone are checked, too.
 	ChecksMetadata bool
 	// Templates are what the object makes its pods from. The API server is asked about new ones.
@@ -321,18 +319,19 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupsTimeout)
 	defer cancel()
+	var found []string
 	if v.Kind.LookUp != nil {
-		if errs := v.Kind.LookUp(ctx, set, old); len(errs) > 0 {
+		errs, warnings := v.Kind.LookUp(ctx, set, old)
+		if len(errs) > 0 {
 			return v.refuse(req, errs)
 		}
+		found = warnings
 	}
 	var warnings []string
 	if v.Kind.Warnings != nil {
-		warnings = v.inClientsWords(req, v.Kind.Warnings(set, old))
+		warnings = v.Kind.Warnings(set, old)
 	}
-	if v.Kind.LookUpWarnings != nil {
-		warnings = append(warnings, v.inClientsWords(req, v.Kind.LookUpWarnings(ctx, set, old))...)
-	}
+	warnings = v.inClientsWords(req, append(warnings, found...))
 	if v.Kind.Templates != nil {
 		faults := v.templateFaults(ctx, cmp.Or(req.Namespace, metav1.NamespaceDefault), set, old)
 		refused, warned := v.judge(faults)

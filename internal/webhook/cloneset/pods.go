@@ -30,9 +30,9 @@ const maxLookups = 100
 
 // check refuses names that an update adds to podsToDelete, unless they are pods of the set that are not terminating. What cannot be found out,
 // and names after the first maxLookups, are let in; the controller deletes no pod but its own.
-func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) field.ErrorList {
+func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) (field.ErrorList, []string) {
 	if old == nil {
-		return nil // it has no pods yet
+		return nil, nil // it has no pods yet
 	}
 	ctx, cancel := context.WithTimeout(ctx, admission.LookupTimeout)
 	defer cancel()
@@ -45,7 +45,7 @@ func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) field.E
 		case apierrors.IsNotFound(err):
 			errs = append(errs, field.Invalid(path, name, "there is no such pod"))
 		case ctx.Err() != nil:
-			return errs
+			return errs, nil
 		case err != nil:
 			ctrl.LoggerFrom(ctx).Error(err, "Letting a name into podsToDelete without a look at the pod", "pod", name)
 		case !metav1.IsControlledBy(pod, old):
@@ -54,7 +54,7 @@ func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) field.E
 			errs = append(errs, field.Invalid(path, name, "is being deleted already"))
 		}
 	}
-	return errs
+	return errs, nil
 }
 
 // firstAdded are the first maxLookups names that are not in before.

@@ -49,34 +49,36 @@ type Others struct {
 	Namespace string
 }
 
-// checkWith returns what is wrong as far as only the cluster knows. What cannot be found out is let in: the controller reports what then
-// becomes of the set.
-func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet) field.ErrorList {
-	return func(ctx context.Context, set, old *appsv1beta1.SidecarSet) field.ErrorList {
+// checkWith returns what is wrong as far as only the cluster knows, and the warnings. What cannot be found out is let in: the controller
+// reports what then becomes of the set.
+func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
+	return func(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
 		ctx, cancel := context.WithTimeout(ctx, admission.LookupTimeout)
 		defer cancel()
 		if set.DeletionTimestamp != nil {
-			return nil
+			return nil, nil
 		}
-		errs := o.others(ctx, set, old)
+		var errs field.ErrorList
+		var warned []string
+		var others appsv1beta1.SidecarSetList
+		if err := o.Reader.List(ctx, &others); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Letting a SidecarSet in without a look at the others", "name", set.Name)
+		} else {
+			errs, warned = newConflicts(set, old, others.Items), warnings(set, old, others.Items)
+		}
 		errs = append(errs, o.revision(ctx, set, old)...)
-		return append(errs, o.metadata(ctx, set, old, options)...)
+		return append(errs, o.metadata(ctx, set, old, options)...), warned
 	}
 }
 
-// others are the conflicts with other sets. Those that the stored set has already are not held against an update.
-func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) field.ErrorList {
-	var all appsv1beta1.SidecarSetList
-	if err := o.Reader.List(ctx, &all); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Letting a SidecarSet in without a look at the others", "name", set.Name)
-		return nil
-	}
-	errs := conflicts(set, all.Items)
+// newConflicts are the conflicts with other sets. Those that the stored set has already are not held against an update.
+func newConflicts(set, old *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) field.ErrorList {
+	errs := conflicts(set, others)
 	if old == nil || len(errs) == 0 {
 		return errs
 	}
 	known := map[string]bool{}
-	for _, err := range conflicts(old, all.Items) {
+	for _, err := range conflicts(old, others) {
 		known[err.Error()] = true
 	}
 	return slices.DeleteFunc(errs, func(e *field.Error) bool { return known[e.Error()] })
@@ -86,21 +88,15 @@ func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) fi
 const manyAlike = 10
 
 // warnings say that very many sets can select the same pods.
-func (o Others) warnings(ctx context.Context, set, old *appsv1beta1.SidecarSet) []string {
+func warnings(set, old *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) []string {
 	sameSelectors := old != nil && equality.Semantic.DeepEqual(set.Spec.Selector, old.Spec.Selector) &&
 		equality.Semantic.DeepEqual(set.Spec.NamespaceSelector, old.Spec.NamespaceSelector)
-	if sameSelectors || set.DeletionTimestamp != nil {
+	if sameSelectors {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, admission.LookupTimeout)
-	defer cancel()
-	var all appsv1beta1.SidecarSetList
-	if err := o.Reader.List(ctx, &all); err != nil {
-		return nil // A warning is not worth more.
-	}
 	alike := 0
-	for i := range all.Items {
-		if other := &all.Items[i]; other.Name != set.Name && overlap(&set.Spec, &other.Spec) {
+	for i := range others {
+		if other := &others[i]; other.Name != set.Name && overlap(&set.Spec, &other.Spec) {
 			alike++
 		}
 	}

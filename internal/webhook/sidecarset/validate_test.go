@@ -194,7 +194,8 @@ func lookUp(t *testing.T, options sidecarset.Options, set, old *appsv1beta1.Side
 		t.Fatal(err)
 	}
 	reader := fake.NewClientBuilder().WithScheme(types).WithObjects(stored...).Build()
-	return sidecarset.Kind(options, sidecarset.Others{Reader: reader, Namespace: "kruise-system"}).LookUp(t.Context(), set, old)
+	errs, _ := sidecarset.Kind(options, sidecarset.Others{Reader: reader, Namespace: "kruise-system"}).LookUp(t.Context(), set, old)
+	return errs
 }
 
 func TestConflictsWithOtherSets(t *testing.T) {
@@ -278,8 +279,8 @@ func TestManySetsForTheSamePodsAreWarnedOf(t *testing.T) {
 			if tc.warned {
 				want = []string{"spec.selector: 10 other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower"}
 			}
-			if got := kind.LookUpWarnings(t.Context(), parsed(t, `{}`), old); !slices.Equal(got, want) {
-				t.Errorf("warnings: %q", got)
+			if errs, got := kind.LookUp(t.Context(), parsed(t, `{}`), old); len(errs) > 0 || !slices.Equal(got, want) {
+				t.Errorf("errors %v, warnings %q", errs, got)
 			}
 		})
 	}

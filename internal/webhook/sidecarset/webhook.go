@@ -39,7 +39,6 @@ func Kind(o Options, others Others) admission.Kind[appsv1beta1.SidecarSet, *apps
 		ValidateUpdate:   ValidateUpdate,
 		LookUp:           others.checkWith(o),
 		Warnings:         Warnings,
-		LookUpWarnings:   others.warnings,
 		ChecksMetadata:   true,
 		Templates:        Templates,
 		RefuseTemplates:  true,

@@ -31,11 +31,11 @@ func Kind(o Options, classes StorageClasses) admission.Kind[appsv1beta1.Stateful
 		Default:        func(set *appsv1beta1.StatefulSet) { Default(set, o) },
 		Validate:       Validate,
 		ValidateUpdate: func(set, old *appsv1beta1.StatefulSet) field.ErrorList { return ValidateUpdate(set, old, o) },
-		LookUp: func(ctx context.Context, set, old *appsv1beta1.StatefulSet) field.ErrorList {
+		LookUp: func(ctx context.Context, set, old *appsv1beta1.StatefulSet) (field.ErrorList, []string) {
 			if old == nil || !resizes(set, o) {
-				return nil
+				return nil, nil
 			}
-			return classes.check(ctx, set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates)
+			return classes.check(ctx, set.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates), nil
 		},
 		Warnings: func(set, old *appsv1beta1.StatefulSet) []string { return Warnings(set, old, o) },
 		Templates: func(set *appsv1beta1.StatefulSet) admission.Templates {

@@ -27,11 +27,11 @@ func Kind(workloads Workloads) admission.Kind[appsv1beta1.UnitedDeployment, *app
 		Default:          Default,
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
-		LookUp: func(ctx context.Context, set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
+		LookUp: func(ctx context.Context, set, old *appsv1beta1.UnitedDeployment) (field.ErrorList, []string) {
 			if errs := ValidateSum(set, old); len(errs) > 0 {
-				return errs
+				return errs, nil
 			}
-			return workloads.check(ctx, set, old)
+			return workloads.check(ctx, set, old), nil
 		},
 		Warnings: Warnings,
 	}
