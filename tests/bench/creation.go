@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -32,8 +33,8 @@ func (c creation) String() string {
 	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, %.0f pods/s", c.p50.Seconds()*1000, c.p99.Seconds()*1000, c.perSecond)
 }
 
-// podCreation measures how fast pods are created: without this operator, with it but without SidecarSets, with 1 that selects them, with 20 of
-// which 1 does, and with 20 that all do; by the policy and by the webhook, with the operator up and killed.
+// podCreation measures how fast pods are created: without this operator, alone and with a policy of one line; with it but without SidecarSets, with
+// 1 that selects them, with 20 of which 1 does, and with 20 that all do; by the policy and by the webhook, with the operator up and killed.
 func (b *run) podCreation(ctx context.Context) (figures []figure, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
@@ -79,6 +80,11 @@ func (b *run) creations(ctx context.Context, i int, note func(string, creation, 
 	if err := note(withoutOperator, c, err); err != nil {
 		return err
 	}
+	b.progress(sidecarSet.kind, sidecarCreationScenario, i, "a policy of one line")
+	c, err = b.besideConstant(ctx, fmt.Sprintf("creation-%d-constant", i))
+	if err := note("without this operator, a policy of one line adds a container", c, err); err != nil {
+		return err
+	}
 	if err := b.operator.Install(ctx); err != nil {
 		return err
 	}
@@ -102,6 +108,50 @@ func (b *run) creations(ctx context.Context, i int, note func(string, creation, 
 	}
 	b.operator.SetArgs(b.options.args...)
 	return b.operator.Run(ctx)
+}
+
+// besideConstant measures with a policy that adds one constant container to each pod of a namespace: what the API server takes for any policy
+// that changes a pod.
+func (b *run) besideConstant(ctx context.Context, name string) (c creation, err error) {
+	namespace, err := b.namespace(ctx, name)
+	if err != nil {
+		return creation{}, err
+	}
+	policy := &admissionv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.MutatingAdmissionPolicySpec{
+			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				}}},
+			},
+			Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{
+				Expression: `[JSONPatch{op: "add", path: "/spec/containers/-", value: {"name": dyn("constant"), "image": dyn("agent:1")}}]`,
+			}}},
+		},
+	}
+	binding := &admissionv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
+	}
+	if err := errors.Join(b.client.Create(ctx, policy), b.client.Create(ctx, binding)); err != nil {
+		return creation{}, err
+	}
+	if err := b.awaitContainers(ctx, namespace, 2); err != nil {
+		return creation{}, err
+	}
+	if c, err = b.createIn(ctx, namespace, "bench", 1); err != nil {
+		return c, err
+	}
+	if err := errors.Join(b.client.Delete(ctx, binding), b.client.Delete(ctx, policy)); err != nil {
+		return c, err
+	}
+	if err := b.awaitContainers(ctx, namespace, 1); err != nil {
+		return c, err
+	}
+	return c, b.core.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
 }
 
 // creationsBeside measures with so many sets, of which so many select the pods, the operator up, and then killed. The webhook's pods are refused then; pods that no set selects
@@ -224,15 +274,24 @@ func (b *run) createIn(ctx context.Context, namespace, app string, sidecars int)
 
 // awaitPlain returns when pods are created without sidecars again.
 func (b *run) awaitPlain(ctx context.Context, namespace string) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		sets := &v1beta1.SidecarSetList{}
+		err := b.client.List(ctx, sets)
+		return len(sets.Items) == 0, err
+	})
+	if err != nil {
+		return err
+	}
+	return b.awaitContainers(ctx, namespace, 1)
+}
+
+// awaitContainers returns when new pods of the namespace have so many containers.
+func (b *run) awaitContainers(ctx context.Context, namespace string, n int) error {
 	template := plainTemplate()
 	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "plain", Labels: template.Labels}, Spec: template.Spec}
 		err := b.client.Create(ctx, pod, client.DryRunAll)
-		sets := &v1beta1.SidecarSetList{}
-		if err := b.client.List(ctx, sets); err != nil {
-			return false, err
-		}
-		return err == nil && len(pod.Spec.Containers) == 1 && len(sets.Items) == 0, nil
+		return err == nil && len(pod.Spec.Containers) == n, nil
 	})
 }
 
