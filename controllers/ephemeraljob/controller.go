@@ -38,7 +38,7 @@ func New(d workload.Dependencies) *Reconciler {
 
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.selecting, PodChanged: changed})
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Selecting(ended), PodChanged: changed})
 }
 
 // Reconcile takes one EphemeralJob a step closer to its end, when it is due and the cache shows all earlier writes for it.

@@ -52,7 +52,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	case !c.Enabled(plan.KindNodePodProbe().Kind):
 		r.off = "the kind NodePodProbe is off"
 	}
-	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.selecting, PodChanged: changed})
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Selecting(nil), PodChanged: changed})
 }
 
 // Reconcile takes one PodProbeMarker a step closer to what it asks for.

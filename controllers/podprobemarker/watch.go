@@ -8,45 +8,13 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 )
-
-// selecting names the markers of a pod's namespace that select it.
-func (r *Reconciler) selecting(ctx context.Context, pod client.Object) []types.NamespacedName {
-	stored := &unstructured.UnstructuredList{}
-	stored.SetGroupVersionKind(Kind())
-	if err := r.Cache.List(ctx, stored, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		return nil
-	}
-	var names []types.NamespacedName
-	for i := range stored.Items {
-		if selects(stored.Items[i].Object, labels.Set(pod.GetLabels())) {
-			names = append(names, client.ObjectKeyFromObject(&stored.Items[i]))
-		}
-	}
-	return names
-}
-
-// selects says whether a stored marker selects pods with the labels.
-func selects(stored map[string]any, pod labels.Set) bool {
-	field, _, _ := unstructured.NestedFieldNoCopy(stored, "spec", "selector")
-	raw, _ := field.(map[string]any)
-	written := &metav1.LabelSelector{}
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(raw, written) != nil {
-		return false // the pass says what is wrong with it
-	}
-	selector, err := podset.Selector(written)
-	return err == nil && selector.Matches(pod)
-}
 
 // changed says that a pod has changed in fields that decide whether it is probed, or, on a virtual node, in the results of the provider.
 func changed(before, after *corev1.Pod) bool {

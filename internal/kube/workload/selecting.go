@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+)
+
+// mostSelectors is how many parsed selectors are kept. Others are parsed for each event.
+const mostSelectors = 1000
+
+// Selecting is an Of for a kind whose objects select pods of their namespace by spec.selector. It names those that select the pod. Pods no longer
+// concern objects of which ended is true; nil is for kinds whose objects do not end. A selector is parsed once for each generation of its object.
+func (b *Base) Selecting(ended func(stored map[string]any) bool) Of {
+	parsed := lru.New(mostSelectors)
+	return func(ctx context.Context, pod client.Object) []types.NamespacedName {
+		stored, err := b.Stored(ctx, client.InNamespace(pod.GetNamespace()))
+		if err != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("Nobody is woken", "err", err.Error())
+			return nil
+		}
+		var names []types.NamespacedName
+		for i := range stored {
+			if ended != nil && ended(stored[i].Object) {
+				continue
+			}
+			if selectorOf(parsed, &stored[i]).Matches(labels.Set(pod.GetLabels())) {
+				names = append(names, client.ObjectKeyFromObject(&stored[i]))
+			}
+		}
+		return names
+	}
+}
+
+// generationOf is a key for what depends on the spec of an object alone.
+type generationOf struct {
+	uid        types.UID
+	generation int64
+}
+
+// selectorOf is spec.selector of a stored object. One that is empty or cannot be parsed selects nothing: the pass says what is wrong with it.
+func selectorOf(parsed *lru.Cache, stored *unstructured.Unstructured) labels.Selector {
+	key := generationOf{stored.GetUID(), stored.GetGeneration()}
+	if known, is := parsed.Get(key); is {
+		selector, _ := known.(labels.Selector)
+		return selector
+	}
+	selector := labels.Nothing()
+	field, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "selector")
+	raw, _ := field.(map[string]any)
+	written := &metav1.LabelSelector{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(raw, written) == nil {
+		if made, err := podset.Selector(written); err == nil {
+			selector = made
+		}
+	}
+	parsed.Add(key, selector)
+	return selector
+}
