@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/platform/connection"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/platform/serviceaccount"
@@ -47,6 +48,7 @@ func connectAs(ctx context.Context, account string) (*rest.Config, client.Client
 
 func directTo(server *rest.Config) (*rest.Config, client.Client, error) {
 	server.UserAgent = version.UserAgent()
+	pages.Bound(server)
 	types, err := scheme.New()
 	if err != nil {
 		return nil, nil, err

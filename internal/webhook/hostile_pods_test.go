@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -27,6 +28,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/listserver"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
@@ -173,11 +177,11 @@ func deletion(resource, text string) *admissionv1.AdmissionRequest {
 	}
 }
 
-// cluster is an API server with what the webhooks on pods read: what to inject, and markers with probes.
+// cluster is an API server with what the webhooks on pods read: what to inject, and lists that are read as over the wire.
 type cluster struct {
 	*apiServer
 	injection []byte
-	markers   []appsv1alpha1.PodProbeMarker
+	lists     client.Reader
 }
 
 func (c *cluster) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -194,12 +198,29 @@ func (c *cluster) Get(ctx context.Context, key client.ObjectKey, object client.O
 }
 
 func (c *cluster) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	if into, is := list.(*appsv1alpha1.PodProbeMarkerList); is {
-		c.asked++
-		into.Items = c.markers
-		return nil
+	if c.lists == nil {
+		return c.apiServer.List(ctx, list, options...)
 	}
-	return c.apiServer.List(ctx, list, options...)
+	c.asked++
+	return c.lists.List(ctx, list, options...)
+}
+
+// listed are the kinds whose objects the webhooks on pods and deletions read.
+func listed() (marker, pod, claim, thing schema.GroupVersionKind) {
+	return appsv1alpha1.GroupVersion().WithKind("PodProbeMarker"), corev1.SchemeGroupVersion.WithKind("Pod"),
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
+}
+
+// holds gives the cluster objects, encoded, by kind.
+func (c *cluster) holds(t testing.TB, lists map[schema.GroupVersionKind][][]byte) *listserver.Server {
+	t.Helper()
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &listserver.Server{Lists: lists}
+	c.lists = server.Client(t, types, pages.Bound)
+	return server
 }
 
 // servePods serves as serve does, with sidecars to inject and probes to ask for.
@@ -218,17 +239,24 @@ func servePods(t testing.TB) (*served, *cluster) {
 	if _, c.injection, err = injection.Encode(); err != nil {
 		t.Fatal(err)
 	}
+	var markers [][]byte
 	for i := range 100 {
 		probes := make([]appsv1alpha1.PodContainerProbe, 20)
 		for j := range probes {
 			probes[j] = appsv1alpha1.PodContainerProbe{Name: fmt.Sprintf("p%d", j), ContainerName: fmt.Sprintf("c%d", i*20+j), PodConditionType: fmt.Sprintf("example.com/c-%d-%d", i, j)}
 			probes[j].Probe.Exec = &corev1.ExecAction{Command: []string{strings.Repeat("x", 1_000)}}
 		}
-		c.markers = append(c.markers, appsv1alpha1.PodProbeMarker{
+		text, err := json.Marshal(appsv1alpha1.PodProbeMarker{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%d", i), Namespace: "default"},
 			Spec:       appsv1alpha1.PodProbeMarkerSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"logs": "on"}}, Probes: probes},
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		markers = append(markers, text)
 	}
+	marker, pod, claim, thing := listed()
+	c.holds(t, map[schema.GroupVersionKind][][]byte{marker: markers, pod: nil, claim: nil, thing: nil})
 	clear(s.handlers)
 	webhook.Register(s, webhook.Deps{Client: c, Gates: allGates()})
 	return s, c

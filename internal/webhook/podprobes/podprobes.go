@@ -27,13 +27,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 )
 
 const (
 	// readTimeout is how long listing the markers may take. It leaves time to answer within the webhook's three seconds.
 	readTimeout = 2 * time.Second
-	// mostMarkers is how many markers of a namespace are looked at, those whose names come first.
+	// mostMarkers and mostBytes are how many markers of a namespace are looked at, and how many bytes the API server may send of them. Those whose names
+	// come first are.
 	mostMarkers = 500
+	mostBytes   = 6 << 20
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers,verbs=list
@@ -58,12 +61,15 @@ func (h *Handler) Handle(ctx context.Context, req ctrladmission.Request) ctrladm
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}
 	pod.Namespace = req.Namespace
-	markers, err := h.markers(ctx, req.Namespace)
+	markers, unread, err := h.markers(ctx, req.Namespace)
 	if err != nil {
 		return ctrladmission.Allowed("").WithWarnings(without + err.Error())
 	}
 	annotations, left := probing.ForProvider(pod, markers)
 	response := ctrladmission.Allowed("")
+	if unread != "" {
+		response = response.WithWarnings(without + unread)
+	}
 	if left > 0 {
 		response = response.WithWarnings(fmt.Sprintf("%d probes of PodProbeMarkers are left out on virtual nodes: a pod has too many", left))
 	}
@@ -79,22 +85,29 @@ func (h *Handler) Handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	return response
 }
 
-// markers are the PodProbeMarkers of a namespace that can be carried out, sorted by name.
-func (h *Handler) markers(ctx context.Context, namespace string) ([]*probing.Marker, error) {
+// markers are the PodProbeMarkers of a namespace that can be carried out, sorted by name. unread says which were not looked at; empty: all were.
+func (h *Handler) markers(ctx context.Context, namespace string) (markers []*probing.Marker, unread string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	list := &appsv1alpha1.PodProbeMarkerList{}
-	if err := h.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(mostMarkers)); err != nil {
-		return nil, fmt.Errorf("listing PodProbeMarkers: %w", err)
-	}
-	var markers []*probing.Marker
-	for i := range list.Items {
-		if marker, err := probing.Parse(&list.Items[i]); err == nil {
-			markers = append(markers, marker)
+	last := ""
+	limits := pages.Limits{Objects: mostMarkers, Bytes: mostBytes}
+	more, err := pages.Read(ctx, h.Reader, &appsv1alpha1.PodProbeMarkerList{}, limits, func(list *appsv1alpha1.PodProbeMarkerList) bool {
+		for i := range list.Items {
+			last = list.Items[i].Name
+			if marker, err := probing.Parse(&list.Items[i]); err == nil {
+				markers = append(markers, marker)
+			}
 		}
+		return true
+	}, client.InNamespace(namespace))
+	if err != nil {
+		return nil, "", fmt.Errorf("listing PodProbeMarkers: %w", err)
+	}
+	if more {
+		unread = fmt.Sprintf("PodProbeMarkers whose names come after %q were not looked at, because there are more than %d or they are too large", last, mostMarkers)
 	}
 	slices.SortFunc(markers, func(a, b *probing.Marker) int { return strings.Compare(a.Name, b.Name) })
-	return markers, nil
+	return markers, unread, nil
 }
 
 // patchOf makes a pod have the annotations.

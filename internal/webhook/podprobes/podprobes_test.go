@@ -7,19 +7,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/listserver"
 )
 
 func marker(namespace, name string) *appsv1alpha1.PodProbeMarker {
@@ -104,6 +108,45 @@ func TestPodsThatAskForNothing(t *testing.T) {
 				t.Errorf("%+v", response)
 			}
 			if got := strings.Join(response.Warnings, ""); (got == "") != (tc.warning == "") || !strings.Contains(got, tc.warning) {
+				t.Errorf("warned of %q", got)
+			}
+		})
+	}
+}
+
+// TestMarkersThatAreNotLookedAt: a namespace may have more markers than are read for one pod.
+func TestMarkersThatAreNotLookedAt(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := appsv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	const body = `{"metadata":{"labels":{"app":"game"}},"spec":{"containers":[{"name":"app"}]}}`
+	for name, tc := range map[string]struct {
+		markers int
+		warning string
+	}{
+		"as many as are read": {markers: 500},
+		"one more":            {markers: 501, warning: `whose names come after "m499" were not looked at`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &listserver.Server{Lists: map[schema.GroupVersionKind][][]byte{}}
+			for i := range tc.markers {
+				m := marker("ns", fmt.Sprintf("m%03d", i))
+				if i > 0 {
+					m.Spec.Selector.MatchLabels["app"] = "web"
+				}
+				text, err := json.Marshal(m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kind := appsv1alpha1.GroupVersion().WithKind("PodProbeMarker")
+				server.Lists[kind] = append(server.Lists[kind], text)
+			}
+			response := ask(t, &Handler{Reader: server.Client(t, scheme, pages.Bound)}, body)
+			if !response.Allowed || len(response.Patch) == 0 {
+				t.Errorf("%+v", response)
+			}
+			if got := strings.Join(response.Warnings, "; "); (got == "") != (tc.warning == "") || !strings.Contains(got, tc.warning) {
 				t.Errorf("warned of %q", got)
 			}
 		})

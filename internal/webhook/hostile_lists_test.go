@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+)
+
+// metadataOf is the metadata of an object of a namespace, with labels that have so many bytes.
+func metadataOf(name string, labels int) string {
+	return `{"name":"` + name + `","namespace":"default","uid":"u","resourceVersion":"1","labels":{"app":"web",` + many(`"example.com/l%d":"v"`, labels) + `}}`
+}
+
+// named are n objects; object is given the name of each.
+func named(prefix string, n int, object func(name string) string) [][]byte {
+	all := make([][]byte, n)
+	shared := []byte(object(prefix))
+	for i := range all {
+		// Most of them share their memory: only what is read of them is to be measured.
+		all[i] = shared
+		if i%50 == 0 {
+			all[i] = []byte(object(fmt.Sprintf("%s%03d", prefix, i)))
+		}
+	}
+	return all
+}
+
+// largeMarkers are PodProbeMarkers that a user may create: 500 in a namespace, as large as the API server stores them.
+func largeMarkers() map[string][][]byte {
+	const size = mostStored - 8<<10
+	spec := func(probe string) string {
+		return `{"selector":{"matchLabels":{"logs":"on"}},"probes":[` + times(`{"name":"p%d","containerName":"main","podConditionType":"example.com/c%d","probe":{`+probe+`}}`, 32) + `]}`
+	}
+	const short = `"exec":{"command":["/idle.sh"]}`
+	small := func(name string) string {
+		return `{"metadata":` + metadataOf(name, 10) + `,"spec":` + spec(short) + `}`
+	}
+	labeled := func(size int) func(string) string {
+		return func(name string) string {
+			return `{"metadata":` + metadataOf(name, size-8<<10) + `,"spec":` + spec(short) + `}`
+		}
+	}
+	headers := `"httpGet":{"port":80,"httpHeaders":[` + many(`{"name":"a"}`, size/32-200) + `]}`
+	return map[string][][]byte{
+		"with many labels": named("m", 500, labeled(size)),
+		"with long paths": named("m", 500, func(name string) string {
+			return `{"metadata":` + metadataOf(name, 10) + `,"spec":` + spec(`"httpGet":{"port":80,"path":"`+strings.Repeat("x", size/32-200)+`"}`) + `}`
+		}),
+		"with many headers": named("m", 500, func(name string) string {
+			return `{"metadata":` + metadataOf(name, 10) + `,"spec":` + spec(headers) + `}`
+		}),
+		"after many small ones": slices.Concat(named("a", 300, small), named("b", 200, labeled(size))),
+		"and small ones":        slices.Concat(named("a", 30, small), named("b", 2, labeled(size)), named("c", 30, small), named("d", 2, labeled(size)), named("e", 400, small)),
+		"of half that size":     named("m", 500, labeled(size/2)),
+		"that have 20 KB each":  named("m", 500, labeled(20<<10)),
+	}
+}
+
+// TestANamespaceFullOfLargeMarkersDoesNotOccupyTheOperatorAtPodCreation: what is read of them for one pod is bounded, and the rest is told.
+func TestANamespaceFullOfLargeMarkersDoesNotOccupyTheOperatorAtPodCreation(t *testing.T) {
+	for name, markers := range largeMarkers() {
+		t.Run(name, func(t *testing.T) {
+			s, c := servePods(t)
+			marker, _, _, _ := listed()
+			server := c.holds(t, map[schema.GroupVersionKind][][]byte{marker: markers})
+			request := newPod(fillPod(nil))
+			body := reviewOf(t, request)
+			post := httptest.NewRequest("POST", probing.WebhookPath, bytes.NewReader(body))
+			post.Header.Set("Content-Type", "application/json")
+			c.asked = 0
+			memory, spent := cost(func() { s.handlers[probing.WebhookPath].ServeHTTP(&discarded{}, post) })
+			t.Logf("%d KiB read with %d questions, %d MiB, %v", server.Sent>>10, c.asked, memory>>20, spent.Round(time.Millisecond))
+			if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+				t.Errorf("%d MiB, %v, %d questions to the API server", memory>>20, spent.Round(time.Millisecond), c.asked)
+			}
+			answer, _ := send(t, probing.WebhookPath, s.handlers[probing.WebhookPath], request)
+			if answer.Response == nil || !answer.Response.Allowed || len(answer.Response.Patch) == 0 {
+				t.Fatalf("%+v", answer.Response)
+			}
+			if warned := strings.Join(answer.Response.Warnings, "; "); !strings.Contains(warned, "were not looked at") {
+				t.Errorf("warned of %q", warned)
+			}
+		})
+	}
+}
