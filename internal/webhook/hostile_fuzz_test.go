@@ -66,8 +66,8 @@ func FuzzHandlers(f *testing.F) {
 		}
 	}
 	f.Add(uint8(len(of)), uint16(0), false, fillPod(map[string]string{"CONTAINERS": `,{"name":"c1","env":[{"name":"A","value":7}]}`}))
-	f.Add(uint8(len(of)), uint16(1), false, goodDefinition)
-	f.Add(uint8(len(of)), uint16(2), false, goodDefinition)
+	f.Add(uint8(len(of)), uint16(1), false, fillDefinition(nil))
+	f.Add(uint8(len(of)), uint16(2), false, fillDefinition(nil))
 
 	f.Fuzz(func(t *testing.T, which uint8, at uint16, update bool, what string) {
 		if int(which) >= len(of) {

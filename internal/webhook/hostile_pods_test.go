@@ -158,16 +158,20 @@ func hostileDeletions() map[string]*admissionv1.AdmissionRequest {
 		"managed fields":      {"METADATA": `,"managedFields":[` + many(`{}`, size) + `]`},
 		"lists in lists":      {"SPEC": `,"x":` + strings.Repeat("[", size/2) + strings.Repeat("]", size/2)},
 	} {
-		var pairs []string
-		for _, marker := range []string{"METADATA", "LABELS", "NAMES", "VERSIONS", "SPEC"} {
-			pairs = append(pairs, marker, put[marker])
-		}
-		text := strings.NewReplacer(pairs...).Replace(goodDefinition)
+		text := fillDefinition(put)
 		for _, resource := range []string{"customresourcedefinitions", "namespaces", "clonesets"} {
 			requests[name+" of "+resource] = deletion(resource, text)
 		}
 	}
 	return requests
+}
+
+func fillDefinition(at map[string]string) string {
+	var pairs []string
+	for _, marker := range []string{"METADATA", "LABELS", "NAMES", "VERSIONS", "SPEC"} {
+		pairs = append(pairs, marker, at[marker])
+	}
+	return strings.NewReplacer(pairs...).Replace(goodDefinition)
 }
 
 func deletion(resource, text string) *admissionv1.AdmissionRequest {
@@ -340,7 +344,7 @@ func (d *discarded) WriteHeader(int) {}
 func TestTheWebhooksOnPodsHaveSomethingToDo(t *testing.T) {
 	s, _ := servePods(t)
 	for at := range others() {
-		requests := []*admissionv1.AdmissionRequest{newPod(fillPod(map[string]string{"CONTAINERS": `,{"name":"c1","image":"i"}`})), deletion("customresourcedefinitions", goodDefinition)}
+		requests := []*admissionv1.AdmissionRequest{newPod(fillPod(map[string]string{"CONTAINERS": `,{"name":"c1","image":"i"}`})), deletion("customresourcedefinitions", fillDefinition(nil))}
 		worked := false
 		for _, request := range requests {
 			answer, status := send(t, at+"revision", s.handlers[at], request)

@@ -25,6 +25,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
@@ -33,10 +34,9 @@ import (
 const Path = "/validate-deletion-protection"
 
 const (
-	// page is how many objects one request lists.
-	page = 500
-	// mostPages bounds the requests of one answer.
-	mostPages = 20
+	// mostObjects and mostBytes are how many objects are looked at, and how many bytes the API server may send of them.
+	mostObjects = 10_000
+	mostBytes   = 12 << 20
 )
 
 // +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims,verbs=list
@@ -123,8 +123,8 @@ func (h *Handler) namespace(ctx context.Context, name string) (kept, error) {
 		by.what, by.end = "active pods", "delete what runs in it"
 		return by, err
 	}
-	claims := &corev1.PersistentVolumeClaimList{}
-	by, err = count(ctx, h.Reader, claims, &client.ListOptions{Namespace: name}, func() int {
+	// Only the status says whether a claim is bound.
+	by, err = count(ctx, h.Reader, &corev1.PersistentVolumeClaimList{}, &client.ListOptions{Namespace: name}, func(claims *corev1.PersistentVolumeClaimList) int {
 		n := 0
 		for i := range claims.Items {
 			if claims.Items[i].Status.Phase == corev1.ClaimBound && claims.Items[i].DeletionTimestamp == nil {
@@ -190,7 +190,7 @@ func servedVersion(definition *names) string {
 
 // living counts the objects of a list that are not being deleted.
 func (h *Handler) living(ctx context.Context, list *metav1.PartialObjectMetadataList, options *client.ListOptions) (kept, error) {
-	return count(ctx, h.Reader, list, options, func() int {
+	return count(ctx, h.Reader, list, options, func(list *metav1.PartialObjectMetadataList) int {
 		n := 0
 		for i := range list.Items {
 			if list.Items[i].DeletionTimestamp == nil {
@@ -202,16 +202,20 @@ func (h *Handler) living(ctx context.Context, list *metav1.PartialObjectMetadata
 }
 
 // count lists page by page until one has objects that count.
-func count(ctx context.Context, reader client.Reader, list client.ObjectList, options *client.ListOptions, counted func() int) (kept, error) {
-	options.Limit = page
-	for range mostPages {
-		if err := reader.List(ctx, list, options); err != nil {
-			return kept{}, err
-		}
-		options.Continue = list.GetContinue()
-		if n := counted(); n > 0 || options.Continue == "" {
-			return kept{count: n, more: options.Continue != ""}, nil
-		}
+func count[T any, L interface {
+	*T
+	client.ObjectList
+}](ctx context.Context, reader client.Reader, like L, options *client.ListOptions, counted func(L) int) (kept, error) {
+	found := 0
+	more, err := pages.Read(ctx, reader, like, pages.Limits{Objects: mostObjects, Bytes: mostBytes}, func(list L) bool {
+		found = counted(list)
+		return found == 0
+	}, options)
+	switch {
+	case err != nil:
+		return kept{}, err
+	case found == 0 && more:
+		return kept{}, fmt.Errorf("there are more objects than are looked at, which are %d, or they are too large", mostObjects)
 	}
-	return kept{}, fmt.Errorf("there are more than %d objects to look at", page*mostPages)
+	return kept{count: found, more: more}, nil
 }
