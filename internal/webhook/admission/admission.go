@@ -315,8 +315,9 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	}
 
 	if ctx.Err() != nil {
-		return ctrladmission.Errored(http.StatusGatewayTimeout, ctx.Err()) // nobody waits for the answer
+		return unawaited(ctx)
 	}
+	request := ctx
 	ctx, cancel := context.WithTimeout(ctx, lookupsTimeout)
 	defer cancel()
 	var found []string
@@ -332,7 +333,7 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 		warnings = v.Kind.Warnings(set, old)
 	}
 	warnings = v.inClientsWords(req, append(warnings, found...))
-	if v.Kind.Templates != nil {
+	if v.Kind.Templates != nil && ctx.Err() == nil {
 		faults := v.templateFaults(ctx, cmp.Or(req.Namespace, metav1.NamespaceDefault), set, old)
 		refused, warned := v.judge(faults)
 		if len(refused) > 0 {
@@ -340,7 +341,15 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 		}
 		warnings = append(warnings, warnOfTemplate(warned)...)
 	}
+	if request.Err() != nil {
+		return unawaited(request)
+	}
 	return ctrladmission.Allowed("").WithWarnings(firstWarnings(slices.Concat(warnings, unknownFields(unknown), unprotected))...)
+}
+
+// unawaited is the answer to a request for whose answer nobody waits any more.
+func unawaited(ctx context.Context) ctrladmission.Response {
+	return ctrladmission.Errored(http.StatusGatewayTimeout, ctx.Err())
 }
 
 // judge says which faults refuse the object and which are warnings. OpenKruise takes what the server takes in a template and only
@@ -375,6 +384,9 @@ func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, s
 	}
 	if was.Pod == nil {
 		return faults
+	}
+	if ctx.Err() != nil {
+		return nil // whether they are new is not known
 	}
 	known := was.faults(ctx, v.Checker, namespace)
 	return slices.DeleteFunc(faults, func(f templatecheck.Fault) bool { return slices.Contains(known, f) })

@@ -39,6 +39,9 @@ func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) (field.
 	path := field.NewPath("spec", "scaleStrategy", "podsToDelete")
 	var errs field.ErrorList
 	for _, name := range firstAdded(set.Spec.ScaleStrategy.PodsToDelete, old.Spec.ScaleStrategy.PodsToDelete) {
+		if ctx.Err() != nil {
+			return errs, nil
+		}
 		pod := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 		err := p.Reader.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, pod)
 		switch {

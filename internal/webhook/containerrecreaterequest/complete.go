@@ -65,7 +65,10 @@ func (c Cluster) completeWith(o Options) func(context.Context, string, *request)
 func (c Cluster) get(ctx context.Context, key client.ObjectKey, object client.Object, path *field.Path, missing string) *field.Error {
 	ctx, cancel := context.WithTimeout(ctx, admission.LookupTimeout)
 	defer cancel()
-	err := c.Reader.Get(ctx, key, object)
+	err := ctx.Err()
+	if err == nil {
+		err = c.Reader.Get(ctx, key, object)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return field.Invalid(path, key.Name, missing)

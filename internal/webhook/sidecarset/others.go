@@ -66,8 +66,13 @@ func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.Si
 		} else {
 			errs, warned = newConflicts(set, old, others.Items), warnings(set, old, others.Items)
 		}
-		errs = append(errs, o.revision(ctx, set, old)...)
-		return append(errs, o.metadata(ctx, set, old, options)...), warned
+		if ctx.Err() == nil {
+			errs = append(errs, o.revision(ctx, set, old)...)
+		}
+		if ctx.Err() == nil {
+			errs = append(errs, o.metadata(ctx, set, old, options)...)
+		}
+		return errs, warned
 	}
 }
 

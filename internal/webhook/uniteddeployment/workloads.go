@@ -57,7 +57,7 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 		if before && sameTemplate || slices.ContainsFunc(fine, func(other *appsv1beta1.Subset) bool { return judgedAlike(sub, other) }) {
 			continue
 		}
-		if asked++; asked > maxAsked || left <= 0 {
+		if asked++; asked > maxAsked || left <= 0 || ctx.Err() != nil {
 			return nil
 		}
 		left -= weight(now().Template)
@@ -66,6 +66,9 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 			fine = append(fine, sub)
 		}
 		if len(errs) > 0 && before {
+			if ctx.Err() != nil {
+				return nil // whether they are new is not known
+			}
 			known := w.ask(ctx, was(), sub.Name)
 			errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
 				return slices.ContainsFunc(known, func(k *field.Error) bool { return k.Error() == e.Error() })
