@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -171,5 +172,32 @@ func TestADeletedSetLeavesPodsAsTheyAre(t *testing.T) {
 	}
 	if got := s.images()["a"]; got != "agent:1" {
 		t.Errorf("the sidecar runs %s", got)
+	}
+}
+
+// Pitfall 10: the status of OpenKruise went stale when a pod was deleted, with NotUpdate until the spec changed.
+func TestADeletedPodIsNotCountedAnyMore(t *testing.T) {
+	set := newSet()
+	set.Spec.UpdateStrategy.Type = appsv1beta1.NotUpdateSidecarSetStrategyType
+	s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", set), newPod(t, "b", "shop", set))
+	s.passes("logs")
+	if got := s.stored("logs").Status.MatchedPods; got != 2 {
+		t.Fatalf("%d pods are matched", got)
+	}
+	pod := newPod(t, "b", "shop", set)
+	if err := s.server.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.injected(t.Context(), pod), (types.NamespacedName{Name: "logs"}); len(got) != 1 || got[0] != want {
+		t.Errorf("a pod that goes wakes %v", got)
+	}
+	// Counters alone are written at most once in a while.
+	var status appsv1beta1.SidecarSetStatus
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && status.MatchedPods != 1; {
+		s.passes("logs")
+		status = s.stored("logs").Status
+	}
+	if status.MatchedPods != 1 || status.UpdatedPods != 1 {
+		t.Errorf("%d pods are matched, %d updated", status.MatchedPods, status.UpdatedPods)
 	}
 }

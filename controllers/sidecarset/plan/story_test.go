@@ -4,6 +4,7 @@
 package plan_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -251,6 +252,19 @@ func stories(t testing.TB) []podsettest.Story[setState] {
 				return wantImages("agent-2", "agent:v2")(s)
 			},
 		},
+		{
+			Name: "a deleted pod is not counted from then on, also when nothing is updated", Start: start(t, with(func(w *setState) { w.NotUpdate = true }), 3),
+			Acts: []act{
+				{Name: "three pods count", Do: counts(t, 3, 3, 3, 3)},
+				{Name: "one is deleted", Do: inOrder(deletes("p2"), counts(t, 2, 2, 2, 2))},
+				{Name: "it is gone", Do: counts(t, 2, 2, 2, 2)},
+				{Name: "image v2, which reaches no pod", Do: inOrder(change("", func(w *setState) { w.Image = "agent:v2" }).Do, counts(t, 2, 0, 2, 0))},
+				{Name: "another is deleted", Do: inOrder(deletes("p0"), counts(t, 1, 0, 1, 0))},
+				{Name: "the last one crashes", Do: inOrder(moves("p1", podsettest.Crash), counts(t, 1, 0, 0, 0))},
+				{Name: "and is deleted", Do: inOrder(deletes("p1"), counts(t, 0, 0, 0, 0))},
+			},
+			End: func(s *state) error { return errors.Join(counts(t, 0, 0, 0, 0)(s), wantImages("agent")(s)) },
+		},
 	}
 	for i := range all {
 		all[i].Step = step(t)
@@ -260,6 +274,35 @@ func stories(t testing.TB) []podsettest.Story[setState] {
 		}
 	}
 	return all
+}
+
+// counts says what is wrong with the counters of the status of a pass that begins now.
+func counts(t testing.TB, matched, updated, ready, both int32) func(*state) error {
+	return func(s *state) error {
+		_, status := planFor(t, s.Set.set(), s.Pods...)
+		got := []int32{status.MatchedPods, status.UpdatedPods, status.ReadyPods, status.UpdatedReadyPods}
+		if want := []int32{matched, updated, ready, both}; !slices.Equal(got, want) {
+			return fmt.Errorf("matched, updated, ready and both are %v, want %v", got, want)
+		}
+		return nil
+	}
+}
+
+func moves(pod string, move podsettest.Move) func(*state) error {
+	return func(s *state) error { return podsettest.Do(s, podsettest.Cluster{}, pod, move) }
+}
+
+func deletes(pod string) func(*state) error { return moves(pod, podsettest.DeletePod) }
+
+func inOrder(all ...func(*state) error) func(*state) error {
+	return func(s *state) error {
+		for _, do := range all {
+			if err := do(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 func wantOld(s *state, want int) error {
