@@ -13,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
@@ -57,6 +59,183 @@ func TestLargePodsAreWithinTheBudget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// However many sidecars of a set compute their resources, with long names and regular expressions and whatever variables: the policy injects into pods as
+// large as the guard lets through, and larger ones are the webhook's.
+func TestPodsFromWhichManySidecarsComputeResourcesAreWithinTheBudget(t *testing.T) {
+	e := compile(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	for _, size := range []struct {
+		sidecars, regex int
+		amounts         string
+		env, want       int
+	}{
+		{1, 256, allAmounts, 10_000, 0}, {6, 40, allAmounts, 0, 0}, {10, 40, allAmounts, 0, 655}, {20, 2, onlyCPU, 0, 769}, {60, 2, allAmounts, 1000, 111}, {200, 2, onlyCPU, 1000, 76},
+		{200, 2, allAmounts, 0, 33}, {100, 256, allAmounts, 0, 16}, {200, 256, allAmounts, 10_000, 8},
+	} {
+		t.Run(fmt.Sprint(size.sidecars, size.regex, len(size.amounts)), func(t *testing.T) {
+			compiled := computing(t, size.sidecars, size.regex, size.amounts, "")
+			if got := compiled.Webhooked(); len(got) > 0 {
+				t.Fatalf("the whole set is the webhook's: %v", got)
+			}
+			most := 0
+			if compiled.Guard != nil {
+				most = compiled.Guard.Containers
+			}
+			if most != size.want {
+				t.Errorf("the policy serves pods of %d containers, want %d", most, size.want)
+			}
+			if most == 0 {
+				most = 1000
+			}
+			revision := revisionOf(t, compiled)
+			pod := pricedPod(most-1, size.env)
+			pod.Spec.InitContainers = []corev1.Container{{Name: "native", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), Resources: pod.Spec.Containers[0].Resources}}
+			if e.beyond(t.Context(), t, pod, namespace, compiled.Guard) {
+				t.Fatal("the policy leaves it")
+			}
+			began := time.Now()
+			got, err := e.apply(t.Context(), pod, namespace, revision, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("measured: %d containers, %d ms", most, time.Since(began).Milliseconds())
+			want, err := byReference(t, pod, namespace, revision)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(corev1.Pod{}, "TypeMeta"), cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+			if e.beyond(t.Context(), t, got, namespace, compiled.Guard) {
+				t.Error("the policy has injected, and the webhook is asked as well")
+			}
+			if size.want == 0 {
+				return
+			}
+			larger := pricedPod(most, 0)
+			larger.Spec.InitContainers = pod.Spec.InitContainers
+			if !e.beyond(t.Context(), t, larger, namespace, compiled.Guard) {
+				t.Error("a pod beyond the limit is not the webhook's")
+			}
+			if got, err := e.apply(t.Context(), larger, namespace, revision, true); err != nil || len(got.Spec.Containers) != most {
+				t.Errorf("a pod beyond the limit is not left alone: %v", err)
+			}
+		})
+	}
+}
+
+// A set that takes everything from the largest pod that the policy serves, and computes resources, is within the budget, too.
+func TestSharingAndComputingTogetherAreWithinTheBudget(t *testing.T) {
+	e := compile(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	var names []string
+	for k := range 40 {
+		names = append(names, fmt.Sprintf("E%d", k))
+	}
+	more := "shareVolumePolicy: {type: enabled}, transferEnv: [{sourceContainerName: c0, envNames: [" + strings.Join(names, ", ") + "]}],"
+	for _, sidecars := range []int{1, 5, 20} {
+		t.Run(fmt.Sprint(sidecars), func(t *testing.T) {
+			compiled := computing(t, sidecars, 256, allAmounts, more)
+			most, bounds := compiled.Guard.Containers, compiled.Guard.Bounds
+			if most == 0 || most > 400 {
+				most = 400
+			}
+			pod := largePod(most, bounds.Mounts/most*most, bounds.SubPathExprs, bounds.Env/most*most)
+			for at := range pod.Spec.Containers {
+				pod.Spec.Containers[at].Resources = priced()
+			}
+			if e.beyond(t.Context(), t, pod, namespace, compiled.Guard) {
+				t.Fatal("the policy leaves it")
+			}
+			revision := revisionOf(t, compiled)
+			got, err := e.apply(t.Context(), pod, namespace, revision, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want, err := byReference(t, pod, namespace, revision); err != nil || !cmp.Equal(want, got, cmpopts.IgnoreFields(corev1.Pod{}, "TypeMeta"), cmpopts.EquateEmpty()) {
+				t.Errorf("the webhook makes another pod: %v", err)
+			}
+		})
+	}
+}
+
+// Expressions of very many steps cost too much whatever the pod: the webhook computes them.
+func TestVeryManyStepsAreComputedByTheWebhook(t *testing.T) {
+	for terms, byWebhook := range map[int]bool{2: false, 32: false, 64: true} {
+		balanced := []string{}
+		for n := range terms {
+			balanced = append(balanced, fmt.Sprintf("cpu*%d%%", n+1))
+		}
+		for len(balanced) > 1 {
+			half := balanced[:0:0]
+			for n := 0; n < len(balanced); n += 2 {
+				half = append(half, "("+balanced[n]+" + "+balanced[n+1]+")")
+			}
+			balanced = half
+		}
+		compiled := computing(t, 200, 2, fmt.Sprintf("{limits: {cpu: %[1]q}, requests: {cpu: %[1]q}}", balanced[0]), "")
+		if got := fmt.Sprint(compiled.Webhooked()); strings.Contains(got, "so many steps") != byWebhook || !byWebhook && got != "[]" {
+			t.Errorf("%d terms: left to the webhook: %s", terms, got)
+		}
+		if byWebhook {
+			continue
+		}
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+		if _, err := compile(t).apply(t.Context(), pricedPod(compiled.Guard.Containers, 0), namespace, revisionOf(t, compiled), true); err != nil {
+			t.Errorf("%d terms: %v", terms, err)
+		}
+	}
+}
+
+// The amounts that sidecars compute, by expressions of eight levels.
+const (
+	onlyCPU    = `{limits: {cpu: "max(min(max(min(max(min(max(cpu + 1m, 1m), 9), 2m), 9), 3m), 9), 4m)"}}`
+	allAmounts = `{limits: {cpu: "max(min(max(min(max(min(max(cpu, 1m) + 1m, 2m), 9), 3m), 9), 4m), 9)", memory: "max(min(max(min(max(memory + 1, 1), 9Gi), 2), 8Gi), 3)"},
+      requests: {cpu: "max(min(max(min(max(cpu, 1m), 2), 3m), 9), 4m)", memory: "memory*10%"}}`
+)
+
+// computing is a set of sidecars that compute their resources from all containers, by a regular expression of a length.
+func computing(t *testing.T, sidecars, regex int, amounts, more string) sidecar.Injection {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("metadata: {name: log}\nspec:\n  selector: {matchLabels: {app: shop}}\n  containers:\n")
+	for n := range sidecars {
+		fmt.Fprintf(&text, "  - {name: s%d, image: a, %s resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: %q, resourcesExpr: %s}}\n",
+			n, more, "y*"+strings.Repeat("z*", regex/2-1), amounts)
+	}
+	parsed := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text.String()), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	set, err := sidecar.ParseSet(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := sidecar.Compile(set, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+func priced() corev1.ResourceRequirements {
+	list := corev1.ResourceList{"cpu": resource.MustParse("1234m"), "memory": resource.MustParse("1234567890")}
+	return corev1.ResourceRequirements{Limits: list, Requests: list}
+}
+
+// pricedPod has containers with long names, resources and variables.
+func pricedPod(containers, env int) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "shop"}}}
+	for n := range max(containers, 1) {
+		c := corev1.Container{Name: fmt.Sprintf("%063d", n), Resources: priced()}
+		for k := range env / max(containers, 1) {
+			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("E%d", k), Value: "x"})
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, c)
+	}
+	return pod
 }
 
 // sharing is a set of sidecars that take everything from the pod.

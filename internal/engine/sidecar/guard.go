@@ -4,9 +4,11 @@
 package sidecar
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +24,8 @@ type Guard struct {
 	Merged []Merged `json:"merged"`
 	// Token says that the name of the volume with the pod's token decides: the only thing by chance that an expression sees.
 	Token bool `json:"token"`
+	// Containers is how many containers and native sidecars of its own a pod may have for the resources that are computed from them; 0: any number.
+	Containers int `json:"containers,omitempty"`
 	// Bounds are how much a pod's own containers may have for what sidecars take from them; nil: any number.
 	Bounds *Bounds `json:"bounds,omitempty"`
 }
@@ -51,7 +55,36 @@ const (
 	// maxMounts and the others bound Bounds. maxShared bounds mounts by sidecars that share them.
 	// maxCompared bounds comparisons of variables.
 	maxMounts, maxSubPathExprs, maxEnv, maxDevices, maxShared, maxCompared = 400, 60, 800, 60, 2000, 200_000
+
+	// maxCost is what the dearest expression for computed resources may cost, in the units of the API server, which allows a million. The others are what
+	// parts of such expressions were measured to cost at most: of a container of the pod for each sidecar, without the match of its name, and for each
+	// amount; of an amount and of one of its steps for each level.
+	maxCost, costOfTarget, costOfAmount, costOfLevel, costOfStep = 800_000, 45, 30, 40, 60
 )
+
+// costOfMatch is what matching one name of a container costs at most: a tenth of its characters times a fourth of those of the expression.
+func costOfMatch(regex string) int { return 7 * (len(regex)/4 + 1) }
+
+// computing says what computing resources costs: for each container of the pod, and the dearest level of steps, whatever the pod has.
+func (v Variant) computing() (forEach, level int) {
+	targets, amounts, levels := 0, 0, make([]int, maxLevels)
+	for _, c := range slices.Concat(v.Containers, v.InitContainers) {
+		if c.Resources == nil {
+			continue
+		}
+		targets += costOfTarget + costOfMatch(c.Resources.Regex)
+		for _, a := range c.Resources.Amounts {
+			amounts += costOfAmount
+			for at := range levels {
+				levels[at] += costOfLevel
+				if at < len(a.Levels) {
+					levels[at] += costOfStep * len(a.Levels[at])
+				}
+			}
+		}
+	}
+	return max(targets, amounts), slices.Max(levels)
+}
 
 var tokenVolume = regexp.MustCompile(tokenPattern)
 
@@ -143,7 +176,13 @@ func (i Injection) guard() *Guard {
 			g.Bounds.Env = min(maxEnv, most/transfers)
 		}
 	}
-	if len(g.Merged) == 0 && !g.Token && g.Bounds == nil {
+	for _, v := range i.Variants {
+		if forEach, _ := v.computing(); forEach*mostContainers > maxCost {
+			most := max(maxCost/forEach, 1)
+			g.Containers = min(most, cmp.Or(g.Containers, most))
+		}
+	}
+	if len(g.Merged) == 0 && !g.Token && g.Containers == 0 && g.Bounds == nil {
 		return nil
 	}
 	return g
@@ -158,14 +197,20 @@ func (g Guard) Words() []string {
 	if g.Token {
 		words = append(words, "without the volume of a token, whose name decides which share of the pods they belong to")
 	}
+	if g.Containers > 0 {
+		words = append(words, fmt.Sprintf("of more than %d containers, from which resources are computed", g.Containers))
+	}
 	if b := g.Bounds; b != nil {
 		words = append(words, fmt.Sprintf("of more than %d volume mounts, %d of them with subPathExpr, %d variables or %d devices", b.Mounts, b.SubPathExprs, b.Env, b.Devices))
 	}
 	return words
 }
 
-// own are the containers of a pod that are not sidecars, as an expression.
-const own = `object.spec.containers.filter(c, !c.?env.orValue([]).exists(e, e.name == 'IS_INJECTED' && e.?value.orValue('') == 'true'))`
+// marked says of a container c that it is a sidecar, and own are the containers of a pod that are none, as expressions.
+const (
+	marked = `c.?env.orValue([]).exists(e, e.name == 'IS_INJECTED' && e.?value.orValue('') == 'true')`
+	own    = `object.spec.containers.filter(c, !` + marked + `)`
+)
 
 // beyond is an expression that holds for the pods that the policy leaves, and for those that prove the webhook. The policy has the same
 // under the name served.
@@ -176,6 +221,10 @@ func (g Guard) beyond() string {
 	}
 	if g.Token {
 		served = append(served, fmt.Sprintf("object.spec.?volumes.orValue([]).exists(v, v.name.matches('%s'))", tokenPattern))
+	}
+	if g.Containers > 0 {
+		natives := "object.spec.?initContainers.orValue([]).filter(c, c.?restartPolicy.orValue('') == 'Always' && !" + marked + ")"
+		served = append(served, fmt.Sprintf("%s.size() + %s.size() <= %d", own, natives, g.Containers))
 	}
 	if b := g.Bounds; b != nil {
 		var within []string

@@ -200,6 +200,9 @@ type Merge struct {
 func (i Injection) Webhooked() []string {
 	features := map[string]bool{}
 	for _, v := range i.Variants {
+		if _, level := v.computing(); level > maxCost {
+			features["resourcesPolicy with so many steps in all"] = true
+		}
 		for _, containers := range [][]Container{v.Containers, v.InitContainers} {
 			for _, c := range containers {
 				if c.Resources != nil && len(c.Resources.Amounts) < len(c.Resources.Limits)+len(c.Resources.Requests) {

@@ -136,6 +136,53 @@ spec:
 	w.remove(t, set)
 }
 
+// Two hundred sidecars compute all their resources. The API server does so for a pod of thirty containers, and leaves a larger one to the operator: it
+// would exceed what the API server spends on an expression, and the pod would be refused.
+func TestResourcesOfManySidecars(t *testing.T) {
+	w := shared
+	w.needsPolicies(t)
+	namespace := w.namespace(t, nil)
+	i := w.injection(true)
+	var text strings.Builder
+	text.WriteString("apiVersion: apps.kruise.io/v1beta1\nkind: SidecarSet\nmetadata: {name: many}\nspec:\n  selector: {matchLabels: {app: many}}\n  containers:\n")
+	for n := range 200 {
+		fmt.Fprintf(&text, `  - {name: agent-%d, image: "example/agent:v1", resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: .*,
+      resourcesExpr: {limits: {cpu: "max(cpu*10%%, 1m)", memory: memory/4}, requests: {cpu: cpu*10%%, memory: memory/4}}}}
+`, n)
+	}
+	w.apply(t, text.String())
+	t.Cleanup(func() { w.switchedOff(t) })
+	t.Log(w.inForce(t, i, "many", sidecarset.PathSplit).Condition.Message)
+	pod := func(own int) string {
+		var all []string
+		for n := range own {
+			all = append(all, fmt.Sprintf("{name: web-%d, image: w, resources: {limits: {cpu: 1, memory: 4Mi}}}", n))
+		}
+		return "{metadata: {generateName: many-, labels: {app: many}}, spec: {containers: [" + strings.Join(all, ", ") + "]}}"
+	}
+	injected := func(own int) {
+		t.Helper()
+		created, err := w.pod(t, namespace, pod(own))
+		if err != nil {
+			t.Fatalf("a pod of %d containers: %v", own, err)
+		}
+		last := created.Spec.Containers[199]
+		if got := len(created.Spec.Containers); got != own+200 || last.Name != "agent-199" || last.Resources.Requests.Cpu().MilliValue() != int64(own)*100 ||
+			last.Resources.Limits.Memory().Value() != int64(own)<<20 {
+			t.Errorf("a pod of %d containers: %d are created, the last sidecar is %s with %+v", own, got, last.Name, last.Resources)
+		}
+	}
+	injected(1)
+	injected(30)
+	injected(50)
+	w.stop()
+	defer w.serve(t.Context())
+	injected(30)
+	if _, err := w.pod(t, namespace, pod(50)); err == nil || !strings.Contains(err.Error(), "sidecarset-many.operator.kruise.io") {
+		t.Errorf("a pod that the policy leaves, with the operator dead: %v", err)
+	}
+}
+
 // A share of new pods gets a pinned revision, by the policy where the pod has a token, else by the webhook.
 func TestShareOfPodsByPolicy(t *testing.T) {
 	w := shared
