@@ -276,7 +276,21 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (lacks, 
 		}
 	}
 	lacks, changed = one.compiled.Missing(want, have)
+	if strings.HasPrefix(lacks, "spec") {
+		lacks += takenOut // The pod has the mark, which comes with all the rest at once.
+	}
 	return lacks, changed, nil
+}
+
+// takenOut says of what a pod lacks that it was injected.
+const takenOut = ", which a webhook of somebody else, or the API server, took out after it was injected"
+
+// ineffective says why the policy is left alone.
+func (r *retreat) ineffective() string {
+	if strings.HasSuffix(r.why, takenOut) {
+		return "pods do not keep what the policy injects: they lack " + r.why
+	}
+	return "the policy has no effect: " + r.why
 }
 
 // refusedError is why a set refuses a pod.

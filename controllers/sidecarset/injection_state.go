@@ -327,7 +327,7 @@ func (i *Injection) plan(seen *injectionState) {
 		if refused := proof.rehearsal.refused; refused != "" {
 			one.reasons = append(one.reasons, "a policy may not set what the API server does not know: "+refused)
 		}
-		ineffective := "the policy has no effect: " + proof.retreat.why
+		ineffective := proof.retreat.ineffective()
 		if proof.retreat.left(now) > 0 {
 			one.reasons = append(one.reasons, ineffective)
 		}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package injection_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	admission "k8s.io/api/admission/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+)
+
+// foreignName is the webhook of somebody else, which is called after ours.
+const foreignName = "images.example.com"
+
+// foreign serves the webhook of somebody else for the pods of a namespace until the test ends. act returns a JSON patch of a pod, or why it refuses it.
+// An API server may not know the webhook before foreign returns.
+func (w *fixture) foreign(t *testing.T, namespace string, act func(*corev1.Pod) (patch, refusal string)) {
+	t.Helper()
+	calls := &atomic.Int64{}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		review, pod := &admission.AdmissionReview{}, &corev1.Pod{}
+		err := json.NewDecoder(request.Body).Decode(review)
+		if err == nil {
+			err = json.Unmarshal(review.Request.Object.Raw, pod)
+		}
+		if err != nil {
+			http.Error(response, err.Error(), http.StatusBadRequest)
+			return
+		}
+		calls.Add(1)
+		patch, refusal := act(pod)
+		answer := &admission.AdmissionResponse{UID: review.Request.UID, Allowed: refusal == ""}
+		if refusal != "" {
+			answer.Result = &metav1.Status{Message: refusal}
+		} else if patch != "" {
+			answer.Patch, answer.PatchType = []byte(patch), ptr.To(admission.PatchTypeJSONPatch)
+		}
+		review.Request, review.Response = nil, answer
+		_ = json.NewEncoder(response).Encode(review) // Who is gone needs no answer.
+	}))
+	t.Cleanup(server.Close)
+	entry := sidecar.NewPods(foreignName, admissionv1.Fail, admissionv1.WebhookClientConfig{
+		URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+	})
+	entry.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}}
+	entry.ReinvocationPolicy = ptr.To(admissionv1.IfNeededReinvocationPolicy)
+	configuration := &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "the-images-of-somebody-else"}, Webhooks: []admissionv1.MutatingWebhook{entry},
+	}
+	if err := w.client.Create(t.Context(), configuration); err != nil {
+		t.Fatal(err)
+	}
+	gone := func() { w.remove(t, configuration) }
+	t.Cleanup(gone)
+	w.eventually(t, "the webhook of somebody else is called", func(context.Context) error {
+		_, _ = w.pod(t, namespace, `{metadata: {generateName: asked-}, spec: {containers: [{name: web, image: w}]}}`)
+		if calls.Load() == 0 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+}
+
+// A webhook of somebody else refuses the pod that is made up for a proof, or changes what was injected into it: the status says what is so, and who or what
+// it was.
+func TestAWebhookOfSomebodyElse(t *testing.T) {
+	w := shared
+	for name, tc := range map[string]struct {
+		act    func(*corev1.Pod) (patch, refusal string)
+		status metav1.ConditionStatus
+		// says are parts of the message of InjectionPath.
+		says []string
+	}{
+		"refuses": {
+			act: func(pod *corev1.Pod) (string, string) {
+				if at := agentOf(pod); at >= 0 {
+					return "", "image " + pod.Spec.Containers[at].Image + " is not signed"
+				}
+				return "", ""
+			},
+			status: metav1.ConditionUnknown,
+			says:   []string{"could not be verified", `admission webhook "` + foreignName + `" denied the request: image example/agent:v1 is not signed`},
+		},
+		"adds a label, an annotation and a container": {
+			act: func(pod *corev1.Pod) (string, string) {
+				if len(pod.Spec.Containers) > 2 || agentOf(pod) < 0 {
+					return "", ""
+				}
+				return `[{"op": "add", "path": "/metadata/labels/seen", "value": "yes"}, {"op": "add", "path": "/metadata/annotations/seen", "value": "yes"},
+					{"op": "add", "path": "/spec/containers/0", "value": {"name": "proxy", "image": "example/proxy"}}]`, ""
+			},
+			status: metav1.ConditionTrue,
+			says:   []string{"verified by a dry run"},
+		},
+		"takes the sidecar away": {
+			act: func(pod *corev1.Pod) (string, string) {
+				if at := agentOf(pod); at >= 0 {
+					return fmt.Sprintf(`[{"op": "remove", "path": "/spec/containers/%d"}]`, at), ""
+				}
+				return "", ""
+			},
+			status: metav1.ConditionFalse,
+			says:   []string{"a pod made by a dry run lacked spec.containers[0]", "somebody else"},
+		},
+	} {
+		for preferPolicy, path := range w.ways(t) {
+			t.Run(name+", "+string(path), func(t *testing.T) {
+				namespace := w.namespace(t, nil)
+				i := w.injection(preferPolicy)
+				w.foreign(t, namespace, tc.act)
+				w.apply(t, `
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: foreign}
+spec:
+  selector: {matchLabels: {app: foreign}}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+namespace+`}}
+  containers: [{name: agent, image: "example/agent:v1"}]
+`)
+				t.Cleanup(func() { w.switchedOff(t) })
+				w.eventually(t, "the condition says so", func(ctx context.Context) error {
+					state, err := i.Reconcile(ctx, "foreign", sidecarset.Latest{})
+					if err != nil {
+						return err
+					}
+					c := state.Condition
+					if c.Status != tc.status || state.Path != path || (state.Fault != "") != (tc.status == metav1.ConditionFalse) {
+						return fmt.Errorf("the state is %+v", state)
+					}
+					for _, part := range tc.says {
+						if !strings.Contains(c.Message, part) {
+							return fmt.Errorf("the message is %s, want %s in it", c.Message, part)
+						}
+					}
+					t.Log(c.Message)
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// agentOf is where the sidecar stands in a pod; less than 0 when it has none.
+func agentOf(pod *corev1.Pod) int {
+	for at := range pod.Spec.Containers {
+		if pod.Spec.Containers[at].Name == "agent" {
+			return at
+		}
+	}
+	return -1
+}
