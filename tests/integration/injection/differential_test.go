@@ -64,11 +64,15 @@ type comparison struct {
 	made []client.Object
 }
 
-// The injector of reference, the policy together with the webhook, and the webhook alone give the same pod on a server, byte for byte.
+// The injector of reference, the policy together with the webhook, and the webhook alone give the same pod on a server, byte for byte. After the first batch
+// policies of somebody else act on the pods as well.
 func TestServerInjectsAsTheReference(t *testing.T) {
 	c := newComparison(t)
 	accepted, injected, refused, why := 0, 0, 0, map[string]int{}
 	for begin := 0; begin < *rounds; begin += batch {
+		if begin == batch && c.policies {
+			c.addForeignPolicies()
+		}
 		var all []generated
 		for round := begin; round < min(begin+batch, *rounds); round++ {
 			all = append(all, c.generate(round))
@@ -164,6 +168,43 @@ func newComparison(t *testing.T) *comparison {
 	}
 	t.Cleanup(func() { c.remove() })
 	return c
+}
+
+// addForeignPolicies adds policies of somebody else with conditions, which make the pod typed for those that come after them: the API server evaluates
+// policies in any order. They set a label that no set asks for.
+func (c *comparison) addForeignPolicies() {
+	c.t.Helper()
+	for _, name := range []string{"foreign-one", "foreign-two"} {
+		policy := &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicySpec{
+			FailurePolicy: ptr.To(admissionv1.Fail), ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+			MatchConstraints: &admissionv1.MatchResources{
+				ObjectSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "round", Operator: metav1.LabelSelectorOpExists}}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				}}},
+			},
+			MatchConditions: []admissionv1.MatchCondition{{Name: "typed", Expression: "object.spec.containers.all(c, c.name != '')"}},
+			Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{
+				Expression: `[JSONPatch{op: "add", path: "/metadata/labels/` + name + `", value: "seen"}]`,
+			}}},
+		}}
+		binding := &admissionv1.MutatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
+		}
+		for _, object := range []client.Object{policy, binding} {
+			if err := c.client.Create(c.t.Context(), object); err != nil {
+				c.t.Fatal(err)
+			}
+			c.t.Cleanup(func() { c.fixture.remove(c.t, object) })
+		}
+	}
+	c.eventually(c.t, "the policies of somebody else are in force", func(context.Context) error {
+		pod, err := c.pod(c.t, c.namespaces["a"].Name, `{metadata: {generateName: s-, labels: {round: none}}, spec: {containers: [{name: web, image: w}]}}`)
+		if err == nil && (pod.Labels["foreign-one"] == "" || pod.Labels["foreign-two"] == "") {
+			err = fmt.Errorf("labels: %v", pod.Labels)
+		}
+		return err
+	})
 }
 
 func (c *comparison) revision(name string, data []byte) *appsv1.ControllerRevision {
