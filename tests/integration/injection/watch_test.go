@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +42,7 @@ type watched struct {
 }
 
 // watching runs one for the set log until the test ends.
-func (w *fixture) watching(t *testing.T) *watched {
+func (w *fixture) watching(t *testing.T, preferPolicy bool) *watched {
 	t.Helper()
 	seen := &watched{}
 	seen.events.Store("")
@@ -63,7 +64,7 @@ func (w *fixture) watching(t *testing.T) *watched {
 		t.Fatal(err)
 	}
 	i := sidecarset.NewInjection(sidecarset.InjectionOptions{
-		Client: counting, Live: w.client, Namespace: install.Namespace, PreferPolicy: true, Clock: clock.RealClock{}, Metadata: names,
+		Client: counting, Live: w.client, Namespace: install.Namespace, PreferPolicy: preferPolicy, Clock: clock.RealClock{}, Metadata: names,
 		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			list := &unstructured.UnstructuredList{}
 			list.SetAPIVersion("apps.kruise.io/v1beta1")
@@ -112,64 +113,197 @@ func (w *fixture) watching(t *testing.T) *watched {
 }
 
 // proven says that pods are injected by policy, which was shown.
-func (s *watched) proven(context.Context) error {
-	state := s.state.Load().(sidecarset.InjectionState)
-	if state.Path != sidecarset.PathPolicy || state.Condition.Status != metav1.ConditionTrue {
-		return fmt.Errorf("the state is %+v", state)
+func (s *watched) proven(ctx context.Context) error { return s.provenBy(sidecarset.PathPolicy)(ctx) }
+
+func (s *watched) provenBy(path sidecarset.Path) func(context.Context) error {
+	return func(context.Context) error {
+		state := s.state.Load().(sidecarset.InjectionState)
+		if state.Path != path || state.Condition.Status != metav1.ConditionTrue {
+			return fmt.Errorf("the state is %+v", state)
+		}
+		return nil
+	}
+}
+
+// wrong is how somebody takes away or changes by hand a part of what is registered.
+type wrong struct {
+	object client.Object
+	// edit changes the object; nil: it is deleted.
+	edit func()
+	says string
+}
+
+// Whatever of the registration somebody deletes or changes is as it should be again without anybody asking, and without a change of a set. No pod is
+// refused meanwhile. The event says what it was.
+func TestWhatIsDeletedOrChangedByHandIsPutBackAtOnce(t *testing.T) {
+	w := shared
+	// What is registered first; the anchor and what it names stay registered beside the set.
+	policy := &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: sidecar.PolicyName}}
+	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: sidecar.EntryName("log")}}
+	anchor := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: sidecar.AnchorName}}
+	ofAnchor := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: install.Namespace, Name: sidecar.AnchorName}}
+	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: install.Namespace}}
+	webhooks := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: sidecar.WebhookConfiguration}}
+	nobody := &metav1.LabelSelector{MatchLabels: map[string]string{"nobody": "has-it"}}
+	const anEntry, isBack = "its entry in the webhook configuration kruise-operator-pods;", "the revision of what it injects;"
+	for name, tc := range map[string]struct {
+		preferPolicy bool
+		path         sidecarset.Path
+		wrong        map[string]wrong
+	}{
+		"deleted, by policy": {true, sidecarset.PathPolicy, map[string]wrong{
+			"the policy":                 {policy, nil, "the policy kruise-operator-sidecars;"},
+			"the binding":                {binding, nil, "its binding"},
+			"the anchor":                 {anchor, nil, "the binding kruise-operator-sidecars-anchor"},
+			"the revision":               {revision, nil, isBack},
+			"the revision of the anchor": {ofAnchor, nil, "the revision of the policy's anchor;"},
+		}},
+		"changed, by policy": {true, sidecarset.PathPolicy, map[string]wrong{
+			"the policy does nothing": {policy, func() {
+				policy.Spec.Mutations = []admissionv1.Mutation{{
+					PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: `[JSONPatch{op: "test", path: "/kind", value: "Pod"}]`},
+				}}
+			}, "the policy kruise-operator-sidecars;"},
+			"the binding names another revision": {binding, func() { binding.Spec.ParamRef.Name = sidecar.AnchorName }, "its binding"},
+			"the binding matches nobody":         {binding, func() { binding.Spec.MatchResources.ObjectSelector = nobody }, "its binding"},
+			"the anchor matches all pods":        {anchor, func() { anchor.Spec.MatchResources = nil }, "the binding kruise-operator-sidecars-anchor"},
+			"the anchor lacks its label":         {anchor, func() { anchor.Labels = nil }, "the binding kruise-operator-sidecars-anchor"},
+		}},
+		"by webhook": {false, sidecarset.PathWebhook, map[string]wrong{
+			"the configuration is deleted": {webhooks, nil, anEntry},
+			"the entry is removed":         {webhooks, func() { webhooks.Webhooks = nil }, anEntry},
+			"the entry matches nobody":     {webhooks, func() { webhooks.Webhooks[0].ObjectSelector = nobody }, anEntry},
+			"the revision is deleted":      {revision, nil, isBack},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.preferPolicy {
+				w.needsPolicies(t)
+			}
+			namespace := w.namespace(t, nil)
+			seen := w.watching(t, tc.preferPolicy)
+			w.apply(t, byPolicy)
+			t.Cleanup(func() { w.switchedOff(t) })
+			proven := seen.provenBy(tc.path)
+			w.eventually(t, "the set is injected", proven)
+			revision.Name = w.revisionOfLog(t, tc.path)
+			for name, what := range tc.wrong {
+				t.Run(name, func(t *testing.T) { w.putRight(t, seen, namespace, what, proven) })
+			}
+		})
+	}
+}
+
+// revisionOfLog is the name of what the set log injects, as it is registered.
+func (w *fixture) revisionOfLog(t *testing.T, path sidecarset.Path) string {
+	t.Helper()
+	if path == sidecarset.PathPolicy {
+		binding := &admissionv1.MutatingAdmissionPolicyBinding{}
+		if err := w.client.Get(t.Context(), client.ObjectKey{Name: sidecar.EntryName("log")}, binding); err != nil {
+			t.Fatal(err)
+		}
+		return binding.Spec.ParamRef.Name
+	}
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	if err := w.client.Get(t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil {
+		t.Fatal(err)
+	}
+	_, revision, _ := strings.Cut(*configuration.Webhooks[0].ClientConfig.URL, sidecar.InjectPath)
+	return revision
+}
+
+// putRight does something wrong, and waits until it is as it was.
+func (w *fixture) putRight(t *testing.T, seen *watched, namespace string, what wrong, proven func(context.Context) error) {
+	t.Helper()
+	const injected = "agent mesh-1 mesh-2 web"
+	w.creating(t, namespace, injected)
+	key, done := client.ObjectKeyFromObject(what.object), "deleted"
+	if err := w.client.Get(t.Context(), key, what.object); err != nil {
+		t.Fatal(err)
+	}
+	was := what.object.DeepCopyObject().(client.Object)
+	unrefused := w.creatingMeanwhile(t, namespace)
+	defer unrefused()
+	earlier := len(seen.events.Load().(string))
+	began, err := time.Now(), error(nil)
+	if what.edit == nil {
+		err = w.client.Delete(t.Context(), what.object)
+	} else {
+		done = "changed"
+		what.edit()
+		err = w.client.Update(t.Context(), what.object)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrongly := what.object.GetResourceVersion(); what.edit != nil && wrongly == was.GetResourceVersion() {
+		t.Fatal("nothing was changed")
+	}
+	w.eventually(t, "it is as it was", func(ctx context.Context) error {
+		if err := w.client.Get(ctx, key, what.object); err != nil {
+			return err
+		}
+		if what.edit == nil && what.object.GetUID() == was.GetUID() {
+			return errors.New("it is still there")
+		}
+		if what.edit == nil { // What there was may be of a test that registered it past the controller.
+			for _, object := range []client.Object{was, what.object} {
+				object.SetLabels(nil)
+				object.SetOwnerReferences(nil)
+			}
+		}
+		return sameButForVersions(was, what.object)
+	})
+	t.Logf("measured: put right after %d ms", time.Since(began).Milliseconds())
+	w.eventually(t, "an event says so", func(context.Context) error {
+		events := seen.events.Load().(string)[earlier:]
+		for _, done := range []string{done, "deleted"} { // An entry that is gone was deleted, whoever changed what it was in.
+			if strings.Contains(events, "InjectionRestored: somebody "+done+" "+what.says) {
+				return nil
+			}
+		}
+		return errors.New("events: " + events)
+	})
+	w.eventually(t, "it is proven again", proven)
+	w.creating(t, namespace, injected)
+}
+
+// sameButForVersions compares two states of an object, but for what the API server writes.
+func sameButForVersions(want, got client.Object) error {
+	bare := func(of client.Object) client.Object {
+		of = of.DeepCopyObject().(client.Object)
+		of.SetResourceVersion("")
+		of.SetUID("")
+		of.SetGeneration(0)
+		of.SetCreationTimestamp(metav1.Time{})
+		of.SetManagedFields(nil)
+		return of
+	}
+	if diff := cmp.Diff(bare(want), bare(got)); diff != "" {
+		return errors.New("(-before +now)\n" + diff)
 	}
 	return nil
 }
 
-// Whatever of the registration somebody deletes is back without anybody asking, and without a change of a set. The event says what it was.
-func TestWhatIsDeletedIsPutBackAtOnce(t *testing.T) {
-	w := shared
-	w.needsPolicies(t)
-	namespace := w.namespace(t, nil)
-	seen := w.watching(t)
-	w.apply(t, byPolicy)
-	t.Cleanup(func() { w.switchedOff(t) })
-	w.eventually(t, "the set is injected by policy", seen.proven)
-	binding := &admissionv1.MutatingAdmissionPolicyBinding{}
-	if err := w.client.Get(t.Context(), client.ObjectKey{Name: sidecar.EntryName("log")}, binding); err != nil {
-		t.Fatal(err)
-	}
-	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: install.Namespace, Name: binding.Spec.ParamRef.Name}}
-	for name, tc := range map[string]struct {
-		object client.Object
-		says   string
-	}{
-		"the policy":   {&admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: sidecar.PolicyName}}, "the policy kruise-operator-sidecars;"},
-		"the binding":  {&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: sidecar.EntryName("log")}}, "its binding"},
-		"the anchor":   {&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: sidecar.AnchorName}}, "the binding kruise-operator-sidecars-anchor"},
-		"the revision": {revision, "the revision of what it injects"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(tc.object), tc.object); err != nil {
-				t.Fatal(err)
+// creatingMeanwhile asks for pods, with sidecars or without, until the returned function is called, which says whether one was refused.
+func (w *fixture) creatingMeanwhile(t *testing.T, namespace string) func() {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	refused := make(chan error, 1)
+	go func() {
+		defer close(refused)
+		for ctx.Err() == nil {
+			if _, err := w.pod(t, namespace, namedShop); err != nil {
+				refused <- err
+				return
 			}
-			deleted, began := tc.object.GetUID(), time.Now()
-			if err := w.client.Delete(t.Context(), tc.object); err != nil {
-				t.Fatal(err)
-			}
-			w.eventually(t, "it is back", func(ctx context.Context) error {
-				if err := w.client.Get(ctx, client.ObjectKeyFromObject(tc.object), tc.object); err != nil {
-					return err
-				}
-				if tc.object.GetUID() == deleted {
-					return errors.New("it is still there")
-				}
-				return nil
-			})
-			t.Logf("measured: back after %d ms", time.Since(began).Milliseconds())
-			w.eventually(t, "an event says so", func(context.Context) error {
-				if events := seen.events.Load().(string); !strings.Contains(events, "InjectionRestored: somebody deleted "+tc.says) {
-					return errors.New("events: " + events)
-				}
-				return nil
-			})
-			w.eventually(t, "it is proven again", seen.proven)
-			w.creating(t, namespace, "agent mesh-1 mesh-2 web")
-		})
+		}
+	}()
+	return func() {
+		cancel()
+		if err := <-refused; err != nil {
+			t.Errorf("a pod is refused: %v", err)
+		}
 	}
 }
 
@@ -177,7 +311,7 @@ func TestWhatIsDeletedIsPutBackAtOnce(t *testing.T) {
 func TestTheProofIsRepeatedAfterARestartOfTheAPIServer(t *testing.T) {
 	w := shared
 	w.needsPolicies(t)
-	seen := w.watching(t)
+	seen := w.watching(t, true)
 	w.apply(t, byPolicy)
 	t.Cleanup(func() { w.switchedOff(t) })
 	w.eventually(t, "the set is injected by policy", seen.proven)
@@ -203,7 +337,7 @@ func TestAnAPIServerIsDowngraded(t *testing.T) {
 	w := shared
 	w.needsPolicies(t)
 	namespace := w.namespace(t, nil)
-	seen := w.watching(t)
+	seen := w.watching(t, true)
 	w.apply(t, byPolicy)
 	t.Cleanup(func() { w.switchedOff(t) })
 	w.eventually(t, "the set is injected by policy", seen.proven)
