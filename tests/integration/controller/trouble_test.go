@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -220,7 +221,17 @@ func TestTemplateThatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// A kind that is off costs the API server nothing, and its sets are not reconciled.
+// sidecars selects pods that would get another container.
+const sidecars = `
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: of-a-kind-that-is-off}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers: [{name: agent, image: "example/agent:v1"}]
+`
+
+// A kind that is off costs the API server nothing, and its sets are not reconciled. Of SidecarSets nothing is registered for pods.
 func TestKindThatIsOff(t *testing.T) {
 	if err := env.Operator.Stop(); err != nil {
 		t.Fatal(err)
@@ -239,20 +250,56 @@ func TestKindThatIsOff(t *testing.T) {
 	}
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 2))
-	n.Consistently(2*time.Second, "the set is left alone", func(context.Context) error {
+	injecting := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(sidecars), &injecting.Object); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Client.Create(t.Context(), injecting); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Client.Delete(context.WithoutCancel(t.Context()), injecting); err != nil {
+			t.Error(err)
+		}
+	})
+	n.Consistently(2*time.Second, "the sets are left alone", func(ctx context.Context) error {
 		if set := n.StatefulSet("web"); set.Status.ObservedGeneration != 0 || len(n.Pods()) > 0 {
 			return fmt.Errorf("the status is %+v and there are %d pods", set.Status, len(n.Pods()))
 		}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, GenerateName: "web-", Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example/web:v1"}}},
+		}
+		if err := n.Client.Create(ctx, pod, client.DryRunAll); err != nil || len(pod.Spec.Containers) != 1 {
+			return fmt.Errorf("a pod has %d containers: %v", len(pod.Spec.Containers), err)
+		}
 		return nil
 	})
+	if err := n.Client.Get(t.Context(), client.ObjectKeyFromObject(injecting), injecting); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, _ := unstructured.NestedMap(injecting.Object, "status"); len(status) > 0 || len(injecting.GetAnnotations()) > 0 {
+		t.Errorf("the SidecarSet has annotations %v and status %v", injecting.GetAnnotations(), status)
+	}
 	// The log has a watch when it ends.
 	if err := off.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	requests, err := log.Next(func(e *auditv1.Event) bool {
-		// What SidecarSets left in the operator's own namespace is looked for once, to be removed.
-		return audit.ByUser(operator.ServiceAccountUser)(e) && e.ObjectRef != nil && e.ObjectRef.Namespace != install.Namespace &&
-			slices.Contains([]string{"statefulsets", "pods", "controllerrevisions", "persistentvolumeclaims"}, e.ObjectRef.Resource)
+		if !audit.ByUser(operator.ServiceAccountUser)(e) || e.ObjectRef == nil {
+			return false
+		}
+		write := audit.Request{Verb: e.Verb}.IsWrite()
+		switch of := e.ObjectRef; of.Resource {
+		case "statefulsets", "pods", "controllerrevisions", "persistentvolumeclaims":
+			// What SidecarSets left in the operator's own namespace is looked for once, to be removed.
+			return of.Namespace != install.Namespace || write
+		case "sidecarsets", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
+			return write
+		case "mutatingwebhookconfigurations":
+			return write && of.Name == "kruise-operator-pods"
+		}
+		return false
 	})
 	if err != nil {
 		t.Fatal(err)
