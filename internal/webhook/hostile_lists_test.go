@@ -94,3 +94,54 @@ func TestANamespaceFullOfLargeMarkersDoesNotOccupyTheOperatorAtPodCreation(t *te
 		})
 	}
 }
+
+// TestPodsWithLargeLabelsDoNotOccupyTheOperatorWhenTheyAreToBeDeleted: a CloneSet may name a hundred of them.
+func TestPodsWithLargeLabelsDoNotOccupyTheOperatorWhenTheyAreToBeDeleted(t *testing.T) {
+	s, c := servePods(t)
+	marker, pod, _, _ := listed()
+	var pods [][]byte
+	var names []string
+	large := metadataOf("NAME", mostStored-8<<10)
+	for i := range 20 {
+		name := fmt.Sprintf("p%02d", i)
+		names = append(names, `"`+name+`"`)
+		pods = append(pods, []byte(`{"metadata":`+strings.Replace(large, "NAME", name, 1)+`}`))
+	}
+	server := c.holds(t, map[schema.GroupVersionKind][][]byte{marker: nil, pod: pods})
+	object := fill("CloneSet", "v1beta1", map[string]string{"SPEC": `,"scaleStrategy":{"podsToDelete":[` + strings.Join(names, ",") + `]}`})
+	stored := fill("CloneSet", "v1beta1", nil)
+	at := "/validate-apps-kruise-io-v1beta1-cloneset"
+	memory, spent := cost(func() { answer(t, at, "names", s.handlers[at], kindNamed("CloneSet"), "v1beta1", object, stored) })
+	t.Logf("%d KiB read, %d MiB, %v", server.Sent>>10, memory>>20, spent.Round(time.Millisecond))
+	if memory > mostMemory || spent > mostTime || server.Sent == 0 {
+		t.Errorf("%d MiB, %v", memory>>20, spent.Round(time.Millisecond))
+	}
+}
+
+// TestManyLargeSidecarSetsDoNotOccupyTheOperatorWhenAnotherIsCreated: they are looked at twice, for conflicts and for warnings.
+func TestManyLargeSidecarSetsDoNotOccupyTheOperatorWhenAnotherIsCreated(t *testing.T) {
+	values := func(from int) string {
+		return `{"key":"app","operator":"In","values":[` + strings.ReplaceAll(times(`"v%d"`, 900), `"v`, fmt.Sprintf(`"v%d`, from)) + `]}`
+	}
+	for name, other := range map[string]string{
+		"with many labels": `{"metadata":` + metadataOf("other", mostStored-8<<10) + `,"spec":{"selector":{"matchLabels":{"app":"db"}}}}`,
+		"with many values": `{"metadata":{"name":"other"},"spec":{"selector":{"matchExpressions":[` + values(1) + `]}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := servePods(t)
+			sets := make([][]byte, 900)
+			for i := range sets {
+				sets[i] = []byte(other)
+			}
+			server := c.holds(t, map[schema.GroupVersionKind][][]byte{kindNamed("SidecarSet").GroupKind().WithVersion("v1beta1"): sets})
+			object := strings.Replace(fillSet("logs", "v1beta1", map[string]string{"SPEC": `,"updateStrategy":{"type":"NotUpdate"},"injectionStrategy":{}`}), `"matchLabels":{"app":"web"}`, `"matchExpressions":[`+values(2)+`]`, 1)
+			at := "/validate-apps-kruise-io-v1beta1-sidecarset"
+			memory, spent := cost(func() { answer(t, at, name, s.handlers[at], kindNamed("SidecarSet"), "v1beta1", object, "") })
+			t.Logf("%d KiB read, %d MiB, %v", server.Sent>>10, memory>>20, spent.Round(time.Millisecond))
+			// Few may create SidecarSets.
+			if memory > 2*mostMemory || spent > 2*mostTime || server.Sent == 0 {
+				t.Errorf("%d MiB, %v", memory>>20, spent.Round(time.Millisecond))
+			}
+		})
+	}
+}

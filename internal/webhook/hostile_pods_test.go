@@ -197,6 +197,9 @@ func (c *cluster) Get(ctx context.Context, key client.ObjectKey, object client.O
 	case *corev1.Namespace:
 		c.asked++
 		return nil
+	case *metav1.PartialObjectMetadata:
+		c.asked++
+		return c.lists.Get(ctx, key, object, options...)
 	}
 	return c.apiServer.Get(ctx, key, object, options...)
 }

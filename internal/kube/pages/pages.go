@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages reads lists whose objects users write, within bounds. A limit on their number alone bounds no memory: 500 objects of the largest
+// Package pages reads lists and objects that users write, within bounds. A limit on their number alone bounds no memory: 500 objects of the largest
 // size are 750 MB.
 //
 // The bytes of an answer are counted while they arrive, and an answer that is too long is not read to its end. Nothing else knows the size of an object
@@ -85,7 +85,24 @@ func Read[T any, L interface {
 	return true, nil
 }
 
-// Bound makes clients that are made from a configuration stop reading an answer that is longer than Read allows. All else they read as ever.
+// Budget is how many bytes the API server may send for several objects together, with clients that Bound was called for.
+type Budget struct{ Bytes int }
+
+// Get reads an object. fits is false, and nothing is known about the object, when it has more bytes than are left.
+func (b *Budget) Get(ctx context.Context, reader client.Reader, key client.ObjectKey, into client.Object) (fits bool, err error) {
+	if b.Bytes <= 0 {
+		return false, nil
+	}
+	counted := &answer{limit: min(longest, b.Bytes)}
+	err = reader.Get(context.WithValue(ctx, answerKey{}, counted), key, into)
+	b.Bytes -= counted.read
+	if counted.cut {
+		return false, nil
+	}
+	return true, err
+}
+
+// Bound makes clients that are made from a configuration stop reading an answer that is longer than Read or a Budget allows. All else they read as ever.
 func Bound(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &bounded{next: next} })
 }

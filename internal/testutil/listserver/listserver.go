@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listserver plays an API server that has lists of objects and answers as one does over the wire. What reading them costs can be measured:
+// Package listserver plays an API server that has objects and answers as one does over the wire. What reading them costs can be measured:
 // all that is allocated is allocated by the client.
 package listserver
 
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,13 +54,28 @@ func (s *Server) Client(t testing.TB, scheme *runtime.Scheme, prepare func(*rest
 
 // RoundTrip implements http.RoundTripper.
 func (s *Server) RoundTrip(request *http.Request) (*http.Response, error) {
-	resource := request.URL.Path[strings.LastIndex(request.URL.Path, "/")+1:]
+	of, last := path.Split(request.URL.Path)
 	for kind, objects := range s.Lists {
-		if plural, _ := meta.UnsafeGuessKindToResource(kind); plural.Resource == resource {
+		switch plural, _ := meta.UnsafeGuessKindToResource(kind); plural.Resource {
+		case last:
 			return s.list(request, kind, objects)
+		case path.Base(of):
+			return s.object(request, kind, objects, last)
 		}
 	}
-	return nil, fmt.Errorf("no list is at %s", request.URL.Path)
+	return nil, fmt.Errorf("nothing is at %s", request.URL.Path)
+}
+
+// object answers with the object of a name.
+func (s *Server) object(request *http.Request, kind schema.GroupVersionKind, objects [][]byte, name string) (*http.Response, error) {
+	for _, object := range objects {
+		if bytes.Contains(object, []byte(`"name":"`+name+`"`)) {
+			s.Asked = append(s.Asked, 1)
+			about := strings.NewReader(`{"apiVersion":"` + kind.GroupVersion().String() + `","kind":"` + kind.Kind + `",`)
+			return s.respond(request, about, bytes.NewReader(object[1:])), nil
+		}
+	}
+	return nil, fmt.Errorf("there is no %s %s", kind.Kind, name)
 }
 
 // list answers with a page. Only the metadata of objects is asked for by another media type; the rest is sent all the same, and the client ignores it.
@@ -92,10 +108,14 @@ func (s *Server) list(request *http.Request, kind schema.GroupVersionKind, objec
 		parts = append(parts, bytes.NewReader(object))
 	}
 	parts = append(parts, strings.NewReader(`],"kind":"`+kind.Kind+`","metadata":`+string(metadata)+`}`))
+	return s.respond(request, parts...), nil
+}
+
+func (s *Server) respond(request *http.Request, parts ...io.Reader) *http.Response {
 	return &http.Response{
 		StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Request: request,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: &sent{Reader: io.MultiReader(parts...), server: s},
-	}, nil
+	}
 }
 
 // sent counts what is read of an answer.

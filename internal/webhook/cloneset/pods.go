@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
 
@@ -25,11 +26,15 @@ type Pods struct {
 	Reader client.Reader
 }
 
-// maxLookups is how many names are looked up for one request, each by a question to the API server.
-const maxLookups = 100
+const (
+	// maxLookups is how many names are looked up for one request, each by a question to the API server.
+	maxLookups = 100
+	// mostBytes is how many bytes of metadata the API server may send for them.
+	mostBytes = 4 << 20
+)
 
 // check refuses names that an update adds to podsToDelete, unless they are pods of the set that are not terminating. What cannot be found out,
-// and names after the first maxLookups, are let in; the controller deletes no pod but its own.
+// and names after the first maxLookups or mostBytes, are let in; the controller deletes no pod but its own.
 func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) (field.ErrorList, []string) {
 	if old == nil {
 		return nil, nil // it has no pods yet
@@ -37,14 +42,17 @@ func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) (field.
 	ctx, cancel := context.WithTimeout(ctx, admission.LookupTimeout)
 	defer cancel()
 	path := field.NewPath("spec", "scaleStrategy", "podsToDelete")
+	budget := pages.Budget{Bytes: mostBytes}
 	var errs field.ErrorList
 	for _, name := range firstAdded(set.Spec.ScaleStrategy.PodsToDelete, old.Spec.ScaleStrategy.PodsToDelete) {
 		if ctx.Err() != nil {
 			return errs, nil
 		}
 		pod := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
-		err := p.Reader.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, pod)
+		fits, err := budget.Get(ctx, p.Reader, client.ObjectKey{Namespace: set.Namespace, Name: name}, pod)
 		switch {
+		case !fits:
+			return errs, nil
 		case apierrors.IsNotFound(err):
 			errs = append(errs, field.Invalid(path, name, "there is no such pod"))
 		case ctx.Err() != nil:

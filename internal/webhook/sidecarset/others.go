@@ -28,6 +28,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
 
@@ -39,7 +40,12 @@ const (
 	// configuration is the ConfigMap in the operator's namespace that says which annotations sets may write, under the key whitelist.
 	configuration = "kruise-configuration"
 	whitelist     = "SidecarSet_PatchPodMetadata_WhiteList"
+	// mostObjects and mostBytes are how many other sets, or revisions of a set, are looked at, and how many bytes the API server may send of them.
+	mostObjects = 2000
+	mostBytes   = 4 << 20
 )
+
+func limits() pages.Limits { return pages.Limits{Objects: mostObjects, Bytes: mostBytes} }
 
 // Others looks up what a SidecarSet has to agree with.
 type Others struct {
@@ -58,88 +64,111 @@ func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.Si
 		if set.DeletionTimestamp != nil {
 			return nil, nil
 		}
-		var errs field.ErrorList
-		var warned []string
-		var others appsv1beta1.SidecarSetList
-		if err := o.Reader.List(ctx, &others); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Letting a SidecarSet in without a look at the others", "name", set.Name)
-		} else {
-			errs, warned = newConflicts(set, old, others.Items), warnings(set, old, others.Items)
-		}
+		errs, warnings := o.others(ctx, set, old)
 		if ctx.Err() == nil {
 			errs = append(errs, o.revision(ctx, set, old)...)
 		}
 		if ctx.Err() == nil {
 			errs = append(errs, o.metadata(ctx, set, old, options)...)
 		}
-		return errs, warned
+		return errs, warnings
 	}
 }
 
-// newConflicts are the conflicts with other sets. Those that the stored set has already are not held against an update.
-func newConflicts(set, old *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) field.ErrorList {
-	errs := conflicts(set, others)
+// others are the conflicts with other sets, without those that the stored set has already, and a warning if very many can select the same pods.
+func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
+	now, before := comparisonOf(set), comparisonOf(old)
+	counts, alike := old == nil || !sameSelectors(set, old), 0
+	more, err := o.each(ctx, func(other *appsv1beta1.SidecarSet) {
+		if now.with(other) && old != nil {
+			before.with(other)
+		}
+		if counts && other.Name != set.Name && overlap(&set.Spec, &other.Spec) {
+			alike++
+		}
+	})
+	if err != nil || more {
+		ctrl.LoggerFrom(ctx).Info("Letting a SidecarSet in without a look at all others", "name", set.Name, "reason", err)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	var warnings []string
+	if alike >= manyAlike {
+		warnings = []string{fmt.Sprintf("spec.selector: %d other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower", alike)}
+	}
+	errs := now.faults(!more)
 	if old == nil || len(errs) == 0 {
-		return errs
+		return errs, warnings
 	}
 	known := map[string]bool{}
-	for _, err := range conflicts(old, others) {
+	for _, err := range before.faults(!more) {
 		known[err.Error()] = true
 	}
-	return slices.DeleteFunc(errs, func(e *field.Error) bool { return known[e.Error()] })
+	return slices.DeleteFunc(errs, func(e *field.Error) bool { return known[e.Error()] }), warnings
 }
 
 // manyAlike is how many other sets that can select the same pods are worth a warning: each that does is one more step of their creation.
 const manyAlike = 10
 
-// warnings say that very many sets can select the same pods.
-func warnings(set, old *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) []string {
-	sameSelectors := old != nil && equality.Semantic.DeepEqual(set.Spec.Selector, old.Spec.Selector) &&
-		equality.Semantic.DeepEqual(set.Spec.NamespaceSelector, old.Spec.NamespaceSelector)
-	if sameSelectors {
-		return nil
-	}
-	alike := 0
-	for i := range others {
-		if other := &others[i]; other.Name != set.Name && overlap(&set.Spec, &other.Spec) {
-			alike++
-		}
-	}
-	if alike < manyAlike {
-		return nil
-	}
-	return []string{fmt.Sprintf("spec.selector: %d other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower", alike)}
+// sameSelectors says that two sets select the same pods, as far as their selectors say so in the same way.
+func sameSelectors(a, b *appsv1beta1.SidecarSet) bool {
+	return equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector) && equality.Semantic.DeepEqual(a.Spec.NamespaceSelector, b.Spec.NamespaceSelector)
 }
 
-// conflicts are the conflicts of a set with others. A canary and its base never meet on a pod.
-func conflicts(set *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) field.ErrorList {
-	var errs field.ErrorList
-	base := set.Annotations[shared.AnnotationSidecarSetBase]
-	found := false
-	ours := patchesOf(set)
-	for i := range others {
-		other := &others[i]
-		if other.Name == set.Name {
-			continue
+// each has look see the SidecarSets, and says whether there are more than are looked at.
+func (o Others) each(ctx context.Context, look func(*appsv1beta1.SidecarSet)) (more bool, err error) {
+	return pages.Read(ctx, o.Reader, &appsv1beta1.SidecarSetList{}, limits(), func(list *appsv1beta1.SidecarSetList) bool {
+		for i := range list.Items {
+			look(&list.Items[i])
 		}
-		if isCanary(set) && other.Name == base {
-			found = true
-			if isCanary(other) {
-				errs = append(errs, field.Invalid(basePath(), base, "is a canary itself"))
-			}
-			continue
-		}
-		if isCanary(other) && other.Annotations[shared.AnnotationSidecarSetBase] == set.Name || !overlap(&set.Spec, &other.Spec) {
-			continue
-		}
-		if errs = append(errs, conflict(set, ours, other)...); len(errs) > wire.MaxErrors {
-			break // More are not told.
-		}
+		return true
+	})
+}
+
+// comparison finds the conflicts of a set with others. A canary and its base never meet on a pod.
+type comparison struct {
+	set *appsv1beta1.SidecarSet
+	// ours are its patches, with defaults.
+	ours []appsv1beta1.SidecarSetPatchPodMetadata
+	// based says that the base of a canary exists.
+	based bool
+	errs  field.ErrorList
+}
+
+// comparisonOf returns the comparison of a set, nil for none.
+func comparisonOf(set *appsv1beta1.SidecarSet) *comparison {
+	if set == nil {
+		return nil
 	}
-	if isCanary(set) && !found {
-		errs = append(errs, field.NotFound(basePath(), base))
+	return &comparison{set: set, ours: patchesOf(set)}
+}
+
+// with compares the set with another one, and says whether there are conflicts. When there are many already, more are not told.
+func (c *comparison) with(other *appsv1beta1.SidecarSet) bool {
+	if other.Name == c.set.Name || len(c.errs) > wire.MaxErrors {
+		return false
 	}
-	return errs
+	known := len(c.errs)
+	switch base := c.set.Annotations[shared.AnnotationSidecarSetBase]; {
+	case isCanary(c.set) && other.Name == base:
+		c.based = true
+		if isCanary(other) {
+			c.errs = append(c.errs, field.Invalid(basePath(), base, "is a canary itself"))
+		}
+	case isCanary(other) && other.Annotations[shared.AnnotationSidecarSetBase] == c.set.Name:
+	case overlap(&c.set.Spec, &other.Spec):
+		c.errs = append(c.errs, conflict(c.set, c.ours, other)...)
+	}
+	return len(c.errs) > known
+}
+
+// faults are the conflicts. Only when all sets have been compared, a base that was not among them does not exist.
+func (c *comparison) faults(all bool) field.ErrorList {
+	if all && isCanary(c.set) && !c.based {
+		return append(c.errs, field.NotFound(basePath(), c.set.Annotations[shared.AnnotationSidecarSetBase]))
+	}
+	return c.errs
 }
 
 func basePath() *field.Path {
@@ -224,25 +253,32 @@ func (o Others) revision(ctx context.Context, set, old *appsv1beta1.SidecarSet) 
 		return nil
 	}
 	path := field.NewPath("spec", "injectionStrategy", "revision")
-	var found appsv1.ControllerRevisionList
-	if err := o.Reader.List(ctx, &found, client.MatchingLabels{shared.LabelSidecarSetName: set.Name}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Letting a SidecarSet in without a look at its revisions", "name", set.Name)
-		return nil
-	}
-	found.Items = slices.DeleteFunc(found.Items, func(r appsv1.ControllerRevision) bool { return !sidecarspec.HasRevisions(r.Namespace, o.Namespace) })
-	if name := ptr.Deref(wanted.RevisionName, ""); wanted.RevisionName != nil {
-		if slices.ContainsFunc(found.Items, func(r appsv1.ControllerRevision) bool { return r.Name == name }) {
-			return nil
-		}
-		return field.ErrorList{field.NotFound(path.Child("revisionName"), name)}
-	}
 	version := ptr.Deref(wanted.CustomVersion, "")
-	if slices.ContainsFunc(found.Items, func(r appsv1.ControllerRevision) bool {
+	is := func(r *metav1.PartialObjectMetadata) bool {
 		return r.Labels[shared.LabelSidecarSetCustomVersion] == version
-	}) {
+	}
+	missing := field.NotFound(path.Child("customVersion"), version)
+	if name := ptr.Deref(wanted.RevisionName, ""); wanted.RevisionName != nil {
+		is = func(r *metav1.PartialObjectMetadata) bool { return r.Name == name }
+		missing = field.NotFound(path.Child("revisionName"), name)
+	}
+	revisions := &metav1.PartialObjectMetadataList{}
+	revisions.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+	found := false
+	more, err := pages.Read(ctx, o.Reader, revisions, limits(), func(list *metav1.PartialObjectMetadataList) bool {
+		for i := range list.Items {
+			found = found || sidecarspec.HasRevisions(list.Items[i].Namespace, o.Namespace) && is(&list.Items[i])
+		}
+		return !found
+	}, client.MatchingLabels{shared.LabelSidecarSetName: set.Name})
+	switch {
+	case found:
+		return nil
+	case err != nil || more:
+		ctrl.LoggerFrom(ctx).Info("Letting a SidecarSet in without a look at all its revisions", "name", set.Name, "reason", err)
 		return nil
 	}
-	return field.ErrorList{field.NotFound(path.Child("customVersion"), version)}
+	return field.ErrorList{missing}
 }
 
 // allowance is what the ConfigMap says.

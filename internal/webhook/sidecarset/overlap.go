@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
@@ -73,7 +74,8 @@ func (v *values) in(among []string) {
 		v.limited, v.among = true, slices.Clone(among)
 		return
 	}
-	v.among = slices.DeleteFunc(v.among, func(value string) bool { return !slices.Contains(among, value) })
+	allowed := sets.New(among...)
+	v.among = slices.DeleteFunc(v.among, func(value string) bool { return !allowed.Has(value) })
 }
 
 // possible says that a label can be like this. Values that are not limited are endless.
@@ -84,5 +86,6 @@ func (v *values) possible() bool {
 	if !v.limited {
 		return true
 	}
-	return slices.ContainsFunc(v.among, func(value string) bool { return !slices.Contains(v.without, value) })
+	without := sets.New(v.without...)
+	return slices.ContainsFunc(v.among, func(value string) bool { return !without.Has(value) })
 }

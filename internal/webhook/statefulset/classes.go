@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
 
@@ -29,8 +30,13 @@ type StorageClasses struct {
 	Reader client.Reader
 }
 
-// maxClasses is how many storage classes are looked up for one request.
-const maxClasses = 20
+const (
+	// maxClasses is how many storage classes are looked up for one request.
+	maxClasses = 20
+	// mostObjects and mostBytes are how many of them are looked at to find the default one, and how many bytes the API server may send of them.
+	mostObjects = 1000
+	mostBytes   = 6 << 20
+)
 
 // check refuses a claim template that grows although its storage class says that its volumes cannot. What cannot be found out is
 // let in; the controller reports what then happens to the claims.
@@ -91,18 +97,20 @@ func (s StorageClasses) find(ctx context.Context, name *string) *storagev1.Stora
 		}
 		return class
 	}
-	var all storagev1.StorageClassList
-	if err := s.Reader.List(ctx, &all); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Letting a claim template grow without a look at the storage classes")
-		return nil
-	}
 	var newest *storagev1.StorageClass
-	for i := range all.Items {
-		class := &all.Items[i]
-		if class.Annotations[annotationDefaultClass] == "true" &&
-			(newest == nil || newest.CreationTimestamp.Before(&class.CreationTimestamp)) {
-			newest = class
+	more, err := pages.Read(ctx, s.Reader, &storagev1.StorageClassList{}, pages.Limits{Objects: mostObjects, Bytes: mostBytes}, func(list *storagev1.StorageClassList) bool {
+		for i := range list.Items {
+			class := &list.Items[i]
+			if class.Annotations[annotationDefaultClass] == "true" &&
+				(newest == nil || newest.CreationTimestamp.Before(&class.CreationTimestamp)) {
+				newest = class.DeepCopy()
+			}
 		}
+		return true
+	})
+	if err != nil || more {
+		ctrl.LoggerFrom(ctx).Info("Letting a claim template grow without a look at all storage classes", "reason", err)
+		return nil
 	}
 	return newest
 }
