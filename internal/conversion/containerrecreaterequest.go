@@ -37,9 +37,11 @@ func (o *opened) said() (status members, snapshot requestSnapshot, conditions []
 	if !isObject {
 		return members{}, nil, nil, nil
 	}
-	// What cannot be decoded is left as it is, and says nothing.
-	_ = json.Unmarshal(status[snapshotField], &snapshot)
-	if json.Unmarshal(status[conditionsField], &conditions) != nil {
+	// What cannot be decoded, or is too long for it, is left as it is, and says nothing.
+	if len(status[snapshotField]) <= maxDecoded {
+		_ = json.Unmarshal(status[snapshotField], &snapshot)
+	}
+	if len(status[conditionsField]) > maxDecoded || json.Unmarshal(status[conditionsField], &conditions) != nil {
 		conditions = nil
 	}
 	for i := range conditions {
@@ -94,8 +96,9 @@ func (o *opened) requestFromV1alpha1() error {
 	var text string
 	var written requestSnapshot
 	key := v1alpha1.AnnotationSyncContainerStatuses
-	if json.Unmarshal(annotations[key], &text) == nil && json.Unmarshal([]byte(text), &written) == nil && len(written) > 0 {
+	if len(annotations[key]) <= maxDecoded && json.Unmarshal(annotations[key], &text) == nil && json.Unmarshal([]byte(text), &written) == nil && len(written) > 0 {
 		switch {
+		case len(status[snapshotField]) > maxDecoded: // it was not read, and wins
 		case equality.Semantic.DeepEqual(written, snapshot):
 			delete(annotations, key)
 		case len(snapshot) == 0:
@@ -106,10 +109,10 @@ func (o *opened) requestFromV1alpha1() error {
 		}
 	}
 	key = v1alpha1.AnnotationUnreadyAcquired
-	if json.Unmarshal(annotations[key], &text) == nil {
+	if len(annotations[key]) <= maxDecoded && json.Unmarshal(annotations[key], &text) == nil {
 		at, err := time.Parse(time.RFC3339, text)
 		switch {
-		case err != nil:
+		case err != nil || len(status[conditionsField]) > maxDecoded:
 		case held != nil && held.LastTransitionTime.Time.Equal(at):
 			delete(annotations, key)
 		case held == nil:

@@ -106,6 +106,9 @@ func (s *sidecarSet) toV1alpha1() error {
 	stashed := take[writtenNamespaces, *metav1.LabelSelector](&s.object, v1alpha1.GroupVersion())
 	if stashed != nil {
 		var selector *metav1.LabelSelector
+		if len(s.spec[namespaceSelectorField]) > maxDecoded {
+			return s.versionToLabel() // conversion has not made it from a namespace
+		}
 		if err := s.readSpec(namespaceSelectorField, &selector); err != nil {
 			return err
 		}
@@ -124,6 +127,13 @@ func (s *sidecarSet) toV1alpha1() error {
 // namespaceToSelector makes namespace a part of namespaceSelector, and keeps how both were written.
 func (s *sidecarSet) namespaceToSelector() error {
 	var written writtenNamespaces
+	length := len(s.spec[namespaceField])
+	if length > len(`""`) {
+		length += len(s.spec[namespaceSelectorField])
+	}
+	if length > maxDecoded { // passing it on would drop the namespace, and the set would select the pods of all
+		return fmt.Errorf("spec.namespace and spec.namespaceSelector: together they have %d bytes, and may have %d", length, maxDecoded)
+	}
 	if err := s.readSpec(namespaceField, &written.Namespace); err != nil {
 		return err
 	}
