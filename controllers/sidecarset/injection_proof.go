@@ -79,8 +79,9 @@ type proof struct {
 	// injected says that the last try found everything in the pod, held that some earlier one did; refuted that the last one found a pod without.
 	injected, held, refuted bool
 	message                 string
-	// changed is which field of what was injected somebody else gave another value.
-	changed string
+	// takenOut says that the last try lacked what had been injected, changed which field of what was injected somebody else gave another value.
+	takenOut bool
+	changed  string
 }
 
 // unproven is a proof of a way of which nothing is known.
@@ -94,17 +95,20 @@ func (p *proof) failed() bool { return p.refuted && (p.held || p.last.Sub(p.firs
 // retreat says for how long the policy is left alone after it had no effect. A policy that acts only for a moment does not shorten the pauses, so
 // that a set does not go to and fro between both ways.
 type retreat struct {
-	// count is how often it had no effect, until when it is left alone, and why.
-	count int
-	until time.Time
-	why   string
+	// count is how often it had no effect, until when it is left alone, and why. takenOut says that it had, and something else took it out.
+	count    int
+	until    time.Time
+	why      string
+	takenOut bool
 	// since is when it was seen to act again.
 	since time.Time
 }
 
-func (r *retreat) begin(now time.Time, why string) {
+// begin leaves alone a policy of which the last try failed.
+func (r *retreat) begin(try *proof) {
 	r.count++
-	r.until, r.why, r.since = now.Add(min(firstRetry<<min(r.count-1, 10), lastRetry)), why, time.Time{}
+	r.until, r.since = try.last.Add(min(firstRetry<<min(r.count-1, 10), lastRetry)), time.Time{}
+	r.why, r.takenOut = try.message, try.takenOut
 }
 
 // acts notes that the policy was seen to act.
@@ -167,8 +171,9 @@ func (i *Injection) prove(ctx context.Context, one *injected) bool {
 	tried := false
 	for _, way := range i.dueWays(one) {
 		began, epoch := i.options.Clock.Now(), i.registry.epoch()
-		missing, changed, err := i.try(ctx, one, way)
-		i.tried(one, way, proof{first: began, epoch: epoch, last: i.options.Clock.Now(), message: missing, changed: changed}, err)
+		try, err := i.try(ctx, one, way)
+		try.first, try.epoch, try.last = began, epoch, i.options.Clock.Now()
+		i.tried(one, way, try, err)
 		tried = true
 	}
 	return tried
@@ -205,7 +210,7 @@ func (i *Injection) tried(one *injected, name string, try proof, err error) {
 	way.last, way.epoch = try.last, try.epoch
 	way.held = way.held || way.injected
 	way.injected, way.refuted = err == nil && try.message == "", err == nil && try.message != ""
-	way.message, way.changed = try.message, try.changed
+	way.message, way.takenOut, way.changed = try.message, try.takenOut, try.changed
 	if err != nil {
 		way.message = err.Error()
 	}
@@ -219,7 +224,7 @@ func (i *Injection) tried(one *injected, name string, try proof, err error) {
 	case way.injected:
 		known.retreat.acts(way.last)
 	case way.failed() && known.retreat.left(way.last) == 0:
-		known.retreat.begin(way.last, way.message)
+		known.retreat.begin(way)
 		known.policy = unproven() // The next time it has to show itself from the beginning.
 	}
 }
@@ -231,63 +236,62 @@ func (i *Injection) proofsOf(name string) *proofs {
 	return i.proofs[name]
 }
 
-// try has the API server create a pod, without keeping it, and returns what the pod lacks, and what somebody else has changed of it. An error says why
-// nothing is known.
-func (i *Injection) try(ctx context.Context, one *injected, way string) (lacks, changed string, err error) {
+// try has the API server create a pod, without keeping it, and returns what that shows: as its message what the pod lacks, and what somebody else has
+// changed of it. An error says why nothing is known.
+func (i *Injection) try(ctx context.Context, one *injected, way string) (proof, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
 	labels, possible := sidecar.ExampleLabels(one.set.Match.Labels)
 	if !possible {
-		return "", "", errors.New("no labels could be made up that the selector matches")
+		return proof{}, errors.New("no labels could be made up that the selector matches")
 	}
 	namespace, err := i.exampleNamespace(ctx, one.set.Match.Namespace)
 	if err != nil {
-		return "", "", err
+		return proof{}, err
 	}
 	pod := examplePod(namespace.Name, labels, way)
 	want, err := example(one.compiled, pod, namespace)
 	if refusal := (refusedError{}); errors.As(err, &refusal) {
 		lacks, err := i.tryRefusal(ctx, pod, refusal.Error())
-		return lacks, "", err
+		return proof{message: lacks}, err
 	}
 	if err != nil {
-		return "", "", err
+		return proof{}, err
 	}
 	if want, err = asKnown(want); err != nil {
-		return "", "", err
+		return proof{}, err
 	}
 	if err := i.options.Client.Create(ctx, pod, client.DryRunAll); err != nil {
-		return "", "", fmt.Errorf("namespace %s: %s", namespace.Name, strings.TrimSpace(err.Error()))
+		return proof{}, fmt.Errorf("namespace %s: %s", namespace.Name, strings.TrimSpace(err.Error()))
 	}
 	have, err := objectOf(pod)
 	if err != nil {
-		return "", "", err
+		return proof{}, err
 	}
 	if guard := one.compiled.Guard; way == sidecar.ProofPolicy && guard != nil && guard.Token && !slices.ContainsFunc(pod.Spec.Volumes, sidecar.IsToken) {
-		return "", "", fmt.Errorf("namespace %s: the pod that was made up has no token", namespace.Name)
+		return proof{}, fmt.Errorf("namespace %s: the pod that was made up has no token", namespace.Name)
 	}
 	// When the revision of a pod is drawn at random, it is not known in advance.
 	for _, v := range one.compiled.Variants {
 		if v.Percent != nil {
 			list := pod.Annotations[sidecar.InjectedListAnnotation]
 			if slices.Contains(strings.Split(list, ","), one.name) {
-				return "", "", nil
+				return proof{}, nil
 			}
 		}
 	}
-	lacks, changed = one.compiled.Missing(want, have)
-	if strings.HasPrefix(lacks, "spec") {
-		lacks += takenOut // The pod has the mark, which comes with all the rest at once.
+	shown := proof{}
+	shown.message, shown.changed = one.compiled.Missing(want, have)
+	if strings.HasPrefix(shown.message, "spec") { // The pod has the mark, which comes with all the rest at once.
+		shown.takenOut = true
+		shown.message += ", which a webhook of somebody else, or the API server, took out after it was injected"
 	}
-	return lacks, changed, nil
+	return shown, nil
 }
-
-// takenOut says of what a pod lacks that it was injected.
-const takenOut = ", which a webhook of somebody else, or the API server, took out after it was injected"
 
 // ineffective says why the policy is left alone.
 func (r *retreat) ineffective() string {
-	if strings.HasSuffix(r.why, takenOut) {
+	if r.takenOut {
 		return "pods do not keep what the policy injects: they lack " + r.why
 	}
 	return "the policy has no effect: " + r.why

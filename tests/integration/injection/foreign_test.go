@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -160,10 +161,5 @@ spec:
 
 // agentOf is where the sidecar stands in a pod; less than 0 when it has none.
 func agentOf(pod *corev1.Pod) int {
-	for at := range pod.Spec.Containers {
-		if pod.Spec.Containers[at].Name == "agent" {
-			return at
-		}
-	}
-	return -1
+	return slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "agent" })
 }
