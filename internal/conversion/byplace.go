@@ -26,7 +26,8 @@ type placed struct {
 	value json.RawMessage
 }
 
-// maxDecoded is the longest member of a strategy that is decoded, in bytes.
+// maxDecoded is the longest part of an object that is decoded where it decides the memory of a conversion, in bytes: two bytes can be a list's item of
+// hundreds.
 const maxDecoded = 64 << 10
 
 // counterpart says where the other version has the value of a path; false if it has none under that name.

@@ -38,10 +38,8 @@ func (o *opened) said() (status members, snapshot requestSnapshot, conditions []
 		return members{}, nil, nil, nil
 	}
 	// What cannot be decoded, or is too long for it, is left as it is, and says nothing.
-	if len(status[snapshotField]) <= maxDecoded {
-		_ = json.Unmarshal(status[snapshotField], &snapshot)
-	}
-	if len(status[conditionsField]) > maxDecoded || json.Unmarshal(status[conditionsField], &conditions) != nil {
+	_ = decodeShort(status[snapshotField], &snapshot)
+	if !decodeShort(status[conditionsField], &conditions) {
 		conditions = nil
 	}
 	for i := range conditions {
@@ -50,6 +48,11 @@ func (o *opened) said() (status members, snapshot requestSnapshot, conditions []
 		}
 	}
 	return status, snapshot, conditions, held
+}
+
+// decodeShort decodes a value that is not too long for it, and says whether it could.
+func decodeShort(text json.RawMessage, into any) bool {
+	return len(text) <= maxDecoded && json.Unmarshal(text, into) == nil
 }
 
 func (o *opened) requestToV1alpha1() error {
@@ -96,7 +99,7 @@ func (o *opened) requestFromV1alpha1() error {
 	var text string
 	var written requestSnapshot
 	key := v1alpha1.AnnotationSyncContainerStatuses
-	if len(annotations[key]) <= maxDecoded && json.Unmarshal(annotations[key], &text) == nil && json.Unmarshal([]byte(text), &written) == nil && len(written) > 0 {
+	if decodeShort(annotations[key], &text) && decodeShort([]byte(text), &written) && len(written) > 0 {
 		switch {
 		case len(status[snapshotField]) > maxDecoded: // it was not read, and wins
 		case equality.Semantic.DeepEqual(written, snapshot):
@@ -109,7 +112,7 @@ func (o *opened) requestFromV1alpha1() error {
 		}
 	}
 	key = v1alpha1.AnnotationUnreadyAcquired
-	if len(annotations[key]) <= maxDecoded && json.Unmarshal(annotations[key], &text) == nil {
+	if decodeShort(annotations[key], &text) {
 		at, err := time.Parse(time.RFC3339, text)
 		switch {
 		case err != nil || len(status[conditionsField]) > maxDecoded:

@@ -104,11 +104,9 @@ func (s *sidecarSet) toV1alpha1() error {
 		return err
 	}
 	stashed := take[writtenNamespaces, *metav1.LabelSelector](&s.object, v1alpha1.GroupVersion())
-	if stashed != nil {
+	// A longer selector was not made from a namespace.
+	if stashed != nil && len(s.spec[namespaceSelectorField]) <= maxDecoded {
 		var selector *metav1.LabelSelector
-		if len(s.spec[namespaceSelectorField]) > maxDecoded {
-			return s.versionToLabel() // conversion has not made it from a namespace
-		}
 		if err := s.readSpec(namespaceSelectorField, &selector); err != nil {
 			return err
 		}
