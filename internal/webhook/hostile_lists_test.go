@@ -118,7 +118,7 @@ func TestPodsWithLargeLabelsDoNotOccupyTheOperatorWhenTheyAreToBeDeleted(t *test
 	}
 }
 
-// TestManyLargeSidecarSetsDoNotOccupyTheOperatorWhenAnotherIsCreated: they are looked at twice, for conflicts and for warnings.
+// TestManyLargeSidecarSetsDoNotOccupyTheOperatorWhenAnotherIsCreated: they are compared with it.
 func TestManyLargeSidecarSetsDoNotOccupyTheOperatorWhenAnotherIsCreated(t *testing.T) {
 	values := func(from int) string {
 		return `{"key":"app","operator":"In","values":[` + strings.ReplaceAll(times(`"v%d"`, 900), `"v`, fmt.Sprintf(`"v%d`, from)) + `]}`

@@ -295,9 +295,7 @@ func assertInService(t *testing.T, states []moment) {
 		if environment.IsReady(m.pod) {
 			continue
 		}
-		out := !slices.ContainsFunc(m.pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.ContainersReady && c.Status == corev1.ConditionTrue
-		})
+		out := condition(m.pod, corev1.ContainersReady).Status != corev1.ConditionTrue
 		for _, gate := range m.pod.Spec.ReadinessGates {
 			out = out || condition(m.pod, gate.ConditionType).Status != corev1.ConditionTrue
 		}
@@ -305,7 +303,7 @@ func assertInService(t *testing.T, states []moment) {
 		if out {
 			report = t.Errorf
 		}
-		report("the change took the pod out of service, in resource version %s: %+v", m.pod.ResourceVersion, m.pod.Status.Conditions)
+		report("the pod was not ready in resource version %s: %+v", m.pod.ResourceVersion, m.pod.Status.Conditions)
 	}
 }
 

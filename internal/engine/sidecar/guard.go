@@ -56,7 +56,7 @@ const (
 	// maxCompared bounds comparisons of variables.
 	maxMounts, maxSubPathExprs, maxEnv, maxDevices, maxShared, maxCompared = 400, 60, 800, 60, 2000, 200_000
 
-	// maxCost is what the dearest expression for computed resources may cost, in the units of the API server, which allows a million. The others are what
+	// maxCost is what the most expensive expression for computed resources may cost, in the units of the API server, which allows a million. The others are what
 	// parts of such expressions were measured to cost at most: of a container of the pod for each sidecar, without the match of its name, and for each
 	// amount; of an amount and of one of its steps for each level.
 	maxCost, costOfTarget, costOfAmount, costOfLevel, costOfStep = 800_000, 45, 30, 40, 60
@@ -65,7 +65,7 @@ const (
 // costOfMatch is what matching one name of a container costs at most: a tenth of its characters times a fourth of those of the expression.
 func costOfMatch(regex string) int { return 7 * (len(regex)/4 + 1) }
 
-// computing says what computing resources costs: for each container of the pod, and the dearest level of steps, whatever the pod has.
+// computing says what computing resources costs: for each container of the pod, and the most expensive level of steps, whatever the pod has.
 func (v Variant) computing() (forEach, level int) {
 	targets, amounts, levels := 0, 0, make([]int, maxLevels)
 	for _, c := range slices.Concat(v.Containers, v.InitContainers) {

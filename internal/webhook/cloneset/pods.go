@@ -35,9 +35,9 @@ const (
 
 // check refuses names that an update adds to podsToDelete, unless they are pods of the set that are not terminating. What cannot be found out,
 // and names after the first maxLookups or mostBytes, are let in; the controller deletes no pod but its own.
-func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) (field.ErrorList, []string) {
+func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) field.ErrorList {
 	if old == nil {
-		return nil, nil // it has no pods yet
+		return nil // it has no pods yet
 	}
 	ctx, cancel := context.WithTimeout(ctx, admission.LookupTimeout)
 	defer cancel()
@@ -46,17 +46,17 @@ func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) (field.
 	var errs field.ErrorList
 	for _, name := range firstAdded(set.Spec.ScaleStrategy.PodsToDelete, old.Spec.ScaleStrategy.PodsToDelete) {
 		if ctx.Err() != nil {
-			return errs, nil
+			return errs
 		}
 		pod := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 		fits, err := budget.Get(ctx, p.Reader, client.ObjectKey{Namespace: set.Namespace, Name: name}, pod)
 		switch {
 		case !fits:
-			return errs, nil
+			return errs
 		case apierrors.IsNotFound(err):
 			errs = append(errs, field.Invalid(path, name, "there is no such pod"))
 		case ctx.Err() != nil:
-			return errs, nil
+			return errs
 		case err != nil:
 			ctrl.LoggerFrom(ctx).Error(err, "Letting a name into podsToDelete without a look at the pod", "pod", name)
 		case !metav1.IsControlledBy(pod, old):
@@ -65,7 +65,7 @@ func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) (field.
 			errs = append(errs, field.Invalid(path, name, "is being deleted already"))
 		}
 	}
-	return errs, nil
+	return errs
 }
 
 // firstAdded are the first maxLookups names that are not in before.

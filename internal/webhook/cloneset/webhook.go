@@ -8,6 +8,10 @@
 package cloneset
 
 import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
@@ -26,8 +30,10 @@ func Kind(o Options, pods Pods) admission.Kind[appsv1beta1.CloneSet, *appsv1beta
 		Default:          Default,
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
-		LookUp:           pods.check,
-		Warnings:         func(set, old *appsv1beta1.CloneSet) []string { return Warnings(set, old, o) },
+		LookUp: func(ctx context.Context, set, old *appsv1beta1.CloneSet) (field.ErrorList, []string) {
+			return pods.check(ctx, set, old), nil
+		},
+		Warnings: func(set, old *appsv1beta1.CloneSet) []string { return Warnings(set, old, o) },
 		Templates: func(set *appsv1beta1.CloneSet) admission.Templates {
 			return admission.Templates{Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates}
 		},
