@@ -8,6 +8,7 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,18 +34,20 @@ import (
 const (
 	agentV1 = "example/agent:v1"
 	agentV2 = "example/agent:v2"
+	// agentIdle is what the container of a pair runs that does not serve.
+	agentIdle = "example/idle:v1"
 )
 
-// sidecarSets are what is done with a SidecarSet: the API server injects by its policy, and the operator updates in place.
-func sidecarSets() []chaos.Scenario {
-	create := chaos.Step{Settled: injecting, Do: func(w *chaos.World) {
+// createAgents creates the set with the given way of upgrading its container.
+func createAgents(upgrade v1beta1.SidecarUpgradeStrategy) chaos.Step {
+	return chaos.Step{Settled: injecting, Do: func(w *chaos.World) {
 		w.T.Helper()
 		set := &v1beta1.SidecarSet{
 			ObjectMeta: metav1.ObjectMeta{Name: "agents", Labels: map[string]string{faultproxy.LaneLabel: w.Name}},
 			Spec: v1beta1.SidecarSetSpec{
 				Selector:          &metav1.LabelSelector{MatchLabels: map[string]string{"app": scenario.Name}},
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.Name}},
-				Containers:        []v1beta1.SidecarContainer{{Container: corev1.Container{Name: "agent", Image: agentV1}}},
+				Containers:        []v1beta1.SidecarContainer{{Container: corev1.Container{Name: "agent", Image: agentV1}, UpgradeStrategy: upgrade}},
 				UpdateStrategy:    v1beta1.SidecarSetUpdateStrategy{MaxUnavailable: ptr.To(intstr.FromInt32(1))},
 			},
 		}
@@ -52,7 +55,11 @@ func sidecarSets() []chaos.Scenario {
 			w.T.Fatal(err)
 		}
 	}}
-	deploy := chaos.Step{Settled: agents(3, agentV1, v1beta1.ReasonComplete), Do: func(w *chaos.World) {
+}
+
+// deployApp creates a Deployment of three pods that the set selects.
+func deployApp(settled func(context.Context, *chaos.World) error) chaos.Step {
+	return chaos.Step{Settled: settled, Do: func(w *chaos.World) {
 		w.T.Helper()
 		labels := map[string]string{"app": scenario.Name}
 		deployment := &appsv1.Deployment{
@@ -68,6 +75,12 @@ func sidecarSets() []chaos.Scenario {
 			w.T.Fatal(err)
 		}
 	}}
+}
+
+// sidecarSets are what is done with a SidecarSet: the API server injects by its policy, and the operator updates in place.
+func sidecarSets() []chaos.Scenario {
+	create, deploy := createAgents(v1beta1.SidecarUpgradeStrategy{}), deployApp(agents(3, agentV1, v1beta1.ReasonComplete))
+	hot := createAgents(v1beta1.SidecarUpgradeStrategy{UpgradeType: v1beta1.HotUpgrade, HotUpgradeEmptyImage: agentIdle})
 	change := func(settled func(context.Context, *chaos.World) error, change func(*v1beta1.SidecarSet)) chaos.Step {
 		return chaos.Step{Settled: settled, Do: func(w *chaos.World) {
 			w.T.Helper()
@@ -108,6 +121,10 @@ func sidecarSets() []chaos.Scenario {
 		{Name: "pods-come-while-it-is-changed", Steps: []chaos.Step{create, deploy, also}},
 		{Name: "updated-beside-a-cloneset", Steps: []chaos.Step{create, clones, together}},
 		{Name: "inject-and-upgrade", Steps: []chaos.Step{create, deploy, change(agents(3, agentV2, v1beta1.ReasonComplete), image(agentV2))}},
+		{Name: "upgraded-hot", Observe: pairsServe, Steps: []chaos.Step{
+			hot, deployApp(sidecars(3, v1beta1.ReasonComplete, pair(agentV1, agentIdle))),
+			change(sidecars(3, v1beta1.ReasonComplete, pair(agentIdle, agentV2)), image(agentV2)),
+		}},
 		{Name: "paused", Steps: []chaos.Step{
 			create, deploy,
 			change(agents(3, agentV1, v1beta1.ReasonPaused), func(set *v1beta1.SidecarSet) { image(agentV2)(set); pause(true)(set) }),
@@ -115,7 +132,10 @@ func sidecarSets() []chaos.Scenario {
 		}},
 	}
 	for i := range all {
-		all[i].Kind, all[i].RandomNames, all[i].Everywhere, all[i].Observe = "SidecarSet", true, true, agentsWithin
+		all[i].Kind, all[i].RandomNames, all[i].Everywhere = "SidecarSet", true, true
+		if all[i].Observe == nil {
+			all[i].Observe = agentsWithin
+		}
 		all[i].Kinds = []string{"SidecarSet"}
 		all[i].Made = []string{"deployments.apps"}
 		if all[i].Name == "updated-beside-a-cloneset" {
@@ -235,6 +255,16 @@ func injecting(ctx context.Context, w *chaos.World) error {
 
 // agents says that all pods are ready and have the sidecar with an image, and that the set rests for a reason.
 func agents(count int, image, reason string) func(context.Context, *chaos.World) error {
+	return sidecars(count, reason, map[string]string{"agent": image})
+}
+
+// pair are the images of a pair.
+func pair(first, second string) map[string]string {
+	return map[string]string{"agent-1": first, "agent-2": second}
+}
+
+// sidecars says that all pods are ready and have sidecars with these images, by name, and that the set rests for a reason.
+func sidecars(count int, reason string, images map[string]string) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		if err := injecting(ctx, w); err != nil {
 			return err
@@ -253,12 +283,18 @@ func agents(count int, image, reason string) func(context.Context, *chaos.World)
 		}
 		ready := 0
 		for i := range all {
-			if environment.IsReady(&all[i]) && slices.ContainsFunc(all[i].Spec.Containers, func(c corev1.Container) bool { return c.Name == "agent" && c.Image == image }) {
+			have := map[string]string{}
+			for _, c := range all[i].Spec.Containers {
+				if c.Name != "main" {
+					have[c.Name] = c.Image
+				}
+			}
+			if environment.IsReady(&all[i]) && maps.Equal(have, images) {
 				ready++
 			}
 		}
 		if ready != count || len(all) != count {
-			return fmt.Errorf("of %d pods %d are ready with %s", len(all), ready, image)
+			return fmt.Errorf("of %d pods %d are ready with %v", len(all), ready, images)
 		}
 		return nil
 	}
@@ -292,8 +328,41 @@ func agentsWithin(w *chaos.World) {
 }
 
 // runs says that the sidecar of a pod runs the image.
-func runs(pod *corev1.Pod, image string) bool {
+func runs(pod *corev1.Pod, image string) bool { return containerRuns(pod, "agent", image) }
+
+func containerRuns(pod *corev1.Pod, name, image string) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.Name == "agent" && c.Ready && (c.Image == image || c.Image == "docker.io/"+image)
+		return c.Name == name && c.Ready && (c.Image == image || c.Image == "docker.io/"+image)
+	})
+}
+
+// pairsServe judges that from when a pod first serves, one container of its pair always runs what it is to run and is not idle, and that one pod at most
+// has two that are not idle.
+func pairsServe(w *chaos.World) {
+	served, both := map[types.UID]bool{}, map[types.UID]bool{}
+	chaos.Follow(w, &corev1.PodList{}, func(object client.Object, deleted bool) error {
+		pod, _ := object.(*corev1.Pod)
+		if deleted || pod.DeletionTimestamp != nil {
+			delete(served, pod.UID)
+			delete(both, pod.UID)
+			return nil
+		}
+		serving, working := false, 0
+		for _, c := range pod.Spec.Containers {
+			if c.Name != "main" && c.Image != agentIdle {
+				working++
+				serving = serving || containerRuns(pod, c.Name, c.Image)
+			}
+		}
+		if served[pod.UID] = served[pod.UID] || serving; served[pod.UID] && !serving {
+			return fmt.Errorf("no container of the pair of pod %s serves", pod.Name)
+		}
+		if delete(both, pod.UID); working > 1 {
+			both[pod.UID] = true
+		}
+		if len(both) > 1 {
+			return fmt.Errorf("%d pods are upgraded at a time, allowed is 1", len(both))
+		}
+		return nil
 	})
 }

@@ -29,7 +29,7 @@ var (
 func TestPolicyInjectsAsTheReference(t *testing.T) {
 	e := compile(t)
 	injections, leftover, refused := 0, 0, 0
-	features, tried := map[string]int{}, map[string]int{}
+	features, tried, quick := map[string]int{}, map[string]int{}, map[string]int{}
 	for round := range *rounds {
 		g := rand.New(rand.NewPCG(*seed, uint64(round)))
 		sets, pod, namespace := sidecars.World(t, g, "")
@@ -45,6 +45,7 @@ func TestPolicyInjectsAsTheReference(t *testing.T) {
 			}
 			for _, v := range compiled.Variants {
 				tried[fmt.Sprintf("pods that an update selects: %t, a share: %t", len(v.When) > 0, v.Percent != nil)]++
+				quick[fmt.Sprintf("the same containers in every pod: %t, no other set: %t, no annotations: %t", v.Static, len(compiled.Others) == 0, len(byPolicy.Annotations) == 0)]++
 			}
 			revision := revisionOf(t, compiled)
 			if gaps := compiled.Webhooked(); len(gaps) > 0 {
@@ -93,6 +94,9 @@ func TestPolicyInjectsAsTheReference(t *testing.T) {
 	}
 	if len(tried) != 4 {
 		t.Errorf("of revisions, these were tried: %v", tried)
+	}
+	if len(quick) != 8 {
+		t.Errorf("of what makes an evaluation quick, these were tried: %v", quick)
 	}
 	t.Logf("%d injections compared in %d rounds, %d of pods that the policy leaves, %d pods refused; sets left to the webhook: %v", injections, *rounds, leftover, refused, features)
 }

@@ -96,6 +96,17 @@ func BenchmarkOneSet(b *testing.B) {
 	}
 }
 
+// BenchmarkConstant creates a pod into which a policy of one line adds a container: what the API server takes for any policy.
+func BenchmarkConstant(b *testing.B) {
+	e, revisions := compiled(b, nil, `[JSONPatch{op: "add", path: "/spec/containers/0", value: {"name": dyn("agent"), "image": dyn("a")}}]`), alike(b, 1, 1)
+	for b.Loop() {
+		pod, namespace := shopPod()
+		if _, err := e.apply(b.Context(), pod, namespace, revisions[0], false); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkTwentySets creates a pod into which twenty sets inject.
 func BenchmarkTwentySets(b *testing.B) {
 	e, revisions := compile(b), alike(b, 20, 1)

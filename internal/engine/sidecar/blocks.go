@@ -199,7 +199,7 @@ func (p placed) compare(other placed) int {
 // compile is the container as an Injection has it. all are the containers among which it stands, in order.
 func (p placed) compile(set string, all []placed) Container {
 	c := Container{
-		Value: p.container, Name: p.name, First: p.first, Beyond: []string{}, Transfers: []Transfer{},
+		Value: p.container, Name: p.name, First: p.first, Hot: p.pair > 0, Beyond: []string{}, Transfers: []Transfer{},
 		ShareMounts:  p.extra.ShareVolumePolicy.Type == enabled,
 		ShareDevices: p.extra.ShareVolumeDevicePolicy != nil && p.extra.ShareVolumeDevicePolicy.Type == enabled,
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -183,7 +184,44 @@ func variant(set *Set, c choice, others []*Set) (Variant, error) {
 	slices.Sort(v.Working)
 	slices.Sort(v.WorkingKeys)
 	v.Patches = patchesOf(set, c.payload, others)
-	return v, nil
+	return v, v.prepare(set.Name)
+}
+
+// mostPrepared is how long Annotations may be, in bytes. They are stored a second time, and what a set injects has to fit into an object.
+const mostPrepared = 16 << 10
+
+// prepare computes what most pods get, so that the policy need not.
+func (v *Variant) prepare(set string) error {
+	annotations := map[string]string{}
+	if err := v.annotate(set, annotations, nil); err != nil {
+		return err
+	}
+	length := 0
+	for key, value := range annotations {
+		length += len(key) + len(value)
+	}
+	if length <= mostPrepared {
+		v.Annotations = annotations
+	}
+	v.Static = len(v.InitContainers) == 0 && !slices.ContainsFunc(v.Containers, Container.takes)
+	if !v.Static {
+		return nil
+	}
+	first := 0
+	for i := range v.Containers {
+		c := &v.Containers[i]
+		c.At = "/spec/containers/-"
+		if c.First {
+			c.At = "/spec/containers/" + strconv.Itoa(first)
+			first++
+		}
+	}
+	return nil
+}
+
+// takes says whether the container takes anything from those of the pod.
+func (c Container) takes() bool {
+	return c.ShareMounts || c.ShareDevices || len(c.Transfers) > 0 || c.Resources != nil
 }
 
 // addHotUpgrade adds what pods carry for one container of a pair.

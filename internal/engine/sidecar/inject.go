@@ -271,9 +271,10 @@ func (w *work) merged(have []any, sidecars []Container, values []any, first, las
 	return list
 }
 
-// kept says whether a container of the pod is this sidecar already: a pod may come a second time, with what others added to it since.
+// kept says whether a container of the pod is this sidecar already: a pod may come a second time, with what others changed in it since, as the
+// image for one of a mirror.
 func (w *work) kept(existing map[string]any, c Container) bool {
-	return w.marked && injected(existing) && textOf(existing, "image") == textOf(c.Value, "image")
+	return w.marked && injected(existing) && (!c.Hot || textOf(existing, "image") == textOf(c.Value, "image"))
 }
 
 // leading are the names at the beginning of a list that are all in the set.

@@ -629,6 +629,45 @@ spec: {containers: [{name: web, image: w}]}`,
 	}
 }
 
+// A pod that has its sidecars comes a second time: what somebody else changed in them since stays. Only a pair has to have its images where a new pod
+// has them, because a copy of a pod that was upgraded has them the other way round.
+func TestWhatOthersChangedInASidecarStays(t *testing.T) {
+	s := set(t, "log", `
+selector: {matchLabels: {app: shop}}
+initContainers: [{name: setup, image: "setup:v1"}]
+containers:
+- {name: agent, image: "agent:v1"}
+- {name: mesh, image: "mesh:v1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "idle:1"}}`)
+	sets := []*sidecar.Set{s}
+	pod, err := injected(t, object(t, shopPod), sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for name, image := range map[string]string{"setup": "mirror/setup:v1", "agent": "mirror/agent:v1"} {
+		container(t, pod, name)["image"], want[name] = image, image
+	}
+	container(t, pod, "mesh-1")["image"], container(t, pod, "mesh-2")["image"] = "idle:1", "mesh:v1"
+	want["mesh-1"], want["mesh-2"] = "mesh:v1", "idle:1"
+	images := func(pod map[string]any, of map[string]string) {
+		t.Helper()
+		again, err := injected(t, pod, sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, image := range of {
+			if got := container(t, again, name)["image"]; got != image {
+				t.Errorf("%s has %v, want %s", name, got, image)
+			}
+		}
+	}
+	images(pod, want)
+	// Of another revision, nothing stays.
+	annotations, _ := pod["metadata"].(map[string]any)["annotations"].(map[string]any)
+	annotations[sidecar.HashAnnotation] = strings.ReplaceAll(annotation(pod, sidecar.HashAnnotation), "hash-log", "hash-old")
+	images(pod, map[string]string{"setup": "setup:v1", "agent": "agent:v1", "mesh-1": "mesh:v1", "mesh-2": "idle:1"})
+}
+
 // sameInEveryOrder asks the sets in other orders, and all of them twice.
 func sameInEveryOrder(t *testing.T, pod map[string]any, sets []*sidecar.Set, want map[string]any) {
 	t.Helper()

@@ -111,6 +111,11 @@ type Variant struct {
 	// Volumes are the ones that the containers use, sorted by name; Secrets are names, sorted.
 	Volumes []map[string]any `json:"volumes"`
 	Secrets []string         `json:"secrets"`
+	// Static says that the containers are as in their Value in every pod, and that there are no init containers. Into a pod that has no sidecars yet, and into
+	// which no other set injects, they are put At their places. The policy need not evaluate more then, which is most of what it costs.
+	Static bool `json:"static,omitempty"`
+	// Annotations are all that a pod without annotations gets when no other set injects into it; absent when they are long.
+	Annotations map[string]string `json:"annotations,omitempty"`
 	// Patches are for annotations, in order.
 	Patches []Patch `json:"patches"`
 	// Constants are annotations that are always set: the versions of hot upgrade pairs.
@@ -133,6 +138,11 @@ type Container struct {
 	Name  string         `json:"name"`
 	// First says that it stands before the containers of the pod.
 	First bool `json:"first"`
+	// At is the path at which a JSON patch adds it to a pod without sidecars, after those before it. Empty unless the variant is Static.
+	At string `json:"at,omitempty"`
+	// Hot says that it is one of a hot upgrade pair. A pod whose annotations name this revision may have the two images the other way round, as after an
+	// upgrade, so only with the image in Value is it the container that a new pod gets.
+	Hot bool `json:"hot,omitempty"`
 	// Beyond are names of sidecars of the same block, of this set and of others, between it and the block's outer end: those that stand
 	// before it when First, and after it otherwise.
 	Beyond []string `json:"beyond"`

@@ -158,10 +158,11 @@ func changing() []change {
 		{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 		{regexp.MustCompile(`applied-hash":"[0-9a-f]+"`), `applied-hash":"HASH"`}, // of the owner's UID, too
 		{regexp.MustCompile(`tick-\d+`), "RUN"},
-		{regexp.MustCompile(`warm-[0-9a-f]{10}`), "JOB"},                                                                       // a digest of the UID of the list, too
-		{regexp.MustCompile(`"ttlSecondsAfterFinished":\d{4,}`), `"ttlSecondsAfterFinished":"SPREAD"`},                         // of a tag, by the UID of its job
-		{regexp.MustCompile(`\\"generation\\":\d+`), `\"generation\":N`},                                                       // in an annotation: of two owners, either may update the pod first
-		{regexp.MustCompile(`\\"lastContainerStatuses\\":\{\\"agent\\":\{[^}]*\}`), `\"lastContainerStatuses\":{\"agent\":{}`}, // empty when it had not started yet
+		{regexp.MustCompile(`warm-[0-9a-f]{10}`), "JOB"},                                                                             // a digest of the UID of the list, too
+		{regexp.MustCompile(`"ttlSecondsAfterFinished":\d{4,}`), `"ttlSecondsAfterFinished":"SPREAD"`},                               // of a tag, by the UID of its job
+		{regexp.MustCompile(`\\"generation\\":\d+`), `\"generation\":N`},                                                             // in an annotation: of two owners, either may update the pod first
+		{regexp.MustCompile(`\\"lastContainerStatuses\\":\{\\"(agent[^"\\]*)\\":\{[^}]*\}`), `\"lastContainerStatuses\":{\"$1\":{}`}, // empty when it had not started yet
+		{regexp.MustCompile(`("version(?:alt)?\.sidecarset\.kruise\.io/[^"]+":)"\d{2,}"`), `$1"VERSION"`},                            // of the set when the pod was upgraded
 		{regexp.MustCompile(`"IP":"[0-9a-f.:]+"`), `"IP":"IP"`},
 		{regexp.MustCompile(`containerd://[0-9a-f]+`), "CONTAINER"},
 		{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},

@@ -31,9 +31,9 @@ import (
 // foreignName is the webhook of somebody else, which is called after ours.
 const foreignName = "images.example.com"
 
-// foreign serves the webhook of somebody else for the pods of a namespace until the test ends. act returns a JSON patch of a pod, or why it refuses it.
-// An API server may not know the webhook before foreign returns.
-func (w *fixture) foreign(t *testing.T, namespace string, act func(*corev1.Pod) (patch, refusal string)) {
+// foreign serves the webhook of somebody else for the pods of a namespace until the test ends. act returns a JSON patch of a pod, or why it refuses it;
+// again says whether it is called again for a pod that others changed after it. An API server may not know the webhook before foreign returns.
+func (w *fixture) foreign(t *testing.T, namespace string, again admissionv1.ReinvocationPolicyType, act func(*corev1.Pod) (patch, refusal string)) {
 	t.Helper()
 	calls := &atomic.Int64{}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
@@ -62,7 +62,7 @@ func (w *fixture) foreign(t *testing.T, namespace string, act func(*corev1.Pod) 
 		URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 	})
 	entry.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}}
-	entry.ReinvocationPolicy = ptr.To(admissionv1.IfNeededReinvocationPolicy)
+	entry.ReinvocationPolicy = &again
 	configuration := &admissionv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "the-images-of-somebody-else"}, Webhooks: []admissionv1.MutatingWebhook{entry},
 	}
@@ -126,7 +126,7 @@ func TestAWebhookOfSomebodyElse(t *testing.T) {
 			t.Run(name+", "+string(path), func(t *testing.T) {
 				namespace := w.namespace(t, nil)
 				i := w.injection(preferPolicy)
-				w.foreign(t, namespace, tc.act)
+				w.foreign(t, namespace, admissionv1.IfNeededReinvocationPolicy, tc.act)
 				w.apply(t, `
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet
@@ -156,6 +156,44 @@ spec:
 				})
 			})
 		}
+	}
+}
+
+// A webhook of somebody else has images pulled from a mirror, after ours and only once. Ours is called again after it, and leaves the image as it is.
+func TestTheImageOfAMirrorStays(t *testing.T) {
+	w := shared
+	namespace := w.namespace(t, nil)
+	i := w.injection(false)
+	called := &atomic.Int64{}
+	w.foreign(t, namespace, admissionv1.NeverReinvocationPolicy, func(pod *corev1.Pod) (string, string) {
+		at := agentOf(pod)
+		if at < 0 {
+			return "", ""
+		}
+		called.Add(1)
+		return fmt.Sprintf(`[{"op": "replace", "path": "/spec/containers/%d/image", "value": "mirror.example/agent:v1"}]`, at), ""
+	})
+	w.apply(t, `
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: mirrored}
+spec:
+  selector: {matchLabels: {app: shop}}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+namespace+`}}
+  containers: [{name: agent, image: "example/agent:v1"}]
+`)
+	t.Cleanup(func() { w.switchedOff(t) })
+	w.inForce(t, i, "mirrored", sidecarset.PathWebhook)
+	before := called.Load()
+	pod, err := w.pod(t, namespace, shop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := agentOf(pod); at < 0 || pod.Spec.Containers[at].Image != "mirror.example/agent:v1" {
+		t.Errorf("the pod has %+v", pod.Spec.Containers)
+	}
+	if calls := called.Load() - before; calls != 1 {
+		t.Errorf("the webhook of somebody else was called %d times, want once", calls)
 	}
 }
 
