@@ -34,6 +34,14 @@ func TestOneObjectWithLongListsIsConvertedInLittleMemory(t *testing.T) {
 			conversion.ContainerRecreateRequest,
 			object("v1alpha1", "ContainerRecreateRequest", `,"annotations":{"crr.apps.kruise.io/sync-container-statuses":"`+list+`"}`, `"status":{}`), "v1beta1", "",
 		},
+		"a policy for updates": {
+			conversion.CloneSet, object("v1beta1", "CloneSet", ``, `"spec":{"updateStrategy":{"rollingUpdate":{"podUpdatePolicy":`+text+`}}}`), "v1alpha1",
+			"spec.updateStrategy has 3000040 bytes, at most 1572864 can be stored",
+		},
+		"unknown fields of a strategy": {
+			conversion.CloneSet, object("v1beta1", "CloneSet", ``, `"spec":{"updateStrategy":{"rollingUpdate":{"unknown":`+list+`}}}`), "v1alpha1",
+			"spec.updateStrategy has 3000034 bytes, at most 1572864 can be stored",
+		},
 		"a selector beside a namespace": {
 			conversion.SidecarSet, object("v1alpha1", "SidecarSet", ``, `"spec":{"namespace":"shop","namespaceSelector":{"matchExpressions":`+list+`}}`), "v1beta1",
 			"spec.namespace and spec.namespaceSelector: together they have 3000031 bytes, and may have 65536",

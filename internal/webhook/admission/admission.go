@@ -181,24 +181,24 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 	if err := d.tooLong(part, req); err != nil {
 		return refuse(d.Kind.GroupKind(), req.Name, field.ErrorList{err}), nil
 	}
-	var old P
+	var stored *wire.Part
 	whole := part
 	if req.Operation == admissionv1.Update && d.Kind.throughOlder(req) {
-		stored, err := wire.PartOf(req.OldObject.Raw, d.Kind.opaque()...)
-		if err != nil {
+		if stored, err = wire.PartOf(req.OldObject.Raw, d.Kind.opaque()...); err != nil {
 			return ctrladmission.Response{}, err
 		}
 		whole = part.With(stored, d.Kind.NewerFields...)
-		if old, err = decode[T, P](stored, wire.DecodeRest); err != nil {
-			ctrl.LoggerFrom(ctx).Info("A stored object has values that cannot be decoded", "kind", d.Kind.Kind, "reason", err.Error())
-		}
 	}
 	before, err := decode[T, P](whole, strictly)
 	if err != nil {
 		return ctrladmission.Response{}, err
 	}
 	after := P(before.DeepCopy())
-	if old != nil && d.Kind.Keep != nil {
+	if stored != nil && d.Kind.Keep != nil {
+		old, err := decode[T, P](stored, wire.DecodeRest)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("A stored object has values that cannot be decoded", "kind", d.Kind.Kind, "reason", err.Error())
+		}
 		d.Kind.Keep(after, old)
 	}
 	d.Kind.Default(after)
