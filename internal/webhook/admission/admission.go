@@ -393,6 +393,7 @@ func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, s
 }
 
 func (v validator[T, P]) refuse(req ctrladmission.Request, errs field.ErrorList) ctrladmission.Response {
+	errs = first(errs)
 	if v.Kind.OlderField != nil && v.Kind.throughOlder(req) {
 		for i, err := range errs {
 			named := *err
