@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,8 +66,8 @@ func (b *run) podCreation(ctx context.Context) (figures []figure, err error) {
 		m := middle(measured[name])
 		low, high := spread(measured[name])
 		f := figure{Scenario: name, Pods: b.options.creations, Runs: len(measured[name]), Seconds: m.seconds, RawSeconds: base.seconds, Ratio: m.seconds / base.seconds}
-		f.Note = fmt.Sprintf("%s; p50 is %.2f times that without the operator; p50 of the runs %.2f to %.2f ms",
-			m, m.p50.Seconds()/base.p50.Seconds(), low.Seconds()*1000, high.Seconds()*1000)
+		f.Note = fmt.Sprintf("%s; p50 is %.2f times that without the operator; in turn the runs came to %.2f to %.2f times",
+			m, m.p50.Seconds()/base.p50.Seconds(), low, high)
 		figures = append(figures, f)
 	}
 	return figures, nil
@@ -93,7 +94,7 @@ func (b *run) creations(ctx context.Context, i int, note func(string, creation, 
 	if err := b.operator.Install(ctx); err != nil {
 		return err
 	}
-	for _, way := range []string{"Policy", "Webhook"} {
+	for _, way := range b.options.ways {
 		b.progress(sidecarSet.kind, sidecarCreationScenario, i, way)
 		b.operator.SetArgs(b.options.args...)
 		if way == "Webhook" {
@@ -103,6 +104,9 @@ func (b *run) creations(ctx context.Context, i int, note func(string, creation, 
 			return err
 		}
 		for _, beside := range []struct{ sets, selecting int }{{0, 0}, {1, 1}, {20, 1}, {20, 20}} {
+			if beside.selecting > b.options.selecting {
+				continue
+			}
 			if err := b.creationsBeside(ctx, i, way, beside.sets, beside.selecting, note); err != nil {
 				return err
 			}
@@ -310,19 +314,19 @@ func (b *run) awaitContainers(ctx context.Context, namespace string, n int) erro
 	})
 }
 
-// middle is the run in the middle, by p50.
+// middle is the run in the middle, by how many times the p50 is that of the pods created in turn.
 func middle(all []creation) creation {
-	sorted := slices.SortedFunc(slices.Values(all), func(a, b creation) int { return int(a.p50 - b.p50) })
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b creation) int { return cmp.Compare(a.ratio(), b.ratio()) })
 	return sorted[len(sorted)/2]
 }
 
-// spread is the least and the greatest p50.
-func spread(all []creation) (low, high time.Duration) {
+// spread is how many times it is at least and at most.
+func spread(all []creation) (low, high float64) {
 	for at, c := range all {
-		if at == 0 || c.p50 < low {
-			low = c.p50
+		if at == 0 || c.ratio() < low {
+			low = c.ratio()
 		}
-		high = max(high, c.p50)
+		high = max(high, c.ratio())
 	}
 	return low, high
 }

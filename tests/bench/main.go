@@ -37,7 +37,8 @@ type options struct {
 	pods, clones, recreated, sets, large, foreign int
 	subsets, subsetPods                           int
 	nodes, schedules, requests, probed            int
-	sidecarPods, creations                        int
+	sidecarPods, creations, selecting             int
+	ways                                          []string
 	heartbeats                                    bool
 	runs                                          int
 	idle                                          time.Duration
@@ -74,6 +75,8 @@ func main() {
 	cmd.Flags().IntVar(&o.probed, "probed", 1000, "how many pods the PodProbeMarker has probed")
 	cmd.Flags().IntVar(&o.sidecarPods, "sidecar-pods", 1000, "how many pods have the sidecar of the SidecarSet")
 	cmd.Flags().IntVar(&o.creations, "creations", 300, "how many pods are created one after the other, and again at once, where the creation of pods is measured")
+	cmd.Flags().StringSliceVar(&o.ways, "ways", []string{"Policy", "Webhook"}, "by which ways of injection the creation of pods is measured")
+	cmd.Flags().IntVar(&o.selecting, "selecting", 20, "how many SidecarSets select one pod at most where the creation of pods is measured")
 	cmd.Flags().IntVar(&o.large, "large", 5000, "to how many pods the CloneSet grows before restart and rest are measured")
 	cmd.Flags().IntVar(&o.foreign, "foreign", 5000, "how many pods of others there are while the memory beside them is measured")
 	cmd.Flags().IntVar(&o.runs, "runs", 3, "how often start and update are measured; medians are reported")
@@ -117,6 +120,11 @@ type figure struct {
 }
 
 func bench(ctx context.Context, o options) error {
+	for _, way := range o.ways {
+		if way != "Policy" && way != "Webhook" {
+			return fmt.Errorf("--ways: %q is neither Policy nor Webhook", way)
+		}
+	}
 	if err := repository.EnterRoot(); err != nil {
 		return err
 	}
