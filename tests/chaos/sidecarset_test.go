@@ -317,7 +317,7 @@ func agentsWithin(w *chaos.World) {
 			delete(taken, pod.UID)
 		case known && before != images[pod.UID] && environment.IsReady(pod):
 			taken[pod.UID] = true
-		case taken[pod.UID] && environment.IsReady(pod) && runs(pod, images[pod.UID]):
+		case taken[pod.UID] && environment.IsReady(pod) && runs(pod, "agent", images[pod.UID]):
 			delete(taken, pod.UID)
 		}
 		if len(taken) > 1 {
@@ -327,10 +327,8 @@ func agentsWithin(w *chaos.World) {
 	})
 }
 
-// runs says that the sidecar of a pod runs the image.
-func runs(pod *corev1.Pod, image string) bool { return containerRuns(pod, "agent", image) }
-
-func containerRuns(pod *corev1.Pod, name, image string) bool {
+// runs says that a sidecar of a pod runs the image.
+func runs(pod *corev1.Pod, name, image string) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == name && c.Ready && (c.Image == image || c.Image == "docker.io/"+image)
 	})
@@ -351,7 +349,7 @@ func pairsServe(w *chaos.World) {
 		for _, c := range pod.Spec.Containers {
 			if c.Name != "main" && c.Image != agentIdle {
 				working++
-				serving = serving || containerRuns(pod, c.Name, c.Image)
+				serving = serving || runs(pod, c.Name, c.Image)
 			}
 		}
 		if served[pod.UID] = served[pod.UID] || serving; served[pod.UID] && !serving {

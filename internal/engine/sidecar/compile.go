@@ -203,7 +203,7 @@ func (v *Variant) prepare(set string) error {
 	if length <= mostPrepared {
 		v.Annotations = annotations
 	}
-	v.Static = len(v.InitContainers) == 0 && !slices.ContainsFunc(v.Containers, Container.takes)
+	v.Static = len(v.InitContainers) == 0 && !slices.ContainsFunc(v.Containers, func(c Container) bool { return c.takes() || c.Resources != nil })
 	if !v.Static {
 		return nil
 	}
@@ -219,9 +219,9 @@ func (v *Variant) prepare(set string) error {
 	return nil
 }
 
-// takes says whether the container takes anything from those of the pod.
+// takes says whether mounts, devices or variables of the pod's containers are copied into it.
 func (c Container) takes() bool {
-	return c.ShareMounts || c.ShareDevices || len(c.Transfers) > 0 || c.Resources != nil
+	return c.ShareMounts || c.ShareDevices || len(c.Transfers) > 0
 }
 
 // addHotUpgrade adds what pods carry for one container of a pair.

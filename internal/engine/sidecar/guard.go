@@ -157,7 +157,7 @@ func (i Injection) guard() *Guard {
 		n := 0
 		for _, containers := range [][]Container{v.Containers, v.InitContainers} {
 			for _, c := range containers {
-				if c.ShareMounts || c.ShareDevices || len(c.Transfers) > 0 {
+				if c.takes() {
 					n++
 				}
 				names := 0

@@ -393,7 +393,7 @@ func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, s
 }
 
 func (v validator[T, P]) refuse(req ctrladmission.Request, errs field.ErrorList) ctrladmission.Response {
-	errs = first(errs)
+	errs = first(errs) // the others are not shown, and need no name
 	if v.Kind.OlderField != nil && v.Kind.throughOlder(req) {
 		for i, err := range errs {
 			named := *err
