@@ -325,7 +325,7 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	// What a registration names is there before it, and goes after it.
 	for _, one := range seen.sets {
 		if one.wantEntry || one.wantBinding {
-			again, err := i.writeRevision(ctx, one, owner)
+			again, err := i.writeRevisions(ctx, one, owner)
 			if err != nil {
 				return err
 			}

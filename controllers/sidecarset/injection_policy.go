@@ -203,7 +203,7 @@ func (i *Injection) writePolicy(
 ) error {
 	again := i.policyOwner == owner.UID
 	anchor := &injected{name: sidecar.AnchorName, revision: sidecar.AnchorName, data: []byte("{}")}
-	recreated, err := i.writeRevision(ctx, anchor, owner)
+	recreated, err := i.writeRevision(ctx, anchor, anchor.revision, anchor.data, owner)
 	if err != nil {
 		return err
 	}

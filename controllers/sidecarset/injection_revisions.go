@@ -21,17 +21,27 @@ import (
 // injectionLabel is on the revisions that say what is injected. Its value is the name of the set.
 const injectionLabel = "operator.kruise.io/injection"
 
-// writeRevision makes the revision of a set, unless it is there, and says whether somebody had deleted it. What has its name says the same.
-func (i *Injection) writeRevision(ctx context.Context, one *injected, owner metav1.OwnerReference) (again bool, err error) {
-	delete(i.unused, one.revision)
-	if i.written[one.revision] && !i.verified.IsZero() {
+// writeRevisions makes the revisions that binding and entry of a set name, unless they are there, and says whether somebody had deleted one.
+func (i *Injection) writeRevisions(ctx context.Context, one *injected, owner metav1.OwnerReference) (again bool, err error) {
+	again, err = i.writeRevision(ctx, one, one.revision, one.data, owner)
+	if err != nil || !one.wantEntry || one.call == one.revision {
+		return again, err
+	}
+	more, err := i.writeRevision(ctx, one, one.call, one.callData, owner)
+	return again || more, err
+}
+
+// writeRevision makes a revision of a set, unless it is there, and says whether somebody had deleted it. What has its name says the same.
+func (i *Injection) writeRevision(ctx context.Context, one *injected, name string, data []byte, owner metav1.OwnerReference) (again bool, err error) {
+	delete(i.unused, name)
+	if i.written[name] && !i.verified.IsZero() {
 		return false, nil
 	}
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: i.options.Namespace, Name: one.revision, Labels: map[string]string{injectionLabel: one.name},
+			Namespace: i.options.Namespace, Name: name, Labels: map[string]string{injectionLabel: one.name},
 		},
-		Data: runtime.RawExtension{Raw: one.data},
+		Data: runtime.RawExtension{Raw: data},
 	}
 	if owner.UID != "" {
 		revision.OwnerReferences = []metav1.OwnerReference{owner}
@@ -41,15 +51,15 @@ func (i *Injection) writeRevision(ctx context.Context, one *injected, owner meta
 	err = i.options.Live.Get(ctx, client.ObjectKeyFromObject(revision), have)
 	version := have.ResourceVersion
 	if apierrors.IsNotFound(err) {
-		again = i.written[one.revision]
+		again = i.written[name]
 		err = i.options.Client.Create(ctx, revision, client.FieldOwner(shared.FieldManager))
 		version = revision.ResourceVersion
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return false, one.errorf(fmt.Errorf("writing revision %s: %w", one.revision, err))
+		return false, one.errorf(fmt.Errorf("writing revision %s: %w", name, err))
 	}
-	i.written[one.revision] = true
-	i.registry.note(watchedRevision, one.revision, version)
+	i.written[name] = true
+	i.registry.note(watchedRevision, name, version)
 	return again && err == nil, nil
 }
 
@@ -59,6 +69,7 @@ func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
 	for _, one := range i.registered.sets {
 		if one.wantEntry || one.wantBinding {
 			used[one.revision] = true
+			used[one.call] = used[one.call] || one.wantEntry
 		}
 	}
 	now := i.options.Clock.Now()

@@ -50,6 +50,11 @@ type injected struct {
 	// revision is the name of the ControllerRevision, data what is in it.
 	revision string
 	data     []byte
+	// call is the name of the ControllerRevision that the entry of the webhook names, callData what is in it: revision, unless the set may meet others.
+	call     string
+	callData []byte
+	// meets are the revisions of the sets by webhook that it may meet on a pod.
+	meets []string
 	// shown is what a proof shows: that pods which the set selects get the revision.
 	shown string
 	// reasons are why the policy cannot do it; without any it can.
@@ -71,7 +76,7 @@ func (one *injected) entry() string {
 	if !one.wantEntry {
 		return ""
 	}
-	text := fmt.Sprint(one.revision, one.ignore, one.set.Match)
+	text := fmt.Sprint(one.call, one.ignore, one.set.Match)
 	if one.narrow {
 		return narrowEntry + text
 	}
@@ -350,6 +355,11 @@ func (i *Injection) plan(seen *injectionState) {
 		}
 	}
 	i.makeRoom(seen)
+	for _, one := range seen.sets {
+		if one.wantEntry {
+			one.meet(seen.sets)
+		}
+	}
 	for name := range i.proofs {
 		if seen.sets[name] == nil {
 			delete(i.proofs, name)

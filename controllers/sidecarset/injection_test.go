@@ -809,6 +809,92 @@ func TestASetThatIsTooLargeLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
+// What the entry of a set names says what the others inject that may meet it on a pod, so that one call injects them all. It follows them when they change, and
+// that of a set which may meet too many says none.
+func TestACallInjectsTheSetsThatItMayMeet(t *testing.T) {
+	r := newRig(t, false, installation())
+	r.injects["webhook"] = true
+	one := func(name, app, image string) string {
+		return fmt.Sprintf(`{metadata: {name: %s}, spec: {selector: {matchLabels: {app: %s}}, containers: [{name: %s, image: %s}]}}`, name, app, name, image)
+	}
+	decode := func(revision string) sidecar.Injection {
+		t.Helper()
+		stored := &appsv1.ControllerRevision{}
+		if err := r.client.Get(t.Context(), client.ObjectKey{Namespace: "kruise-system", Name: revision}, stored); err != nil {
+			t.Fatal(err)
+		}
+		injection, err := sidecar.Decode(stored.Data.Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return injection
+	}
+	// images are those of the sidecars that the call of a set injects, by set.
+	images := func(set string) map[string]any {
+		t.Helper()
+		configuration := &admissionv1.MutatingWebhookConfiguration{}
+		if err := r.client.Get(t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]any{}
+		for _, entry := range configuration.Webhooks {
+			if entry.Name != sidecar.EntryName(set) {
+				continue
+			}
+			_, revision, _ := strings.Cut(*entry.ClientConfig.URL, sidecar.InjectPath)
+			called := decode(revision)
+			for _, injection := range append([]sidecar.Injection{called}, mapped(called.Meets, decode)...) {
+				all[injection.Set] = injection.Variants[0].Containers[0].Value["image"]
+			}
+		}
+		return all
+	}
+	says := func(set string, want map[string]any) {
+		t.Helper()
+		if diff := cmp.Diff(want, images(set)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", set, diff)
+		}
+	}
+	r.set(one("log", "shop", "a"), one("trace", "shop", "a"), one("elsewhere", "other", "a"))
+	r.pass("log", time.Minute)
+	says("log", map[string]any{"log": "a", "trace": "a"})
+	says("trace", map[string]any{"log": "a", "trace": "a"})
+	says("elsewhere", map[string]any{"elsewhere": "a"})
+
+	r.set(one("log", "shop", "a"), one("trace", "shop", "b"), one("elsewhere", "other", "a"))
+	r.pass("trace", time.Minute)
+	says("log", map[string]any{"log": "a", "trace": "b"})
+	if got := r.revisions(); got != 5 {
+		t.Errorf("%d revisions, want those of three sets, and of two calls", got)
+	}
+	before := r.writes
+	r.pass("log", time.Minute)
+	if r.writes != before {
+		t.Errorf("%d writes at rest", r.writes-before)
+	}
+
+	var many []string
+	for n := range sidecar.MostMet + 2 {
+		many = append(many, one(fmt.Sprintf("many-%02d", n), "shop", "a"))
+	}
+	for sets, want := range map[int]int{len(many): 1, len(many) - 1: sidecar.MostMet + 1} {
+		r.set(many[:sets]...)
+		r.pass("many-00", time.Minute)
+		if got := len(images("many-00")); got != want {
+			t.Errorf("with %d that meet, the call of one injects %d, want %d", sets, got, want)
+		}
+	}
+}
+
+// mapped is a list of what a function makes of each.
+func mapped[From, To any](list []From, to func(From) To) []To {
+	out := make([]To, len(list))
+	for n := range list {
+		out[n] = to(list[n])
+	}
+	return out
+}
+
 // One webhook configuration has the entries of all sets, and the API server stores only so much. The sets for which there is no room say so; all others
 // are injected as before.
 func TestSetsBeyondTheRoomOfTheWebhookConfiguration(t *testing.T) {

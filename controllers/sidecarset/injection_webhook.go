@@ -46,7 +46,7 @@ var errNoEndpoint = errors.New("no definition of a converted kind says yet how t
 
 // registrationOf is how a set is registered by webhook.
 func registrationOf(one *injected) sidecar.Registration {
-	r := sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.revision, FailurePolicy: admissionv1.Fail}
+	r := sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.call, FailurePolicy: admissionv1.Fail}
 	if one.ignore {
 		r.FailurePolicy = admissionv1.Ignore
 	}
@@ -54,6 +54,31 @@ func registrationOf(one *injected) sidecar.Registration {
 		r.Guard = one.compiled.Guard
 	}
 	return r
+}
+
+// meet finds out what the call of a set injects: with the set all that may meet it on a pod and are injected by webhook, too.
+func (one *injected) meet(sets map[string]*injected) {
+	var meets []string
+	if len(one.compiled.Others) <= sidecar.MostMet {
+		for _, o := range one.compiled.Others {
+			if other := sets[o.Name]; other != nil && other.wantEntry {
+				meets = append(meets, other.revision)
+			}
+		}
+	}
+	slices.Sort(meets)
+	if one.call != "" && slices.Equal(meets, one.meets) {
+		return
+	}
+	one.meets, one.call, one.callData = meets, one.revision, one.data
+	if len(meets) == 0 {
+		return
+	}
+	call := one.compiled
+	call.Meets = meets
+	if name, data, err := call.Encode(); err == nil { // It was encoded without them before.
+		one.call, one.callData = name, data
+	}
 }
 
 // entrySize is how many bytes the entry of a set has, for all pods or for those that the policy leaves, without how the operator is called.

@@ -90,13 +90,14 @@ func hostilePods() map[string]*admissionv1.AdmissionRequest {
 		"amounts that are none": {"CONTAINERS": "," + times(`{"name":"main","image":"i","resources":{"limits":{"cpu":"lots"},"requests":{"memory":"1e999999999"}}}`, 1_990)},
 		"barriers":              {"CONTAINER": `,"env":[` + times(`{"name":"KRUISE_CONTAINER_BARRIER","value":"x"}`, 1_990) + `]`},
 		"variables to copy":     {"CONTAINER": `,"env":[` + times(`{"name":"APP_NAME","value":"`+strings.Repeat("v", 700)+`"}`, 1_990) + `]`},
-		"mounts to share":       {"CONTAINER": `,"volumeMounts":[` + times(`{"name":"v%d","mountPath":"/m%d"}`, 1_990) + `]`},
-		"priorities":            {"CONTAINERS": "," + times(`{"name":"c%d","image":"i","env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"%d"}]}`, 1_990)},
+		"as many mounts to share as sidecars get together": {"CONTAINER": `,"volumeMounts":[` + times(`{"name":"v%d","mountPath":"/m%d"}`, 880) + `]`},
+		"mounts to share": {"CONTAINER": `,"volumeMounts":[` + times(`{"name":"v%d","mountPath":"/m%d"}`, 1_990) + `]`},
+		"priorities":      {"CONTAINERS": "," + times(`{"name":"c%d","image":"i","env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"%d"}]}`, 1_990)},
 		"priorities that are none": {
 			"CONTAINERS": "," + times(`{"name":"c%d","image":"i","env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"x%d"}]}`, 1_990),
 		},
-		"containers of the same name as sidecars": {"CONTAINERS": "," + times(`{"name":"collector","image":"i"}`, 1_990)},
-		"init containers":                         {"POD": `,"initContainers":[` + times(`{"name":"logs-init","image":"i","restartPolicy":"Always"}`, 1_990) + `]`},
+		"containers of the same name as sidecars": {"CONTAINERS": "," + times(`{"name":"collector-0","image":"i"}`, 1_990)},
+		"init containers":                         {"POD": `,"initContainers":[` + times(`{"name":"logs-init-0","image":"i","restartPolicy":"Always"}`, 1_990) + `]`},
 		"volumes":                                 {"POD": `,"volumes":[` + times(`{"name":"spool","emptyDir":{}}`, 1_990) + `]`},
 		"registries":                              {"POD": `,"imagePullSecrets":[` + times(`{"name":"r%d"}`, 1_990) + `]`},
 		"gates":                                   {"POD": `,"readinessGates":[` + many(`{}`, size) + `]`},
@@ -184,15 +185,16 @@ func deletion(resource, text string) *admissionv1.AdmissionRequest {
 // cluster is an API server with what the webhooks on pods read: what to inject, and lists that are read as over the wire.
 type cluster struct {
 	*apiServer
-	injection []byte
-	lists     client.Reader
+	// injections are by the names of revisions.
+	injections map[string][]byte
+	lists      client.Reader
 }
 
 func (c *cluster) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	switch into := object.(type) {
 	case *appsv1.ControllerRevision:
 		c.asked++
-		into.Data.Raw = c.injection
+		into.Data.Raw = c.injections[key.Name]
 		return nil
 	case *corev1.Namespace:
 		c.asked++
@@ -230,22 +232,57 @@ func (c *cluster) holds(t testing.TB, lists map[schema.GroupVersionKind][][]byte
 	return server
 }
 
+// injections are those of as many sets as one call injects, each with everything that a set can have. That of the set that is called is named revision.
+func injections(t testing.TB) map[string][]byte {
+	t.Helper()
+	var sets []*sidecar.Set
+	for n := range sidecar.MostMet + 1 {
+		object := full(t, kindNamed("SidecarSet"), "v1beta1")
+		object["metadata"].(map[string]any)["name"] = fmt.Sprintf("logs-%d", n)
+		spec := object["spec"].(map[string]any)
+		for _, list := range []string{"containers", "initContainers"} {
+			for _, container := range spec[list].([]any) {
+				named := container.(map[string]any)
+				named["name"] = fmt.Sprintf("%s-%d", named["name"], n)
+			}
+		}
+		set, err := sidecar.ParseSet(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets = append(sets, set)
+	}
+	encoded := map[string][]byte{}
+	var called sidecar.Injection
+	for n, set := range sets {
+		injection, err := sidecar.Compile(set, sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			called = injection
+			continue
+		}
+		name, data, err := injection.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded[name] = data
+		called.Meets = append(called.Meets, name)
+	}
+	_, data, err := called.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded["revision"] = data
+	return encoded
+}
+
 // servePods serves as serve does, with sidecars to inject and probes to ask for.
 func servePods(t testing.TB) (*served, *cluster) {
 	t.Helper()
 	s, base := serve()
-	set, err := sidecar.ParseSet(full(t, kindNamed("SidecarSet"), "v1beta1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	injection, err := sidecar.Compile(set, []*sidecar.Set{set})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cluster{apiServer: base}
-	if _, c.injection, err = injection.Encode(); err != nil {
-		t.Fatal(err)
-	}
+	c := &cluster{apiServer: base, injections: injections(t)}
 	var markers [][]byte
 	for i := range 100 {
 		probes := make([]appsv1alpha1.PodContainerProbe, 20)

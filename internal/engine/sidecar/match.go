@@ -134,6 +134,18 @@ func (i Injection) injecting(pod, namespace map[string]string) ([]Other, bool) {
 	return others, !skipped(i.Skip)
 }
 
+// Meeting are those of some injections that are of other sets which select the pod, too.
+func (i Injection) Meeting(pod map[string]any, namespace map[string]string, among []Injection) []Injection {
+	labels := stringsAt(pod, "metadata", "labels")
+	var meeting []Injection
+	for _, other := range among {
+		if slices.ContainsFunc(i.Others, func(o Other) bool { return o.Name == other.Set && o.Match.Selects(labels, namespace) }) {
+			meeting = append(meeting, other)
+		}
+	}
+	return meeting
+}
+
 // sortedKeys are the keys whose value is true.
 func sortedKeys(set map[string]bool) []string {
 	keys := []string{}

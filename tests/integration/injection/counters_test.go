@@ -8,11 +8,13 @@ package injection_test
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
@@ -27,8 +29,97 @@ import (
 var counted = regexp.MustCompile(`^apiserver_(?:admission_webhook_request_total|admission_webhook_admission_duration_seconds_count|` +
 	`admission_match_condition_\w+|mutating_admission_policy_check_total)\{(.*)\} (\S+)$`)
 
-// counts are how often the API server has done something of ours for pods so far.
-func (w *fixture) counts(t *testing.T) int {
+// calledFor is a line about the calls of one webhook.
+var calledFor = regexp.MustCompile(`^apiserver_admission_webhook_request_total\{.*name="(sidecarset-[^"]*)".*\} (\S+)$`)
+
+// calls are how often the API server has called the operator for each set.
+func (w *fixture) calls(t *testing.T) map[string]int {
+	t.Helper()
+	counted := map[string]int{}
+	for line := range strings.Lines(string(w.metrics(t))) {
+		match := calledFor.FindStringSubmatch(strings.TrimSpace(line))
+		if match == nil {
+			continue
+		}
+		value, err := strconv.Atoi(match[2])
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		counted[strings.TrimSuffix(strings.TrimPrefix(match[1], "sidecarset-"), ".operator.kruise.io")] += value
+	}
+	return counted
+}
+
+// Several sets on one pod cost one call each, whatever they inject: the first call injects them all and mounts the token, so nothing changes after it. Sets by
+// policy add none.
+func TestEachSetIsCalledOnceForAPod(t *testing.T) {
+	w := shared
+	for name, policy := range map[string]bool{"all by webhook": false, "one by policy": true} {
+		t.Run(name, func(t *testing.T) {
+			if policy {
+				w.needsPolicies(t)
+			}
+			namespace := w.namespace(t, nil)
+			i := w.injection(policy)
+			t.Cleanup(func() { w.switchedOff(t) })
+			set := func(name, more string) {
+				w.apply(t, strings.NewReplacer("SET", name, "HOME", namespace, "MORE", more).Replace(`
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: SET}
+spec:
+  selector: {matchLabels: {app: shop}}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: HOME}}
+  MORE
+`))
+			}
+			// What two sets merge into is left to the webhook by the policy.
+			const merging = `patchPodMetadata: [{annotations: {shared: '{"a": "b"}'}, patchPolicy: MergePatchJson}]`
+			set("log", `containers: [{name: agent, image: "example/agent:v1"}]`)
+			set("mesh", merging+`
+  containers: [{name: mesh, image: "example/mesh:v1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "example/empty:v1"}}]`)
+			set("trace", merging+`
+  initContainers: [{name: prepare, image: "example/prepare:v1"}]
+  containers: [{name: before, image: "example/trace:v1", shareVolumePolicy: {type: enabled}}, {name: after, image: "example/trace:v1", podInjectPolicy: AfterAppContainer}]`)
+			paths := map[string]sidecarset.Path{"log": sidecarset.PathWebhook, "mesh": sidecarset.PathWebhook, "trace": sidecarset.PathWebhook}
+			if policy {
+				paths["log"] = sidecarset.PathPolicy
+			}
+			for name, path := range paths {
+				w.inForce(t, i, name, path)
+			}
+			before := w.calls(t)
+			const pods = 5
+			for range pods {
+				pod, err := w.pod(t, namespace, shop)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := containers(pod); got != "agent mesh-1 mesh-2 before web after" {
+					t.Errorf("containers: %s", got)
+				}
+				for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+					if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return strings.HasPrefix(m.Name, "kube-api-access-") }) {
+						t.Errorf("container %s is without the token", c.Name)
+					}
+				}
+			}
+			after := w.calls(t)
+			for name, path := range paths {
+				want := pods
+				if path == sidecarset.PathPolicy {
+					want = 0
+				}
+				if got := after[name] - before[name]; got != want {
+					t.Errorf("set %s was called %d times for %d pods, want %d", name, got, pods, want)
+				}
+			}
+		})
+	}
+}
+
+// metrics are those of the API server.
+func (w *fixture) metrics(t *testing.T) []byte {
 	t.Helper()
 	core, err := kubernetes.NewForConfig(w.cluster.Config())
 	if err != nil {
@@ -38,8 +129,14 @@ func (w *fixture) counts(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return data
+}
+
+// counts are how often the API server has done something of ours for pods so far.
+func (w *fixture) counts(t *testing.T) int {
+	t.Helper()
 	total := 0.0
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(string(w.metrics(t))) {
 		match := counted.FindStringSubmatch(strings.TrimSpace(line))
 		if match == nil || !strings.Contains(match[1], "sidecarset-") && !strings.Contains(match[1], sidecar.PolicyName) {
 			continue

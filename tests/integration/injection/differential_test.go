@@ -342,6 +342,7 @@ func (c *comparison) register(all []generated, policies bool, sentinel string) {
 	}
 	var entries []sidecar.Registration
 	for _, g := range append(slices.Clone(all), last) {
+		first := len(entries)
 		for _, s := range g.sets {
 			injection := g.compiled[s.Name]
 			name, _, err := injection.Encode()
@@ -358,6 +359,7 @@ func (c *comparison) register(all []generated, policies bool, sentinel string) {
 			}
 			entries = append(entries, registration)
 		}
+		c.join(g, entries[first:])
 	}
 	configuration := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "compared-" + sentinel}}
 	configuration.Webhooks = sidecar.Entries(entries, install.Namespace, c.call)
@@ -381,6 +383,34 @@ func (c *comparison) register(all []generated, policies bool, sentinel string) {
 		}
 		return nil
 	})
+}
+
+// join has each call inject the sets of the same round that are registered with it, as the controller does.
+func (c *comparison) join(g generated, entries []sidecar.Registration) {
+	c.t.Helper()
+	own := map[string]string{}
+	for _, entry := range entries {
+		own[entry.Set] = entry.Revision
+	}
+	for n := range entries {
+		injection := g.compiled[entries[n].Set]
+		for _, o := range injection.Others {
+			if revision := own[o.Name]; revision != "" {
+				injection.Meets = append(injection.Meets, revision)
+			}
+		}
+		if len(injection.Meets) == 0 {
+			continue
+		}
+		name, data, err := injection.Encode()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if !slices.ContainsFunc(c.made, func(made client.Object) bool { return made.GetName() == name }) { // All by webhook comes before the policy.
+			c.make(c.revision(name, data))
+		}
+		entries[n].Revision = name
+	}
 }
 
 // outcome is a pod, without what differs from one to the next, or why there is none.
