@@ -134,10 +134,9 @@ var flatMember = regexp.MustCompile(`"[^"]*":[{][^{}]*[}]`)
 func withEntry(old string, present map[string]bool, key, entry string) string {
 	members := []string{entry}
 	for _, member := range flatMember.FindAllString(old, -1) {
-		for name := range present {
-			if theirs := quoted(name) + ":"; theirs != key && strings.HasPrefix(member, theirs) {
-				members = append(members, member)
-			}
+		end := strings.Index(member[1:], `"`) + 1
+		if name := member[1:end]; present[name] && member[:end+2] != key {
+			members = append(members, member)
 		}
 	}
 	slices.Sort(members)

@@ -146,6 +146,17 @@ func (i Injection) Meeting(pod map[string]any, namespace map[string]string, amon
 	return meeting
 }
 
+// Marked says whether the pod says of itself that it has been injected into by the set already, with what it injects now.
+func (i Injection) Marked(pod map[string]any) bool {
+	annotations := stringsAt(pod, "metadata", "annotations")
+	for at := range i.Variants {
+		if i.Variants[at].marked(annotations) {
+			return true
+		}
+	}
+	return false
+}
+
 // sortedKeys are the keys whose value is true.
 func sortedKeys(set map[string]bool) []string {
 	keys := []string{}

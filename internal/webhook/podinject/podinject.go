@@ -137,7 +137,7 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladm
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}
 	var meeting []sidecar.Injection
-	if len(req.Object.Raw) <= mostJoined {
+	if len(req.Object.Raw) <= mostJoined && !call.injection.Marked(pod.Object) { // The call that marked it has injected all others, too.
 		meeting = call.injection.Meeting(pod.Object, namespace, call.others)
 	}
 	changed, warnings, err := inject(call.injection, pod)

@@ -32,7 +32,7 @@ import (
 )
 
 // server answers with the injections of some sets, and counts what it reads.
-func server(t *testing.T, sets ...string) (handler *podinject.Handler, revisions []string, reads map[string]int) {
+func server(t testing.TB, sets ...string) (handler *podinject.Handler, revisions []string, reads map[string]int) {
 	t.Helper()
 	var all []*sidecar.Set
 	for _, text := range sets {
@@ -70,7 +70,7 @@ func server(t *testing.T, sets ...string) (handler *podinject.Handler, revisions
 }
 
 // ask sends a review about a pod and returns the status of HTTP and the answer.
-func ask(t *testing.T, handler http.Handler, revision, pod string, change func(*admissionv1.AdmissionRequest)) (int, *admissionv1.AdmissionResponse) {
+func ask(t testing.TB, handler http.Handler, revision, pod string, change func(*admissionv1.AdmissionRequest)) (int, *admissionv1.AdmissionResponse) {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(pod))
 	if err != nil {
@@ -136,7 +136,7 @@ func TestAReplacedContainerIsWarnedOf(t *testing.T) {
 }
 
 // patched is a pod as a call with this path leaves it, and whether the call has changed it.
-func patched(t *testing.T, handler http.Handler, path string, pod []byte) (after []byte, changed bool) {
+func patched(t testing.TB, handler http.Handler, path string, pod []byte) (after []byte, changed bool) {
 	t.Helper()
 	code, answer := ask(t, handler, path, string(pod), nil)
 	if code != http.StatusOK || !answer.Allowed {
@@ -181,6 +181,11 @@ func TestTheFirstCallInjectsTheSetsThatMeet(t *testing.T) {
 		if again, changed := patched(t, handler, paths[1-first], together); changed {
 			t.Errorf("the call of the other set changed %s", again)
 		}
+	}
+	// A pod that is marked has all sets, or was copied: it is asked for the set that is called alone, or twenty sets would cost four hundred injections.
+	marked, _ := patched(t, handler, revisions[0], raw)
+	if again, changed := patched(t, handler, paths[0], marked); changed {
+		t.Errorf("the call of a set that is there changed %s", again)
 	}
 	for name, times := range reads {
 		if times != 1 && name != "shop" {
@@ -236,7 +241,7 @@ func TestACallReadsABoundedNumberOfRevisions(t *testing.T) {
 }
 
 // join writes a revision whose call injects those of other sets, too, and returns its name.
-func join(t *testing.T, handler *podinject.Handler, revision string, others ...string) string {
+func join(t testing.TB, handler *podinject.Handler, revision string, others ...string) string {
 	t.Helper()
 	writer := handler.Reader.(client.Client)
 	stored := &appsv1.ControllerRevision{}
@@ -313,5 +318,34 @@ spec:
 	code, answer := ask(t, handler, revisions[0], pod, nil)
 	if code != http.StatusOK || answer.Allowed || answer.Result.Code != http.StatusUnprocessableEntity || !strings.Contains(answer.Result.Message, "SidecarSet needy: container agent") {
 		t.Errorf("%d, %+v", code, answer)
+	}
+}
+
+// BenchmarkTwentySets is all that the operator does for a pod that twenty sets select.
+func BenchmarkTwentySets(b *testing.B) {
+	var sets []string
+	for n := range 20 {
+		sets = append(sets, strings.NewReplacer("log", "log-"+strconv.Itoa(n), "agent", "agent-"+strconv.Itoa(n)).Replace(plain))
+	}
+	handler, revisions, _ := server(b, sets...)
+	var calls []string
+	for n := range revisions {
+		calls = append(calls, join(b, handler, revisions[n], slices.Delete(slices.Clone(revisions), n, n+1)...))
+	}
+	raw, err := yaml.YAMLToJSON([]byte(pod))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		injected, changes := raw, 0
+		for _, call := range calls {
+			var changed bool
+			if injected, changed = patched(b, handler, call, injected); changed {
+				changes++
+			}
+		}
+		if changes != 1 {
+			b.Fatalf("%d calls changed the pod, want the first", changes)
+		}
 	}
 }
