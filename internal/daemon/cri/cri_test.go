@@ -60,6 +60,9 @@ func (*server) Status(context.Context, *runtimev1.StatusRequest) (*runtimev1.Sta
 }
 
 func (s *server) ImageStatus(ctx context.Context, r *runtimev1.ImageStatusRequest) (*runtimev1.ImageStatusResponse, error) {
+	if s.silent.Load() && r.GetImage().GetImage() == "early:1" {
+		return nil, status.Error(codes.DeadlineExceeded, "it has passed")
+	}
 	if s.silent.Load() {
 		<-ctx.Done()
 	}
@@ -186,10 +189,13 @@ func TestOfTwoRuntimesTheOneOfTheNameIsAsked(t *testing.T) {
 	sockets := []string{filepath.Join(dir, "missing.sock"), filepath.Join(dir, "containerd.sock"), filepath.Join(dir, "crio.sock")}
 	first, containerd := listen(t, sockets[1])
 	second, _ := listenAs(t, "cri-o", sockets[2])
+	if got, err := open(t, sockets...).Status(t.Context()); err != nil || got.Name != "containerd" {
+		t.Errorf("of no name: %q, %v, want the first", got.Name, err)
+	}
 	c := open(t, sockets...)
-	for name, want := range map[string]string{"containerd": "containerd", "cri-o": "cri-o", "": "containerd"} {
-		if got, err := cri.Of(c, name).Status(t.Context()); err != nil || got.Name != want {
-			t.Errorf("of %q: %q, %v, want %q", name, got.Name, err, want)
+	for _, name := range []string{"cri-o", "containerd"} {
+		if got, err := cri.Of(c, name).Status(t.Context()); err != nil || got.Name != name {
+			t.Errorf("of %q: %q, %v", name, got.Name, err)
 		}
 	}
 	if _, err := cri.Of(c, "cri-o").PullImage(t.Context(), cri.Pull{Image: "new:1"}); err != nil {
@@ -339,6 +345,25 @@ func TestARuntimeThatHangsIsUnavailable(t *testing.T) {
 	defer cancel()
 	if _, err := c.ImageStatus(ctx, "known:1"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cri.ErrUnavailable) {
 		t.Errorf("by the deadline of who asks: %v", err)
+	}
+}
+
+// The runtime is told of the deadline of who asks, and may say that it has passed before that is seen here.
+func TestADeadlineThatTheRuntimeSeesFirstIsThatOfWhoAsks(t *testing.T) {
+	socket := filepath.Join(folder(t), "c.sock")
+	s, _ := listen(t, socket)
+	c := open(t, socket)
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.silent.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.ImageStatus(ctx, "early:1"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("just before the deadline: %v", err)
+	}
+	if _, err := c.ImageStatus(t.Context(), "early:1"); !errors.Is(err, cri.ErrUnavailable) {
+		t.Errorf("long before one: %v", err)
 	}
 }
 

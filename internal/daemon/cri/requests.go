@@ -282,10 +282,16 @@ func (l *link) answers(ctx context.Context) bool {
 	return err == nil
 }
 
+// early is how long before a deadline the runtime, which is told of it, may say that it has passed.
+const early = 100 * time.Millisecond
+
 // unanswered is failed for requests that a runtime answers at once. One that takes longer than their own deadline hangs, which says nothing about
 // what was asked for. The connection is kept: others may wait for an answer on it that takes longer by nature.
 func (c *Client) unanswered(ctx context.Context, link *link, doing string, err error) error {
 	err = c.failed(ctx, link, doing, err)
+	if deadline, set := ctx.Deadline(); errors.Is(err, context.DeadlineExceeded) && set && time.Until(deadline) < early {
+		<-ctx.Done() // its cause says whose deadline it was
+	}
 	if errors.Is(err, context.DeadlineExceeded) && (ctx.Err() == nil || errors.Is(context.Cause(ctx), errSilent)) {
 		return fmt.Errorf("%s: %w: no answer within %s", doing, ErrUnavailable, c.timeout)
 	}
