@@ -257,7 +257,7 @@ func (a *app) workloads(ctx context.Context) (map[string]*unstructured.Unstructu
 	return all, nil
 }
 
-// rests fails the test when the UnitedDeployment or a workload is written within a look of two seconds.
+// rests waits until neither the UnitedDeployment nor a workload is written for two seconds.
 func (a *app) rests() {
 	a.t.Helper()
 	versions := func(ctx context.Context) (string, error) {
@@ -274,14 +274,20 @@ func (a *app) rests() {
 		}
 		return text, err
 	}
-	var before string
-	a.Eventually("the versions are read", func(ctx context.Context) (err error) { before, err = versions(ctx); return err })
-	a.Consistently(2*time.Second, "nothing is written", func(ctx context.Context) error {
+	// The status of a change that was made a moment ago may come yet.
+	before, since := "", time.Now()
+	a.Eventually("nothing is written for two seconds", func(ctx context.Context) error {
 		now, err := versions(ctx)
-		if err == nil && now != before {
-			err = fmt.Errorf("the versions were %s and are %s", before, now)
+		if err != nil {
+			return err
 		}
-		return err
+		if now != before {
+			before, since = now, time.Now()
+		}
+		if quiet := time.Since(since); quiet < 2*time.Second {
+			return fmt.Errorf("the versions %s are there for %s", now, quiet)
+		}
+		return nil
 	})
 }
 
