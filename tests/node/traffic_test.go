@@ -84,8 +84,11 @@ func TestNoRequestIsLost(t *testing.T) {
 		if drained := edited.at.Sub(out.at); drained < grace*3/4 {
 			t.Errorf("pod %s was edited %s after it left the Service, want %s", is.Name, drained, grace)
 		}
-		// Conditions have whole seconds, rounded down.
-		ready := condition(&is, corev1.PodReady).LastTransitionTime.Time
+		again, _ := first(t, rest, "the pod is ready again", func(pod *corev1.Pod) bool {
+			return environment.IsReady(pod) && condition(pod, shared.GateInPlaceUpdateReady).Status == corev1.ConditionTrue
+		})
+		// Conditions have whole seconds, rounded down. A slow machine may miss a probe later, so the last transition says nothing.
+		ready := condition(again.pod, corev1.PodReady).LastTransitionTime.Time
 		for _, r := range requests {
 			if r.pod != is.Name {
 				continue
