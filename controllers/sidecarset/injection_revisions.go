@@ -69,7 +69,9 @@ func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
 	for _, one := range i.registered.sets {
 		if one.wantEntry || one.wantBinding {
 			used[one.revision] = true
-			used[one.call] = used[one.call] || one.wantEntry
+		}
+		if one.wantEntry {
+			used[one.call] = true
 		}
 	}
 	now := i.options.Clock.Now()

@@ -355,10 +355,14 @@ func (i *Injection) plan(seen *injectionState) {
 		}
 	}
 	i.makeRoom(seen)
+	byWebhook := map[string]string{}
 	for _, one := range seen.sets {
 		if one.wantEntry {
-			one.meet(seen.sets)
+			byWebhook[one.name] = one.revision
 		}
+	}
+	for name := range byWebhook {
+		seen.sets[name].meet(byWebhook)
 	}
 	for name := range i.proofs {
 		if seen.sets[name] == nil {

@@ -842,8 +842,8 @@ func TestACallInjectsTheSetsThatItMayMeet(t *testing.T) {
 				continue
 			}
 			_, revision, _ := strings.Cut(*entry.ClientConfig.URL, sidecar.InjectPath)
-			called := decode(revision)
-			for _, injection := range append([]sidecar.Injection{called}, mapped(called.Meets, decode)...) {
+			for _, name := range append([]string{revision}, decode(revision).Meets...) {
+				injection := decode(name)
 				all[injection.Set] = injection.Variants[0].Containers[0].Value["image"]
 			}
 		}
@@ -884,15 +884,6 @@ func TestACallInjectsTheSetsThatItMayMeet(t *testing.T) {
 			t.Errorf("with %d that meet, the call of one injects %d, want %d", sets, got, want)
 		}
 	}
-}
-
-// mapped is a list of what a function makes of each.
-func mapped[From, To any](list []From, to func(From) To) []To {
-	out := make([]To, len(list))
-	for n := range list {
-		out[n] = to(list[n])
-	}
-	return out
 }
 
 // One webhook configuration has the entries of all sets, and the API server stores only so much. The sets for which there is no room say so; all others

@@ -56,26 +56,16 @@ func registrationOf(one *injected) sidecar.Registration {
 	return r
 }
 
-// meet finds out what the call of a set injects: with the set all that may meet it on a pod and are injected by webhook, too.
-func (one *injected) meet(sets map[string]*injected) {
-	var meets []string
-	if len(one.compiled.Others) <= sidecar.MostMet {
-		for _, o := range one.compiled.Others {
-			if other := sets[o.Name]; other != nil && other.wantEntry {
-				meets = append(meets, other.revision)
-			}
-		}
-	}
-	slices.Sort(meets)
-	if one.call != "" && slices.Equal(meets, one.meets) {
+// meet finds out what the call of a set injects: with the set all that may meet it on a pod and are injected by webhook, too, whose revisions are given.
+func (one *injected) meet(revisions map[string]string) {
+	call := one.compiled.Joined(revisions)
+	if one.call != "" && slices.Equal(call.Meets, one.meets) {
 		return
 	}
-	one.meets, one.call, one.callData = meets, one.revision, one.data
-	if len(meets) == 0 {
+	one.meets, one.call, one.callData = call.Meets, one.revision, one.data
+	if len(call.Meets) == 0 {
 		return
 	}
-	call := one.compiled
-	call.Meets = meets
 	if name, data, err := call.Encode(); err == nil { // It was encoded without them before.
 		one.call, one.callData = name, data
 	}

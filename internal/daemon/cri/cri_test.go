@@ -328,8 +328,9 @@ func TestAPullThatEndsWithTheConnectionWasNotRefused(t *testing.T) {
 	}
 }
 
-// A runtime that hangs answers neither yes nor no.
-func TestARuntimeThatHangsIsUnavailable(t *testing.T) {
+// silenced is connected to a runtime that does not say what images there are.
+func silenced(t *testing.T) *cri.Client {
+	t.Helper()
 	socket := filepath.Join(folder(t), "c.sock")
 	s, _ := listen(t, socket)
 	c := open(t, socket)
@@ -337,6 +338,12 @@ func TestARuntimeThatHangsIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.silent.Store(true)
+	return c
+}
+
+// A runtime that hangs answers neither yes nor no.
+func TestARuntimeThatHangsIsUnavailable(t *testing.T) {
+	c := silenced(t)
 	c.SetTimeout(50 * time.Millisecond)
 	if _, err := c.ImageStatus(t.Context(), "known:1"); !errors.Is(err, cri.ErrUnavailable) {
 		t.Errorf("by its own deadline: %v", err)
@@ -350,13 +357,7 @@ func TestARuntimeThatHangsIsUnavailable(t *testing.T) {
 
 // The runtime is told of the deadline of who asks, and may say that it has passed before that is seen here.
 func TestADeadlineThatTheRuntimeSeesFirstIsThatOfWhoAsks(t *testing.T) {
-	socket := filepath.Join(folder(t), "c.sock")
-	s, _ := listen(t, socket)
-	c := open(t, socket)
-	if _, err := c.Status(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.silent.Store(true)
+	c := silenced(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := c.ImageStatus(ctx, "early:1"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cri.ErrUnavailable) {

@@ -289,10 +289,13 @@ const early = 100 * time.Millisecond
 // what was asked for. The connection is kept: others may wait for an answer on it that takes longer by nature.
 func (c *Client) unanswered(ctx context.Context, link *link, doing string, err error) error {
 	err = c.failed(ctx, link, doing, err)
-	if deadline, set := ctx.Deadline(); errors.Is(err, context.DeadlineExceeded) && set && time.Until(deadline) < early {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if deadline, set := ctx.Deadline(); set && time.Until(deadline) < early {
 		<-ctx.Done() // its cause says whose deadline it was
 	}
-	if errors.Is(err, context.DeadlineExceeded) && (ctx.Err() == nil || errors.Is(context.Cause(ctx), errSilent)) {
+	if ctx.Err() == nil || errors.Is(context.Cause(ctx), errSilent) {
 		return fmt.Errorf("%s: %w: no answer within %s", doing, ErrUnavailable, c.timeout)
 	}
 	return err

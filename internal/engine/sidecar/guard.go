@@ -50,7 +50,7 @@ const (
 	// tokenAlphabet is what the API server takes random characters from.
 	tokenAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 	// tokenPattern is the name of the volume with a pod's token.
-	tokenPattern = "^kube-api-access-[" + tokenAlphabet + "]{5}$"
+	tokenPattern = "^" + tokenPrefix + "[" + tokenAlphabet + "]{5}$"
 
 	// maxMounts and the others bound Bounds. maxShared bounds mounts by sidecars that share them.
 	// maxCompared bounds comparisons of variables.
@@ -94,7 +94,7 @@ func tokenDraw(pod map[string]any) (int32, bool) {
 	for _, volume := range listOf(spec, "volumes") {
 		if name := nameOf(volume); tokenVolume.MatchString(name) {
 			draw := int32(0)
-			for _, c := range strings.TrimPrefix(name, "kube-api-access-")[:3] {
+			for _, c := range strings.TrimPrefix(name, tokenPrefix)[:3] {
 				draw = draw*int32(len(tokenAlphabet)) + int32(strings.IndexRune(tokenAlphabet, c))
 			}
 			return draw, true

@@ -77,6 +77,21 @@ type Injection struct {
 // MostMet is how many other sets an injection names at most. One that may meet more names none, and is injected by its own call alone.
 const MostMet = 31
 
+// Joined is the injection with Meets. revisions are those of the sets that are injected by webhook, by name.
+func (i Injection) Joined(revisions map[string]string) Injection {
+	i.Meets = nil
+	if len(i.Others) > MostMet {
+		return i
+	}
+	for _, o := range i.Others {
+		if revision := revisions[o.Name]; revision != "" {
+			i.Meets = append(i.Meets, revision)
+		}
+	}
+	slices.Sort(i.Meets)
+	return i
+}
+
 // Match says which pods a set selects.
 type Match struct {
 	// Labels are about the pod, Namespace about its namespace. All must hold.

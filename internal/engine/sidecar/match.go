@@ -149,12 +149,7 @@ func (i Injection) Meeting(pod map[string]any, namespace map[string]string, amon
 // Marked says whether the pod says of itself that it has been injected into by the set already, with what it injects now.
 func (i Injection) Marked(pod map[string]any) bool {
 	annotations := stringsAt(pod, "metadata", "annotations")
-	for at := range i.Variants {
-		if i.Variants[at].marked(annotations) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(i.Variants, func(v Variant) bool { return v.marked(annotations) })
 }
 
 // sortedKeys are the keys whose value is true.

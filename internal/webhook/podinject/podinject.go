@@ -128,18 +128,18 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	if errs := wire.TooLarge(req.Object.Raw, nil); len(errs) > 0 {
 		return ctrladmission.Errored(http.StatusUnprocessableEntity, fmt.Errorf("SidecarSet %s: the pod is too large to get sidecars: %w", call.injection.Set, errs.ToAggregate()))
 	}
-	namespace, err := h.namespaceLabels(ctx, call, req.Namespace)
-	if err != nil {
-		return ctrladmission.Errored(http.StatusServiceUnavailable, err)
-	}
-	pod := sidecar.Pod{Object: map[string]any{}, Namespace: namespace}
+	pod := sidecar.Pod{Object: map[string]any{}}
 	if err := json.Unmarshal(req.Object.Raw, &pod.Object); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}
-	var meeting []sidecar.Injection
-	if len(req.Object.Raw) <= mostJoined && !call.injection.Marked(pod.Object) { // The call that marked it has injected all others, too.
-		meeting = call.injection.Meeting(pod.Object, namespace, call.others)
+	if len(req.Object.Raw) > mostJoined || call.injection.Marked(pod.Object) { // The call that marked it has injected all others, too.
+		call.others = nil
 	}
+	var err error
+	if pod.Namespace, err = h.namespaceLabels(ctx, call, req.Namespace); err != nil {
+		return ctrladmission.Errored(http.StatusServiceUnavailable, err)
+	}
+	meeting := call.injection.Meeting(pod.Object, pod.Namespace, call.others)
 	changed, warnings, err := inject(call.injection, pod)
 	if err != nil {
 		return ctrladmission.Errored(http.StatusUnprocessableEntity, err)
@@ -175,8 +175,8 @@ func inject(injection sidecar.Injection, pod sidecar.Pod) (changed bool, warning
 
 // namespaceLabels are those that may decide. The namespace is read only where more than its name matters.
 func (h *Handler) namespaceLabels(ctx context.Context, call called, name string) (map[string]string, error) {
-	byName := func(i sidecar.Injection) bool { return len(i.NamespaceKeys()) == 0 }
-	if byName(call.injection) && !slices.ContainsFunc(call.others, func(i sidecar.Injection) bool { return !byName(i) }) {
+	depends := func(i sidecar.Injection) bool { return len(i.NamespaceKeys()) > 0 }
+	if !depends(call.injection) && !slices.ContainsFunc(call.others, depends) {
 		return map[string]string{corev1.LabelMetadataName: name}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)

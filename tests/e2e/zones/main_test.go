@@ -257,7 +257,7 @@ func (a *app) workloads(ctx context.Context) (map[string]*unstructured.Unstructu
 	return all, nil
 }
 
-// rests waits until neither the UnitedDeployment nor a workload is written for two seconds.
+// rests fails the test when the UnitedDeployment or a workload is written within a look of two seconds, once the status of the last change is there.
 func (a *app) rests() {
 	a.t.Helper()
 	versions := func(ctx context.Context) (string, error) {
@@ -274,9 +274,8 @@ func (a *app) rests() {
 		}
 		return text, err
 	}
-	// The status of a change that was made a moment ago may come yet.
 	before, since := "", time.Now()
-	a.Eventually("nothing is written for two seconds", func(ctx context.Context) error {
+	a.Eventually("the status of the last change is there", func(ctx context.Context) error {
 		now, err := versions(ctx)
 		if err != nil {
 			return err
@@ -288,6 +287,13 @@ func (a *app) rests() {
 			return fmt.Errorf("the versions %s are there for %s", now, quiet)
 		}
 		return nil
+	})
+	a.Consistently(2*time.Second, "nothing is written", func(ctx context.Context) error {
+		now, err := versions(ctx)
+		if err == nil && now != before {
+			err = fmt.Errorf("the versions were %s and are %s", before, now)
+		}
+		return err
 	})
 }
 

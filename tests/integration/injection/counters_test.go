@@ -32,7 +32,7 @@ var counted = regexp.MustCompile(`^apiserver_(?:admission_webhook_request_total|
 // calledFor is a line about the calls of one webhook.
 var calledFor = regexp.MustCompile(`^apiserver_admission_webhook_request_total\{.*name="(sidecarset-[^"]*)".*\} (\S+)$`)
 
-// calls are how often the API server has called the operator for each set.
+// calls are how often the API server has called the operator for each set, by the name of its entry.
 func (w *fixture) calls(t *testing.T) map[string]int {
 	t.Helper()
 	counted := map[string]int{}
@@ -45,7 +45,7 @@ func (w *fixture) calls(t *testing.T) map[string]int {
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		counted[strings.TrimSuffix(strings.TrimPrefix(match[1], "sidecarset-"), ".operator.kruise.io")] += value
+		counted[match[1]] += value
 	}
 	return counted
 }
@@ -110,7 +110,7 @@ spec:
 				if path == sidecarset.PathPolicy {
 					want = 0
 				}
-				if got := after[name] - before[name]; got != want {
+				if got := after[sidecar.EntryName(name)] - before[sidecar.EntryName(name)]; got != want {
 					t.Errorf("set %s was called %d times for %d pods, want %d", name, got, pods, want)
 				}
 			}

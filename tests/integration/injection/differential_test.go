@@ -393,12 +393,7 @@ func (c *comparison) join(g generated, entries []sidecar.Registration) {
 		own[entry.Set] = entry.Revision
 	}
 	for n := range entries {
-		injection := g.compiled[entries[n].Set]
-		for _, o := range injection.Others {
-			if revision := own[o.Name]; revision != "" {
-				injection.Meets = append(injection.Meets, revision)
-			}
-		}
+		injection := g.compiled[entries[n].Set].Joined(own)
 		if len(injection.Meets) == 0 {
 			continue
 		}
