@@ -73,6 +73,7 @@ func TestHotUpgradeServesAllTheTime(t *testing.T) {
 		return nil
 	}
 	n.Eventually("the pod counts", complete)
+	was = steady(n, was)
 	states := follow(t, n)
 	began := time.Now()
 	n.Eventually("the image is changed", func(ctx context.Context) error {

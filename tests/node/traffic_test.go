@@ -45,6 +45,9 @@ func TestNoRequestIsLost(t *testing.T) {
 		t.Fatalf("creating the Service: %v", err)
 	}
 	was := start(t, n, set)
+	for i := range was {
+		was[i] = steady(n, was[i])
+	}
 	states := follow(t, n)
 	p := newProxy(t, n, service.Name, replicas)
 

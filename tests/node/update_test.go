@@ -29,6 +29,7 @@ func imageUpdateKeepsPod(t *testing.T, w workload) {
 	began := time.Now()
 	was := w.start(t, n, 1)[0]
 	t.Logf("measured: one pod of two containers started and available after %s", seconds(time.Since(began)))
+	was = steady(n, was)
 	assertVersion(t, &was, "v1")
 	box := sandbox(t, &was)
 	states := follow(t, n)
