@@ -39,6 +39,8 @@ type raw struct {
 	pods map[string]*corev1.Pod
 	// ready counts ready pods by the image of their first container. It is kept along, so that waiting costs nothing for each pod.
 	ready map[string]int
+	// flying counts pods that are not ready, or whose node has not done what was written. It is kept along as well.
+	flying int
 	// gone are the pods that were seen to go.
 	gone map[types.UID]bool
 	// waiters are told of one pod each, so that an event costs the same however many pods are in flight.
@@ -89,21 +91,30 @@ func (r *raw) saw(obj any, deleted bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old := r.pods[pod.Name]; old != nil && isReady(old) {
-		r.ready[old.Spec.Containers[0].Image]--
+	if old := r.pods[pod.Name]; old != nil {
+		r.count(old, -1)
 	}
 	if deleted {
 		delete(r.pods, pod.Name)
 		r.gone[pod.UID] = true
 	} else {
 		r.pods[pod.Name] = pod
-		if isReady(pod) {
-			r.ready[pod.Spec.Containers[0].Image]++
-		}
+		r.count(pod, 1)
 	}
 	if w, waits := r.waiters[pod.Name]; waits && w.holds(pod) {
 		delete(r.waiters, pod.Name)
 		close(w.done)
+	}
+}
+
+// count adds n for each state that a pod is in.
+func (r *raw) count(pod *corev1.Pod, n int) {
+	ready := isReady(pod)
+	if ready {
+		r.ready[pod.Spec.Containers[0].Image] += n
+	}
+	if !ready || pod.Status.ObservedGeneration < pod.Generation {
+		r.flying += n
 	}
 }
 
@@ -167,7 +178,7 @@ func (r *raw) replace(ctx context.Context, surge int, template corev1.PodTemplat
 func (r *raw) update(ctx context.Context, window int, image string) (took time.Duration, tail float64, err error) {
 	began := time.Now()
 	halves := make(chan time.Time, 1)
-	n := r.count()
+	n := r.total()
 	go func() {
 		half, _ := r.awaitReady(ctx, n, image)
 		halves <- half
@@ -182,8 +193,8 @@ func (r *raw) update(ctx context.Context, window int, image string) (took time.D
 	return took, tailOf(began, <-halves, took), nil
 }
 
-// count is how many pods there are.
-func (r *raw) count() int {
+// total is how many pods there are.
+func (r *raw) total() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.pods)

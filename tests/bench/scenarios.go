@@ -171,18 +171,18 @@ type subject struct {
 	watch  *raw
 }
 
-// median takes the run in the middle, by seconds, with the bare client's own median beside it.
+// median takes the run in the middle, by seconds, with the bare client's own median and that of the ratios of all runs beside it.
 func median(figures []figure) figure {
-	bySeconds := func(get func(figure) float64) float64 {
+	middle := func(get func(figure) float64) float64 {
 		sorted := slices.SortedFunc(slices.Values(figures), func(a, b figure) int { return cmp.Compare(get(a), get(b)) })
 		return get(sorted[len(sorted)/2])
 	}
-	raw := bySeconds(func(f figure) float64 { return f.RawSeconds })
-	rawExist := bySeconds(func(f figure) float64 { return f.RawExistSeconds })
-	rawTail := bySeconds(func(f figure) float64 { return f.RawTail })
+	raw, ratio := middle(func(f figure) float64 { return f.RawSeconds }), middle(func(f figure) float64 { return f.Ratio })
+	rawExist := middle(func(f figure) float64 { return f.RawExistSeconds })
+	rawTail := middle(func(f figure) float64 { return f.RawTail })
 	slices.SortFunc(figures, func(a, b figure) int { return cmp.Compare(a.Seconds, b.Seconds) })
 	f := figures[len(figures)/2]
-	f.Runs, f.RawSeconds, f.RawExistSeconds, f.RawTail, f.Ratio = len(figures), raw, rawExist, rawTail, f.Seconds/raw
+	f.Runs, f.RawSeconds, f.RawExistSeconds, f.RawTail, f.Ratio = len(figures), raw, rawExist, rawTail, ratio
 	return f
 }
 
@@ -527,6 +527,10 @@ type took struct {
 
 // measure runs a scenario and books what the operator asked of the server meanwhile and until the sets' statuses say it is over.
 func (b *run) measure(ctx context.Context, name string, pods int, do func() (took, error), sets ...*subject) (figure, error) {
+	codec, err := speed()
+	if err != nil {
+		return figure{}, err
+	}
 	if _, err := b.log.Next(audit.ByUser(operator.ServiceAccountUser)); err != nil {
 		return figure{}, err
 	}
@@ -550,6 +554,11 @@ func (b *run) measure(ctx context.Context, name string, pods int, do func() (too
 	f, err := b.requests(figure{Scenario: name, Pods: pods, Seconds: t.all.Seconds(), ExistSeconds: t.exist.Seconds(), Tail: t.tail})
 	f.CPUMillisPod = float64((after.CPU - before.CPU).Milliseconds()) / float64(pods)
 	f.PeakRSSMiB = float64(after.PeakRSS) / (1 << 20)
+	if err != nil {
+		return f, err
+	}
+	later, err := speed()
+	f.CodecMicros = float64((codec + later).Microseconds()) / 2
 	return f, err
 }
 

@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -163,7 +164,9 @@ func (b *run) injected(ctx context.Context, name string, hot bool, pods int) (*s
 }
 
 // sidecarUpgrade gives the sidecar of many pods another image, cold and hot, twice each: the first time pods get the condition
-// SidecarSetUpgradable. A bare client does the same, with the same writes, to as many equal pods. Then the operator is started again and watched at rest.
+// SidecarSetUpgradable. A bare client does the same, with the same writes, to as many equal pods. All pods are there before, and each upgrade follows
+// that of the bare client within seconds, since the speed of a shared machine changes by the minute. Then the operator is started again and watched
+// at rest.
 func (b *run) sidecarUpgrade(ctx context.Context) ([]figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
@@ -172,29 +175,34 @@ func (b *run) sidecarUpgrade(ctx context.Context) ([]figure, error) {
 		kind := map[bool]string{false: "cold", true: "hot"}[hot]
 		var first, next []figure
 		for i := range b.options.runs {
-			b.progress(sidecarSet.kind, kind+" upgrade", i, "the bare client")
-			raw, err := b.rawSidecars(ctx, fmt.Sprintf("sidecars-raw-%s-%d", kind, i), hot)
-			if err != nil {
-				return figures, fmt.Errorf("the bare client: %w", err)
-			}
-			b.progress(sidecarSet.kind, kind+" upgrade", i, "the operator")
+			b.progress(sidecarSet.kind, kind+" upgrade", i, "the bare client and the operator in turn")
 			s, err := b.injected(ctx, fmt.Sprintf("sidecars-%s-%d", kind, i), hot, b.options.sidecarPods)
 			if err != nil {
 				return figures, err
 			}
+			bare, err := b.rawInjected(ctx, fmt.Sprintf("sidecars-raw-%s-%d", kind, i), s.watch.any())
+			if err != nil {
+				return figures, fmt.Errorf("the bare client: %w", err)
+			}
 			for _, step := range []struct {
 				name, image, done string
-				raw               time.Duration
 				into              *[]figure
 			}{
-				{kind + ", with the first SidecarSetUpgradable", agentAfter, map[bool]string{false: agentAfter, true: agentIdle}[hot], raw[0], &first},
-				{kind, agentLatest, agentLatest, raw[1], &next},
+				{kind + ", with the first SidecarSetUpgradable", agentAfter, map[bool]string{false: agentAfter, true: agentIdle}[hot], &first},
+				{kind, agentLatest, agentLatest, &next},
 			} {
+				took, err := bare.upgradeSidecars(ctx, max(b.options.sidecarPods*b.options.unavailable/100, 1), hot, step.image)
+				if err != nil {
+					return figures, fmt.Errorf("the bare client: %s: %w", step.name, err)
+				}
 				f, err := b.upgradeSidecars(ctx, s, step.name, step.image, step.done)
 				if err != nil {
 					return figures, fmt.Errorf("%s: %w", step.name, err)
 				}
-				*step.into = append(*step.into, beside(f, step.raw))
+				*step.into = append(*step.into, beside(f, took))
+			}
+			if err := bare.clear(ctx); err != nil {
+				return figures, err
 			}
 			if !hot && i == b.options.runs-1 {
 				if err := b.awaitRest(ctx, s.object.GetName()); err != nil {
@@ -269,63 +277,63 @@ func (r *raw) followUpgrade(ctx context.Context, n int, image string) (progress,
 	began := time.Now()
 	last, at := -1, began
 	err := r.await(ctx, func(pods int, ready map[string]int) bool {
-		flying := 0
-		for _, pod := range r.pods {
-			if pod.Status.ObservedGeneration < pod.Generation || !isReady(pod) {
-				flying++
-			}
-		}
 		// Pods that begin are progress, too.
-		if now := ready[image]*(n+1) + flying; now != last {
+		if now := ready[image]*(n+1) + r.flying; now != last {
 			last, at = now, time.Now()
 			if now > 0 && p.first == 0 {
 				p.first = time.Since(began)
 			}
 		}
 		p.stall = max(p.stall, time.Since(at))
-		p.flying = max(p.flying, flying)
+		p.flying = max(p.flying, r.flying)
 		return pods == n && ready[image] == n
 	})
 	p.last = time.Since(began)
 	return p, err
 }
 
-// rawSidecars gives the sidecar of as many pods another image by a client that decides nothing, twice: one write for each, or two where a second
-// container takes over first. The first time the pods get the condition SidecarSetUpgradable as well, by one more write. It returns how long each took.
-func (b *run) rawSidecars(ctx context.Context, name string, hot bool) (times [2]time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
-	defer cancel()
+// rawInjected makes as many pods for a client that decides nothing. They have the same sidecars as the injected one, and what it says of them, but
+// for the annotation by which the operator knows them.
+func (b *run) rawInjected(ctx context.Context, name string, injected *corev1.Pod) (*raw, error) {
 	r, err := b.bare(ctx, name)
 	if err != nil {
-		return times, err
+		return nil, err
 	}
-	template, n := plainTemplate(), b.options.sidecarPods
-	sidecars := []corev1.Container{{Name: "agent", Image: agentBefore}}
-	if hot {
-		sidecars = []corev1.Container{{Name: "agent-1", Image: agentBefore}, {Name: "agent-2", Image: agentIdle}}
+	template := plainTemplate()
+	template.Annotations = maps.Clone(injected.Annotations)
+	delete(template.Annotations, shared.AnnotationSidecarSetInjectedList)
+	var sidecars []corev1.Container
+	for _, c := range injected.Spec.Containers {
+		if c.Name != template.Spec.Containers[0].Name {
+			c.VolumeMounts = nil // The API server mounts the token of each pod.
+			sidecars = append(sidecars, c)
+		}
 	}
 	template.Spec.Containers = append(sidecars, template.Spec.Containers...)
-	if err := r.createPlain(ctx, n, template, agentBefore); err != nil {
-		return times, err
+	return r, r.createPlain(ctx, b.options.sidecarPods, template, agentBefore)
+}
+
+// upgradeSidecars gives the sidecar of all pods another image, at most window of them at a time: one write for each, or two where a second
+// container takes over first. The first time the pods get the condition SidecarSetUpgradable as well, by one more write. It returns how long it took.
+func (r *raw) upgradeSidecars(ctx context.Context, window int, hot bool, image string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	first := image == agentAfter
+	works, idles := "agent", ""
+	switch {
+	case hot && first:
+		works, idles = "agent-2", "agent-1"
+	case hot:
+		works, idles = "agent-1", "agent-2"
 	}
-	for i, image := range []string{agentAfter, agentLatest} {
-		works, idles := "agent", ""
-		if hot {
-			works, idles = []string{"agent-2", "agent-1"}[i], []string{"agent-1", "agent-2"}[i]
+	began := time.Now()
+	err := r.each(ctx, window, func(ctx context.Context, pod string, write func(func() error) error) error {
+		if err := r.setImage(ctx, pod, works, image, first, write); err != nil || !hot {
+			return err
 		}
-		began := time.Now()
-		err := r.each(ctx, max(n*b.options.unavailable/100, 1), func(ctx context.Context, pod string, write func(func() error) error) error {
-			if err := r.setImage(ctx, pod, works, image, i == 0, write); err != nil || !hot {
-				return err
-			}
-			return r.setImage(ctx, pod, idles, agentIdle, false, write)
-		})
-		if err != nil {
-			return times, err
-		}
-		times[i] = time.Since(began)
-	}
-	return times, r.clear(ctx)
+		return r.setImage(ctx, pod, idles, agentIdle, false, write)
+	})
+	return time.Since(began), err
 }
 
 // setImage changes the image of a container of a pod, with the condition SidecarSetUpgradable if that is wanted, and waits until the node has restarted

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,20 +20,54 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Known are the facts about pods that Pods has derived, as far as nothing can have changed them since: the spec and the pod are the same, and time alone
-// changes nothing. An update of a thousand pods looks at all of them many times a second, while a few of them change. The zero value knows nothing.
+// Known are the facts about pods that Pods has derived, as far as nothing can have changed them since: the spec and the pod are the same, and it is not
+// yet the time at which they have to be looked at again. An update of a thousand pods looks at all of them many times a second, while a few of them change. The zero value knows nothing.
 type Known struct {
 	// of is the spec that the facts are about.
 	of   string
-	pods map[types.UID]knownPod
+	pods map[types.UID]*knownPod
+	// ranks is how many ranks were given to pods.
+	ranks int
 	// refused are the pods that the server refused to change.
 	refused map[planning.Slot]refusal
 }
 
-// knownPod are the facts about a version of a pod. The version is empty where time changes them: then only what its annotations say is of use.
+// knownPod are the facts about a version of a pod, as they were at a time.
 type knownPod struct {
 	version string
+	at      time.Time
 	pod     Pod
+	// rank is where the pod comes in the order of names.
+	rank int
+}
+
+// forget drops the facts. The order of pods stays.
+func (k *knownPod) forget() { *k = knownPod{rank: k.rank} }
+
+// hold says that the facts are still true of the object.
+func (k *knownPod) hold(object *corev1.Pod, now time.Time) bool {
+	if k.version == "" || k.version != object.ResourceVersion {
+		return false
+	}
+	passed := now.Sub(k.at)
+	for _, recheck := range []time.Duration{k.pod.Update.RecheckAfter, k.pod.Trouble.RecheckAfter} {
+		if recheck > 0 && recheck <= passed {
+			return false
+		}
+	}
+	return true
+}
+
+// now are the facts about the object now, while they hold.
+func (k *knownPod) now(object *corev1.Pod, now time.Time) Pod {
+	pod, passed := k.pod, now.Sub(k.at)
+	pod.Object = object
+	for _, recheck := range []*time.Duration{&pod.Update.RecheckAfter, &pod.Trouble.RecheckAfter} {
+		if *recheck > 0 {
+			*recheck -= passed
+		}
+	}
+	return pod
 }
 
 // refusal is the answer of the server, and when it came last.
@@ -69,9 +104,6 @@ func (k *Known) Refused(now time.Time) map[planning.Slot]string {
 	return refused
 }
 
-// manyMore is how many times as many facts as pods are kept at most.
-const manyMore = 2
-
 // Pods derives the facts about the pods that have the sidecars of the set, in the order of their names. It leaves out pods that are terminating
 // or finished; pods of which only sidecars are left to be stopped, so that an image that ends a sidecar is not overwritten; pods that the
 // selectors do not match; and pods that lack a container. inNamespace says whether the set selects the pods of a namespace.
@@ -79,50 +111,81 @@ func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string)
 	if spec.Invalid != nil {
 		return nil
 	}
-	of := fmt.Sprint(spec.Set.UID, spec.Set.Generation, spec.Hashes)
-	if k.of != of || len(k.pods) > manyMore*len(objects) {
-		k.of, k.pods = of, make(map[types.UID]knownPod, len(objects))
-	}
-	objects = slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int {
-		if a.Namespace != b.Namespace {
-			return strings.Compare(a.Namespace, b.Namespace)
+	if of := fmt.Sprint(spec.Set.UID, spec.Set.Generation, spec.Hashes); k.of != of {
+		k.of = of
+		for _, known := range k.pods {
+			known.forget()
 		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	}
 	pods := make([]Pod, 0, len(objects))
 	texts := hashes{set: spec.Set.Name, of: map[string]string{}}
-	for _, object := range objects {
-		if isEnding(object) || !spec.Selector.Matches(labels.Set(object.Labels)) || !inNamespace(object.Namespace) {
+	for _, pod := range k.inOrder(objects) {
+		object, known := pod.object, pod.known
+		if !inNamespace(object.Namespace) {
 			continue
 		}
-		known := k.pods[object.UID]
-		if known.version != "" && known.version == object.ResourceVersion {
-			known.pod.Object = object // An older one would keep all pods of its list in memory.
-			pods = append(pods, known.pod)
-			continue
+		if !known.hold(object, now) {
+			if isEnding(object) || !spec.Selector.Matches(labels.Set(object.Labels)) {
+				continue
+			}
+			fresh, complete := observe(spec, object, known.pod.recorded, texts, now)
+			if !complete {
+				continue
+			}
+			known.pod, known.version, known.at = fresh, object.ResourceVersion, now
+			known.pod.Object = nil // It would keep all pods of its list in memory.
 		}
-		pod, complete := observe(spec, object, known.pod.recorded, texts, now)
-		if !complete {
-			continue
-		}
-		pods = append(pods, pod)
-		if object.UID == "" || object.ResourceVersion == "" {
-			continue
-		}
-		kept := knownPod{version: object.ResourceVersion, pod: pod}
-		kept.pod.Object = nil
-		if !pod.lasts() {
-			kept.version = ""
-		}
-		k.pods[object.UID] = kept
+		pods = append(pods, known.now(object, now))
 	}
 	return pods
+}
+
+// orderedPod is a pod, and what is known of it.
+type orderedPod struct {
+	object *corev1.Pod
+	known  *knownPod
+}
+
+// manyMore is how many times as many ranks as pods there are at most.
+const manyMore = 2
+
+// inOrder are the pods in the order of their names. They are sorted only where there are new ones.
+func (k *Known) inOrder(objects []*corev1.Pod) []orderedPod {
+	if k.ranks > manyMore*len(objects) {
+		return k.sort(objects)
+	}
+	ordered := make([]orderedPod, k.ranks)
+	for _, object := range objects {
+		known := k.pods[object.UID]
+		if known == nil {
+			return k.sort(objects)
+		}
+		ordered[known.rank] = orderedPod{object, known}
+	}
+	return slices.DeleteFunc(ordered, func(pod orderedPod) bool { return pod.object == nil })
+}
+
+// sort gives every pod its rank, and forgets pods that are gone.
+func (k *Known) sort(objects []*corev1.Pod) []orderedPod {
+	objects = slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	before := k.pods
+	k.pods, k.ranks = make(map[types.UID]*knownPod, len(objects)), len(objects)
+	ordered := make([]orderedPod, len(objects))
+	for rank, object := range objects {
+		known := before[object.UID]
+		if known == nil {
+			known = &knownPod{}
+		}
+		known.rank = rank
+		k.pods[object.UID] = known
+		ordered[rank] = orderedPod{object, known}
+	}
+	return ordered
 }
 
 // isEnding says that a pod has ended, or is about to.
 func isEnding(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || podstate.Finished(pod) || jobsidecar.MainDone(pod)
 }
-
-// lasts says that the facts do not change with time.
-func (p *Pod) lasts() bool { return p.Update.RecheckAfter == 0 && p.Trouble.RecheckAfter == 0 }

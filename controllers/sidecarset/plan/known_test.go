@@ -6,6 +6,7 @@ package plan_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,6 +83,12 @@ func TestWhatIsKnownOfPodsIsTrue(t *testing.T) {
 			}
 			state.Pods = state.Pods[2:]
 			check("two are gone")
+			slices.Reverse(state.Pods)
+			check("listed in another order")
+			state.Pods = append(state.Pods, run(newPod(t, "p0-new", old), true))
+			check("a new one, which comes first")
+			state.Pods = state.Pods[len(state.Pods)-2:]
+			check("most are gone")
 			set.Generation++
 			set.Spec.Containers[0].Image = "agent:v3"
 			spec = parse(t, set)

@@ -278,6 +278,9 @@ func (p *planner) settle() {
 
 // reset makes the containers idle that a hot upgrade has replaced.
 func (p *planner) reset(pod *Pod) {
+	if !pod.underWay {
+		return
+	}
 	images := map[string]string{}
 	var marks edit.Edit
 	some := false
@@ -307,7 +310,7 @@ func (p *planner) markUpgradable() {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		differs := !pod.Updated && !pod.Upgradable
-		if p.pass.Taken(&pod.Pod) || !differs && !saysNotUpgradable(pod.Object, p.Set.Name) {
+		if p.pass.Taken(&pod.Pod) || !differs && !pod.deniesUpgradable {
 			continue
 		}
 		if condition, ok := upgradable(pod.Object, p.Set.Name, !differs, p.s.Now); ok {

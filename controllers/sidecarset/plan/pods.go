@@ -45,6 +45,10 @@ type Pod struct {
 	Selected bool
 	// Serves says that the sidecars themselves are ready, whatever the other containers of the pod are.
 	Serves bool
+	// underWay says that an update of the sidecars has begun and is not over.
+	underWay bool
+	// deniesUpgradable says that its condition says that the set cannot update it.
+	deniesUpgradable bool
 	// pairs are the containers of hot upgrades.
 	pairs []pair
 	// recorded is what is noted on the pod about an update that is under way; zero for a pod at rest, of which there are thousands.
@@ -77,10 +81,13 @@ func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts ha
 		Selected:   spec.UpdateSelector == nil || spec.UpdateSelector.Matches(labels.Set(object.Labels)),
 		pairs:      pairs,
 		recorded:   recorded,
+
+		deniesUpgradable: saysNotUpgradable(object, spec.Set.Name),
 	}
 	pod.Updated = pod.Revision == spec.Hashes.Hash
 	pod.Trouble = podset.TroubleOf(object, pod.Update, recorded.Began, now)
-	complete = !pod.UnderWay()
+	pod.underWay = pod.begun()
+	complete = !pod.underWay
 	if complete {
 		pod.recorded = inplace.Recorded{}
 	}
@@ -90,7 +97,9 @@ func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts ha
 }
 
 // UnderWay says that an update of the sidecars has begun and is not over.
-func (p *Pod) UnderWay() bool {
+func (p *Pod) UnderWay() bool { return p.underWay }
+
+func (p *Pod) begun() bool {
 	if p.Update.Progress != inplace.None && p.Update.Progress != inplace.Done {
 		return true
 	}
