@@ -177,7 +177,11 @@ func median(figures []figure) figure {
 		sorted := slices.SortedFunc(slices.Values(figures), func(a, b figure) int { return cmp.Compare(get(a), get(b)) })
 		return get(sorted[len(sorted)/2])
 	}
-	raw, ratio := middle(func(f figure) float64 { return f.RawSeconds }), middle(func(f figure) float64 { return f.Ratio })
+	raw := middle(func(f figure) float64 { return f.RawSeconds })
+	ratio := 0.0
+	if raw > 0 {
+		ratio = middle(func(f figure) float64 { return f.Seconds / f.RawSeconds })
+	}
 	rawExist := middle(func(f figure) float64 { return f.RawExistSeconds })
 	rawTail := middle(func(f figure) float64 { return f.RawTail })
 	slices.SortFunc(figures, func(a, b figure) int { return cmp.Compare(a.Seconds, b.Seconds) })

@@ -5,7 +5,7 @@
 // workload is planned a few times a second, each time with all that happened since.
 //
 // After a pass that spent d of processor time on reading and deciding, the next one starts no earlier than 20 ms after its end, and no earlier than
-// 24d after what it decided, so that one workload takes at most a twenty-fifth of a processor, or more once 24d exceed two seconds. While its writes
+// 48d after what it decided, so that one workload takes at most 2 % of a processor, or more once 48d exceed two seconds. While its writes
 // are carried out that time passes as well: where they take longer, the next writes follow at once. A cost is taken to be at most a quarter higher
 // than that of the pass before: one slow pass changes little, and a workload that has grown is noticed within a few. A workload at rest is
 // planned at the first event; a changed spec is never held.
@@ -23,7 +23,7 @@ const (
 	// shortest is the least time between two passes.
 	shortest = 20 * time.Millisecond
 	// share is how many times the cost of a pass the time after it is.
-	share = 24
+	share = 48
 	// calm is how many times the cost of a pass nothing must happen for the next one to start early.
 	calm = 4
 	// longest bounds the time between two passes.
