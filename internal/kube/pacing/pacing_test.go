@@ -53,9 +53,9 @@ func TestOneSlowPassChangesLittle(t *testing.T) {
 		t.Errorf("waits %v afterwards, want %v", got, want)
 	}
 	for range 30 {
-		p.Passed(now, 1, 50*time.Millisecond, 0)
+		p.Passed(now, 1, 30*time.Millisecond, 0)
 	}
-	if got, want := p.Wait(now), share*50*time.Millisecond; got != want {
+	if got, want := p.Wait(now), share*30*time.Millisecond; got != want {
 		t.Errorf("waits %v once all passes are slow, want %v", got, want)
 	}
 }
@@ -96,7 +96,7 @@ func TestTheTimeOfTheWritesCountsForThePause(t *testing.T) {
 
 // The last pods of a rollout would only be counted when the pause is over, although nothing more comes.
 func TestAWorkloadIsPlannedSoonAfterItsLastEvent(t *testing.T) {
-	const cost = 50 * time.Millisecond
+	const cost = 30 * time.Millisecond
 	now, p := start(), &Pace{}
 	after := func(d time.Duration) time.Time { return now.Add(d) }
 	p.Passed(now, 1, cost, 0)
