@@ -21,7 +21,8 @@ import (
 )
 
 // Known are the facts about pods that Pods has derived, as far as nothing can have changed them since: the spec and the pod are the same, and it is not
-// yet the time at which they have to be looked at again. An update of a thousand pods looks at all of them many times a second, while a few of them change. The zero value knows nothing.
+// yet the time at which they have to be looked at again. An update of a thousand pods looks at all of them many times a second, while a few of them
+// change. The zero value knows nothing.
 type Known struct {
 	// of is the spec that the facts are about.
 	of   string
