@@ -98,7 +98,7 @@ func countedOf(s podset.Snapshot) podset.Snapshot {
 		return s
 	}
 	counted := s
-	counted.Pods = nil
+	counted.Pods = make([]podset.Pod, 0, len(s.Pods))
 	for i := range s.Pods {
 		if counts(&s.Pods[i]) {
 			counted.Pods = append(counted.Pods, s.Pods[i])
