@@ -323,6 +323,10 @@ func TestCarryOver(t *testing.T) {
 				Notes: []string{"feature gate InPlaceUpdateEnvFromMetadata is off because PodWebhook is"},
 			},
 		},
+		"gates in several flags add up": {
+			args: []string{"--feature-gates=StatefulSetStartOrdinal=true", "--feature-gates=CloneSetShortHash=true"},
+			want: Settings{Args: []string{"--feature-gates=StatefulSetStartOrdinal=true,CloneSetShortHash=true"}},
+		},
 		"a gate with two values is refused as a whole": {
 			args: []string{"--feature-gates=PodWebhook=true,PodWebhook=false"},
 			want: Settings{Dropped: []string{"--feature-gates=PodWebhook=true,PodWebhook=false: feature gate PodWebhook is given both values"}},

@@ -94,7 +94,7 @@ func splitGates(text string) (kept, dropped []string) {
 	return kept, dropped
 }
 
-// flags reads a command line: --name=value, --name value, or --name for true. The last value of a repeated flag counts.
+// flags reads a command line: --name=value, --name value, or --name for true. The last value of a repeated flag counts, but feature gates add up.
 func flags(args []string) map[string]string {
 	given := map[string]string{}
 	for i := 0; i < len(args); i++ {
@@ -109,6 +109,9 @@ func flags(args []string) map[string]string {
 				i++
 				value = args[i]
 			}
+		}
+		if before := given[name]; before != "" && name == "feature-gates" {
+			value = before + "," + value
 		}
 		given[name] = value
 	}

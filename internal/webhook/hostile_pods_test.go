@@ -92,7 +92,12 @@ func hostilePods() map[string]*admissionv1.AdmissionRequest {
 		"variables to copy":     {"CONTAINER": `,"env":[` + times(`{"name":"APP_NAME","value":"`+strings.Repeat("v", 700)+`"}`, 1_990) + `]`},
 		"as many mounts to share as sidecars get together": {"CONTAINER": `,"volumeMounts":[` + times(`{"name":"v%d","mountPath":"/m%d"}`, 880) + `]`},
 		"mounts to share": {"CONTAINER": `,"volumeMounts":[` + times(`{"name":"v%d","mountPath":"/m%d"}`, 1_990) + `]`},
-		"priorities":      {"CONTAINERS": "," + times(`{"name":"c%d","image":"i","env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"%d"}]}`, 1_990)},
+		"mounts that refer to variables": {"CONTAINER": `,"env":[` + times(`{"name":"V%d","value":"v"}`, 1_990) + `],"volumeMounts":[` +
+			times(`{"name":"v%d","mountPath":"/m%d","subPathExpr":"`+strings.Repeat("$(A)", 120_000)+`"}`, 5) + `]`},
+		"long names below many levels": {
+			"POD": "," + strings.Repeat(`"`+strings.Repeat("k", 120)+`":{`, 190) + times(`"`+strings.Repeat("n", 4_100)+`%d":0`, 700) + strings.Repeat("}", 190),
+		},
+		"priorities": {"CONTAINERS": "," + times(`{"name":"c%d","image":"i","env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"%d"}]}`, 1_990)},
 		"priorities that are none": {
 			"CONTAINERS": "," + times(`{"name":"c%d","image":"i","env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"x%d"}]}`, 1_990),
 		},

@@ -136,7 +136,7 @@ func failureMessage(d Decision) string {
 //  2. its spec cannot be parsed: stalled;
 //  3. it has completed, or has failed: stalled, because nothing but its user can bring it further;
 //  4. it has failed, and its pods are going;
-//  5. its user has paused it, or a failure has: stalled;
+//  5. its user has paused it: what keeps pods at work from working comes first, and can stall the job; or a failure has: stalled;
 //  6. no node fits: stalled;
 //  7. parallelism is 0, and nodes wait: stalled;
 //  8. pods are at work or are being started; what keeps single ones from working comes first, and can stall the job;
@@ -155,7 +155,8 @@ func progressOf(spec *Spec, s Snapshot, d Decision) podset.Progress {
 	case d.Stage == Stopping:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStopping, Message: fmt.Sprintf("The job fails (%s); %s deleted.", d.Failure, podset.Count(atWork, "pod at work is", "pods at work are"))}
 	case d.Stage == Paused:
-		return podset.Progress{Reconciling: atWork > 0, Reason: appsv1beta1.ReasonPaused, Message: fmt.Sprintf("No pod is started while spec.paused is true; %s at work.", podset.Count(atWork, "pod is", "pods are"))}
+		return podset.Progress{Reconciling: atWork > 0, Reason: appsv1beta1.ReasonPaused, Message: fmt.Sprintf("No pod is started while spec.paused is true; %s at work.",
+			podset.Count(atWork, "pod is", "pods are"))}.WithTroubles(&d.Plan, s.Pods)
 	case d.Stage == PausedByFailure:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPausedByFailure,
 			Message: fmt.Sprintf("Pods have failed (%d so far), and failurePolicy.type is Pause: no further pod is started. To resume, give the job another value of the annotation %s.",

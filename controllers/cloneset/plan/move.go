@@ -52,7 +52,7 @@ func (p *planner) move(s diff) {
 	if p.Paused {
 		return
 	}
-	p.pass.HoldReplaced(candidates, rollout)
+	p.saysReplaced = p.pass.HoldReplaced(candidates, rollout)
 	slices.SortStableFunc(candidates, func(a, b *podset.Pod) int { return first(b.InService(), a.InService()) })
 
 	atTarget := 0
@@ -130,6 +130,9 @@ func (p *planner) rollout(target revision.Revision) podset.Rollout {
 
 // holdBack notes what waits, and for what.
 func (p *planner) holdBack() {
+	if !p.saysReplaced {
+		p.pass.HoldReplaced(p.replacing, p.rollout(p.s.Update))
+	}
 	if len(p.blocked) > 0 {
 		p.pass.Hold(p.unavailable.Note(podset.ReasonMaxUnavailable, len(p.blocked), podset.Slots(p.blocked)))
 	}

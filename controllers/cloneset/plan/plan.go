@@ -82,8 +82,11 @@ type planner struct {
 	// existing are the slots that have a pod object, whatever its state, or that this pass creates one for; leaving are the pods whose deletion this pass works at.
 	existing map[planning.Slot]bool
 	leaving  map[string]bool
-	// back is how many pods at their preDelete hook are brought back by this pass.
-	back int
+	// back is how many pods at their preDelete hook are brought back by this pass, replacing those of them that another one is to replace.
+	back      int
+	replacing []*podset.Pod
+	// saysReplaced says that a note tells why pods are replaced.
+	saysReplaced bool
 }
 
 func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
@@ -201,6 +204,7 @@ func (p *planner) leave() {
 		}
 		switch {
 		case *lack <= 0 && p.replaced(pod):
+			p.replacing = append(p.replacing, pod)
 			p.remove(pod, podset.ReasonOutdated)
 		case need <= 0:
 			p.remove(pod, podset.ReasonScaleIn)
@@ -214,18 +218,14 @@ func (p *planner) leave() {
 
 // replaced says that a pod at its preDelete hook can get to the other revision only by being replaced, and that pods move there.
 func (p *planner) replaced(pod *podset.Pod) bool {
-	var method podset.UpdateMethod
 	switch {
 	case p.OnDelete:
-		return false
 	case !p.updated(pod):
-		if p.s.UpdateFault == "" {
-			method, _ = p.pass.UpdateMethod(pod, p.rollout(p.s.Update))
-		}
+		return p.s.UpdateFault == "" && p.pass.Replaces(pod, p.rollout(p.s.Update))
 	case p.rollBack:
-		method, _ = p.pass.UpdateMethod(pod, p.rollout(p.s.Current))
+		return p.pass.Replaces(pod, p.rollout(p.s.Current))
 	}
-	return method == podset.MethodReplace
+	return false
 }
 
 // remove brings a pod closer to its deletion. Its claims go with it: before the request to delete it they get it as their owner.

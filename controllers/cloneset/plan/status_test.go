@@ -333,6 +333,38 @@ func TestTheCauseOfPodsThatTheNodeRefusesIsSaid(t *testing.T) {
 	}
 }
 
+// The event about a pod that had waited at its preDelete hook did not say why it was replaced.
+func TestWhyAPodIsReplacedIsSaidAfterItsPreDeleteHookToo(t *testing.T) {
+	const why = "spec.template.spec.hostNetwork changed: only image, resources and metadata can change in place"
+	hooked := func(w *simulation) {
+		w.set.Spec.Lifecycle = &shared.Lifecycle{PreDelete: &shared.LifecycleHook{LabelsHandler: map[string]string{"hook": "yes"}}}
+		w.set.Spec.Template.Labels["hook"] = "yes"
+	}
+	w := newSimulation(t, 1, inPlace, maxUnavailable(1), hooked)
+	w.do(image("2"), func(w *simulation) { w.set.Spec.Template.Spec.HostNetwork = true })
+	w.Pass()
+	i := slices.IndexFunc(w.Pods, func(pod *corev1.Pod) bool { return pod.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingDelete) })
+	if i < 0 {
+		t.Fatal("no pod waits at its hook")
+	}
+	w.Pass()
+	at := slices.IndexFunc(w.set.Status.Conditions, func(c appsv1beta1.CloneSetCondition) bool { return c.Type == appsv1beta1.CloneSetReconciling })
+	if got := w.set.Status.Conditions[at].Message; !strings.Contains(got, "pods are replaced although podUpdatePolicy is InPlaceIfPossible: "+why) {
+		t.Errorf("while it waits, the condition says %q", got)
+	}
+	delete(w.Pods[i].Labels, "hook")
+	w.Pass()
+	for _, action := range w.Plan.Actions {
+		if action.Step == podset.StepDelete {
+			if !strings.HasSuffix(action.Success.Message, "successful, because it cannot be updated in place: "+why) {
+				t.Errorf("the event is %+v", action.Success)
+			}
+			return
+		}
+	}
+	t.Errorf("the pod is not deleted: %+v", w.Plan.Actions)
+}
+
 // Pods were replaced although updates in place were asked for, and only a comparison by hand told why.
 func TestWhyAPodIsReplacedIsInTheEventAndTheCondition(t *testing.T) {
 	const why = "spec.template.spec.hostNetwork changed: only image, resources and metadata can change in place"

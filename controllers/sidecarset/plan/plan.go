@@ -4,8 +4,11 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -90,6 +93,9 @@ func (p *planner) outdated() (outdated, error) {
 			o.candidates = append(o.candidates, pod)
 		}
 	}
+	if len(o.candidates) == 0 {
+		return o, nil
+	}
 	object := func(pod *Pod) *corev1.Pod { return pod.Object }
 	ordered := podorder.ByActivity(o.candidates, func(pod *Pod) podorder.Victim {
 		return podorder.Victim{Object: pod.Object, Ready: pod.Available, Available: pod.Available}
@@ -98,14 +104,21 @@ func (p *planner) outdated() (outdated, error) {
 	for i := range p.s.Pods {
 		all[i] = &p.s.Pods[i]
 	}
+	order := podorder.UpdateOrder{Priority: p.Set.Spec.UpdateStrategy.PriorityStrategy}
+	if !p.NotUpdate && !p.Paused {
+		order.Scatter = p.scatter(all)
+	}
 	var err error
-	o.candidates, err = podorder.ForUpdate(ordered, all, object, podorder.UpdateOrder{
-		Priority: p.Set.Spec.UpdateStrategy.PriorityStrategy, Scatter: p.scatter(all),
-	})
+	o.candidates, err = podorder.ForUpdate(ordered, all, object, order)
 	return o, err
 }
 
-// scatter are the terms of updateStrategy.scatterStrategy, in which "*" stands for every value that pods have.
+// mostScattered is how many values of one label are scattered at most where they are not named: those that the most pods have. Each costs a look at all
+// pods.
+const mostScattered = 100
+
+// scatter are the terms of updateStrategy.scatterStrategy, in which "*" stands for every value that several pods have. A value of one pod has nothing to
+// be scattered.
 func (p *planner) scatter(pods []*Pod) []shared.UpdateScatterTerm {
 	var terms []shared.UpdateScatterTerm
 	for _, term := range p.Set.Spec.UpdateStrategy.ScatterStrategy {
@@ -113,14 +126,17 @@ func (p *planner) scatter(pods []*Pod) []shared.UpdateScatterTerm {
 			terms = append(terms, term)
 			continue
 		}
-		var values []string
+		having := map[string]int{}
 		for _, pod := range pods {
 			if value, has := pod.Object.Labels[term.Key]; has {
-				values = append(values, value)
+				having[value]++
 			}
 		}
+		maps.DeleteFunc(having, func(_ string, pods int) bool { return pods < 2 })
+		values := slices.SortedFunc(maps.Keys(having), func(a, b string) int { return cmp.Or(having[b]-having[a], strings.Compare(a, b)) })
+		values = values[:min(len(values), mostScattered)]
 		slices.Sort(values)
-		for _, value := range slices.Compact(values) {
+		for _, value := range values {
 			terms = append(terms, shared.UpdateScatterTerm{Key: term.Key, Value: value})
 		}
 	}
@@ -140,6 +156,7 @@ func (p *planner) move() {
 	}
 	if p.NotUpdate || p.Paused {
 		p.holdStopped(slices.Concat(o.candidates, o.notUpgradable))
+		p.holdNotSelected(o.notSelected)
 		return
 	}
 	// Both were parsed once already.
@@ -179,7 +196,11 @@ func (p *planner) move() {
 	if len(kept) > 0 {
 		p.pass.HoldPartition(plain(kept), partition)
 	}
-	p.hold(noteNotSelected, o.notSelected, "are at an earlier revision, and updateStrategy.selector does not select them")
+	p.holdNotSelected(o.notSelected)
+}
+
+func (p *planner) holdNotSelected(pods []*Pod) {
+	p.hold(noteNotSelected, pods, "are at an earlier revision, and updateStrategy.selector does not select them")
 }
 
 // manyRefused is of how many pods it may be refused that they change until it is taken to be refused of any.

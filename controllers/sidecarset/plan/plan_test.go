@@ -373,6 +373,17 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 			pods: append(injectedPods(t, old, 2, 0), run(newPod(t, "p9", newSet("agent:v1", func(s *appsv1beta1.SidecarSet) { s.Spec.Containers[0].Args = []string{"-v"} })), true)),
 			want: "p0 p1", reconciling: "True RollingOut", stalled: "False NotStalled",
 		},
+		"a limit of 0 needs the user, also where the partition keeps pods that cannot be updated": {
+			set:         newSet("agent:v2", partition("1"), maxUnavailable("0")),
+			pods:        append(injectedPods(t, old, 2, 0), run(newPod(t, "p9", newSet("agent:v1", func(s *appsv1beta1.SidecarSet) { s.Spec.Containers[0].Args = []string{"-v"} })), true)),
+			reconciling: "False MaxUnavailableZero", stalled: "True MaxUnavailableZero",
+		},
+		"paused, and none is selected": {
+			set: newSet("agent:v2", paused, strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
+				s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"gray": "yes"}}
+			})),
+			pods: injectedPods(t, old, 2, 0), reconciling: "False NotSelected", stalled: "False NotStalled",
+		},
 		"no pod": {set: newSet("agent:v2"), reconciling: "False NoPods", stalled: "False NotStalled"},
 		"a spec that cannot be parsed": {
 			set: newSet("agent:v2", partition("many")), pods: injectedPods(t, old, 2, 0), reconciling: "False InvalidSpec", stalled: "True InvalidSpec",

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
@@ -106,14 +107,30 @@ func (p *Pod) begun() bool {
 	return slices.ContainsFunc(p.pairs, func(pair pair) bool { return !pair.idle(p.Object) })
 }
 
-// sidecarsReady says that the containers of the set that have something to do are ready.
+// sidecarsReady says that the containers of the set that have something to do are ready, and that its init containers are done.
 func sidecarsReady(spec *Spec, object *corev1.Pod, pairs []pair) bool {
+	for i := range spec.Set.Spec.InitContainers {
+		if !isInitialized(object, &spec.Set.Spec.InitContainers[i].Container) {
+			return false
+		}
+	}
 	for i := range spec.Containers {
 		if c := &spec.Containers[i]; !c.Hot && !isReady(object, c.Name) {
 			return false
 		}
 	}
 	return !slices.ContainsFunc(pairs, func(p pair) bool { return !isReady(object, p.working) })
+}
+
+// isInitialized says that an init container of the set does not hold up the pod: it has ended well, or is one that runs along and is ready. A pod may
+// lack it, which was created before the set had it.
+func isInitialized(pod *corev1.Pod, container *corev1.Container) bool {
+	if pod.Status.Phase != corev1.PodPending && ptr.Deref(container.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways ||
+		!slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == container.Name }) {
+		return true
+	}
+	i := slices.IndexFunc(pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container.Name })
+	return i >= 0 && pod.Status.InitContainerStatuses[i].Ready // which is True, too, of one that has ended with exit code 0
 }
 
 func isReady(pod *corev1.Pod, container string) bool {

@@ -207,12 +207,12 @@ func moves(s *Snapshot, plan *planning.Plan) bool {
 	return false
 }
 
-// settled is the progress of a set whose pods are where they should be now. Pods that cannot be updated need their owner, unless the partition
-// keeps as many anyway.
+// settled is the progress of a set whose pods are where they should be now: what needs the user comes before what the user wants. Pods that cannot be
+// updated need their owner, unless the partition keeps as many anyway.
 func settled(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	partition, _ := spec.partition(len(s.Pods)) // It was parsed once already.
 	const never = math.MaxInt
-	for _, kept := range []struct {
+	kept := []struct {
 		note, reason string
 		// stalledAbove is how many such pods the set may have without needing its user.
 		stalledAbove int
@@ -223,9 +223,12 @@ func settled(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 		{noteNoneAllowed, appsv1beta1.ReasonMaxUnavailableZero, 0},
 		{podset.ReasonPartition, appsv1beta1.ReasonPartitionReached, never},
 		{noteNotSelected, appsv1beta1.ReasonNotSelected, never},
-	} {
-		if note, ok := plan.HeldFor(kept.note); ok {
-			return podset.Progress{Stalled: len(note.Slots) > kept.stalledAbove, Reason: kept.reason, Message: note.Message}
+	}
+	for _, stalled := range []bool{true, false} {
+		for _, kept := range kept {
+			if note, ok := plan.HeldFor(kept.note); ok && len(note.Slots) > kept.stalledAbove == stalled {
+				return podset.Progress{Stalled: stalled, Reason: kept.reason, Message: note.Message}
+			}
 		}
 	}
 	if len(s.Pods) == 0 {

@@ -238,6 +238,10 @@ func isKey(raw []byte, at int) bool {
 func pathOf(levels []level) string {
 	var path strings.Builder
 	for _, in := range levels {
+		if path.Len() > maxPath {
+			path.WriteString("...")
+			break
+		}
 		if in.list {
 			fmt.Fprintf(&path, "[%d]", max(in.members-1, 0))
 			continue
@@ -254,5 +258,5 @@ func pathOf(levels []level) string {
 	return path.String()
 }
 
-// maxKey is how much of a key is shown.
-const maxKey = 128
+// maxKey is how much of a key is shown, maxPath after how much of a path the rest is not: a client may put hundreds of long names below as many levels.
+const maxKey, maxPath = 128, 1 << 10

@@ -235,9 +235,10 @@ func (r run) checkImages(pod *corev1.Pod, report report, now time.Time) Status {
 	return s
 }
 
-// observed says that the pod's status belongs to the spec that our edit made, or that nothing can tell.
+// observed says that the pod's status belongs to the spec that our edit made, or that nothing can tell: evidence of a generation that the pod has not
+// reached is that of another pod, from which this one was copied.
 func (r run) observed(pod *corev1.Pod) bool {
-	return pod.Status.ObservedGeneration == 0 || pod.Status.ObservedGeneration >= r.evidence.Generation
+	return pod.Status.ObservedGeneration == 0 || r.evidence.Generation > pod.Generation || pod.Status.ObservedGeneration >= r.evidence.Generation
 }
 
 // staleEnvironment returns the containers of which it is not known that their variables have the values of the pod's labels

@@ -103,14 +103,24 @@ func (p *Pass) KeepMoving(pod *Pod, r Rollout) {
 }
 
 // HoldReplaced notes why pods are replaced although updates in place were asked for: the first reason, which is mostly the only one. A
-// workload says so for the pods that it is moving, in their order.
-func (p *Pass) HoldReplaced(moving []*Pod, r Rollout) {
+// workload says so for the pods that it is moving, in their order. It returns false when there is nothing to say.
+func (p *Pass) HoldReplaced(moving []*Pod, r Rollout) bool {
 	for _, pod := range moving {
 		if method, why := p.UpdateMethod(pod, r); method == MethodReplace && why != "" {
 			p.Hold(planning.Note{Reason: ReasonReplaced, Message: "pods are replaced although " + cmp.Or(r.PolicyField, "podUpdatePolicy") + " is " + string(r.Policy) + ": " + why})
-			return
+			return true
 		}
 	}
+	return false
+}
+
+// Replaces says that the pod gets to the target only by being replaced. The event about its deletion will say why.
+func (p *Pass) Replaces(pod *Pod, r Rollout) bool {
+	method, why := p.UpdateMethod(pod, r)
+	if method == MethodReplace && why != "" {
+		put(&p.replaced, keyOf(pod.Object), why)
+	}
+	return method == MethodReplace
 }
 
 // Move brings a pod closer to the target. The caller has counted it as unavailable.
@@ -121,9 +131,7 @@ func (p *Pass) Move(pod *Pod, r Rollout) {
 		p.updateInPlace(pod, r)
 	case MethodReplace:
 		p.Keep(pod)
-		if why != "" {
-			put(&p.replaced, keyOf(pod.Object), why)
-		}
+		p.Replaces(pod, r)
 		r.Replace(pod)
 	case MethodRefused:
 		p.Refuse(pod, why)

@@ -51,8 +51,8 @@ func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time
 }
 
 // WithTroubles is the progress with what the pods say themselves: the causes come before what waits for them. A workload one of whose pods
-// will hardly get ready by itself is stalled, unless the plan moves that pod or the pod is to be deleted: nothing else can bring all pods to
-// where they should be, even if others go on moving for a while.
+// will hardly get ready by itself is stalled, unless the plan deletes or changes that pod, or the pod waits at a hook: nothing else can bring all pods
+// to where they should be, even if others go on moving for a while. A pod that is to be deleted and is not counts, too.
 func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
 	if !inTrouble(pods) {
 		return p
@@ -100,9 +100,9 @@ func inTrouble(pods []Pod) bool {
 	return false
 }
 
-// stays says that nobody wants the pod to be deleted or replaced yet.
+// stays says that the pod waits at no hook for its deletion or its update.
 func (p *Pod) stays() bool {
-	return p.DeletionReason == "" && p.State != shared.StatePreparingDelete && p.State != shared.StatePreparingUpdate
+	return p.State != shared.StatePreparingDelete && p.State != shared.StatePreparingUpdate
 }
 
 // moved are the pods that the plan deletes or changes in place.

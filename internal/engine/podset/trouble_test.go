@@ -111,6 +111,21 @@ func TestAnImageThatCannotBePulledStallsTheWorkload(t *testing.T) {
 	}
 }
 
+// A user labelled a crashing pod for deletion, which its set could not delete yet, and Stalled said that nothing needs the user.
+func TestAPodThatIsToBeDeletedAndIsNotStallsTheWorkload(t *testing.T) {
+	pod := stuckPod("web-1", time.Minute, 0, waitingFor("ImagePullBackOff", ""))
+	pod.DeletionReason = DeletionSpecified
+	waits := Progress{Reconciling: true, Reason: "RollingOut", Message: "1 pod waits"}
+	want := Progress{Stalled: true, Reason: "ImagePullFailed", Message: "web-1: container c: ImagePullBackOff missing:v3; 1 pod waits"}
+	if got := waits.WithTroubles(&planning.Plan{}, []Pod{pod}); got != want {
+		t.Errorf("while the pod stays: %+v, want %+v", got, want)
+	}
+	goes := planning.Plan{Actions: []planning.Action{DeletePod("1", pod.Object, ReasonSpecifiedDelete)}}
+	if got := waits.WithTroubles(&goes, []Pod{pod}); got.Stalled || !got.Reconciling {
+		t.Errorf("while it is being deleted: %+v", got)
+	}
+}
+
 // A SidecarSet has pods of many namespaces. Two of the same name looked like one pod that was named twice.
 func TestPodsOfTwoNamespacesAreNamedWithTheirNamespaces(t *testing.T) {
 	pods := []Pod{stuckPod("web-0", time.Second, 0, waitingFor("ErrImagePull", "")), stuckPod("web-0", time.Second, 0, waitingFor("ErrImagePull", ""))}

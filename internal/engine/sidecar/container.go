@@ -4,8 +4,8 @@
 package sidecar
 
 import (
+	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,19 +13,21 @@ import (
 // compute is a sidecar with what it takes from the pod's own containers.
 func (w *work) compute(set string, c Container) (any, error) {
 	value := maps.Clone(c.Value)
-	env := slices.Clone(listOf(value, "env"))
+	env := newEnvironment(listOf(value, "env"))
 	for _, t := range c.Transfers {
-		env = w.transferred(env, t)
+		w.transfer(env, t)
 	}
 	if c.ShareMounts {
-		var mounts []any
-		mounts, env = w.sharedMounts(c, env)
+		mounts, err := w.sharedMounts(set, c, env)
+		if err != nil {
+			return nil, err
+		}
 		setList(value, "volumeMounts", slices.Concat(listOf(value, "volumeMounts"), mounts))
 	}
 	if c.ShareDevices {
 		setList(value, "volumeDevices", slices.Concat(listOf(value, "volumeDevices"), w.sharedDevices(c)))
 	}
-	setList(value, "env", env)
+	setList(value, "env", env.variables)
 	if c.Resources != nil {
 		resources, err := w.resources(set, c)
 		if err != nil {
@@ -43,8 +45,44 @@ func setList(object map[string]any, field string, list []any) {
 	}
 }
 
-// transferred is env with the variables that a transfer asks for. Missing parts are not copied; a name that is in env stays.
-func (w *work) transferred(env []any, t Transfer) []any {
+// environment are the variables of a sidecar. Names are looked up, since the author of a pod decides how many of them its mounts refer to.
+type environment struct {
+	variables []any
+	names     map[string]bool
+}
+
+func newEnvironment(own []any) *environment {
+	e := &environment{variables: slices.Clone(own), names: map[string]bool{}}
+	for _, variable := range own {
+		e.names[nameOf(variable)] = true
+	}
+	return e
+}
+
+// add adds a variable of another container, if that has it. A name that is there stays.
+func (e *environment) add(theirs map[string]any, name string) {
+	if variable, has := theirs[name]; has && !e.names[name] {
+		e.variables, e.names[name] = append(e.variables, variable), true
+	}
+}
+
+// variablesOf are the variables of a source by name, the first one of each.
+func (w *work) variablesOf(source int) map[string]any {
+	if w.variables == nil {
+		w.variables = make([]map[string]any, len(w.sources))
+	}
+	if w.variables[source] == nil {
+		byName := map[string]any{}
+		for _, variable := range slices.Backward(listOf(w.sources[source], "env")) {
+			byName[nameOf(variable)] = variable
+		}
+		w.variables[source] = byName
+	}
+	return w.variables[source]
+}
+
+// transfer adds the variables that a transfer asks for. Missing parts are not copied.
+func (w *work) transfer(env *environment, t Transfer) {
 	from := t.From
 	switch {
 	case t.Label != "":
@@ -54,40 +92,46 @@ func (w *work) transferred(env []any, t Transfer) []any {
 	}
 	at := slices.IndexFunc(w.sources, func(s map[string]any) bool { return nameOf(s) == from })
 	if from == "" || at < 0 {
-		return env
+		return
 	}
 	for _, name := range t.Names {
-		env = withVariable(env, w.sources[at], name)
+		env.add(w.variablesOf(at), name)
 	}
-	return env
 }
 
-func withVariable(env []any, source map[string]any, name string) []any {
-	named := func(e any) bool { return nameOf(e) == name }
-	theirs := listOf(source, "env")
-	at := slices.IndexFunc(theirs, named)
-	if at < 0 || slices.ContainsFunc(env, named) {
-		return env
-	}
-	return append(env, theirs[at])
-}
-
-// references are the variables that a subPathExpr names.
+// references are the variables that a subPathExpr names, $(NAME), each once. It allocates nothing for one that is named again: a text of half a megabyte
+// may do that a hundred thousand times.
 func references(expression string) []string {
-	if !strings.Contains(expression, "$(") {
-		return nil
+	var found []string
+	known := map[string]bool{}
+	for {
+		_, rest, more := strings.Cut(expression, "$(")
+		if !more {
+			return found
+		}
+		end := strings.IndexFunc(rest, func(r rune) bool { return !inName(r) })
+		if end > 0 && rest[end] == ')' && !strings.ContainsRune("0123456789.-", rune(rest[0])) && !known[rest[:end]] {
+			known[rest[:end]] = true
+			found = append(found, rest[:end])
+		}
+		expression = rest
 	}
-	found := regexp.MustCompile(`[$][(][A-Za-z_][A-Za-z0-9_.-]*[)]`).FindAllString(expression, -1)
-	for i := range found {
-		found[i] = found[i][2 : len(found[i])-1]
-	}
-	return found
 }
 
-// sharedMounts are the mounts of the pod's own containers at paths that the sidecar does not use, and env with the variables that they refer to.
-func (w *work) sharedMounts(c Container, env []any) (mounts, with []any) {
+// inName says that a character may be in the name of a variable.
+func inName(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_.-", r)
+}
+
+// mostShared is how many bytes of subPathExpr the sidecars of a set get from the pod's own containers together: as many as etcd takes for one object,
+// unless somebody changed that.
+const mostShared = 3 << 19
+
+// sharedMounts are the mounts of the pod's own containers at paths that the sidecar does not use. The variables that they refer to are added to env.
+func (w *work) sharedMounts(set string, c Container, env *environment) ([]any, error) {
 	taken := ownPaths(c)
-	for _, source := range w.sources {
+	var mounts []any
+	for i, source := range w.sources {
 		for _, mount := range listOf(source, "volumeMounts") {
 			path := textOf(mount, "mountPath")
 			if taken[path] {
@@ -95,12 +139,16 @@ func (w *work) sharedMounts(c Container, env []any) (mounts, with []any) {
 			}
 			taken[path] = true
 			mounts = append(mounts, mount)
-			for _, name := range references(textOf(mount, "subPathExpr")) {
-				env = withVariable(env, source, name)
+			expression := textOf(mount, "subPathExpr")
+			if w.shared += len(expression); w.shared > mostShared {
+				return nil, fmt.Errorf("SidecarSet %s: container %s shares volume mounts with more than %d bytes of subPathExpr", set, nameOf(source), mostShared)
+			}
+			for _, name := range references(expression) {
+				env.add(w.variablesOf(i), name)
 			}
 		}
 	}
-	return mounts, env
+	return mounts, nil
 }
 
 // sharedDevices are the block devices of the pod's own containers at paths that the sidecar does not use.

@@ -101,6 +101,10 @@ type work struct {
 	containers, inits []any
 	// sources are those containers from which sidecars copy: the pod's own.
 	sources []map[string]any
+	// variables are those of each source, by name, once they were asked for.
+	variables []map[string]any
+	// shared is how many bytes of subPathExpr sidecars have got from the sources.
+	shared int
 	// foreign are the names of all sidecars that the pod gets.
 	foreign map[string]bool
 	// first, last, initFirst and initLast are the same by block; volumes and secrets are names that sets bring.
