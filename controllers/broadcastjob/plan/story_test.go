@@ -165,6 +165,19 @@ func TestExample6Percent(t *testing.T) {
 	w.expectWorking("n0 n1 n2")
 }
 
+// A paused job with a pod whose image cannot be pulled said that nothing needs the user.
+func TestAPausedJobSaysThatAnImageCannotBePulled(t *testing.T) {
+	w := newSimulation(t, 2, parallelism("1"))
+	w.at(0)
+	w.job.Spec.Paused = true
+	w.changePod(w.podOn("n0").Name, func(pod *corev1.Pod) {
+		pod.Status.Phase = corev1.PodPending
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "scan", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}}
+	})
+	w.at(60)
+	w.expectCondition("Stalled", appsv1beta1.ReasonImagePullFailed)
+}
+
 func TestExample7PauseAndResume(t *testing.T) {
 	w := newSimulation(t, 6, parallelism("2"))
 	w.at(0)

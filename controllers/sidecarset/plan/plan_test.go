@@ -104,6 +104,9 @@ func newPod(t testing.TB, name string, set *appsv1beta1.SidecarSet) *corev1.Pod 
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "main:1"}}},
 	}
+	if len(set.Spec.Containers) == 0 {
+		return pod
+	}
 	c := set.Spec.Containers[0]
 	if c.UpgradeStrategy.UpgradeType != appsv1beta1.HotUpgrade {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "agent", Image: c.Image})

@@ -6,6 +6,7 @@ package plan_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -192,6 +193,71 @@ func TestAPodSaysWhichUpdateWasTheLast(t *testing.T) {
 		if got := state["logs"].LastContainerStatuses["agent"].ImageID; got != was {
 			t.Errorf("after %s the image was %q, want %q", image, got, was)
 		}
+	}
+}
+
+// A pod copied from one that was updated in place was "being updated" for ever: it carries what the other one noted, of a generation that it never has.
+func TestAPodCopiedFromAnUpdatedOneIsNotBeingUpdated(t *testing.T) {
+	set := newSet("agent:v2")
+	pod := run(newPod(t, "p0", newSet("agent:v1")), true)
+	todo, _ := planFor(t, set, pod)
+	updated := follows(carried(t, todo, pod))
+	copied := updated.DeepCopy()
+	copied.Name, copied.UID, copied.Generation = "copy", "uid-of-copy", 1
+	run(copied, true)
+	for i := range copied.Status.ContainerStatuses {
+		copied.Status.ContainerStatuses[i].ContainerID += "/copy"
+	}
+	_, status := planFor(t, set, copied)
+	if got := condition(status, appsv1beta1.SidecarSetReconciling); got != "False Complete" || status.ReadyPods != 1 {
+		t.Errorf("the set is %q with %d ready pods: %+v", got, status.ReadyPods, status.Conditions)
+	}
+}
+
+// A set of init containers alone was complete while the image of one could not be pulled.
+func TestASidecarThatIsAnInitContainerCounts(t *testing.T) {
+	set := newSet("agent:v1", func(s *appsv1beta1.SidecarSet) {
+		s.Spec.InitContainers = []appsv1beta1.SidecarContainer{{Container: corev1.Container{Name: "certs", Image: "gone:v1"}}}
+		s.Spec.Containers = nil
+	})
+	pod := run(newPod(t, "p0", set), false)
+	pod.Spec.InitContainers = []corev1.Container{{Name: "certs", Image: "gone:v1"}}
+	pod.Status.Phase = corev1.PodPending
+	pod.Status.ContainerStatuses = nil
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "certs", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
+	_, status := planFor(t, set, pod)
+	if got := condition(status, appsv1beta1.SidecarSetStalled); got != "True ImagePullFailed" {
+		t.Errorf("while the image cannot be pulled, Stalled is %q: %+v", got, status.Conditions)
+	}
+	pod.Status.InitContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
+	pod.Status.InitContainerStatuses[0].Ready = true
+	_, status = planFor(t, set, pod)
+	if got := condition(status, appsv1beta1.SidecarSetReconciling); got != "False Complete" {
+		t.Errorf("when it has ended, Reconciling is %q: %+v", got, status.Conditions)
+	}
+}
+
+// With a label that is another one for each pod, every pass of a set took the square of its pods.
+func TestScatteringByALabelOfSinglePodsCostsNothing(t *testing.T) {
+	set := newSet("agent:v2", maxUnavailable("100%"), strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
+		s.ScatterStrategy = []shared.UpdateScatterTerm{{Key: "pod", Value: "*"}}
+	}))
+	perPod := map[int]uint64{}
+	for _, n := range []int{100, 1600} {
+		pods := injectedPods(t, newSet("agent:v1"), n, 0)
+		for i := range pods {
+			pods[i].Labels["pod"] = pods[i].Name
+		}
+		spec := parse(t, set)
+		s := snapshot(spec, pods)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		plan.Plan(spec, s)
+		runtime.ReadMemStats(&after)
+		perPod[n] = (after.TotalAlloc - before.TotalAlloc) / uint64(n)
+	}
+	if perPod[1600] > 2*perPod[100] {
+		t.Errorf("of 100 pods each takes %d bytes, of 1600 %d", perPod[100], perPod[1600])
 	}
 }
 
