@@ -343,7 +343,9 @@ func TestWhyAPodIsReplacedIsSaidAfterItsPreDeleteHookToo(t *testing.T) {
 	w := newSimulation(t, 1, inPlace, maxUnavailable(1), hooked)
 	w.do(image("2"), func(w *simulation) { w.set.Spec.Template.Spec.HostNetwork = true })
 	w.Pass()
-	i := slices.IndexFunc(w.Pods, func(pod *corev1.Pod) bool { return pod.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingDelete) })
+	i := slices.IndexFunc(w.Pods, func(pod *corev1.Pod) bool {
+		return pod.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingDelete)
+	})
 	if i < 0 {
 		t.Fatal("no pod waits at its hook")
 	}

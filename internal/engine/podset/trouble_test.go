@@ -111,7 +111,7 @@ func TestAnImageThatCannotBePulledStallsTheWorkload(t *testing.T) {
 	}
 }
 
-// A user labelled a crashing pod for deletion, which its set could not delete yet, and Stalled said that nothing needs the user.
+// A user asked for the deletion of a crashing pod, which its set could not delete yet, and Stalled said that nothing needs the user.
 func TestAPodThatIsToBeDeletedAndIsNotStallsTheWorkload(t *testing.T) {
 	pod := stuckPod("web-1", time.Minute, 0, waitingFor("ImagePullBackOff", ""))
 	pod.DeletionReason = DeletionSpecified
