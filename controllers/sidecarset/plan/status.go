@@ -161,7 +161,7 @@ func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	var concerned []podset.Pod
 	for i := range s.Pods {
 		pod := &s.Pods[i]
-		if pod.Updated && !pod.Available && (!pod.Serves || waiting) || pod.UnderWay() {
+		if !pod.Available && (!pod.Serves || waiting && pod.Updated) || pod.UnderWay() {
 			concerned = append(concerned, pod.Pod)
 		}
 	}

@@ -237,6 +237,27 @@ func TestASidecarThatIsAnInitContainerCounts(t *testing.T) {
 	}
 }
 
+// A paused set said that nothing needs the user while an old sidecar crashed again and again.
+func TestAnOldSidecarThatCrashesIsSaidWhileTheSetIsPaused(t *testing.T) {
+	pod := run(newPod(t, "p0", newSet("agent:v1")), false)
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == "agent" })
+	pod.Status.ContainerStatuses[i].RestartCount = 7
+	pod.Status.ContainerStatuses[i].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	_, status := planFor(t, newSet("agent:v2", paused), pod)
+	if got := condition(status, appsv1beta1.SidecarSetStalled); got != "True CrashLoop" {
+		t.Errorf("Stalled is %q: %+v", got, status.Conditions)
+	}
+	// Another container does not concern the set.
+	pod = run(newPod(t, "p0", newSet("agent:v1")), true)
+	pod.Status.Conditions[0].Status = corev1.ConditionFalse
+	pod.Status.ContainerStatuses[0].Ready, pod.Status.ContainerStatuses[0].RestartCount = false, 7
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	_, status = planFor(t, newSet("agent:v2", paused), pod)
+	if got := condition(status, appsv1beta1.SidecarSetStalled); got != "False NotStalled" {
+		t.Errorf("while main crashes, Stalled is %q: %+v", got, status.Conditions)
+	}
+}
+
 // With a label that is another one for each pod, every pass of a set took the square of its pods.
 func TestScatteringByALabelOfSinglePodsCostsNothing(t *testing.T) {
 	set := newSet("agent:v2", maxUnavailable("100%"), strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
