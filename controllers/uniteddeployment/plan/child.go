@@ -37,6 +37,8 @@ type Child struct {
 	Revision string
 	// Trouble is what keeps it from going on by itself, in its own words. Empty: nothing does.
 	Trouble string
+	// noRoom says that the trouble may be that its pods find no node.
+	noRoom bool
 	// MoveFields is a patch after which the fields that we have applied are no longer those of OpenKruise, too. Nil: they are not.
 	MoveFields []byte
 	// Tried says that what the plan wants was applied to it in its present generation, and made no difference.
@@ -60,9 +62,9 @@ func NewChild(object *unstructured.Unstructured, adapter united.Adapter) Child {
 		Size:        united.Number(content, "spec", "replicas"),
 		Replicas:    united.Number(content, "status", "replicas"),
 		Ready:       united.Number(content, "status", "readyReplicas"),
-		Trouble:     troubleOf(object),
 		born:        object.GetCreationTimestamp(),
 	}
+	c.Trouble, c.noRoom = troubleOf(object)
 	if _, found, _ := unstructured.NestedFieldNoCopy(content, "spec", "replicas"); !found {
 		c.Size = 1
 	}
@@ -101,7 +103,7 @@ func (c *Child) held() (reason, why string) {
 }
 
 // troubleOf is what a workload says of itself when it cannot go on: the condition Stalled of our kinds, those of a Deployment.
-func troubleOf(object *unstructured.Unstructured) string {
+func troubleOf(object *unstructured.Unstructured) (trouble string, noRoom bool) {
 	for c := range conditions.OfObject(object.Object) {
 		is := c.Status == corev1.ConditionTrue
 		switch c.Type {
@@ -112,10 +114,11 @@ func troubleOf(object *unstructured.Unstructured) string {
 			is = false
 		}
 		if is {
-			return cmp.Or(c.Message, c.Reason)
+			// A Deployment does not say why it makes no progress.
+			return cmp.Or(c.Message, c.Reason), c.Reason == appsv1beta1.ReasonUnschedulable || c.Type == string(appsv1.DeploymentProgressing)
 		}
 	}
-	return ""
+	return "", false
 }
 
 // sortChildren puts the workloads in a fixed order: by subset, those of the wanted kind first, the oldest first.

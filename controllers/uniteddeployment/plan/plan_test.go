@@ -432,10 +432,10 @@ func TestASubsetThatOthersStandInForIsNotStalled(t *testing.T) {
 	w.full["a"] = true
 	w.rest()
 	w.after(30 * time.Second)
-	stall := func() (corev1.ConditionStatus, string) {
+	stall := func(reason, why string) (corev1.ConditionStatus, string) {
 		for _, child := range w.children {
 			if child.GetLabels()[shared.LabelSubsetName] == "a" {
-				child.Object["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Stalled", "status": "True", "message": "no node"}}
+				child.Object["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Stalled", "status": "True", "reason": reason, "message": why}}
 			}
 		}
 		spec := united.Parse(w.set)
@@ -447,8 +447,12 @@ func TestASubsetThatOthersStandInForIsNotStalled(t *testing.T) {
 	if w.set.Status.ReservedPods == 0 {
 		t.Fatalf("nothing is reserved:\n%s", w.state())
 	}
-	if status, message := stall(); status != corev1.ConditionFalse {
+	if status, message := stall("Unschedulable", "no node"); status != corev1.ConditionFalse {
 		t.Errorf("stalled: %s", message)
+	}
+	// Others stand in for a pod that has found a node and whose image cannot be pulled there. It stays away until its user does something.
+	if status, message := stall("ImagePullFailed", "ImagePullBackOff"); status != corev1.ConditionTrue || !strings.Contains(message, "ImagePullBackOff") {
+		t.Errorf("with an image that cannot be pulled Stalled is %s: %s", status, message)
 	}
 }
 

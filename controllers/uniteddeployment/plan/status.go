@@ -269,11 +269,10 @@ func (r *report) troubles() []string {
 	return all
 }
 
-// stoodIn says that other subsets run replacements for all pods that a subset lacks: what its workload says of these is how adaptive sets are
-// meant to be.
+// stoodIn says that other subsets run replacements for all pods that a subset lacks: that these find no node is how adaptive sets are meant to be.
 func (r *report) stoodIn(i int, child *Child) bool {
 	reserved := r.d.rooms[i].reserved
-	return reserved > 0 && child.Size-child.Ready <= reserved
+	return child.noRoom && reserved > 0 && child.Size-child.Ready <= reserved
 }
 
 // moves are clauses about the subsets, by what they are at.
