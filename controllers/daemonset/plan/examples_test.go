@@ -124,6 +124,22 @@ func TestStoryHookBeforeDeletion(t *testing.T) {
 	w.Golden()
 }
 
+// The event about a pod that had waited at its preDelete hook did not say why it was replaced.
+func TestWhyAPodIsReplacedIsSaidAfterItsPreDeleteHookToo(t *testing.T) {
+	w := newSimulation(t, nodeNames(1), preDelete, inPlace, maxUnavailable(1))
+	w.rest(image("2"), func(w *simulation) { w.set.Spec.Template.Spec.HostNetwork = true })
+	w.expectPods("n0a:1 preparingDelete")
+	w.do(happens("agent-n0a", podsettest.ReleaseHook))
+	const why = "because it cannot be updated in place: spec.template.spec.hostNetwork changed"
+	for _, action := range w.plan().Actions {
+		if action.Step == podset.StepDelete {
+			w.expect("the event says why", strings.Contains(action.Success.Message, why), true)
+			return
+		}
+	}
+	t.Errorf("the pod is not deleted: %+v", w.plan().Actions)
+}
+
 func TestBrokenOldPodsAreReplacedAtOnce(t *testing.T) {
 	w := newSimulation(t, nodeNames(10), maxUnavailable(1))
 	w.do(crash("agent-n0a", "agent-n3a", "agent-n6a", "agent-n8a"), image("2"))
