@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -141,16 +142,19 @@ func (r *Reconciler) orphanRevisions(ctx context.Context, set *appsv1beta1.State
 // readClaims reads the claims of the pods there are and of those there should be. A set without claim templates has none, and
 // costs nothing: the claims of the cluster are watched only from the first set that has some.
 func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, pods []*corev1.Pod) (map[string]*corev1.PersistentVolumeClaim, error) {
-	if len(spec.Claims.Claims) == 0 {
+	former := func(pod *corev1.Pod) bool { return len(plan.FormerClaims(spec, pod)) > 0 }
+	if len(spec.Claims.Claims) == 0 && !slices.ContainsFunc(pods, former) {
 		return nil, nil
 	}
 	if err := r.WatchLate(ctx, &corev1.PersistentVolumeClaim{}, r.ownersOfClaim); err != nil {
 		return nil, err
 	}
 	found := map[string]*corev1.PersistentVolumeClaim{}
-	read := func(pod string) error {
+	read := func(pod string, names ...string) error {
 		for i := range spec.Claims.Claims {
-			name := claims.Name(spec.Claims.Claims[i].Name, pod)
+			names = append(names, claims.Name(spec.Claims.Claims[i].Name, pod))
+		}
+		for _, name := range names {
 			if _, ok := found[name]; ok {
 				continue
 			}
@@ -167,7 +171,7 @@ func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, pods []*co
 		return nil
 	}
 	for _, pod := range pods {
-		if err := read(pod.Name); err != nil {
+		if err := read(pod.Name, plan.FormerClaims(spec, pod)...); err != nil {
 			return nil, err
 		}
 	}

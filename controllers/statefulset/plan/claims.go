@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,6 +67,20 @@ func (p *planner) existing(pod string, yield func(template, claim *corev1.Persis
 			yield(template, claim)
 		}
 	}
+}
+
+// FormerClaims are the names of the claims that a pod mounts from templates that the set no longer has.
+func FormerClaims(spec *Spec, pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if volume.PersistentVolumeClaim == nil || volume.PersistentVolumeClaim.ClaimName != claims.Name(volume.Name, pod.Name) ||
+			slices.ContainsFunc(spec.Claims.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == volume.Name }) {
+			continue
+		}
+		names = append(names, volume.PersistentVolumeClaim.ClaimName)
+	}
+	return names
 }
 
 // missingClaims are the claims of the pod that do not exist, owned as the policy says.
@@ -166,17 +181,23 @@ func (p *planner) removeWanted(pod *podset.Pod, reason string) {
 }
 
 // letGo takes the pod from the owners of its claims, whatever the retention policy and its feature gate say, and reports whether it was
-// one. Claims that are terminating are lost already.
+// one. Claims that are terminating are lost already. Those of templates that were dropped since hold data as well.
 func (p *planner) letGo(pod *podset.Pod) bool {
 	owned := false
-	p.existing(pod.Object.Name, func(_, claim *corev1.PersistentVolumeClaim) {
+	disown := func(_, claim *corev1.PersistentVolumeClaim) {
 		if claim.DeletionTimestamp != nil || !claims.OwnedBy(claim, pod.Object.UID) {
 			return
 		}
 		owned = true
 		patch, err := claims.DisownPatch(claim, pod.Object.UID)
 		p.editClaim(pod.Slot, pod.Object.Name, claim, patch, err, reasonClaimOwners, "update", "SuccessfulUpdate", "FailedUpdate")
-	})
+	}
+	p.existing(pod.Object.Name, disown)
+	for _, name := range FormerClaims(p.Spec, pod.Object) {
+		if claim := p.s.Claims[name]; claim != nil {
+			disown(nil, claim)
+		}
+	}
 	return owned
 }
 

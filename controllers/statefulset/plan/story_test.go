@@ -238,6 +238,20 @@ func TestDataOfAPodThatIsWantedAgainIsKept(t *testing.T) {
 	}
 }
 
+// The claim of a template that was dropped went with a pod that was replaced, although the pod was wanted again.
+func TestDataOfADroppedTemplateIsKeptWithAPodThatIsWantedAgain(t *testing.T) {
+	w := newSimulation(t, 2, storage("1Gi"), retention("Delete", "Retain"), running)
+	w.change(replicas(1))
+	w.expect("EditClaim data-web-1 ClaimOwners")
+	w.change(replicas(2), func(w *simulation) { w.set.Spec.VolumeClaimTemplates = nil })
+	w.change(image("2"))
+	w.Rest()
+	w.expectNames("0:2 1:2")
+	if claim := w.Claim("data-web-1"); claim == nil || claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 {
+		t.Errorf("claim of the pod: %+v", claim)
+	}
+}
+
 func TestExample8WhenScaledDelete(t *testing.T) {
 	w := newSimulation(t, 3, storage("1Gi"), retention("Delete", "Retain"), running)
 	w.Held["data-web-1"] = true
