@@ -77,7 +77,8 @@ func TestRefusedObservationIsReportedOnce(t *testing.T) {
 		}
 	}
 	_, after := stored(t, server, set)
-	if diff := cmp.Diff([]string{"Available=True/", "FailedCreatePod=True/RequestFailed"}, brief(after.Status.Conditions)); diff != "" {
+	want := []string{"Available=True/", "FailedCreatePod=True/RequestFailed", "Reconciling=True/RequestFailed", "Stalled=False/NotStalled"}
+	if diff := cmp.Diff(want, brief(after.Status.Conditions)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 	if after.Status.ReadyReplicas != 2 {
@@ -92,6 +93,20 @@ func TestRefusedObservationIsReportedOnce(t *testing.T) {
 	}
 	if len(recorder.Events) != 1 {
 		t.Error("a conflict is reported")
+	}
+	// Stalled used to say that nothing needs the user for as long as the server refused the revision.
+	r.Clock.(*clocktesting.FakePassiveClock).SetTime(began().Add(31 * time.Second))
+	raw, _ = stored(t, server, set)
+	if err := r.ReportRefused(t.Context(), raw, cause, string(appsv1beta1.StatefulSetFailedCreatePod)); err != nil {
+		t.Fatal(err)
+	}
+	_, after = stored(t, server, set)
+	want = []string{"Available=True/", "FailedCreatePod=True/RequestFailed", "Reconciling=False/RequestFailed", "Stalled=True/RequestFailed"}
+	if diff := cmp.Diff(want, brief(after.Status.Conditions)); diff != "" {
+		t.Errorf("conditions after 31 s (-want +got):\n%s", diff)
+	}
+	if len(recorder.Events) != 1 {
+		t.Errorf("%d events, want 1: the answer is the same", len(recorder.Events))
 	}
 }
 

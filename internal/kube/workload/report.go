@@ -83,17 +83,42 @@ func (b *Base) ReportUndecodable(ctx context.Context, stored *unstructured.Unstr
 }
 
 // ReportRefused reports once, by the condition that failed names, that the server refuses something without which the workload cannot be
-// planned. Temporary causes are not reported.
+// planned, and by the progress of the workload, which is stalled when the server goes on refusing. Temporary causes are not reported.
 func (b *Base) ReportRefused(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) error {
 	if freshness.Judge(cause) != freshness.Refused || apierrors.IsConflict(cause) || apierrors.IsNotFound(cause) {
 		return nil
 	}
 	condition := conditions.New(failed, true, appsv1beta1.ReasonRequestFailed, cause.Error())
-	written, _, err := b.AddConditions(ctx, stored, condition)
-	if written {
+	var failure planning.Failure
+	before, found := conditions.True(stored.Object, failed)
+	if found && before.Reason == condition.Reason {
+		failure.Since = transitionOf(stored, failed)
+	}
+	all := []conditions.Condition{condition}
+	for _, c := range podset.Refused(failure, condition.Message, b.Clock.Now()).Conditions() {
+		if c.Type != failed {
+			all = append(all, c)
+		}
+	}
+	written, _, err := b.AddConditions(ctx, stored, all...)
+	if written && before.Message != condition.Message {
 		b.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s", condition.Message)
 	}
 	return err
+}
+
+// transitionOf is when a condition of a stored object got its present status; zero when that is not known.
+func transitionOf(stored *unstructured.Unstructured, kind string) time.Time {
+	list, _, _ := unstructured.NestedSlice(stored.Object, "status", "conditions")
+	for _, entry := range list {
+		if fields, _ := entry.(map[string]any); fields["type"] == kind {
+			text, _ := fields["lastTransitionTime"].(string)
+			if at, err := time.Parse(time.RFC3339, text); err == nil {
+				return at
+			}
+		}
+	}
+	return time.Time{}
 }
 
 // emptyStatus is the status of an object of the kind that has none yet: the counters that its schema demands are 0. Without them the server
