@@ -4,6 +4,7 @@
 package podset
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -52,12 +53,13 @@ func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time
 
 // WithTroubles is the progress with what the pods say themselves: the causes come before what waits for them. A workload one of whose pods
 // will hardly get ready by itself is stalled, unless the plan deletes or changes that pod, or the pod waits at a hook: nothing else can bring all pods
-// to where they should be, even if others go on moving for a while. A pod that is to be deleted and is not counts, too.
+// to where they should be, even if others go on moving for a while. A pod that is to be deleted counts, too, where the plan deletes none.
 func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
 	if !inTrouble(pods) {
 		return p
 	}
 	moved := moved(plan)
+	deletes := slices.ContainsFunc(plan.Actions, func(a planning.Action) bool { return a.Step == StepDelete })
 	byMessage := map[string][]*Pod{}
 	var messages []string
 	stuck := ""
@@ -66,7 +68,7 @@ func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
 		if pod.Terminating || pod.Trouble.Message == "" {
 			continue
 		}
-		if pod.Trouble.Lasting && pod.stays() && !moved[keyOf(pod.Object)] && stuck == "" {
+		if pod.Trouble.Lasting && pod.stays() && (pod.DeletionReason == "" || !deletes) && !moved[keyOf(pod.Object)] && stuck == "" {
 			stuck = pod.Trouble.Reason
 		}
 		if byMessage[pod.Trouble.Message] == nil {

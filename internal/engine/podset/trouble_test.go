@@ -124,6 +124,10 @@ func TestAPodThatIsToBeDeletedAndIsNotStallsTheWorkload(t *testing.T) {
 	if got := waits.WithTroubles(&goes, []Pod{pod}); got.Stalled || !got.Reconciling {
 		t.Errorf("while it is being deleted: %+v", got)
 	}
+	others := planning.Plan{Actions: []planning.Action{DeletePod("0", stuckPod("web-0", time.Minute, 0, waitingFor("ImagePullBackOff", "")).Object, ReasonSpecifiedDelete)}}
+	if got := waits.WithTroubles(&others, []Pod{pod}); got.Stalled || !got.Reconciling {
+		t.Errorf("while others are being deleted: %+v", got)
+	}
 }
 
 // A SidecarSet has pods of many namespaces. Two of the same name looked like one pod that was named twice.
