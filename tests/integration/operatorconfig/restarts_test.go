@@ -202,7 +202,7 @@ func TestRestartsLeaveNothingBehind(t *testing.T) {
 	if began := len(logged(t, o, `"msg":"Restarting"`)); began < restarts {
 		t.Errorf("it restarted %d times, want %d", began, restarts)
 	}
-	t.Logf("measured: %.1f MiB resident at rest and %d goroutines after one restart, %.1f MiB and %d after %d", mib(firstBytes), firstCount, mib(lastBytes), lastCount, restarts)
+	t.Logf("measured: %.1f MiB of its own at rest and %d goroutines after one restart, %.1f MiB and %d after %d", mib(firstBytes), firstCount, mib(lastBytes), lastCount, restarts)
 	if lastCount > firstCount*12/10 {
 		t.Errorf("%d goroutines became %d", firstCount, lastCount)
 	}
