@@ -139,8 +139,8 @@ func (r *Reconciler) orphanRevisions(ctx context.Context, set *appsv1beta1.State
 	return changes, nil
 }
 
-// readClaims reads the claims of the pods there are and of those there should be. A set without claim templates has none, and
-// costs nothing: the claims of the cluster are watched only from the first set that has some.
+// readClaims reads the claims of the pods there are and of those there should be, those of dropped templates included. A set without claim templates
+// whose pods mount none of these has none, and costs nothing: the claims of the cluster are watched only from the first set that has some.
 func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, pods []*corev1.Pod) (map[string]*corev1.PersistentVolumeClaim, error) {
 	former := func(pod *corev1.Pod) bool { return len(plan.FormerClaims(spec, pod)) > 0 }
 	if len(spec.Claims.Claims) == 0 && !slices.ContainsFunc(pods, former) {

@@ -117,10 +117,17 @@ func (p *Pass) HoldReplaced(moving []*Pod, r Rollout) bool {
 // Replaces says that the pod gets to the target only by being replaced. The event about its deletion will say why.
 func (p *Pass) Replaces(pod *Pod, r Rollout) bool {
 	method, why := p.UpdateMethod(pod, r)
-	if method == MethodReplace && why != "" {
-		put(&p.replaced, keyOf(pod.Object), why)
+	if method == MethodReplace {
+		p.replacedBecause(pod, why)
 	}
 	return method == MethodReplace
+}
+
+// replacedBecause has the event about the deletion of the pod say why it is replaced, where there is something to say.
+func (p *Pass) replacedBecause(pod *Pod, why string) {
+	if why != "" {
+		put(&p.replaced, keyOf(pod.Object), why)
+	}
 }
 
 // Move brings a pod closer to the target. The caller has counted it as unavailable.
@@ -131,7 +138,7 @@ func (p *Pass) Move(pod *Pod, r Rollout) {
 		p.updateInPlace(pod, r)
 	case MethodReplace:
 		p.Keep(pod)
-		p.Replaces(pod, r)
+		p.replacedBecause(pod, why)
 		r.Replace(pod)
 	case MethodRefused:
 		p.Refuse(pod, why)

@@ -95,10 +95,9 @@ func (b *Base) ReportRefused(ctx context.Context, stored *unstructured.Unstructu
 		failure.Since = transitionOf(stored, failed)
 	}
 	all := []conditions.Condition{condition}
-	for _, c := range podset.Refused(failure, condition.Message, b.Clock.Now()).Conditions() {
-		if c.Type != failed {
-			all = append(all, c)
-		}
+	progress := podset.Refused(failure, condition.Message, b.Clock.Now()).Conditions()
+	if !slices.ContainsFunc(progress, func(c conditions.Condition) bool { return c.Type == failed }) {
+		all = append(all, progress...) // Otherwise it says already that the object is stalled.
 	}
 	written, _, err := b.AddConditions(ctx, stored, all...)
 	if written && before.Message != condition.Message {
