@@ -85,7 +85,7 @@ const (
 	ReasonContainerConfigError = "ContainerConfigError"
 	// ReasonCrashLoop: a container has crashed three times.
 	ReasonCrashLoop = "CrashLoop"
-	// ReasonUnschedulable: no node fitted a pod for five minutes.
+	// ReasonUnschedulable: a pod has had no node for five minutes: none fits, or no scheduler looks at it.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonUpdatedInService: pods are not taken out of service while they are updated in place.
 	ReasonUpdatedInService = "UpdatedInService"

@@ -44,6 +44,9 @@ func TestAPodSaysWhyItDoesNotGetReady(t *testing.T) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 			Message: "0/3 nodes are available", LastTransitionTime: pod.CreationTimestamp}}
 	}
+	unseen := func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses, pod.Spec.SchedulerName = nil, "mine"
+	}
 	inInit := func(pod *corev1.Pod) {
 		pod.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: "gone:v1"}}
 		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "setup", State: waitingFor("ErrImagePull", "")}}
@@ -73,6 +76,19 @@ func TestAPodSaysWhyItDoesNotGetReady(t *testing.T) {
 			podstate.Trouble{Reason: "Unschedulable", Message: "no node fits: 0/3 nodes are available", RecheckAfter: 4 * time.Minute}},
 		"no node for five": {stuckPod("a", 5*time.Minute, 0, starting, noNode),
 			podstate.Trouble{Reason: "Unschedulable", Message: "no node fits: 0/3 nodes are available", Lasting: true}},
+		"no scheduler for a moment": {stuckPod("a", 10*time.Second, 0, starting, unseen), podstate.Trouble{RecheckAfter: 20 * time.Second}},
+		"no scheduler for a minute": {stuckPod("a", time.Minute, 0, starting, unseen),
+			podstate.Trouble{Reason: "Unschedulable", Message: "no scheduler has looked at it, its schedulerName is mine", RecheckAfter: 4 * time.Minute}},
+		"no scheduler for five": {stuckPod("a", 5*time.Minute, 0, starting, unseen),
+			podstate.Trouble{Reason: "Unschedulable", Message: "no scheduler has looked at it, its schedulerName is mine", Lasting: true}},
+		"a node was given, which says nothing yet": {stuckPod("a", time.Minute, 0, starting, unseen, func(pod *corev1.Pod) { pod.Spec.NodeName = "n" }), podstate.Trouble{}},
+		"a scheduler that fails": {stuckPod("a", 5*time.Minute, 0, starting, noNode, func(pod *corev1.Pod) {
+			pod.Status.Conditions[0].Reason, pod.Status.Conditions[0].Message = corev1.PodReasonSchedulerError, "binding rejected"
+		}), podstate.Trouble{Reason: "Unschedulable", Message: "SchedulerError: binding rejected", Lasting: true}},
+		"a queue holds it": {stuckPod("a", time.Hour, 0, starting, noNode, func(pod *corev1.Pod) {
+			pod.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
+			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/queue"}}
+		}), podstate.Trouble{Message: "its scheduling gates have to be removed: example.com/queue"}},
 		"an init container": {stuckPod("a", time.Minute, 0, starting, inInit),
 			podstate.Trouble{Reason: "ImagePullFailed", Message: "init container setup: ImagePullBackOff gone:v1", Lasting: true}},
 		"a pod that starts": {stuckPod("a", time.Hour, 0, starting), podstate.Trouble{}},

@@ -56,10 +56,8 @@ func TroubleOf(pod *corev1.Pod, began func() time.Time, now time.Time) Trouble {
 	case pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation:
 		return Trouble{}
 	}
-	if scheduled := Condition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse &&
-		scheduled.Reason == corev1.PodReasonUnschedulable {
-		t := Trouble{Reason: appsv1beta1.ReasonUnschedulable, Message: "no node fits: " + clip(scheduled.Message)}
-		return t.after(scheduled.LastTransitionTime.Add(schedulePatience), now)
+	if pod.Spec.NodeName == "" && pod.Status.Phase == corev1.PodPending && len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) == 0 {
+		return withoutNode(pod, now)
 	}
 	var worst Trouble
 	for i := range pod.Spec.InitContainers {
@@ -69,6 +67,34 @@ func TroubleOf(pod *corev1.Pod, began func() time.Time, now time.Time) Trouble {
 		worst = worse(worst, containerTrouble(pod, &pod.Spec.Containers[i], pod.Status.ContainerStatuses, "container", began, now))
 	}
 	return worst
+}
+
+// withoutNode is the trouble of a pod that has no node. It lasts after schedulePatience, but for a pod with scheduling gates: how long these hold it is up to
+// whoever removes them, a queue for example. A scheduler that says nothing may have many others to look at, so for pullPatience that is no trouble.
+func withoutNode(pod *corev1.Pod, now time.Time) Trouble {
+	scheduled := Condition(pod, corev1.PodScheduled)
+	switch {
+	case len(pod.Spec.SchedulingGates) > 0:
+		names := make([]string, 0, shownNames)
+		for _, gate := range pod.Spec.SchedulingGates[:min(len(pod.Spec.SchedulingGates), shownNames)] {
+			names = append(names, gate.Name)
+		}
+		return Trouble{Message: "its scheduling gates have to be removed: " + clip(strings.Join(names, ", "))}
+	case scheduled == nil:
+		silent := pod.CreationTimestamp.Add(pullPatience)
+		if left := silent.Sub(now); left > 0 {
+			return Trouble{RecheckAfter: left}
+		}
+		t := Trouble{Reason: appsv1beta1.ReasonUnschedulable, Message: "no scheduler has looked at it, its schedulerName is " + clip(pod.Spec.SchedulerName)}
+		return t.after(pod.CreationTimestamp.Add(schedulePatience), now)
+	case scheduled.Status != corev1.ConditionFalse:
+		return Trouble{}
+	}
+	t := Trouble{Reason: appsv1beta1.ReasonUnschedulable, Message: "no node fits: " + clip(scheduled.Message)}
+	if scheduled.Reason != corev1.PodReasonUnschedulable {
+		t.Message = strings.Trim(scheduled.Reason+": "+clip(scheduled.Message), ": ")
+	}
+	return t.after(scheduled.LastTransitionTime.Add(schedulePatience), now)
 }
 
 // worse is the trouble that lasts, else the first. Time alone may make the other one last.
