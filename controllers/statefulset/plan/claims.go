@@ -28,21 +28,28 @@ const (
 	noteClaimOwned         = "ClaimOwned"
 	noteClaimDiffers       = "ClaimDiffers"
 	noteClaimNotExpandable = "ClaimNotExpandable"
+	// noteClaimStuck: a claim has asked for a size that its volume can never get.
+	noteClaimStuck = "ClaimStuck"
 )
 
 // afterClaims is when to plan again after writing claims that a deletion waits for: no event tells of it.
 const afterClaims = 100 * time.Millisecond
 
-// keepClaims corrects the claims of existing pods: their owners always, and claims that a pending pod lacks are created.
+// keepClaims corrects the claims of existing pods: their owners always, and claims that a pending pod lacks are created. Claims of all surplus pods
+// get the owners with which they go, not only those of the pod whose turn it is: another one may be lost before.
 func (p *planner) keepClaims() {
 	if len(p.Claims.Claims) == 0 {
 		return
+	}
+	for _, pod := range p.surplus {
+		p.fixOwners(pod, true)
 	}
 	for _, pod := range p.pods {
 		if pod.Terminating {
 			continue
 		}
 		p.fixOwners(pod.Pod, false)
+		p.holdStuck(pod.Pod)
 		if pod.Object.Status.Phase != corev1.PodPending {
 			continue
 		}
@@ -210,11 +217,11 @@ func (p *planner) grows(pod *podset.Pod) bool {
 	return grows
 }
 
-// growing says that a claim that the pod mounts does not have the capacity it requests yet.
+// growing says that a claim that the pod mounts does not have the capacity yet that it and its template ask for.
 func (p *planner) growing(pod *podset.Pod) bool {
 	growing := false
-	p.existing(pod.Object.Name, func(_, claim *corev1.PersistentVolumeClaim) {
-		growing = growing || claims.Mounts(&pod.Object.Spec, claim.Name) && !claims.Grown(claim)
+	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
+		growing = growing || claims.Mounts(&pod.Object.Spec, claim.Name) && !claims.Grown(claim, template)
 	})
 	return growing
 }
@@ -245,9 +252,21 @@ func (p *planner) cannotGrow(pod *podset.Pod) bool {
 	return stuck
 }
 
+// holdStuck notes a claim of the pod that has asked for a size which its volume can never get.
+func (p *planner) holdStuck(pod *podset.Pod) {
+	if !p.Resize {
+		return
+	}
+	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
+		if fault, infeasible := claims.ResizeFault(claim); infeasible && !claims.Grown(claim, template) {
+			p.pass.Wait(pod, noteClaimStuck, fmt.Sprintf("the volume of a claim made from %q cannot grow: %s", template.Name, fault))
+		}
+	})
+}
+
 // growClaims asks for the growth of a pod's claims and reports whether the pod has to wait for it.
 func (p *planner) growClaims(pod *podset.Pod) bool {
-	waits := false
+	waits, stuck, why := false, false, ""
 	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
 		if claims.Compare(claim, template) == claims.Grows {
 			waits = true
@@ -255,13 +274,23 @@ func (p *planner) growClaims(pod *podset.Pod) bool {
 			p.editClaim(pod.Slot, pod.Object.Name, claim, patch, err, reasonClaimGrow, "resize", "SuccessfulResize", "FailedResize")
 			return
 		}
-		waits = waits || claims.Mounts(&pod.Object.Spec, claim.Name) && !claims.Grown(claim)
+		if !claims.Mounts(&pod.Object.Spec, claim.Name) || claims.Grown(claim, template) {
+			return
+		}
+		waits = true
+		fault, infeasible := claims.ResizeFault(claim)
+		if stuck = stuck || infeasible; fault != "" {
+			why = ": " + fault
+		}
 	})
-	if waits {
-		p.pass.Keep(pod)
-		p.pass.Wait(pod, noteClaimGrowing, "its volume claims are growing")
+	if !waits {
+		return false
 	}
-	return waits
+	p.pass.Keep(pod)
+	if !stuck { // otherwise keepClaims says so
+		p.pass.Wait(pod, noteClaimGrowing, "its volume claims are growing"+why)
+	}
+	return true
 }
 
 // setReference owns claims without controlling them.

@@ -8,6 +8,7 @@
 package claims
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -222,15 +223,36 @@ func Compare(claim, template *corev1.PersistentVolumeClaim) Fit {
 	}
 }
 
-// Grown says whether the claim has the capacity that it requests, or waits only for a pod to finish growing its file system.
-func Grown(claim *corev1.PersistentVolumeClaim) bool {
-	return hasCapacity(claim) || slices.ContainsFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+// Grown says whether the claim has the capacity that it requests, as far as its template still asks for it, or waits only for a pod to finish growing its
+// file system.
+func Grown(claim, template *corev1.PersistentVolumeClaim) bool {
+	wanted := claim.Spec.Resources.Requests.Storage()
+	if asked := template.Spec.Resources.Requests.Storage(); asked.Cmp(*wanted) < 0 {
+		wanted = asked
+	}
+	return claim.Status.Capacity.Storage().Cmp(*wanted) >= 0 || slices.ContainsFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
 		return c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && c.Status == corev1.ConditionTrue
 	})
 }
 
 func hasCapacity(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Status.Capacity.Storage().Cmp(*claim.Spec.Resources.Requests.Storage()) >= 0
+}
+
+// ResizeFault is why the volume of a claim does not grow, as its status says; empty when it says nothing. Infeasible: nobody tries again until the claim
+// asks for another size.
+func ResizeFault(claim *corev1.PersistentVolumeClaim) (message string, infeasible bool) {
+	for _, c := range claim.Status.Conditions {
+		failed := c.Type == corev1.PersistentVolumeClaimControllerResizeError || c.Type == corev1.PersistentVolumeClaimNodeResizeError
+		if failed && c.Status == corev1.ConditionTrue {
+			message = cmp.Or(c.Message, c.Reason, string(c.Type))
+		}
+	}
+	switch status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]; status {
+	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
+		return cmp.Or(message, string(status)), true
+	}
+	return message, false
 }
 
 // GrowPatch is the merge patch that asks for the template's resources and says that the set with this name resizes the claim.

@@ -256,20 +256,44 @@ func TestCompare(t *testing.T) {
 
 func TestGrown(t *testing.T) {
 	claim := template("data-web-0", "20Gi")
-	if Grown(&claim) {
+	if Grown(&claim, &claim) {
 		t.Error("a claim without capacity has not grown")
 	}
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
-	if Grown(&claim) {
+	if Grown(&claim, &claim) {
 		t.Error("a claim with less capacity has not grown")
 	}
 	claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue}}
-	if !Grown(&claim) {
+	if !Grown(&claim, &claim) {
 		t.Error("a claim that waits only for a pod to start must not be waited for")
 	}
 	claim.Status.Conditions, claim.Status.Capacity[corev1.ResourceStorage] = nil, resource.MustParse("20Gi")
-	if !Grown(&claim) {
+	if !Grown(&claim, &claim) {
 		t.Error("a claim with the capacity it requests has grown")
+	}
+	smaller := template("data-web-0", "20Gi")
+	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("20Ti")
+	if Grown(&claim, &claim) || !Grown(&claim, &smaller) {
+		t.Error("a claim whose template asks for less again must not be waited for")
+	}
+}
+
+func TestResizeFault(t *testing.T) {
+	claim := template("data-web-0", "20Ti")
+	if message, infeasible := ResizeFault(&claim); message != "" || infeasible {
+		t.Errorf("without a fault it says %q, %t", message, infeasible)
+	}
+	claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, Message: "too large"}}
+	if message, infeasible := ResizeFault(&claim); message != "too large" || infeasible {
+		t.Errorf("of one that is tried again it says %q, %t", message, infeasible)
+	}
+	claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
+	if message, infeasible := ResizeFault(&claim); message != "too large" || !infeasible {
+		t.Errorf("of one that is not it says %q, %t", message, infeasible)
+	}
+	claim.Status.Conditions = nil
+	if message, infeasible := ResizeFault(&claim); message != "ControllerResizeInfeasible" || !infeasible {
+		t.Errorf("without a condition it says %q, %t", message, infeasible)
 	}
 }
 
