@@ -6,6 +6,7 @@ package cloneset
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -74,6 +75,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, remembered *m
 	if seen.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
 		return observation{}, err
 	}
+	seen.failed = errors.Join(seen.failed, seen.revisions.Refused)
 	labels, err := r.nodeLabels(ctx, set, pods)
 	if err != nil {
 		return observation{}, err
@@ -81,13 +83,15 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, remembered *m
 
 	now := r.Clock.Now()
 	seen.snapshot = podset.Snapshot{
-		Now:       now,
-		Pods:      plan.Pods(spec, pods, now),
-		Claims:    found,
-		Update:    seen.revisions.Update,
-		Current:   revision.Current(set.Status.CurrentRevision, seen.revisions.Update, seen.revisions.ByName),
-		Revisions: seen.revisions.ByName,
-		NodeLabel: labels,
+		Now:        now,
+		Pods:       plan.Pods(spec, pods, now),
+		Claims:     found,
+		Update:     seen.revisions.Update,
+		Unrecorded: seen.revisions.WhyRefused(),
+		Wanted:     seen.revisions.Wanted,
+		Current:    revision.Current(set.Status.CurrentRevision, seen.revisions.Update, seen.revisions.ByName),
+		Revisions:  seen.revisions.ByName,
+		NodeLabel:  labels,
 	}
 	r.MarkDeleted(owner, seen.snapshot.Pods)
 	if seen.snapshot.Taken, err = r.takenSlots(ctx, set, seen.snapshot.Pods, found); err != nil {

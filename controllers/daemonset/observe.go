@@ -82,13 +82,16 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, re
 	if seen.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
 		return observation{}, err
 	}
+	seen.failed = errors.Join(seen.failed, seen.revisions.Refused)
 	now := r.Clock.Now()
 	seen.snapshot.Snapshot = podset.Snapshot{
-		Now:       now,
-		Pods:      plan.Pods(seen.spec, pods, now),
-		Update:    seen.revisions.Update,
-		Current:   seen.revisions.Update,
-		Revisions: seen.revisions.ByName,
+		Now:        now,
+		Pods:       plan.Pods(seen.spec, pods, now),
+		Update:     seen.revisions.Update,
+		Unrecorded: seen.revisions.WhyRefused(),
+		Wanted:     seen.revisions.Wanted,
+		Current:    seen.revisions.Update,
+		Revisions:  seen.revisions.ByName,
 	}
 	seen.snapshot.Same = remembered.sameAs(seen.revisions)
 	r.MarkDeleted(owner, seen.snapshot.Pods)

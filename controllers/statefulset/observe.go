@@ -79,13 +79,16 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec) (observation,
 	if seen.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
 		return observation{}, err
 	}
+	seen.failed = errors.Join(seen.failed, seen.revisions.Refused)
 	now := r.Clock.Now()
 	seen.snapshot = podset.Snapshot{
-		Now:       now,
-		Pods:      plan.Pods(spec, pods, now),
-		Update:    seen.revisions.Update,
-		Current:   revision.Current(set.Status.CurrentRevision, seen.revisions.Update, seen.revisions.ByName),
-		Revisions: seen.revisions.ByName,
+		Now:        now,
+		Pods:       plan.Pods(spec, pods, now),
+		Update:     seen.revisions.Update,
+		Unrecorded: seen.revisions.WhyRefused(),
+		Wanted:     seen.revisions.Wanted,
+		Current:    revision.Current(set.Status.CurrentRevision, seen.revisions.Update, seen.revisions.ByName),
+		Revisions:  seen.revisions.ByName,
 	}
 	r.MarkDeleted(owner, seen.snapshot.Pods)
 	// The claims of existing pods are found even if the spec cannot be parsed.

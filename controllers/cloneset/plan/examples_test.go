@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -339,6 +341,24 @@ func TestFinishedPodsAreReplacedAndLeftAlone(t *testing.T) {
 	w.expect("status.replicas", w.set.Status.Replicas, int32(2))
 }
 
+// An evicted pod is kept for its user to look at. What its last update waited for used to stall the set that had replaced it.
+func TestAFinishedPodKeepsNothingWaiting(t *testing.T) {
+	w := newSimulation(t, 2)
+	w.o.InPlace.Resources = true
+	pod := w.Pod("web-p01")
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+	pod.Annotations = map[string]string{
+		shared.AnnotationInPlaceState: `{"revision":"web-1","updateTimestamp":"2026-01-02T03:04:05Z","lastContainerStatuses":null,"updateResources":true}`,
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible})
+	w.move("p01", podsettest.Evict)
+	w.rest()
+	w.expect("pods", len(w.Pods), 3)
+	w.expect("held", w.held(), "")
+	w.expect("stalled", w.condition(appsv1beta1.CloneSetStalled), "False NotStalled")
+	w.expect("failed update", w.condition(appsv1beta1.CloneSetFailedUpdate), "none")
+}
+
 func TestFinishedPodsGoWhenTheirUserAsks(t *testing.T) {
 	named := func(w *simulation) { w.set.Spec.ScaleStrategy.PodsToDelete = []string{"web-p01"} }
 	for _, wish := range []func(*simulation){named, ask("p01")} {
@@ -350,6 +370,24 @@ func TestFinishedPodsGoWhenTheirUserAsks(t *testing.T) {
 		w.rest()
 		w.expectPods("p02:1, p03:1")
 		w.expect("podsToDelete", len(w.set.Spec.ScaleStrategy.PodsToDelete), 0)
+	}
+}
+
+// The only pod that may be unavailable by scaleStrategy.maxUnavailable is the broken one, so no pod can be added; and with maxUnavailable 0 none could be
+// moved without.
+func TestAFixReachesABrokenPodThatLeavesNoRoomForASurge(t *testing.T) {
+	for name, policy := range map[string]func(*simulation){"in place": inPlace, "by replacing": func(*simulation) {}} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 3, policy, maxUnavailable(0), maxSurge(1), scaleMaxUnavailable(1))
+			w.do(broken("1"))
+			w.move("p02", podsettest.Crash)
+			w.rest()
+			w.expect("available", w.available(), 2)
+			w.rest(image("2"))
+			w.expect("at the second image", w.at("2"), 3)
+			w.expect("available", w.available(), 3)
+			w.expect("fewest available", w.fewestAvailable >= 2, true)
+		})
 	}
 }
 
@@ -475,6 +513,46 @@ func TestAFaultyTemplateStopsNothingElse(t *testing.T) {
 	w.do(func(w *simulation) { w.set.Spec.Replicas = ptr.To[int32](6) })
 	w.Pass()
 	w.expect("creation", strings.Contains(w.actions(), "Create ScaleOut 2"), true)
+}
+
+// What was under way at the second template ends, and a lost pod is replaced at it. No pod moves on: its user wants the third.
+func TestATemplateThatCannotBeRecordedStopsOnlyTheUpdate(t *testing.T) {
+	for name, change := range map[string][]func(*simulation){
+		"by replacing":                 {maxUnavailable(1)},
+		"in place":                     {maxUnavailable(1), inPlace},
+		"in place, with time to drain": {maxUnavailable(1), inPlace, drainFor(15)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 3)
+			w.do(change...)
+			w.do(image("2"))
+			w.Pass()
+			before := w.at("1")
+			w.move("p03", podsettest.Evict)
+			w.do(image("3"), unrecorded)
+			w.rest()
+			w.Time = w.Time.Add(20 * time.Second)
+			w.rest()
+			w.expect("pods, with the evicted one", len(w.Pods), 4)
+			w.expect("available", w.set.Status.AvailableReplicas, int32(3))
+			w.expect("at the third template", w.at("3"), 0)
+			w.expect("still at the first template", w.at("1") >= before-1, true)
+			w.expect("the update revision", w.set.Status.UpdateRevision, "web-3")
+			w.expect("the generation that the status is about", w.set.Status.ObservedGeneration, w.set.Generation)
+			w.expect("updated", w.set.Status.UpdatedReplicas, int32(0))
+			w.expect("the current revision", w.set.Status.CurrentRevision, "web-1")
+			w.expect("failed", w.condition(appsv1beta1.CloneSetFailedUpdate), "True RequestFailed")
+			w.expect("reconciling", w.condition(appsv1beta1.CloneSetReconciling), "True RequestFailed")
+			w.Time = w.Time.Add(time.Minute)
+			w.Pass()
+			w.expect("stalled after a minute", w.condition(appsv1beta1.CloneSetStalled), "True RequestFailed")
+			w.unrecorded = ""
+			w.do(drainFor(0))
+			w.rest()
+			w.expect("at the third template once it is recorded", w.at("3"), 3)
+			w.expect("stalled", w.condition(appsv1beta1.CloneSetStalled), "False NotStalled")
+		})
+	}
 }
 
 // With pods at their hook counted as updated, a surge was made for the only pod, taken away as one too many, and the pod called back from its hook:

@@ -92,3 +92,16 @@ func TestASetWhosePodsFailAgainAndAgainIsStalled(t *testing.T) {
 		t.Errorf("condition Stalled is %+v", c)
 	}
 }
+
+// A set whose node was repaired had one pod deleted. The replacement used to wait for a quarter of an hour, since each of thirty old failures counted as
+// one of its own.
+func TestAPodThatBecomesAvailableEndsARowOfFailures(t *testing.T) {
+	w := newSimulation(t, 1)
+	running := w.Pods[0].DeepCopy()
+	running.CreationTimestamp = metav1.NewTime(podsettest.Now().Add(-30 * time.Second))
+	refused(w, 30, time.Minute, 0)
+	w.Pods = append(w.Pods, running)
+	w.do(replicas(2))
+	w.expectActions("1 Create ScaleOut 1")
+	w.expect("held", w.held(), "")
+}

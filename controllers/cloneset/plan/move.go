@@ -24,7 +24,8 @@ import (
 // leaves. Where the user's order leaves pods equal, those whose node has the images go first. Pods that are not in service come first, so that
 // none of them waits behind a pod in service, which waits for the limit. It ends when
 //
-//   - as many pods at the target are unavailable, or just being moved to it, as may be: so a bad image stops there;
+//   - as many pods at the target are unavailable, or just being moved to it, as may be: so a bad image stops there. One that is not in service may
+//     always be moved while none is: it costs nothing, and where pods that cannot be created leave no room, only it can bring a fix;
 //   - a pod in service finds no room. Any other pod needs none: so a fix first reaches the pods that are unavailable.
 func (p *planner) move(s diff) {
 	if s.move == 0 || p.OnDelete {
@@ -40,7 +41,7 @@ func (p *planner) move(s diff) {
 		return
 	}
 	candidates = candidates[:min(len(candidates), max(s.move, -s.move))]
-	if s.move > 0 && p.s.UpdateFault != "" {
+	if s.move > 0 && p.s.MovesNoPods() {
 		if !p.Paused {
 			p.pass.HoldForTemplate(candidates)
 		}
@@ -62,7 +63,8 @@ func (p *planner) move(s diff) {
 		}
 	}
 	for i, pod := range candidates {
-		if atTarget >= s.limit || !p.unavailable.Admit(pod) {
+		full := atTarget >= s.limit && (atTarget > 0 || pod.InService())
+		if full || !p.unavailable.Admit(pod) {
 			p.blocked = append(p.blocked, candidates[i:]...)
 			return
 		}

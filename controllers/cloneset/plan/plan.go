@@ -221,7 +221,7 @@ func (p *planner) replaced(pod *podset.Pod) bool {
 	switch {
 	case p.OnDelete:
 	case !p.updated(pod):
-		return p.s.UpdateFault == "" && p.pass.Replaces(pod, p.rollout(p.s.Update))
+		return !p.s.MovesNoPods() && p.pass.Replaces(pod, p.rollout(p.s.Update))
 	case p.rollBack:
 		return p.pass.Replaces(pod, p.rollout(p.s.Current))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
@@ -103,8 +104,15 @@ func (p *planner) newPod(slot planning.Slot, rev revision.Revision) *corev1.Pod 
 // anything. Pods are all that the set owns.
 func RemainingPodsToDelete(spec *Spec, pods []podset.Pod) (remaining []string, changed bool) {
 	named := spec.Set.Spec.ScaleStrategy.PodsToDelete
+	if len(named) == 0 {
+		return nil, false
+	}
+	exist := make(sets.Set[string], len(pods))
+	for i := range pods {
+		exist.Insert(pods[i].Object.Name)
+	}
 	for _, name := range named {
-		if slices.ContainsFunc(pods, func(pod podset.Pod) bool { return pod.Object.Name == name }) {
+		if exist.Has(name) {
 			remaining = append(remaining, name)
 		}
 	}

@@ -34,7 +34,7 @@ type simulation struct {
 	revisions map[string]revision.Revision
 	// born is how many slots were used so far; fewestAvailable and mostPods what was ever seen at the end of a pass.
 	born, fewestAvailable, mostPods int
-	fault                           string
+	fault, unrecorded               string
 	// nodeLabel is the value of a label of a node; nil when no node is known.
 	nodeLabel func(node, key string) string
 }
@@ -91,8 +91,13 @@ func maxUnavailable(v any) func(*simulation) {
 func maxSurge(v any) func(*simulation) {
 	return func(w *simulation) { w.rolling().MaxSurge = value(v) }
 }
-func inPlace(w *simulation)              { w.rolling().PodUpdatePolicy = shared.InPlaceIfPossible }
-func inPlaceOnly(w *simulation)          { w.rolling().PodUpdatePolicy = shared.InPlaceOnly }
+func inPlace(w *simulation)     { w.rolling().PodUpdatePolicy = shared.InPlaceIfPossible }
+func inPlaceOnly(w *simulation) { w.rolling().PodUpdatePolicy = shared.InPlaceOnly }
+func drainFor(seconds int32) func(*simulation) {
+	return func(w *simulation) {
+		w.rolling().InPlaceUpdateStrategy = &shared.InPlaceUpdateStrategy{GracePeriodSeconds: seconds}
+	}
+}
 func paused(is bool) func(*simulation)   { return func(w *simulation) { w.rolling().Paused = is } }
 func replicas(n int32) func(*simulation) { return func(w *simulation) { w.set.Spec.Replicas = &n } }
 func minReady(n int32) func(*simulation) {
@@ -142,6 +147,12 @@ func image(tag string) func(*simulation) {
 
 // faulty is a server that would refuse the template.
 func faulty(w *simulation) { w.fault = "spec.template.spec.containers[0].image: Required value" }
+
+// unrecorded is a server that refuses to record the template.
+func unrecorded(w *simulation) {
+	w.unrecorded = "creating revision web-3: exceeded quota"
+	w.set.Generation++
+}
 
 // broken is an image that never becomes ready.
 func broken(tag string) func(*simulation) {
@@ -203,11 +214,15 @@ func (w *simulation) snapshot() podset.Snapshot {
 	if w.o.InPlace.ClaimTemplates {
 		update.Object = w.recorded(update.Name)
 	}
-	if _, known := w.revisions[update.Name]; !known {
+	if _, known := w.revisions[update.Name]; !known && w.unrecorded == "" {
 		w.revisions[update.Name] = update
 	}
+	wanted := update.Name
+	if w.unrecorded != "" {
+		update = w.revisions["web-2"]
+	}
 	return podset.Snapshot{
-		Now: w.Time, Pods: Pods(Parse(w.set, w.o), w.Pods, w.Time), Claims: w.ClaimsByName(),
+		Now: w.Time, Pods: Pods(Parse(w.set, w.o), w.Pods, w.Time), Claims: w.ClaimsByName(), Unrecorded: w.unrecorded, Wanted: wanted,
 		Update: update, Current: revision.Current(w.set.Status.CurrentRevision, update, w.revisions), Revisions: w.revisions, FreshSlots: w.fresh(),
 		UpdateFault: w.fault, NodeLabel: w.nodeLabel,
 	}

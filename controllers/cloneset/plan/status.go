@@ -24,6 +24,7 @@ func Status(
 	spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition,
 ) (status appsv1beta1.CloneSetStatus, recheck time.Duration) {
 	set := spec.Set
+	s = s.Reported()
 	counted := countedOf(s)
 	counts := podset.Tally(&counted)
 	status = appsv1beta1.CloneSetStatus{
@@ -49,7 +50,7 @@ func Status(
 
 	before := Conditions(&set.Status)
 	list := conditions.NewList(before, s.Now)
-	setFailures(list, &plan, outcome)
+	setFailures(list, &s, &plan, outcome)
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.CloneSetFieldsIgnored, spec.Ignored))
 	recheck = setProgressing(list, before, spec, &status)
 	progress := progressOf(spec, &counted, failed(&s), counts, plan, outcome).WithRefusals(list)
@@ -201,8 +202,8 @@ func atZero(spec *Spec, s *podset.Snapshot, plan *planning.Plan) (planning.Note,
 }
 
 // setFailures adds the two conditions that are present only while something fails.
-func setFailures(list *conditions.List, plan *planning.Plan, outcome planning.Outcome) {
-	scale, update := podset.Failures(plan, outcome, failureMessage)
+func setFailures(list *conditions.List, s *podset.Snapshot, plan *planning.Plan, outcome planning.Outcome) {
+	scale, update := podset.Failures(s, plan, outcome, failureMessage)
 	if scale != "" {
 		list.Set(conditions.New(appsv1beta1.CloneSetFailedScale, true, appsv1beta1.ReasonRequestFailed, scale))
 	}

@@ -332,6 +332,22 @@ func TestAnUpdateIsHeldForAFaultyTemplate(t *testing.T) {
 	w.expect("stalled", stalled.Status == corev1.ConditionTrue && stalled.Reason == "InvalidTemplate", true)
 }
 
+// A lost pod is replaced at the template before; no other pod moves.
+func TestATemplateThatCannotBeRecordedStopsOnlyTheUpdate(t *testing.T) {
+	w := newSimulation(t, nodeNames(2))
+	w.set.Generation++
+	w.rest(image("2"), happens("agent-n1a", podsettest.DeletePod), func(w *simulation) { w.unrecorded = "creating revision agent-2: exceeded quota" })
+	w.expectPods("n0a:1, n1b:1")
+	w.expect("failed", w.condition("FailedUpdate").Reason, "RequestFailed")
+	w.expect("observed generation", w.set.Status.ObservedGeneration, w.set.Generation)
+	w.expect("updated", w.set.Status.UpdatedNumberScheduled, int32(0))
+	w.expect("update revision", w.set.Status.UpdateRevision, "2")
+	w.unrecorded = ""
+	w.rest()
+	w.expectPods("n0b:2, n1c:2")
+	w.expect("observed generation", w.set.Status.ObservedGeneration, w.set.Generation)
+}
+
 func TestIneligibleNodesUseUpTheLimitUnlessTheyArePruned(t *testing.T) {
 	for prune, want := range map[bool]string{false: "", true: "n1"} {
 		w := newSimulation(t, nodeNames(3), func(w *simulation) { w.o.PruneIneligibleNodes = prune }, maxUnavailable(1))

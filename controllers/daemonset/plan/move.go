@@ -20,7 +20,7 @@ func (p *planner) update() {
 	case p.OnDelete, p.Paused:
 		p.pass.HoldStopped(outdated, p.OnDelete)
 		return
-	case p.s.UpdateFault != "":
+	case p.s.MovesNoPods():
 		p.pass.HoldForTemplate(outdated)
 		return
 	}

@@ -33,7 +33,8 @@ type simulation struct {
 	// how many nodes ran two pods.
 	born                                   map[string]int
 	fewestAvailable, mostPods, mostSurging int
-	fault                                  string
+	// fault is what the server finds wrong with the template, unrecorded why it refuses to record one; then the first one stands in for it.
+	fault, unrecorded string
 }
 
 // newSimulation is a cluster of nodes with a set that is up.
@@ -219,8 +220,13 @@ func (w *simulation) seen() Snapshot {
 	if _, known := w.revisions[update.Name]; !known {
 		w.revisions[update.Name] = update
 	}
+	wanted := update.Name
+	if w.unrecorded != "" {
+		update = w.revisions["agent-1"]
+	}
 	return Snapshot{
 		Snapshot: podset.Snapshot{
+			Unrecorded: w.unrecorded, Wanted: wanted,
 			Now: w.Time, Pods: Pods(w.spec(), w.Pods, w.Time), Update: update, Current: update, Revisions: w.revisions, UpdateFault: w.fault,
 		},
 		Nodes: w.nodes(), PodName: w.podName,

@@ -69,6 +69,9 @@ func (c *nodeCounts) add(pod *podset.Pod, updated bool) {
 // what does not concern the pods.
 func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition) appsv1beta1.DaemonSetStatus {
 	set := spec.Set
+	if s.Unrecorded != "" {
+		s.Snapshot, s.Same = s.Reported(), nil
+	}
 	counts := countNodes(&s)
 	status := appsv1beta1.DaemonSetStatus{
 		ObservedGeneration:     set.Generation,
@@ -83,7 +86,7 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		CollisionCount:         set.Status.CollisionCount,
 	}
 	list := conditions.NewList(Conditions(&set.Status), s.Now)
-	scale, update := podset.Failures(&plan, outcome, func(verb string, failure planning.Failure) string {
+	scale, update := podset.Failures(&s.Snapshot, &plan, outcome, func(verb string, failure planning.Failure) string {
 		return fmt.Sprintf("%s the pod of node %s: %s", verb, failure.Slot, failure.Message)
 	})
 	if scale != "" {

@@ -128,7 +128,7 @@ func (p *planner) keepWaits() {
 	}
 	rollout := p.rollout()
 	p.orderTargets()
-	if p.s.UpdateFault != "" {
+	if p.s.MovesNoPods() {
 		return
 	}
 	for _, pod := range p.targets {

@@ -61,6 +61,9 @@ func paused(w *simulation) { w.rolling().Paused = true }
 // faulty is a server that would refuse the template.
 func faulty(w *simulation) { w.fault = "spec.template.spec.containers[0].image: Required value" }
 
+// unrecorded is a server that refuses to record the template.
+func unrecorded(w *simulation) { w.unrecorded = "creating revision web-3: exceeded quota" }
+
 func onDelete(w *simulation) {
 	w.set.Spec.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 }
@@ -366,6 +369,18 @@ func TestPlan(t *testing.T) {
 			replicas: 3, steps: []func(*simulation){running, gone(1), image("2"), faulty},
 			want: []string{"Create web-1 ScaleOut web-2"}, held: []string{"TemplateInvalid"},
 		},
+		"a missing pod is created at the template before one that cannot be recorded": {
+			replicas: 3, steps: []func(*simulation){running, gone(1), image("2"), unrecorded},
+			want: []string{"Create web-1 ScaleOut web-1"},
+		},
+		"no pod moves on to the template before one that cannot be recorded": {
+			replicas: 3, steps: []func(*simulation){running, image("0"), func(w *simulation) { w.pod(2).Labels[shared.LabelControllerRevisionHash] = "web-0" }, unrecorded},
+		},
+		"a pod at its update hook goes back when the template cannot be recorded": {
+			replicas: 1, steps: []func(*simulation){inPlace, hooks(shared.Lifecycle{InPlaceUpdate: finalizerHook("example.io/drain")}), running,
+				func(w *simulation) { w.pod(0).Finalizers = []string{"example.io/drain"} }, image("2"), label(shared.LabelLifecycleState, "PreparingUpdate", 0), unrecorded},
+			want: []string{"Edit web-0 Hook Normal"},
+		},
 		"a pod at its update hook goes back when the template is faulty": {
 			replicas: 1, steps: []func(*simulation){inPlace, hooks(shared.Lifecycle{InPlaceUpdate: finalizerHook("example.io/drain")}), running,
 				func(w *simulation) { w.pod(0).Finalizers = []string{"example.io/drain"} }, image("2"), label(shared.LabelLifecycleState, "PreparingUpdate", 0), faulty},
@@ -453,6 +468,10 @@ func TestPlan(t *testing.T) {
 		"claims are condemned before their pod is deleted": {
 			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, replicas(1)},
 			want: []string{"EditClaim data-web-1 ClaimOwners"},
+		},
+		"claims of all surplus pods are condemned, although an ordered set removes one pod at a time": {
+			replicas: 3, steps: []func(*simulation){ordered, storage("1Gi"), retention("Delete", "Retain"), running, replicas(1)},
+			want: []string{"EditClaim data-web-2 ClaimOwners", "EditClaim data-web-1 ClaimOwners"},
 		},
 		"a pod that is wanted again is not replaced while its claim would go with it": {
 			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, condemned(1), image("2")},

@@ -35,6 +35,8 @@ type simulation struct {
 	revisions  map[string]revision.Revision
 	expandable map[string]bool
 	fault      string
+	// unrecorded is why the server refuses to record a template; then the first one stands in for it.
+	unrecorded string
 }
 
 // began is when every simulation begins.
@@ -200,11 +202,16 @@ func (w *simulation) snapshot() podset.Snapshot {
 	if len(template.Spec.Containers[0].Env) > 0 {
 		update.Name += "-env"
 	}
-	w.revisions[update.Name] = update
+	wanted := update.Name
+	if w.unrecorded == "" {
+		w.revisions[update.Name] = update
+	} else {
+		update = w.revisions["web-1"]
+	}
 	return podset.Snapshot{
 		Now: w.Time, Pods: Pods(Parse(w.set, w.o), w.Pods, w.Time), Claims: w.ClaimsByName(), Expandable: w.expandable,
 		Update: update, Current: revision.Current(w.set.Status.CurrentRevision, update, w.revisions), Revisions: w.revisions,
-		UpdateFault: w.fault,
+		UpdateFault: w.fault, Unrecorded: w.unrecorded, Wanted: wanted,
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 // does not concern the pods.
 func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition) appsv1beta1.StatefulSetStatus {
 	set := spec.Set
+	s = s.Reported()
 	counts := podset.Tally(&s)
 	status := appsv1beta1.StatefulSetStatus{
 		ObservedGeneration:       set.Generation,
@@ -45,7 +46,7 @@ func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.
 	}
 
 	list := conditions.NewList(Conditions(&set.Status), s.Now)
-	setFailures(list, &plan, outcome)
+	setFailures(list, &s, &plan, outcome)
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.StatefulSetFieldsIgnored, spec.Ignored))
 	progress := progressOf(spec, &s, counts, plan, outcome).WithRefusals(list)
 	list.Set(conditions.New(appsv1beta1.StatefulSetProgressing, progress.Reconciling, progress.Reason, progress.Message))
@@ -130,7 +131,7 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 		}
 	}
 	moving := podset.Moves(&plan, s.Pods, podset.ReasonOutdated, podset.ReasonSpecifiedDelete, reasonClaimGrow)
-	_, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked)
+	_, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked, noteClaimStuck)
 	if _, ok := plan.HeldFor(noteClaimGrowing, noteClaimOwned); ok {
 		moving = true
 	}
@@ -145,22 +146,22 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
 			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
 	}
-	if blocked, ok := podset.Blocked(&plan, noteClaimDiffers, noteClaimNotExpandable); ok {
+	if blocked, ok := podset.Blocked(&plan, noteClaimDiffers, noteClaimNotExpandable, noteClaimStuck); ok {
 		return blocked
 	}
 	return podset.Settled(&plan, int(counts.Available), spec.Replicas)
 }
 
 // setFailures adds the two conditions that are present only while something fails.
-func setFailures(list *conditions.List, plan *planning.Plan, outcome planning.Outcome) {
+func setFailures(list *conditions.List, s *podset.Snapshot, plan *planning.Plan, outcome planning.Outcome) {
 	if failure, ok := outcome.Failed(podset.StepCreate, podset.StepCreateClaim); ok {
 		list.Set(conditions.New(appsv1beta1.StatefulSetFailedCreatePod, true, appsv1beta1.ReasonRequestFailed, failureMessage("creating", failure)))
 	}
-	refused := ""
-	if failure, ok := outcome.Failed(podset.StepEdit, podset.StepDelete, podset.StepEditClaim); ok {
+	refused := s.Unrecorded
+	if failure, ok := outcome.Failed(podset.StepEdit, podset.StepDelete, podset.StepEditClaim); ok && refused == "" {
 		refused = failureMessage("changing", failure)
 	}
-	list.SetIf(podset.FailedUpdate(appsv1beta1.StatefulSetFailedUpdatePod, refused, plan, noteClaimDiffers, noteClaimNotExpandable))
+	list.SetIf(podset.FailedUpdate(appsv1beta1.StatefulSetFailedUpdatePod, refused, plan, noteClaimDiffers, noteClaimNotExpandable, noteClaimStuck))
 }
 
 func failureMessage(verb string, failure planning.Failure) string {

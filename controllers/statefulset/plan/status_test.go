@@ -158,6 +158,18 @@ func TestStatusConditions(t *testing.T) {
 			}},
 			want: []string{"FieldsIgnored=True/Unreadable", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
 		},
+		"a volume that can never grow, and pods behind it": {
+			replicas: 3, steps: []func(*simulation){storage("1Gi"), resizing, running, storage("2Gi"), image("2"), cannotGrow},
+			want: []string{"FailedUpdatePod=True/ClaimsCannotFollow", "Progressing=False/ClaimsCannotFollow", "Reconciling=False/ClaimsCannotFollow", "Stalled=True/ClaimsCannotFollow", "Available=True/EnoughPodsAvailable"},
+		},
+		"a volume that can never grow, and nothing else to do": {
+			replicas: 3, steps: []func(*simulation){storage("1Gi"), resizing, running, storage("2Gi"), cannotGrow},
+			want: []string{"FailedUpdatePod=True/ClaimsCannotFollow", "Progressing=False/ClaimsCannotFollow", "Reconciling=False/ClaimsCannotFollow", "Stalled=True/ClaimsCannotFollow", "Available=True/EnoughPodsAvailable"},
+		},
+		"a volume that could never grow, and that nobody asks to grow any more": {
+			replicas: 3, steps: []func(*simulation){storage("1Gi"), resizing, running, storage("2Gi"), cannotGrow, storage("1Gi")},
+			want: []string{"Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
 		"a resize that the node refuses, and pods behind it": {
 			replicas: 3, steps: []func(*simulation){running, infeasible(2)},
 			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=False/InPlaceBlocked", "Reconciling=False/InPlaceBlocked", "Stalled=True/InPlaceBlocked", "Available=True/EnoughPodsAvailable"},
@@ -213,6 +225,26 @@ func TestStatusConditions(t *testing.T) {
 				t.Errorf("conditions (-want +got):\n%s\n%+v", diff, status.Conditions)
 			}
 		})
+	}
+}
+
+// resizing makes claims grow with their template.
+func resizing(w *simulation) {
+	w.o.AutoResizePVC = true
+	w.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+}
+
+// cannotGrow is a storage driver that refuses the new size of the last claim for good.
+func cannotGrow(w *simulation) {
+	for _, claim := range w.Claims {
+		claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+		if claim.Name == "data-web-2" {
+			claim.Spec.Resources.Requests = w.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.DeepCopy()
+			claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
+		} else {
+			claim.Spec.Resources.Requests = w.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.DeepCopy()
+			claim.Status.Capacity = claim.Spec.Resources.Requests.DeepCopy()
+		}
 	}
 }
 

@@ -84,7 +84,7 @@ func (p *planner) movable() []*podset.Pod {
 		if pod.Terminating || pod.DeletionReason != "" {
 			continue
 		}
-		if p.s.UpdateFault != "" && p.outdated(pod) {
+		if p.s.MovesNoPods() && p.outdated(pod) {
 			outdated = append(outdated, pod)
 			continue
 		}

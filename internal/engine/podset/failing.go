@@ -33,7 +33,7 @@ const (
 	AgainAndAgain = 3
 )
 
-// EarlyFailures are pods that failed soon after their creation and are still there.
+// EarlyFailures are pods that failed soon after their creation and are still there, since a pod last succeeded.
 type EarlyFailures struct {
 	// Count is how many there are, Last is the latest one; nil without any.
 	Count int
@@ -42,16 +42,23 @@ type EarlyFailures struct {
 	at time.Time
 }
 
-// EarlyFailures are those of the pods at the given revisions. Another template is another try.
+// EarlyFailures are those of the pods at the given revisions. Another template is another try. A pod that became available ends a row of failures:
+// those before its creation no longer count.
 func (s *Snapshot) EarlyFailures(revisions ...string) EarlyFailures {
 	var f EarlyFailures
+	var succeeded time.Time
+	for i := range s.Pods {
+		if pod := &s.Pods[i]; pod.Available && pod.Object.CreationTimestamp.After(succeeded) && slices.Contains(revisions, pod.Revision) {
+			succeeded = pod.Object.CreationTimestamp.Time
+		}
+	}
 	for i := range s.Pods {
 		pod := &s.Pods[i]
 		if pod.Object.Status.Phase != corev1.PodFailed || pod.Terminating || !slices.Contains(revisions, pod.Revision) {
 			continue
 		}
 		at := failedAt(pod.Object)
-		if at.Sub(pod.Object.CreationTimestamp.Time) > young || s.Now.Sub(at) > remembered {
+		if at.Sub(pod.Object.CreationTimestamp.Time) > young || s.Now.Sub(at) > remembered || at.Before(succeeded) {
 			continue
 		}
 		if f.Count++; f.Last == nil || at.After(f.at) {

@@ -9,9 +9,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// HoldForTemplate notes that outdated pods stay as they are because the server finds the template of the update revision faulty.
+// HoldForTemplate notes that outdated pods stay as they are because the server finds the template of the update revision faulty. That it refuses to
+// record a template is no note: the progress of the workload says so.
 func (p *Pass) HoldForTemplate(outdated []*Pod) {
-	if len(outdated) == 0 {
+	if len(outdated) == 0 || p.Snapshot.UpdateFault == "" {
 		return
 	}
 	p.Hold(planning.Note{

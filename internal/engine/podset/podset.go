@@ -73,6 +73,12 @@ type Snapshot struct {
 	// UpdateFault is what the server finds wrong with the template of Update, in one line. Pods are not moved to such a revision: an
 	// edit would be refused halfway, and a replacement refused after its pod is gone. Empty: nothing, or the server was not asked.
 	UpdateFault string
+	// Unrecorded is why the server refuses to record the present template, in one line. Update is then the newest revision that it has
+	// recorded. What is under way goes on with that one and lost pods are replaced at it, but no pod is moved to it: it is not what the
+	// user wants now. Empty: Update is that of the present template.
+	Unrecorded string
+	// Wanted is the name that the revision of the present template gets when it is recorded. Only while it is not.
+	Wanted string
 	// Revisions are all stored revisions, Current and Update included, by name: what outdated pods came from.
 	Revisions map[string]revision.Revision
 	// Taken are slots of claims whose pod exists and is not among Pods: the workload no longer controls it, or it says it has another slot.
@@ -88,4 +94,17 @@ type Snapshot struct {
 	// NodeLabel is the value of a label of a node; "" when the node has none or is not known. Only asked for the keys of the template's
 	// topology spread constraints. Nil: no node is known.
 	NodeLabel func(node, key string) string
+}
+
+// MovesNoPods says that no pod may be moved to the update revision: the server would refuse its pods, or the user wants another template by now,
+// which the server refuses to record.
+func (s *Snapshot) MovesNoPods() bool { return s.UpdateFault != "" || s.Unrecorded != "" }
+
+// Reported is the snapshot as a status is about it: the update revision is that of the present template, recorded or not. No pod of an unrecorded one
+// counts as updated, for that is what clients ask the counters.
+func (s Snapshot) Reported() Snapshot {
+	if s.Unrecorded != "" {
+		s.Update = revision.Revision{Name: s.Wanted}
+	}
+	return s
 }

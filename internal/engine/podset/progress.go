@@ -74,8 +74,9 @@ func Refused(failure planning.Failure, message string, now time.Time) Progress {
 //
 //  1. the workload is being deleted;
 //  2. its spec cannot be parsed, which may show only when it is used: stalled;
-//  3. the server finds the template faulty, and has refused a pod, too: stalled;
-//  4. pods fail again and again soon after their creation: stalled.
+//  3. the server refuses to record the template, see WithRefusals;
+//  4. the server finds the template faulty, and has refused a pod, too: stalled;
+//  5. pods fail again and again soon after their creation: stalled.
 func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (Progress, bool) {
 	if spec.Deleting {
 		return Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The set is being deleted, and its pods with it."}, true
@@ -85,6 +86,9 @@ func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outc
 	}
 	if note, ok := plan.HeldFor(ReasonInvalidSpec); ok {
 		return Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: note.Message}, true
+	}
+	if s.Unrecorded != "" {
+		return Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "no pod is updated until the template is recorded."}, true
 	}
 	if _, refused := outcome.Failed(StepCreate); refused && s.UpdateFault != "" {
 		return Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidTemplate, Message: s.UpdateFault}, true

@@ -41,8 +41,12 @@ func Moves(plan *planning.Plan, pods []Pod, reasons ...string) bool {
 }
 
 // Failures are the first refusal that concerns how many pods there are, and the first that concerns an update, in words; empty without one.
-// A pod that is deleted to be replaced at another revision counts as an update. describe words one: creating, deleting or changing what.
-func Failures(plan *planning.Plan, outcome planning.Outcome, describe func(verb string, failure planning.Failure) string) (scale, update string) {
+// A pod that is deleted to be replaced at another revision counts as an update, and so does recording the template. describe words one: creating,
+// deleting or changing what.
+func Failures(
+	s *Snapshot, plan *planning.Plan, outcome planning.Outcome, describe func(verb string, failure planning.Failure) string,
+) (scale, update string) {
+	update = s.Unrecorded
 	updates := map[planning.Slot]bool{}
 	for _, action := range plan.Actions {
 		if action.Step == StepDelete && action.Reason == ReasonOutdated {
@@ -54,13 +58,22 @@ func Failures(plan *planning.Plan, outcome planning.Outcome, describe func(verb 
 		switch {
 		case isUpdate && update == "":
 			update = describe("changing", failure)
-		case !isUpdate && scale == "" && failure.Step == StepCreate:
-			scale = describe("creating", failure)
 		case !isUpdate && scale == "":
-			scale = describe("deleting", failure)
+			scale = describe(verb(failure.Step), failure)
 		}
 	}
 	return scale, update
+}
+
+func verb(step planning.Step) string {
+	switch step {
+	case StepCreate, StepCreateClaim:
+		return "creating"
+	case StepEditClaim:
+		return "changing"
+	default:
+		return "deleting"
+	}
 }
 
 // Selector reads the selector of a workload. One that is missing or empty is an error: taken literally, the first would release all pods, and

@@ -42,6 +42,36 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// A claim that cannot be created was reported as a pod that cannot be deleted.
+func TestFailuresSayWhatWasRefused(t *testing.T) {
+	cases := map[string]struct {
+		failed        planning.Step
+		reason        string
+		unrecorded    string
+		scale, update string
+	}{
+		"a pod that is created":            {failed: StepCreate, scale: "creating web-1"},
+		"a claim that is created":          {failed: StepCreateClaim, scale: "creating web-1"},
+		"a claim that is changed":          {failed: StepEditClaim, scale: "changing web-1"},
+		"a claim that is deleted":          {failed: StepDeleteClaim, scale: "deleting web-1"},
+		"a pod that is deleted":            {failed: StepDelete, reason: ReasonScaleIn, scale: "deleting web-1"},
+		"a pod that is replaced":           {failed: StepDelete, reason: ReasonOutdated, update: "changing web-1"},
+		"a pod that is changed":            {failed: StepEdit, update: "changing web-1"},
+		"a template that is not recorded":  {failed: StepCreate, unrecorded: "exceeded quota", scale: "creating web-1", update: "exceeded quota"},
+		"that, and a pod that is replaced": {failed: StepDelete, reason: ReasonOutdated, unrecorded: "exceeded quota", update: "exceeded quota"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			plan := planning.Plan{Actions: []planning.Action{{Step: tc.failed, Slot: "1", Reason: tc.reason}}}
+			outcome := planning.Outcome{Failures: []planning.Failure{{Step: tc.failed, Slot: "1"}}}
+			scale, update := Failures(&Snapshot{Unrecorded: tc.unrecorded}, &plan, outcome, func(verb string, f planning.Failure) string { return verb + " web-" + string(f.Slot) })
+			if scale != tc.scale || update != tc.update {
+				t.Errorf("got %q and %q, want %q and %q", scale, update, tc.scale, tc.update)
+			}
+		})
+	}
+}
+
 func TestWithRefusals(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	refused := conditions.New("FailedCreate", true, "RequestFailed", "creating web-0: exceeded quota")

@@ -23,12 +23,12 @@ type SettleRules struct {
 
 // Settle advances what is under way on each pod that the pass has not planned anything for, in one Edit per pod: conditions of
 // new gates, running updates in place, and lifecycle states whose time is over. It does so whether or not the workload may
-// move pods now, because a pod that is left in the middle stays unavailable.
+// move pods now, because a pod that is left in the middle stays unavailable. Pods that have finished never serve again: nothing goes on with them.
 func (p *Pass) Settle(rules SettleRules) {
 	for i := range p.Snapshot.Pods {
 		pod := &p.Snapshot.Pods[i]
 		p.Recheck(pod.AvailableIn)
-		if pod.Terminating {
+		if pod.Terminating || podstate.Finished(pod.Object) {
 			continue
 		}
 		p.Recheck(pod.Update.RecheckAfter)

@@ -29,8 +29,9 @@ type Memory struct {
 	Pace pacing.Pace
 	// status is when its status was written last.
 	status statuspatch.State
-	// verdict is the server's answer about its template.
+	// verdict is the server's answer about its template, refusal the one about recording it.
 	verdict verdict
+	refusal refusal
 	// images is the last failure to have its images pulled ahead.
 	images predownload.State
 	// requests is what is known of requests for which others hold its pods.

@@ -7,8 +7,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -78,6 +81,18 @@ type Revisions struct {
 	Update revision.Revision
 	// CollisionCount is what the status should say.
 	CollisionCount *int32
+	// Refused is why the server refuses to record the present template. Update is then the newest revision that is recorded, and Wanted the name of
+	// the one that is not. Nil: it is recorded.
+	Refused error
+	Wanted  string
+}
+
+// WhyRefused is why the server refuses to record the present template; empty when it is recorded.
+func (r *Revisions) WhyRefused() string {
+	if r.Refused == nil {
+		return ""
+	}
+	return r.Refused.Error()
 }
 
 // Recorded is what a revision records of an object, and where.
@@ -95,7 +110,8 @@ type Recorded struct {
 }
 
 // EnsureRevision reads the revisions and makes sure that there is one of what is to be recorded. For an object that is being deleted it
-// only finds it.
+// only finds it. While the server refuses it, by a quota on revisions say, the newest that is recorded stands in for it; without any, the refusal is
+// the error. The server is asked again every refusedRecheck, or when the object has changed.
 func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recorded) (Revisions, error) {
 	of := freshness.OwnerOf(object)
 	namespace := cmp.Or(object.GetNamespace(), r.Namespace)
@@ -110,21 +126,64 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 	var decision revision.Decision
 	if object.GetDeletionTimestamp() != nil {
 		decision, err = revision.Decide(owner, r.Template, stored, r.CollisionCount)
-	} else {
+	} else if err = b.memories.of(of).refusal.stands(object, b.Clock.Now()); err == nil {
 		decision, err = b.History.Ensure(ctx, of, owner, r.Template, stored, r.CollisionCount)
+	}
+	if lasts(err) && !apierrors.IsTooManyRequests(err) && len(stored) > 0 {
+		b.memories.of(of).refusal.note(object, b.Clock.Now(), err)
+		return unrecorded(owner, r, stored, err)
 	}
 	if err != nil {
 		return Revisions{}, err
 	}
-	revisions := Revisions{
-		Stored: stored, ByName: make(map[string]revision.Revision, len(stored)+1),
-		Update: decision.Update, CollisionCount: decision.CollisionCount,
-	}
-	for _, known := range stored {
-		revisions.ByName[known.Name] = known
-	}
+	revisions := Revisions{Stored: stored, ByName: byName(stored), Update: decision.Update, CollisionCount: decision.CollisionCount}
 	revisions.ByName[decision.Update.Name] = decision.Update
 	return revisions, nil
+}
+
+func byName(stored []revision.Revision) map[string]revision.Revision {
+	all := make(map[string]revision.Revision, len(stored)+1)
+	for _, known := range stored {
+		all[known.Name] = known
+	}
+	return all
+}
+
+// unrecorded are the revisions while the server refuses to record the present template.
+func unrecorded(owner revision.Owner, r Recorded, stored []revision.Revision, cause error) (Revisions, error) {
+	wanted, err := revision.Decide(owner, r.Template, stored, r.CollisionCount)
+	if err != nil {
+		return Revisions{}, err
+	}
+	newest := slices.MaxFunc(stored, func(a, b revision.Revision) int { return cmp.Compare(a.Number, b.Number) })
+	return Revisions{
+		Stored: stored, ByName: byName(stored), Update: newest, CollisionCount: r.CollisionCount, Refused: cause, Wanted: wanted.Update.Name,
+	}, nil
+}
+
+// refusedRecheck is for how long the server is not asked again to record a template that it has refused to record.
+const refusedRecheck = 5 * time.Second
+
+// refusal is what the server said when it refused to record the template of an object.
+type refusal struct {
+	generation int64
+	at         time.Time
+	err        error
+}
+
+// stands is the refusal of a moment ago, if the object is still the same.
+func (r *refusal) stands(object client.Object, now time.Time) error {
+	if r.err != nil && r.generation == object.GetGeneration() && now.Sub(r.at) < refusedRecheck {
+		return r.err
+	}
+	r.err = nil
+	return nil
+}
+
+func (r *refusal) note(object client.Object, now time.Time, err error) {
+	if r.err == nil {
+		*r = refusal{object.GetGeneration(), now, err}
+	}
 }
 
 // TrimRevisions deletes revisions that neither a pod nor the status needs, beyond the limit. The status must have been written: what it named

@@ -85,7 +85,7 @@ func (b *Base) ReportUndecodable(ctx context.Context, stored *unstructured.Unstr
 // ReportRefused reports once, by the condition that failed names, that the server refuses something without which the workload cannot be
 // planned, and by the progress of the workload, which is stalled when the server goes on refusing. Temporary causes are not reported.
 func (b *Base) ReportRefused(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) error {
-	if freshness.Judge(cause) != freshness.Refused || apierrors.IsConflict(cause) || apierrors.IsNotFound(cause) {
+	if !lasts(cause) {
 		return nil
 	}
 	condition := conditions.New(failed, true, appsv1beta1.ReasonRequestFailed, cause.Error())
@@ -104,6 +104,12 @@ func (b *Base) ReportRefused(ctx context.Context, stored *unstructured.Unstructu
 		b.Recorder.Eventf(stored, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s", condition.Message)
 	}
 	return err
+}
+
+// lasts says that the server refuses a request for a cause that does not pass by itself.
+func lasts(cause error) bool {
+	return cause != nil && freshness.Judge(cause) == freshness.Refused && !apierrors.IsConflict(cause) && !apierrors.IsNotFound(cause) &&
+		!apierrors.HasStatusCause(cause, corev1.NamespaceTerminatingCause)
 }
 
 // transitionOf is when a condition of a stored object got its present status; zero when that is not known.
