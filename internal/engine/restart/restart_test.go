@@ -338,6 +338,43 @@ func TestAContainerThatIsNotStartedAgainFails(t *testing.T) {
 	}
 }
 
+// The kubelet asks the rules of the container before its policy, the first that matches alone.
+func TestRulesOfTheContainerComeBeforeItsRestartPolicy(t *testing.T) {
+	const in, notIn = corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn
+	rule := func(action corev1.ContainerRestartRuleAction, operator corev1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) corev1.ContainerRestartRule {
+		return corev1.ContainerRestartRule{Action: action, ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: operator, Values: codes}}
+	}
+	const restarts, all = corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers
+	for name, tc := range map[string]struct {
+		rules []corev1.ContainerRestartRule
+		want  v1beta1.ContainerRecreateRequestPhase
+	}{
+		"a rule with the code":                    {[]corev1.ContainerRestartRule{rule(restarts, in, 1, 143)}, v1beta1.RecreateRecreating},
+		"a rule with another code":                {[]corev1.ContainerRestartRule{rule(restarts, in, 1)}, v1beta1.RecreateFailed},
+		"all codes but others":                    {[]corev1.ContainerRestartRule{rule(restarts, notIn, 0)}, v1beta1.RecreateRecreating},
+		"all codes but this one":                  {[]corev1.ContainerRestartRule{rule(restarts, notIn, 143)}, v1beta1.RecreateFailed},
+		"all containers of the pod are restarted": {[]corev1.ContainerRestartRule{rule(all, in, 143)}, v1beta1.RecreateRecreating},
+		"the second rule matches":                 {[]corev1.ContainerRestartRule{rule(restarts, in, 1), rule(restarts, in, 143)}, v1beta1.RecreateRecreating},
+		"the first that matches does something else": {
+			[]corev1.ContainerRestartRule{rule("Else", in, 143), rule(restarts, in, 143)}, v1beta1.RecreateFailed,
+		},
+		"a rule without codes":          {[]corev1.ContainerRestartRule{{Action: restarts}}, v1beta1.RecreateFailed},
+		"a rule of an unknown operator": {[]corev1.ContainerRestartRule{rule(restarts, "Near", 143)}, v1beta1.RecreateFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation("app")
+			w.pod.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
+			w.pod.Spec.Containers[0].RestartPolicyRules = tc.rules
+			r := w.request("restart", "app")
+			w.exit("app", 143)
+			w.settle(t, r)
+			if got := r.Status.ContainerRecreateStates[0]; got.Phase != tc.want {
+				t.Errorf("%+v, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 // The operator's own request that ends the sidecars of a finished job has done what it should when they are down.
 func TestASidecarOfAFinishedJobThatStaysDownHasSucceeded(t *testing.T) {
 	w := newSimulation("app")
