@@ -122,11 +122,11 @@ func ready(pod *corev1.Pod, name, id string) bool {
 	return status != nil && status.ContainerID == id && status.Ready
 }
 
-// staysDown is the restart policy by which an instance that has ended gets no successor; empty when it gets one. The rules of its container come
-// before the policy.
+// staysDown is the restart policy by which an instance that has ended gets no successor; empty when it gets one, or has not ended. The rules of its
+// container come before the policy.
 func staysDown(pod *corev1.Pod, name string, instance Instance) corev1.RestartPolicy {
 	container, policy := Find(pod, name)
-	if container != nil && restartedByRule(container, instance.ExitCode) {
+	if instance.State != Exited || container != nil && restartedByRule(container, instance.ExitCode) {
 		return ""
 	}
 	if policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && instance.ExitCode == 0 {

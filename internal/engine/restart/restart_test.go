@@ -388,6 +388,66 @@ func TestASidecarOfAFinishedJobThatStaysDownHasSucceeded(t *testing.T) {
 	}
 }
 
+// An evicted pod stays as an object, whatever its restart policy, and starts nothing again.
+func TestAPodThatHasEndedStartsNothingAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*simulation)
+		// want is the state, terminated that of a request which ends the sidecars of a finished job.
+		want, terminated string
+	}{
+		"its container has ended": {
+			func(w *simulation) { w.exit("app", 137) }, "Completed: app Failed", "Completed: app Succeeded",
+		},
+		"its container is gone": {
+			func(w *simulation) { delete(w.runs, "app") }, "Completed: app Failed", "Completed: app Succeeded",
+		},
+		"its container was never started": {
+			func(w *simulation) { w.runs["app"] = Instance{ID: id("app-1"), State: Starting} }, "Completed: app Failed", "Completed: app Succeeded",
+		},
+		// The sidecar terminator gives a pod its phase before it stops what is left.
+		"its container still runs": {
+			func(*simulation) {}, "Completed: app Failed killed", "Completed: app Succeeded killed",
+		},
+	} {
+		for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
+			t.Run(name+", "+string(phase), func(t *testing.T) {
+				for _, terminates := range []bool{false, true} {
+					w := newSimulation("app")
+					r, want := w.request("restart", "app"), tc.want
+					if terminates {
+						r, want = w.request(TerminationPrefix+"uid", "app"), tc.terminated
+						r.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web-0", UID: "uid", Controller: ptr.To(true)}}
+					}
+					w.pod.Status.Phase = phase
+					tc.change(w)
+					w.settle(t, r)
+					if got := string(r.Status.Phase) + ": " + states(r); got != want {
+						t.Errorf("terminates %v: %q, want %q", terminates, got, want)
+					}
+					message := r.Status.ContainerRecreateStates[0].Message
+					if says := strings.HasPrefix(message, "the pod has ended ("+string(phase)+")"); says == terminates {
+						t.Errorf("terminates %v: message %q", terminates, message)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The pod ends while the request waits for the new instance.
+func TestAPodThatEndsMeanwhileEndsTheRequest(t *testing.T) {
+	w := newSimulation("app", "log")
+	r := w.request("restart", "app", "log")
+	w.settle(t, r)
+	w.start("app", "app-1")
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed, log Recreating killed", "app-0", "log-0")
+	w.exit("app", 137)
+	w.pod.Status.Phase = corev1.PodFailed
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateCompleted, "app Failed killed, log Failed killed", "app-0", "log-0")
+}
+
 func TestASidecarOfTheInitContainersIsRestarted(t *testing.T) {
 	w := newSimulation("app")
 	w.pod.Spec.InitContainers = []corev1.Container{{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}, {Name: "once"}}
