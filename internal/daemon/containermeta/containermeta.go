@@ -10,8 +10,9 @@
 //   - Pods of our kinds and pods with injected sidecars are reported on, no others. The runtime is asked when the pod's status shows another
 //     container than the report, and a report is written when it says something new: at most once for each container that is made, never at
 //     rest. A daemon that starts looks at pods that have a report already; the others get theirs with the next change of their status.
-//   - A container is stopped only while its pod is out of service for such an update, and only when it is known to run with other values: the
-//     runtime says what it was created with, so images without any program to ask work, too.
+//   - A container is stopped only while its pod is out of service for such an update, and only when it is known to run with other values. Where
+//     the runtime says what it was created with, images without any program work, too. Where it does not, as cri-dockerd, a command in the
+//     container says so; when that fails, an event says that the values are not known.
 //   - A stop takes as long as the grace period says, and holds up neither the reports of its node nor the stops of other pods.
 //   - It is restarted at most three times for the same values. If values still differ then, an event says so. A stop that has failed is no restart;
 //     it is tried again, at longer and longer intervals.
@@ -137,6 +138,8 @@ type memory struct {
 	uid types.UID
 	// wanted are the containers that were seen to differ from some values, by both.
 	wanted map[string]*difference
+	// asked are the containers that were asked for their environment by a command, by name.
+	asked map[string]*asked
 }
 
 // difference is a container that was seen to differ from the values that it should have.
@@ -191,6 +194,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("listing containers: %w", err)
 	}
 	newest := cri.Newest(containers)
+	var m *memory
+	if restarting {
+		m = r.remembered(pod)
+	}
 	var report []inplace.Reported
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
@@ -203,12 +210,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			report = append(report, before) // what a container was made from never changes
 			continue
 		}
-		seen, err := look(ctx, from, pod, container, &instance)
+		seen, err := r.look(ctx, from, pod, container, instance.ID, m)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
 		if restarting {
-			if wait, stopping, err := r.stop(ctx, pod, container, id, seen, r.remembered(pod)); err != nil || stopping || wait > 0 {
+			if wait, stopping, err := r.stop(ctx, pod, container, id, seen, m); err != nil || stopping || wait > 0 {
 				return ctrl.Result{RequeueAfter: wait}, err
 			}
 		}
@@ -243,7 +250,7 @@ func (r *reconciler) remembered(pod *corev1.Pod) *memory {
 	defer r.mu.Unlock()
 	name := client.ObjectKeyFromObject(pod)
 	if known := r.known[name]; known == nil || known.uid != pod.UID {
-		r.known[name] = &memory{uid: pod.UID, wanted: map[string]*difference{}}
+		r.known[name] = &memory{uid: pod.UID, wanted: map[string]*difference{}, asked: map[string]*asked{}}
 	}
 	return r.known[name]
 }
@@ -252,33 +259,6 @@ func (r *reconciler) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.known, name)
-}
-
-// seen is what was found out about the variables of a container: the hash of those that it runs with, 0 where that is not known;
-// and that they are others than they should be, which is wanted.
-type seen struct {
-	hash, wanted uint64
-	differs      bool
-}
-
-// look asks the runtime what a container runs with.
-func look(ctx context.Context, from cri.Runtime, pod *corev1.Pod, container *corev1.Container, instance *cri.Container) (seen, error) {
-	wanted, reads := inplace.EnvironmentOf(pod, container)
-	if !reads {
-		return seen{hash: wanted}, nil // the hash of no variables
-	}
-	status, err := from.ContainerStatus(ctx, instance.ID)
-	if errors.Is(err, cri.ErrNotFound) {
-		return seen{}, nil
-	}
-	if err != nil {
-		return seen{}, fmt.Errorf("asking for container %s: %w", container.Name, err)
-	}
-	is, known := inplace.EnvironmentIn(container, status.Environment)
-	if !known {
-		return seen{wanted: wanted}, nil
-	}
-	return seen{hash: is, wanted: wanted, differs: is != wanted && status.State == cri.Running}, nil
 }
 
 // stop has a container stopped that runs with other values, once the kubelet has had the time to hear of these. It says how long to wait for that, or that

@@ -204,16 +204,6 @@ func TestContainersThatAreNotStopped(t *testing.T) {
 	}
 }
 
-// What a runtime does not tell is no reason to stop anything.
-func TestAnEnvironmentThatIsNotKnown(t *testing.T) {
-	b := newBench(t)
-	b.make("app", 1)
-	b.passes(4)
-	if got := b.calls(); got != "" {
-		t.Errorf("asked of the runtime: %q", got)
-	}
-}
-
 func TestAContainerThatNeverGetsTheValues(t *testing.T) {
 	b := newBench(t)
 	b.made = "other"
