@@ -10,9 +10,12 @@
 //   - Pods of our kinds and pods with injected sidecars are reported on, no others. The runtime is asked when the pod's status shows another
 //     container than the report, and a report is written when it says something new: at most once for each container that is made, never at
 //     rest. A daemon that starts looks at pods that have a report already; the others get theirs with the next change of their status.
-//   - A container is stopped only while its pod is out of service for such an update, and only when it is known to run with other values: the
-//     runtime says what it was created with, so images without any program to ask work, too.
-//   - It is stopped at most three times for the same values. If values still differ then, an event says so.
+//   - A container is stopped only while its pod is out of service for such an update, and only when it is known to run with other values. Where
+//     the runtime says what it was created with, images without any program work, too. Where it does not, as cri-dockerd, a command in the
+//     container says so; when that fails, an event says that the values are not known.
+//   - A stop takes as long as the grace period says, and holds up neither the reports of its node nor the stops of other pods.
+//   - It is restarted at most three times for the same values. If values still differ then, an event says so. A stop that has failed is no restart;
+//     it is tried again, at longer and longer intervals.
 //   - It keeps no state in memory that it needs. After a restart it asks the runtime, and finds containers that were restarted meanwhile.
 package containermeta
 
@@ -49,7 +52,7 @@ import (
 )
 
 const (
-	// workers is how many pods of the node have containers restarted at the same time.
+	// workers is how many pods of the node are looked at at the same time.
 	workers = 10
 	// gathers is how long a pod's changes are gathered before it is looked at: its containers start one after the other.
 	gathers = time.Second
@@ -57,8 +60,12 @@ const (
 	hears = 2 * time.Second
 	// again is when to look again while an update is under way.
 	again = 2 * time.Second
-	// mostStops is how often a container is stopped for the same values.
-	mostStops = 3
+	// mostRestarts is how often a container is restarted for the same values.
+	mostRestarts = 3
+	// longest is the longest time between two tries of what has failed.
+	longest = time.Minute
+	// mostStopped is how many pods may wait to be looked at again, after a stop of theirs, before stops wait for them.
+	mostStopped = 32
 	// leastGrace is the grace period of a container whose pod names none.
 	leastGrace = 2 * time.Second
 	// kubeletHash is the annotation of a container with the hash of its spec.
@@ -79,7 +86,17 @@ func Add(h host.Host) error {
 	if err := c.Watch(source.Kind(h.Manager.GetCache(), &corev1.Pod{}, wakes())); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
+	if err := c.Watch(source.Channel(r.stopped, looksAgain())); err != nil {
+		return fmt.Errorf("watching what is stopped: %w", err)
+	}
 	return nil
+}
+
+// looksAgain looks at a pod whose stop is over. The kubelet needs a moment to make the new instance.
+func looksAgain() handler.Funcs {
+	return handler.Funcs{GenericFunc: func(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}, again)
+	}}
 }
 
 // wakes says which events of pods are looked at (node-daemon.md R7 and R8).
@@ -107,25 +124,53 @@ type reconciler struct {
 	host.Host
 	// client reads the pods of the node and writes.
 	client client.Client
+	stops  recreate.Stops
+	// stopped has the pods of containers that were stopped, or could not be.
+	stopped chan event.GenericEvent
 
 	mu sync.Mutex
 	// known is what is remembered of pods whose update is under way.
 	known map[types.NamespacedName]*memory
 }
 
-// memory is what is remembered of a pod while its update is under way. Losing it costs time, and another stop at most.
+// memory is what is remembered of a pod while its update is under way. Losing it costs time, and another restart at most.
 type memory struct {
 	uid types.UID
-	// since is when each container was first seen to differ from these values, stops how often it was stopped for them.
-	since map[string]time.Time
-	stops map[string]int
+	// wanted are the containers that were seen to differ from some values, by both.
+	wanted map[string]*difference
+	// asked are the containers that were asked for their environment by a command, by name.
+	asked map[string]*asked
+}
+
+// difference is a container that was seen to differ from the values that it should have.
+type difference struct {
+	// since is when it was seen first.
+	since time.Time
+	// instance is the one that was to be stopped for it last; restarts counts those that others have taken the place of.
+	instance string
+	restarts int
+	// told says that the restarts are used up, and that an event said so.
+	told bool
+	retry
+}
+
+// retry says when to try again what was tried in vain: after intervals that get longer.
+type retry struct {
+	tries int
+	next  time.Time
+}
+
+// tried counts a try.
+func (r *retry) tried(now time.Time) {
+	r.next = now.Add(min(again<<min(r.tries, 10), longest))
+	r.tries++
 }
 
 func newReconciler(h host.Host, c client.Client) *reconciler {
-	return &reconciler{Host: h, client: c, known: map[types.NamespacedName]*memory{}}
+	return &reconciler{Host: h, client: c, stopped: make(chan event.GenericEvent, mostStopped), known: map[types.NamespacedName]*memory{}}
 }
 
-// Reconcile reports on a pod. While containers of it have to restart for other values, it stops the first that runs with others, before.
+// Reconcile reports on a pod. While containers of it have to restart for other values, it has the first that runs with others stopped, before.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, req.NamespacedName, pod)
@@ -149,6 +194,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("listing containers: %w", err)
 	}
 	newest := cri.Newest(containers)
+	var m *memory
+	if restarting {
+		m = r.remembered(pod)
+	}
 	var report []inplace.Reported
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
@@ -161,12 +210,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			report = append(report, before) // what a container was made from never changes
 			continue
 		}
-		seen, err := look(ctx, from, pod, container, &instance)
+		seen, err := r.look(ctx, from, pod, container, instance.ID, m)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
 		if restarting {
-			if wait, stopped, err := r.stop(ctx, pod, container, &instance, seen, r.remembered(pod), runtime.Name); err != nil || stopped || wait > 0 {
+			if wait, stopping, err := r.stop(ctx, pod, container, id, seen, m); err != nil || stopping || wait > 0 {
 				return ctrl.Result{RequeueAfter: wait}, err
 			}
 		}
@@ -201,7 +250,7 @@ func (r *reconciler) remembered(pod *corev1.Pod) *memory {
 	defer r.mu.Unlock()
 	name := client.ObjectKeyFromObject(pod)
 	if known := r.known[name]; known == nil || known.uid != pod.UID {
-		r.known[name] = &memory{uid: pod.UID, since: map[string]time.Time{}, stops: map[string]int{}}
+		r.known[name] = &memory{uid: pod.UID, wanted: map[string]*difference{}, asked: map[string]*asked{}}
 	}
 	return r.known[name]
 }
@@ -212,68 +261,78 @@ func (r *reconciler) forget(name types.NamespacedName) {
 	delete(r.known, name)
 }
 
-// seen is what was found out about the variables of a container: the hash of those that it runs with, 0 where that is not known;
-// and that they are others than they should be, which is wanted.
-type seen struct {
-	hash, wanted uint64
-	differs      bool
-}
-
-// look asks the runtime what a container runs with.
-func look(ctx context.Context, from cri.Runtime, pod *corev1.Pod, container *corev1.Container, instance *cri.Container) (seen, error) {
-	wanted, reads := inplace.EnvironmentOf(pod, container)
-	if !reads {
-		return seen{hash: wanted}, nil // the hash of no variables
-	}
-	status, err := from.ContainerStatus(ctx, instance.ID)
-	if errors.Is(err, cri.ErrNotFound) {
-		return seen{}, nil
-	}
-	if err != nil {
-		return seen{}, fmt.Errorf("asking for container %s: %w", container.Name, err)
-	}
-	is, known := inplace.EnvironmentIn(container, status.Environment)
-	if !known {
-		return seen{wanted: wanted}, nil
-	}
-	return seen{hash: is, wanted: wanted, differs: is != wanted && status.State == cri.Running}, nil
-}
-
-// stop stops a container that runs with other values, once the kubelet has had the time to hear of these. It says how long to wait for that.
+// stop has a container stopped that runs with other values, once the kubelet has had the time to hear of these. It says how long to wait for that, or that
+// the container is being stopped: then the pod is looked at again when that is over.
 func (r *reconciler) stop(
-	ctx context.Context, pod *corev1.Pod, container *corev1.Container, instance *cri.Container, seen seen, m *memory, runtime string,
-) (wait time.Duration, stopped bool, err error) {
+	ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string, seen seen, m *memory,
+) (wait time.Duration, stopping bool, err error) {
 	if !seen.differs {
 		return 0, false, nil
 	}
 	key := container.Name + "/" + strconv.FormatUint(seen.wanted, 16)
 	now := r.Clock.Now()
-	if _, known := m.since[key]; !known {
-		m.since[key] = now
+	of := m.wanted[key]
+	if of == nil {
+		of = &difference{since: now}
+		m.wanted[key] = of
 	}
-	if left := hears - now.Sub(m.since[key]); left > 0 {
+	if left := hears - now.Sub(of.since); left > 0 {
 		return left, false, nil
 	}
-	if m.stops[key] >= mostStops {
-		if m.stops[key] == mostStops {
-			m.stops[key]++ // told once
+	// The runtime may end a container and report a failure, so what counts is that another instance runs.
+	if of.instance != "" && of.instance != id {
+		of.instance, of.retry = "", retry{}
+		of.restarts++
+	}
+	if of.restarts >= mostRestarts {
+		if !of.told {
+			of.told = true
 			r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "EnvironmentDiffers", "Restart",
-				"Container %s was restarted %d times and still does not have the values of the pod's labels and annotations", container.Name, mostStops)
+				"Container %s was restarted %d times and still does not have the values of the pod's labels and annotations", container.Name, of.restarts)
 		}
 		return 0, false, nil
 	}
-	m.stops[key]++
-	err = recreate.Stop(ctx, r.Host, pod, &restart.Kill{
-		Container: appsv1beta1.ContainerRecreateRequestContainer{Name: container.Name, PreStop: hookOf(container), Ports: container.Ports},
-		ID:        runtime + "://" + instance.ID, Grace: graceOf(pod),
-	}, nil, "because labels or annotations have changed that its environment refers to")
-	if !errors.Is(err, cri.ErrNotFound) && !errors.Is(err, cri.ErrUnavailable) {
-		r.Metrics.Stopped("environment", err)
-	}
-	if err != nil && !errors.Is(err, cri.ErrNotFound) {
+	at := recreate.Attempt{Reason: pod.UID, Instance: id}
+	switch is, err := r.stops.Look(at); is {
+	case recreate.Begun:
+		return 0, true, nil
+	case recreate.Failed:
 		return 0, false, fmt.Errorf("stopping container %s: %w", container.Name, err)
 	}
-	return again, true, nil
+	if left := of.next.Sub(now); left > 0 {
+		return left, false, nil
+	}
+	if !r.begin(ctx, pod, container, at) {
+		return again, false, nil // too many others are being stopped
+	}
+	of.instance = id
+	of.tried(now)
+	return 0, true, nil
+}
+
+// begin has an instance stopped in the background, unless that has to wait. The controller sets no limit on passes, so ctx ends with the daemon, and not
+// with the pass.
+func (r *reconciler) begin(ctx context.Context, pod *corev1.Pod, container *corev1.Container, at recreate.Attempt) bool {
+	kill := &restart.Kill{
+		Container: appsv1beta1.ContainerRecreateRequestContainer{Name: container.Name, PreStop: hookOf(container), Ports: container.Ports},
+		ID:        at.Instance, Grace: graceOf(pod),
+	}
+	is, _ := r.stops.Try(at, r.Clock.Now, func() error {
+		err := recreate.Stop(ctx, r.Host, pod, kill, nil, "because labels or annotations have changed that its environment refers to")
+		switch {
+		case errors.Is(err, cri.ErrNotFound):
+			return nil // it is gone
+		case !errors.Is(err, cri.ErrUnavailable) && ctx.Err() == nil:
+			r.Metrics.Stopped("environment", err)
+		}
+		return err
+	}, func() {
+		select {
+		case r.stopped <- event.GenericEvent{Object: pod}:
+		case <-ctx.Done():
+		}
+	})
+	return is == recreate.Begun
 }
 
 // graceOf is how long the hook of a container and it itself have together.

@@ -6,6 +6,7 @@ package containermeta
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -115,15 +116,37 @@ func (b *bench) pod() *corev1.Pod {
 	return pod
 }
 
+// pass reconciles the pod, and waits for what it has begun.
+func (b *bench) pass() error {
+	b.t.Helper()
+	_, err := b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web-0"}})
+	b.stops.Wait()
+	for len(b.stopped) > 0 {
+		<-b.stopped
+	}
+	return err
+}
+
 // passes reconciles the pod so often, two seconds apart.
 func (b *bench) passes(times int) {
 	b.t.Helper()
 	for range times {
-		if _, err := b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web-0"}}); err != nil {
+		if err := b.pass(); err != nil {
 			b.t.Fatal(err)
 		}
 		b.clock.Step(hears)
 	}
+}
+
+// told counts the events with a text, and takes all.
+func (b *bench) told(text string) int {
+	told := 0
+	for len(b.events.Events) > 0 {
+		if strings.Contains(<-b.events.Events, text) {
+			told++
+		}
+	}
+	return told
 }
 
 // calls are what was asked of the runtime about containers.
@@ -181,31 +204,106 @@ func TestContainersThatAreNotStopped(t *testing.T) {
 	}
 }
 
-// What a runtime does not tell is no reason to stop anything.
-func TestAnEnvironmentThatIsNotKnown(t *testing.T) {
-	b := newBench(t)
-	b.make("app", 1)
-	b.passes(4)
-	if got := b.calls(); got != "" {
-		t.Errorf("asked of the runtime: %q", got)
-	}
-}
-
 func TestAContainerThatNeverGetsTheValues(t *testing.T) {
 	b := newBench(t)
 	b.made = "other"
 	b.passes(20)
-	if got := strings.Count(b.calls(), "Stop"); got != mostStops {
-		t.Errorf("stopped %d times, want %d", got, mostStops)
+	if got := strings.Count(b.calls(), "Stop"); got != mostRestarts {
+		t.Errorf("stopped %d times, want %d", got, mostRestarts)
 	}
-	told := 0
-	for len(b.events.Events) > 0 {
-		if strings.Contains(<-b.events.Events, "EnvironmentDiffers") {
-			told++
-		}
-	}
-	if told != 1 {
+	if told := b.told("EnvironmentDiffers"); told != 1 {
 		t.Errorf("told %d times", told)
+	}
+}
+
+// A stop that fails restarts nothing, so it is neither counted nor told as a restart. It is tried again at longer and longer intervals.
+func TestAStopThatFailsIsNoRestart(t *testing.T) {
+	b := newBench(t)
+	restarted := b.runtime.OnStop
+	refused := errors.New("no such luck")
+	b.runtime.OnStop = func(context.Context, cri.Container, time.Duration) error { return refused }
+	failed := 0
+	for range 30 {
+		if err := b.pass(); errors.Is(err, refused) {
+			failed++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		b.clock.Step(hears)
+	}
+	if got := strings.Count(b.calls(), "Stop"); got <= mostRestarts || got > 6 || failed < mostRestarts {
+		t.Errorf("in a minute it was tried %d times, and %d failures were returned", got, failed)
+	}
+	if told := b.told("EnvironmentDiffers"); told != 0 {
+		t.Error("an event says that the container was restarted")
+	}
+	b.runtime.OnStop = restarted
+	b.made = "other"
+	for range 60 {
+		if err := b.pass(); err != nil && !errors.Is(err, refused) {
+			t.Fatal(err)
+		}
+		b.clock.Step(hears)
+	}
+	if got := b.runtime.Calls(); got[len(got)-1].On != fmt.Sprintf("app-%d", mostRestarts-1) || b.told("EnvironmentDiffers") != 1 {
+		t.Errorf("when stops succeed again: %q", b.calls())
+	}
+}
+
+// A runtime may end a container and fail to say so: every new instance counts, so that restarts end.
+func TestAStopThatFailsAndEndsTheContainerIsARestart(t *testing.T) {
+	b := newBench(t)
+	b.made = "other"
+	restarts := b.runtime.OnStop
+	late := errors.New("it took too long")
+	b.runtime.OnStop = func(ctx context.Context, c cri.Container, grace time.Duration) error {
+		if err := restarts(ctx, c, grace); err != nil {
+			return err
+		}
+		return late
+	}
+	for range 30 {
+		if err := b.pass(); err != nil && !errors.Is(err, late) {
+			t.Fatal(err)
+		}
+		b.clock.Step(hears)
+	}
+	if got := strings.Count(b.calls(), "Stop"); got != mostRestarts || b.told("EnvironmentDiffers") != 1 {
+		t.Errorf("stopped %d times, want %d", got, mostRestarts)
+	}
+}
+
+// A container may take hours to stop. Its pod is left meanwhile, so that workers are free for the others, and looked at again when it has stopped.
+func TestAContainerThatTakesLongToStopHoldsUpNoWorker(t *testing.T) {
+	b := newBench(t)
+	gate := make(chan struct{})
+	restarted := b.runtime.OnStop
+	b.runtime.OnStop = func(ctx context.Context, c cri.Container, grace time.Duration) error {
+		<-gate
+		return restarted(ctx, c, grace)
+	}
+	for range 10 {
+		if _, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web-0"}}); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.Step(hears)
+	}
+	if len(b.stopped) != 0 {
+		t.Error("the pod is looked at again, and nothing has stopped")
+	}
+	close(gate)
+	b.stops.Wait()
+	if len(b.stopped) != 1 {
+		t.Fatal("nobody looks at the pod again")
+	}
+	var later woken
+	looksAgain().Generic(t.Context(), <-b.stopped, &later)
+	if later != (woken{later: 1}) {
+		t.Errorf("enqueued %+v", later)
+	}
+	b.passes(2)
+	if got := b.calls(); got != "Stop app-0" || b.writes != 1 {
+		t.Errorf("asked of the runtime: %q, with %d writes; want one of each", got, b.writes)
 	}
 }
 

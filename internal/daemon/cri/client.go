@@ -55,6 +55,7 @@ type Client struct {
 type pool struct {
 	sockets  []*socket
 	requests *prometheus.CounterVec
+	took     *prometheus.HistogramVec
 	up       *prometheus.GaugeVec
 	// timeout is the deadline of a request that a runtime answers at once.
 	timeout time.Duration
@@ -86,6 +87,10 @@ func New(sockets []string, registry prometheus.Registerer) (*Client, error) {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_daemon_cri_requests_total", Help: "Requests to the container runtime, by method and result.",
 		}, []string{"method", "code"}),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kruise_daemon_cri_request_duration_seconds", Help: "How long the container runtime takes to answer, by method.",
+			Buckets: []float64{.001, .005, .025, .1, .5, 1, 2.5, 5, 10},
+		}, []string{"method"}),
 		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_daemon_cri_up", Help: "1 for each container runtime that the daemon is connected to.",
 		}, []string{"runtime"}),
@@ -93,7 +98,7 @@ func New(sockets []string, registry prometheus.Registerer) (*Client, error) {
 	for _, path := range sockets {
 		p.sockets = append(p.sockets, &socket{path: path, dialing: make(chan struct{}, 1)})
 	}
-	for _, collector := range []prometheus.Collector{p.requests, p.up} {
+	for _, collector := range []prometheus.Collector{p.requests, p.took, p.up} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering the metrics of the container runtime: %w", err)
 		}
@@ -263,11 +268,21 @@ func (c *Client) Close() {
 	}
 }
 
-// count counts requests by what became of them.
+// count counts requests by what became of them, and how long they took where that is up to the runtime.
 func (p *pool) count(
 	ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
+	begun := time.Now()
 	err := invoke(ctx, method, request, reply, connection, options...)
-	p.requests.WithLabelValues(method[strings.LastIndexByte(method, '/')+1:], status.Code(err).String()).Inc()
+	name := method[strings.LastIndexByte(method, '/')+1:]
+	p.requests.WithLabelValues(name, status.Code(err).String()).Inc()
+	if !lasts(name) {
+		p.took.WithLabelValues(name).Observe(time.Since(begun).Seconds())
+	}
 	return err
+}
+
+// lasts says that a request takes as long as what was asked for: an image, a grace period, or a command. That says nothing about the runtime.
+func lasts(method string) bool {
+	return method == "PullImage" || method == "StopContainer" || method == "ExecSync"
 }

@@ -417,6 +417,49 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// How long a pull or a command takes says nothing about the runtime.
+func TestWhatTheRuntimeAnswersAtOnceIsTimedByMethod(t *testing.T) {
+	socket := filepath.Join(folder(t), "c.sock")
+	listen(t, socket)
+	registry := prometheus.NewRegistry()
+	c, err := cri.New([]string{socket}, registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for range 2 {
+		if _, err := c.ListContainers(t.Context(), cri.ContainerFilter{PodUID: "u1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.ContainerStatus(t.Context(), "c2"); !errors.Is(err, cri.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if _, err := c.PullImage(t.Context(), cri.Pull{Image: "new:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Exec(t.Context(), "c1", []string{"1"}, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]uint64{}
+	for _, family := range families {
+		if family.GetName() != "kruise_daemon_cri_request_duration_seconds" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			got[metric.GetLabel()[0].GetValue()] = metric.GetHistogram().GetSampleCount()
+		}
+	}
+	// The first two are how the runtime is found.
+	if diff := cmp.Diff(map[string]uint64{"Version": 1, "ImageFsInfo": 1, "ListContainers": 2, "ContainerStatus": 1}, got); diff != "" {
+		t.Errorf("requests by method (-want +got):\n%s", diff)
+	}
+}
+
 // A command of a user that writes without end must not use up the memory of the daemon, which all pods of the node share.
 func TestACommandThatWritesTooMuchIsAnErrorOfItsOwn(t *testing.T) {
 	socket := filepath.Join(folder(t), "c.sock")

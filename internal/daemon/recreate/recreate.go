@@ -96,7 +96,7 @@ type reconciler struct {
 	host.Host
 	// client reads the objects of the node and writes.
 	client client.Client
-	stops  stops
+	stops  Stops
 	// stopped has the pods of containers that were stopped, or could not be.
 	stopped chan event.GenericEvent
 }
@@ -194,7 +194,7 @@ func (r *reconciler) stop(
 	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, kill *restart.Kill, recheck time.Duration,
 ) (ctrl.Result, error) {
 	pod = pod.DeepCopy()
-	is, err := r.stops.try(attempt{request.UID, kill.ID}, r.Clock.Now, func() error {
+	is, err := r.stops.Try(Attempt{request.UID, kill.ID}, r.Clock.Now, func() error {
 		err := Stop(ctx, r.Host, pod, kill, request, "for ContainerRecreateRequest "+request.Name)
 		switch {
 		case errors.Is(err, cri.ErrNotFound):
@@ -210,9 +210,9 @@ func (r *reconciler) stop(
 		}
 	})
 	switch {
-	case is == begun:
+	case is == Begun:
 		return ctrl.Result{RequeueAfter: recheck}, nil
-	case is == waits:
+	case is == Waits:
 		return ctrl.Result{RequeueAfter: turn}, nil
 	case errors.Is(err, cri.ErrUnavailable), ctx.Err() != nil:
 		return ctrl.Result{}, fmt.Errorf("stopping container %s: %w", kill.Container.Name, err)

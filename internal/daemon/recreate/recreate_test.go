@@ -125,7 +125,7 @@ func (b *bench) kubelet() {
 func (b *bench) pass() (ctrl.Result, error) {
 	b.t.Helper()
 	result, err := b.look("web-0")
-	b.stops.running.Wait()
+	b.stops.Wait()
 	return result, err
 }
 

@@ -19,10 +19,10 @@ const (
 	forgotten = 10 * time.Minute
 )
 
-// attempt names the stop of one instance of a container for one request.
-type attempt struct {
-	request  types.UID
-	instance string
+// Attempt names the stop of one instance of a container for one reason: the UID of the object that asks for it.
+type Attempt struct {
+	Reason   types.UID
+	Instance string
 }
 
 // stop is an attempt that has begun. Ended is zero until it is over.
@@ -31,37 +31,55 @@ type stop struct {
 	err          error
 }
 
-// stops are the attempts that are under way, and those that have failed and whose error nobody has taken yet. They outlive the passes that begin them: a stop takes as
-// long as the grace period says, and meanwhile the requests of the pod have to be looked at.
-type stops struct {
+// Stops are the attempts that are under way, and those that have failed and whose error nobody has taken yet. They outlive the passes that begin them: a stop takes as
+// long as the grace period says, and meanwhile this pod and others have to be looked at. The zero value is ready for use.
+type Stops struct {
 	mutex sync.Mutex
-	all   map[attempt]*stop
+	all   map[Attempt]*stop
 	// running ends when no attempt is under way.
 	running sync.WaitGroup
 }
 
-// progress is how far an attempt is.
-type progress string
+// Progress is how far an attempt is.
+type Progress string
 
 const (
-	// begun: it has been begun just now, or before, and is under way.
-	begun progress = "begun"
-	// waits: there are too many others.
-	waits progress = "waits"
-	// failed: it is over, and its error has been taken.
-	failed progress = "failed"
+	// Begun says that it has been begun just now, or before, and is under way.
+	Begun Progress = "Begun"
+	// Waits says that there are too many others.
+	Waits Progress = "Waits"
+	// Failed says that it is over, and its error has been taken.
+	Failed Progress = "Failed"
 )
 
-// try begins an attempt unless it is under way, or takes its error when it has failed. do is called in the background, and then told.
-func (s *stops) try(at attempt, now func() time.Time, do func() error, told func()) (progress, error) {
+// Wait returns when no attempt is under way.
+func (s *Stops) Wait() { s.running.Wait() }
+
+// Look says whether an attempt is under way, or takes its error when it has failed. Nothing is known of others, nor of those that have succeeded.
+func (s *Stops) Look(at Attempt) (Progress, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if known := s.all[at]; known != nil {
-		if known.ended.IsZero() {
-			return begun, nil
-		}
-		delete(s.all, at)
-		return failed, known.err
+	return s.look(at)
+}
+
+func (s *Stops) look(at Attempt) (Progress, error) {
+	known := s.all[at]
+	switch {
+	case known == nil:
+		return "", nil
+	case known.ended.IsZero():
+		return Begun, nil
+	}
+	delete(s.all, at)
+	return Failed, known.err
+}
+
+// Try begins an attempt unless it is under way, or takes its error when it has failed. do is called in the background, and then told.
+func (s *Stops) Try(at Attempt, now func() time.Time, do func() error, told func()) (Progress, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if is, err := s.look(at); is != "" {
+		return is, err
 	}
 	young := 0
 	for other, known := range s.all {
@@ -73,10 +91,10 @@ func (s *stops) try(at attempt, now func() time.Time, do func() error, told func
 		}
 	}
 	if young >= mostStops {
-		return waits, nil
+		return Waits, nil
 	}
 	if s.all == nil {
-		s.all = map[attempt]*stop{}
+		s.all = map[Attempt]*stop{}
 	}
 	this := &stop{begun: now()}
 	s.all[at] = this
@@ -89,5 +107,5 @@ func (s *stops) try(at attempt, now func() time.Time, do func() error, told func
 		s.mutex.Unlock()
 		told()
 	})
-	return begun, nil
+	return Begun, nil
 }

@@ -78,7 +78,7 @@ func TestARequestThatIsOverMakesRoomAlthoughItsContainerIsStillStopping(t *testi
 	b.update("first", func(r *v1beta1.ContainerRecreateRequest) { r.Status.Phase = v1beta1.RecreateCompleted }) // its deadline
 	b.looks("web-0", 3)
 	b.stops.mutex.Lock()
-	_, stopping := b.stops.all[attempt{"first", "containerd://app"}]
+	_, stopping := b.stops.all[Attempt{"first", "containerd://app"}]
 	b.stops.mutex.Unlock()
 	// How far it has come depends on how fast its own container has stopped.
 	if got := b.status("second"); got.Phase == v1beta1.RecreatePending || !stopping {
@@ -149,7 +149,7 @@ func TestManySlowContainersDoNotKeepARequestFromBeingTakenUp(t *testing.T) {
 		runtime.Gosched()
 	}
 	end()
-	b.stops.running.Wait()
+	b.stops.Wait()
 	b.settle("restart")
 }
 

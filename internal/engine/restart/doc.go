@@ -10,5 +10,5 @@
 //   - A container is stopped only after the status says which instance of it shall be stopped. So if the daemon or the runtime fails in between,
 //     only this instance can be stopped afterwards, never its successor.
 //   - Instances are distinguished by their IDs, never by times.
-//   - A container that its pod does not start again is not waited for.
+//   - A container that its pod does not start again is not waited for, be it by its restart policy or because the pod has ended.
 package restart

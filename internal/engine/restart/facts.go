@@ -4,6 +4,7 @@
 package restart
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -121,13 +122,39 @@ func ready(pod *corev1.Pod, name, id string) bool {
 	return status != nil && status.ContainerID == id && status.Ready
 }
 
-// staysDown is the restart policy by which an instance that has ended gets no successor; empty when it gets one.
+// staysDown is the restart policy by which an instance that has ended gets no successor; empty when it gets one, or has not ended. The rules of its
+// container come before the policy.
 func staysDown(pod *corev1.Pod, name string, instance Instance) corev1.RestartPolicy {
-	_, policy := Find(pod, name)
+	container, policy := Find(pod, name)
+	if instance.State != Exited || container != nil && restartedByRule(container, instance.ExitCode) {
+		return ""
+	}
 	if policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && instance.ExitCode == 0 {
 		return policy
 	}
 	return ""
+}
+
+// restartedByRule says that the kubelet restarts a container that has ended with this code, by the first of its rules that matches.
+func restartedByRule(container *corev1.Container, code int32) bool {
+	for i := range container.RestartPolicyRules {
+		rule := &container.RestartPolicyRules[i]
+		if rule.ExitCodes == nil {
+			continue
+		}
+		listed := slices.Contains(rule.ExitCodes.Values, code)
+		switch rule.ExitCodes.Operator {
+		case corev1.ContainerRestartRuleOnExitCodesOpIn:
+		case corev1.ContainerRestartRuleOnExitCodesOpNotIn:
+			listed = !listed
+		default:
+			continue
+		}
+		if listed {
+			return rule.Action == corev1.ContainerRestartRuleActionRestart || rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+		}
+	}
+	return false
 }
 
 // newInstances is what the kubelet says of those that run in place of the ones of the creation; what was known before when it says nothing.

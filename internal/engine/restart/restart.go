@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 const (
@@ -188,23 +189,23 @@ func (d *Decision) look(
 	}
 	state.Phase, state.Message = appsv1beta1.RecreatePending, ""
 	instance, found := s.Instances[c.Name]
-	if !found {
+	replaced := found && replaced(r, c, state.ContainerID, instance)
+	if found {
+		state.IsKilled = state.ContainerID != "" && (replaced || instance.State == Exited)
+	}
+	switch policy := staysDown(s.Pod, c.Name, instance); {
+	case policy != "":
+		state.Message = fmt.Sprintf("the container has ended with code %d, and restartPolicy %s does not start it again", instance.ExitCode, policy)
+		return down(r, state)
+	case instance.State != Running && podstate.Finished(s.Pod):
+		// As by eviction: the pod stays as an object, whatever its restart policy, and so may its containers.
+		state.Message = fmt.Sprintf("the pod has ended (%s), and does not start the container again", s.Pod.Status.Phase)
+		return down(r, state)
+	case !found:
 		state.Message = "not found container on Node"
 		return state
-	}
-	replaced := replaced(r, c, state.ContainerID, instance)
-	state.IsKilled = state.ContainerID != "" && (replaced || instance.State == Exited)
-	switch {
 	case instance.State == Exited:
 		state.Phase = appsv1beta1.RecreateRecreating
-		switch policy := staysDown(s.Pod, c.Name, instance); {
-		case policy == "":
-		case Terminates(r):
-			state.Phase = appsv1beta1.RecreateSucceeded
-		default:
-			state.Phase = appsv1beta1.RecreateFailed
-			state.Message = fmt.Sprintf("the container has ended with code %d, and restartPolicy %s does not start it again", instance.ExitCode, policy)
-		}
 		return state
 	case !replaced:
 		return state
@@ -220,6 +221,18 @@ func (d *Decision) look(
 		return state
 	}
 	state.Phase = appsv1beta1.RecreateSucceeded
+	return state
+}
+
+// down is the state of a container that does not run and is not started any more. A request that ends the sidecars of a finished job asks for that; any
+// other has failed, with the message of the state.
+func down(
+	r *appsv1beta1.ContainerRecreateRequest, state appsv1beta1.ContainerRecreateRequestContainerRecreateState,
+) appsv1beta1.ContainerRecreateRequestContainerRecreateState {
+	state.Phase = appsv1beta1.RecreateFailed
+	if Terminates(r) {
+		state.Phase, state.Message = appsv1beta1.RecreateSucceeded, ""
+	}
 	return state
 }
 

@@ -338,6 +338,43 @@ func TestAContainerThatIsNotStartedAgainFails(t *testing.T) {
 	}
 }
 
+// The kubelet asks the rules of the container before its policy, the first that matches alone.
+func TestRulesOfTheContainerComeBeforeItsRestartPolicy(t *testing.T) {
+	const in, notIn = corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn
+	rule := func(action corev1.ContainerRestartRuleAction, operator corev1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) corev1.ContainerRestartRule {
+		return corev1.ContainerRestartRule{Action: action, ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: operator, Values: codes}}
+	}
+	const restarts, all = corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers
+	for name, tc := range map[string]struct {
+		rules []corev1.ContainerRestartRule
+		want  v1beta1.ContainerRecreateRequestPhase
+	}{
+		"a rule with the code":                    {[]corev1.ContainerRestartRule{rule(restarts, in, 1, 143)}, v1beta1.RecreateRecreating},
+		"a rule with another code":                {[]corev1.ContainerRestartRule{rule(restarts, in, 1)}, v1beta1.RecreateFailed},
+		"all codes but others":                    {[]corev1.ContainerRestartRule{rule(restarts, notIn, 0)}, v1beta1.RecreateRecreating},
+		"all codes but this one":                  {[]corev1.ContainerRestartRule{rule(restarts, notIn, 143)}, v1beta1.RecreateFailed},
+		"all containers of the pod are restarted": {[]corev1.ContainerRestartRule{rule(all, in, 143)}, v1beta1.RecreateRecreating},
+		"the second rule matches":                 {[]corev1.ContainerRestartRule{rule(restarts, in, 1), rule(restarts, in, 143)}, v1beta1.RecreateRecreating},
+		"the first that matches does something else": {
+			[]corev1.ContainerRestartRule{rule("Else", in, 143), rule(restarts, in, 143)}, v1beta1.RecreateFailed,
+		},
+		"a rule without codes":          {[]corev1.ContainerRestartRule{{Action: restarts}}, v1beta1.RecreateFailed},
+		"a rule of an unknown operator": {[]corev1.ContainerRestartRule{rule(restarts, "Near", 143)}, v1beta1.RecreateFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation("app")
+			w.pod.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
+			w.pod.Spec.Containers[0].RestartPolicyRules = tc.rules
+			r := w.request("restart", "app")
+			w.exit("app", 143)
+			w.settle(t, r)
+			if got := r.Status.ContainerRecreateStates[0]; got.Phase != tc.want {
+				t.Errorf("%+v, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 // The operator's own request that ends the sidecars of a finished job has done what it should when they are down.
 func TestASidecarOfAFinishedJobThatStaysDownHasSucceeded(t *testing.T) {
 	w := newSimulation("app")
@@ -349,6 +386,66 @@ func TestASidecarOfAFinishedJobThatStaysDownHasSucceeded(t *testing.T) {
 	if got := r.Status.ContainerRecreateStates[0]; got.Phase != v1beta1.RecreateSucceeded || r.Status.Phase != v1beta1.RecreateCompleted {
 		t.Errorf("%+v", r.Status)
 	}
+}
+
+// An evicted pod stays as an object, whatever its restart policy, and starts nothing again.
+func TestAPodThatHasEndedStartsNothingAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*simulation)
+		// want is the state, terminated that of a request which ends the sidecars of a finished job.
+		want, terminated string
+	}{
+		"its container has ended": {
+			func(w *simulation) { w.exit("app", 137) }, "Completed: app Failed", "Completed: app Succeeded",
+		},
+		"its container is gone": {
+			func(w *simulation) { delete(w.runs, "app") }, "Completed: app Failed", "Completed: app Succeeded",
+		},
+		"its container was never started": {
+			func(w *simulation) { w.runs["app"] = Instance{ID: id("app-1"), State: Starting} }, "Completed: app Failed", "Completed: app Succeeded",
+		},
+		// The sidecar terminator gives a pod its phase before it stops what is left.
+		"its container still runs": {
+			func(*simulation) {}, "Completed: app Failed killed", "Completed: app Succeeded killed",
+		},
+	} {
+		for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
+			t.Run(name+", "+string(phase), func(t *testing.T) {
+				for _, terminates := range []bool{false, true} {
+					w := newSimulation("app")
+					r, want := w.request("restart", "app"), tc.want
+					if terminates {
+						r, want = w.request(TerminationPrefix+"uid", "app"), tc.terminated
+						r.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web-0", UID: "uid", Controller: ptr.To(true)}}
+					}
+					w.pod.Status.Phase = phase
+					tc.change(w)
+					w.settle(t, r)
+					if got := string(r.Status.Phase) + ": " + states(r); got != want {
+						t.Errorf("terminates %v: %q, want %q", terminates, got, want)
+					}
+					message := r.Status.ContainerRecreateStates[0].Message
+					if says := strings.HasPrefix(message, "the pod has ended ("+string(phase)+")"); says == terminates {
+						t.Errorf("terminates %v: message %q", terminates, message)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The pod ends while the request waits for the new instance.
+func TestAPodThatEndsMeanwhileEndsTheRequest(t *testing.T) {
+	w := newSimulation("app", "log")
+	r := w.request("restart", "app", "log")
+	w.settle(t, r)
+	w.start("app", "app-1")
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed, log Recreating killed", "app-0", "log-0")
+	w.exit("app", 137)
+	w.pod.Status.Phase = corev1.PodFailed
+	w.settle(t, r)
+	w.expect(t, r, v1beta1.RecreateCompleted, "app Failed killed, log Failed killed", "app-0", "log-0")
 }
 
 func TestASidecarOfTheInitContainersIsRestarted(t *testing.T) {
