@@ -63,7 +63,7 @@ func (r *Reconciler) keepSecrets(ctx context.Context, pass *workload.Pass, spec 
 		s.Released = true
 		return 0, nil
 	}
-	known := workload.Own(pass.Memory, func() *copies { return &copies{} })
+	known := &remember(pass).copies
 	if !plan.Wants(spec) {
 		return 0, r.release(ctx, spec, known, s)
 	}
