@@ -5,12 +5,17 @@ package imagepulljob
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +23,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
 
@@ -105,5 +111,38 @@ func TestWhatIsRememberedOfAJobWithPullSecrets(t *testing.T) {
 	var measured dto.Metric
 	if err := s.Reconciler.Metrics.ImagePullAnswers.WithLabelValues("succeeded").Write(&measured); err != nil || measured.GetCounter().GetValue() != 1 {
 		t.Errorf("%v answers were measured, want 1: %v", measured.GetCounter().GetValue(), err)
+	}
+}
+
+// The server refuses the copy of a pull secret: the job begins all the same, tries again, says why it stands, and ends by its deadline.
+func TestARefusedCopyDoesNotStopTheDeadline(t *testing.T) {
+	s := newShell(t)
+	copied := 0
+	s.Server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if _, is := w.Object.(*corev1.Secret); is && w.Verb == "create" {
+			copied++
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, w.Object.GetName(), errors.New("a policy denies it"))
+		}
+		return forward()
+	})
+	again, stored := s.pass(0)
+	if stored.Status.StartTime == nil || stored.Status.Desired != 1 || again <= 0 || again > time.Second {
+		t.Errorf("it has not begun: %+v, looked at again after %s", stored.Status, again)
+	}
+	c := meta.FindStatusCondition(stored.Status.Conditions, appsv1beta1.ImagePullJobFailedCreate)
+	if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "copying the Secret registry to ") || !strings.Contains(c.Message, "a policy denies it") {
+		t.Errorf("it says %+v", c)
+	}
+	for range 8 {
+		again, stored = s.pass(again)
+	}
+	if copied < 6 || again != retryLatest {
+		t.Errorf("tried %d times, and again after %s", copied, again)
+	}
+	if c := meta.FindStatusCondition(stored.Status.Conditions, "Stalled"); c == nil || c.Status != metav1.ConditionTrue || c.Reason != appsv1beta1.ReasonRequestFailed {
+		t.Errorf("after a while it says %+v", c)
+	}
+	if _, stored = s.pass(700 * time.Second); stored.Status.CompletionTime == nil || stored.Status.Failed != 1 {
+		t.Errorf("the deadline does not end it: %+v", stored.Status)
 	}
 }
