@@ -114,6 +114,27 @@ func TestWhatIsRememberedOfAJobWithPullSecrets(t *testing.T) {
 	}
 }
 
+// A pull secret that is applied after its job is there for most of the pulls.
+func TestAMissingPullSecretIsLookedForSoon(t *testing.T) {
+	s := newShell(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "registry"}}
+	if err := s.Server.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := s.pass(0)
+	if err := s.Server.Create(t.Context(), &corev1.Secret{ObjectMeta: secret.ObjectMeta}); err != nil {
+		t.Fatal(err)
+	}
+	if again <= 0 || again > 10*time.Second {
+		t.Errorf("looked for again after %s", again)
+	}
+	s.pass(10 * time.Second)
+	image := &appsv1beta1.NodeImage{}
+	if err := s.Server.Get(t.Context(), client.ObjectKey{Name: "n1"}, image); err != nil || len(image.Spec.Images["nginx"].PullSecrets) != 1 {
+		t.Errorf("the node has %+v: %v", image.Spec.Images, err)
+	}
+}
+
 // The server refuses the copy of a pull secret: the job begins all the same, tries again, says why it stands, and ends by its deadline.
 func TestARefusedCopyDoesNotStopTheDeadline(t *testing.T) {
 	s := newShell(t)

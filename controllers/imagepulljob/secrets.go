@@ -40,6 +40,8 @@ const (
 	modeShared           = image.ModeShared
 	// followSecrets is how often the sources of copies are read while a job is at work.
 	followSecrets = time.Minute
+	// awaitSecrets is how often while some do not exist or may not be read: the job and what it needs are often applied together.
+	awaitSecrets = 10 * time.Second
 	// retrySoonest and retryLatest are when copying is tried again after it has failed: each time twice as late.
 	retrySoonest = time.Second
 	retryLatest  = 30 * time.Second
@@ -99,6 +101,9 @@ func (r *Reconciler) keepSecrets(ctx context.Context, pass *workload.Pass, spec 
 			known.failed(err, now)
 		default:
 			made.due = now.Add(followSecrets)
+			if len(made.missing)+len(made.unreadable) > 0 {
+				made.due = now.Add(awaitSecrets)
+			}
 			*known = made
 		}
 	}
