@@ -242,6 +242,7 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 	d := operands.Daemon{
 		Namespace: n.Deployment.Namespace, Resources: settings.Resources, Tolerations: settings.Tolerations, Socket: settings.CRISocketPath,
 		NoProbes: n.NoProbes, NoReports: n.NoReports, PriorityClass: settings.PriorityClassName,
+		SELinux: settings.SELinuxOptions, Privileged: settings.Privileged,
 		Image: operands.DaemonImage(settings.Image, os.Getenv(relatedDaemon), own.Spec.Template.Spec.Containers[at].Image, images.Repository),
 	}
 	if providers := settings.CredentialProviders; providers != nil {
