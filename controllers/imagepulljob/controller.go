@@ -35,11 +35,26 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 // Reconciler reconciles ImagePullJobs.
 type Reconciler struct {
 	*workload.Base
+	// follow watches the NodeImages.
+	follow func(context.Context) error
+}
+
+// memory is what is remembered of a job.
+type memory struct {
+	copies  copies
+	answers plan.Answers
+}
+
+// remember is what is remembered of the job of a pass.
+func remember(pass *workload.Pass) *memory {
+	return workload.Own(pass.Memory, func() *memory { return &memory{} })
 }
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d)}
+	r := &Reconciler{Base: workload.New(Name, Kind(), d)}
+	r.follow = func(ctx context.Context) error { return r.WatchLate(ctx, nodeImage(), jobsOf) }
+	return r
 }
 
 // SetupWithManager makes the manager run the reconciler.
@@ -64,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
-	for _, answer := range workload.Own(pass.Memory, func() *plan.Answers { return &plan.Answers{} }).New(spec, todo) {
+	for _, answer := range remember(pass).answers.New(spec, todo) {
 		r.Metrics.ImagePullAnswers.WithLabelValues(answer.Result).Inc()
 		r.Metrics.ImagePullLatency.Observe(answer.Took.Seconds())
 	}
@@ -79,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(job, "Pull", plan.Announcements(&job.Status, &status))
+		r.Announce(job, "Pull", plan.Announcements(&job.Status, &status, snapshot))
 	}
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, secretsWait, lost)
 }

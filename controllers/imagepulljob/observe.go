@@ -29,7 +29,7 @@ const maxImages = 256
 // again.
 func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (plan.Snapshot, time.Duration, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now()}
-	if err := r.WatchLate(ctx, nodeImage(), jobsOf); err != nil {
+	if err := r.follow(ctx); err != nil {
 		return snapshot, 0, err
 	}
 	wait, err := r.keepSecrets(ctx, pass, spec, &snapshot)

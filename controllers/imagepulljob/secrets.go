@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -39,6 +40,11 @@ const (
 	modeShared           = image.ModeShared
 	// followSecrets is how often the sources of copies are read while a job is at work.
 	followSecrets = time.Minute
+	// awaitSecrets is how often while some do not exist or may not be read: the job and what it needs are often applied together.
+	awaitSecrets = 10 * time.Second
+	// retrySoonest and retryLatest are when copying is tried again after it has failed: each time twice as late.
+	retrySoonest = time.Second
+	retryLatest  = 30 * time.Second
 	// tries is how often a copy is written again when another job has written it.
 	tries = 5
 	// mostCopies is how many copies are looked at for those of OpenKruise. They are read without their data.
@@ -47,14 +53,28 @@ const (
 
 // copies is what is remembered of the pull secrets of a job.
 type copies struct {
-	at   time.Time
+	// due is when they are to be copied again; zero: now.
+	due  time.Time
 	held []appsv1beta1.ImagePullSecret
 	// missing are the Secrets that do not exist, unreadable those that the operator may not read.
 	missing, unreadable []string
-	released            bool
+	// failure is why the last try has failed, and retry how long the next one was put off; zero when it has not.
+	failure  string
+	retry    time.Duration
+	released bool
 }
 
-// keepSecrets copies the pull secrets of a job that is at work, and releases the copies of one that is not. It says when to look again.
+// failed notes that a try has failed. What earlier ones have copied is still there.
+func (c *copies) failed(why error, now time.Time) {
+	c.retry = min(max(2*c.retry, retrySoonest), retryLatest)
+	c.failure, c.due = why.Error(), now.Add(c.retry)
+}
+
+// errNoNamespace says that there is no place for copies.
+var errNoNamespace = errors.New("the node daemon's namespace does not exist")
+
+// keepSecrets copies the pull secrets of a job that is at work, and releases the copies of one that is not. It says when to look again. What the
+// server refuses goes into the snapshot: the answers of nodes count all the same, and so does the time.
 func (r *Reconciler) keepSecrets(ctx context.Context, pass *workload.Pass, spec *plan.Spec, s *plan.Snapshot) (time.Duration, error) {
 	if len(spec.Secrets) == 0 || spec.Job.Namespace == secretNamespace {
 		for _, name := range spec.Secrets {
@@ -63,27 +83,32 @@ func (r *Reconciler) keepSecrets(ctx context.Context, pass *workload.Pass, spec 
 		s.Released = true
 		return 0, nil
 	}
-	known := workload.Own(pass.Memory, func() *copies { return &copies{} })
+	known := &remember(pass).copies
 	if !plan.Wants(spec) {
 		return 0, r.release(ctx, spec, known, s)
 	}
-	if !slices.Contains(spec.Job.Finalizers, plan.Finalizer) {
-		return 0, r.hold(ctx, spec)
-	}
-	if now := r.Clock.Now(); known.at.IsZero() || now.Sub(known.at) >= followSecrets {
-		made, err := r.copyAll(ctx, spec)
-		if (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) && r.noNamespace(ctx) {
+	now, held := r.Clock.Now(), slices.Contains(spec.Job.Finalizers, plan.Finalizer)
+	if !now.Before(known.due) || !held && known.failure == "" {
+		made, err := r.copyAll(ctx, spec, held)
+		switch {
+		case errors.Is(err, workload.ErrViewChanged), err != nil && ctx.Err() != nil:
+			return 0, err
+		case errors.Is(err, errNoNamespace):
 			s.NoNamespace = true
 			return 0, nil
+		case err != nil:
+			ctrl.LoggerFrom(ctx).Info("Copying the pull secrets failed", "err", err.Error())
+			known.failed(err, now)
+		default:
+			made.due = now.Add(followSecrets)
+			if len(made.missing)+len(made.unreadable) > 0 {
+				made.due = now.Add(awaitSecrets)
+			}
+			*known = made
 		}
-		if err != nil {
-			return 0, err
-		}
-		made.at = now
-		*known = made
 	}
-	s.Secrets, s.Missing, s.Unreadable = known.held, known.missing, known.unreadable
-	return max(followSecrets-r.Clock.Since(known.at), time.Second), nil
+	s.Secrets, s.Missing, s.Unreadable, s.Uncopied = known.held, known.missing, known.unreadable, known.failure
+	return max(known.due.Sub(r.Clock.Now()), time.Second), nil
 }
 
 // hold puts the finalizer on a job before anything is copied for it.
@@ -102,10 +127,14 @@ func (r *Reconciler) hold(ctx context.Context, spec *plan.Spec) error {
 	return workload.ErrViewChanged
 }
 
-// copyAll makes the copies what the sources are. Secrets that do not exist are left out, and so are those that the operator may not read: it
-// may only where somebody has bound kruise-operator-read-pull-secrets to its account.
-func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec) (copies, error) {
+// copyAll makes the copies what the sources are, for a job that is held by its finalizer; one that is not is held first. Secrets that do not exist
+// are left out, and so are those that the operator may not read: it may only where somebody has bound kruise-operator-read-pull-secrets to its
+// account.
+func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec, held bool) (copies, error) {
 	var made copies
+	if !held {
+		return made, r.hold(ctx, spec)
+	}
 	for _, name := range spec.Secrets {
 		source := &corev1.Secret{}
 		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: spec.Job.Namespace, Name: name}, source)
@@ -120,7 +149,11 @@ func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec) (copies, erro
 			return copies{}, fmt.Errorf("reading the Secret %s: %w", name, err)
 		}
 		target := copyName(spec.Job.Namespace, name)
-		if err := r.copyOne(ctx, spec, source, target); err != nil {
+		err = r.copyOne(ctx, spec, source, target)
+		if (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) && r.noNamespace(ctx) {
+			return copies{}, errNoNamespace
+		}
+		if err != nil {
 			return copies{}, fmt.Errorf("copying the Secret %s to %s/%s: %w", name, secretNamespace, target, err)
 		}
 		made.held = append(made.held, image.PullSecret(spec.Job.Namespace, name))

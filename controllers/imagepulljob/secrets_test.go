@@ -42,7 +42,7 @@ func TestExample5Secrets(t *testing.T) {
 	name := copyName("ns1", "regcred")
 	held := func(job string) {
 		t.Helper()
-		made, err := r.copyAll(t.Context(), spec(job))
+		made, err := r.copyAll(t.Context(), spec(job), true)
 		if err != nil {
 			t.Fatal(err)
 		}

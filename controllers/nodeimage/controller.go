@@ -21,6 +21,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/nodeimage/plan"
 	engineimage "github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
@@ -116,7 +117,7 @@ func jobsOf(object client.Object) []string {
 	return uids
 }
 
-// Reconcile takes out of one NodeImage what nothing needs any more.
+// Reconcile takes out of one NodeImage what nothing needs any more, and has the node daemon deployed for what was written by hand.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, image, result, err := workload.Begin[appsv1beta1.NodeImage](ctx, r.Base, req.NamespacedName)
 	if pass == nil {
@@ -139,7 +140,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			r.announce(image, tag)
 		}
 	}
-	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, lost)
+	// Only tags written by hand need it here, so the passes that repeat the need are few.
+	need := pass.NoteDaemonNeed(todo.NeedsDaemon)
+	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, lost, need)
 }
 
 // announce emits events about a tag that was given up: on the list, and on every job that has failed on this node by it.
@@ -167,6 +170,7 @@ func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) 
 		return snapshot, fmt.Errorf("reading the node: %w", err)
 	}
 	snapshot.Node, snapshot.Labels = err == nil && node.DeletionTimestamp == nil, node.Labels
+	snapshot.Virtual = virtualnode.Is(node)
 	snapshot.Gone = func(of corev1.ObjectReference) bool {
 		found, gone := r.jobOf(ctx, of)
 		return gone || found != nil && found.GetDeletionTimestamp() != nil

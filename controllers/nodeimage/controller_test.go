@@ -12,6 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -21,6 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/nodeimage/plan"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
 
 // lagging is a cache that shows what it was given.
@@ -106,5 +110,40 @@ func TestAPullThatIsGivenUpIsTold(t *testing.T) {
 	}
 	if len(recorder.Events) > 0 {
 		t.Errorf("told another time: %s", <-recorder.Events)
+	}
+}
+
+// The node daemon is deployed for a tag that was written by hand until it has ended.
+func TestAListWrittenByHandHasTheNodeDaemonDeployed(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	image := &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "list"}}
+	image.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{{Tag: "1", CreatedAt: ptr.To(metav1.Now())}}}}
+	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1beta1.NodeImage{}, Stored: []client.Object{node, image}})
+	now := clocktesting.NewFakePassiveClock(time.Now())
+	fake.Clock, fake.DaemonNeeds = now, workload.NewDaemonNeeds(now)
+	r := &Reconciler{Base: workload.New(Name, Kind(), fake.Dependencies)}
+	pass := func() ctrl.Result {
+		t.Helper()
+		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(image)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	if result := pass(); !fake.DaemonNeeds.Any() || result.RequeueAfter > time.Minute || result.RequeueAfter <= 0 {
+		t.Errorf("needed: %t, said again after %s, want within a minute", fake.DaemonNeeds.Any(), result.RequeueAfter)
+	}
+	if err := fake.Server.Get(t.Context(), client.ObjectKeyFromObject(image), image); err != nil {
+		t.Fatal(err)
+	}
+	image.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"nginx": {Tags: []appsv1beta1.ImageTagStatus{
+		{Tag: "1", Phase: appsv1beta1.ImagePhaseSucceeded, CompletionTime: ptr.To(metav1.Now())},
+	}}}
+	if err := fake.Server.Status().Update(t.Context(), image); err != nil {
+		t.Fatal(err)
+	}
+	now.SetTime(now.Now().Add(10 * time.Second))
+	if pass(); fake.DaemonNeeds.Any() {
+		t.Error("it is needed by a tag that has ended")
 	}
 }

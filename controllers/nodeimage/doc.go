@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodeimage cleans up NodeImages: it removes tags whose jobs are deleted and tags that have expired, fails tags for which a node reports
-// nothing for ten minutes or that exceed their timeouts, copies the labels of the node, and deletes NodeImages without a node.
+// nothing for ten minutes or that exceed their timeouts, copies the labels of the node, and deletes NodeImages without a node. While tags that were
+// written by hand have not ended, it has the node daemon deployed.
 //
 // What it promises:
 //

@@ -90,7 +90,7 @@ type Dependencies struct {
 	NodeDaemon *NodeDaemon
 	// DaemonKinds are the kinds whose objects need the node daemon, those alone that are enabled and served.
 	DaemonKinds []schema.GroupVersionKind
-	// DaemonNeeds are workloads whose pods wait for the node daemon; nil where the operator deploys none.
+	// DaemonNeeds are objects of other kinds that need the node daemon for now; nil where the operator deploys none.
 	DaemonNeeds *workload.DaemonNeeds
 	// Protection is what refuses to delete protected objects; nil: it is left as it is.
 	Protection *Protection

@@ -64,7 +64,7 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 			q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}})
 		}}
 		if err := c.Watch(source.Channel(r.DaemonNeeds.Added(), again)); err != nil {
-			return fmt.Errorf("watching for workloads that need the node daemon: %w", err)
+			return fmt.Errorf("watching for what needs the node daemon for now: %w", err)
 		}
 	}
 	for _, kind := range r.DaemonKinds {
@@ -77,7 +77,8 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 	return nil
 }
 
-// daemonNeeded says whether an object that has not ended needs the node daemon, or pods of a workload wait for it.
+// daemonNeeded says whether an object that has not ended needs the node daemon, pods of a workload wait for it, or tags of a NodeImage that were
+// written by hand do.
 func (r *Reconciler) daemonNeeded(ctx context.Context) (bool, error) {
 	if r.DaemonNeeds.Any() {
 		return true, nil
@@ -241,6 +242,7 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 	d := operands.Daemon{
 		Namespace: n.Deployment.Namespace, Resources: settings.Resources, Tolerations: settings.Tolerations, Socket: settings.CRISocketPath,
 		NoProbes: n.NoProbes, NoReports: n.NoReports, PriorityClass: settings.PriorityClassName,
+		SELinux: settings.SELinuxOptions, Privileged: settings.Privileged,
 		Image: operands.DaemonImage(settings.Image, os.Getenv(relatedDaemon), own.Spec.Template.Spec.Containers[at].Image, images.Repository),
 	}
 	if providers := settings.CredentialProviders; providers != nil {

@@ -41,11 +41,16 @@ type Reconciler struct {
 	off string
 	// providers says that the providers of virtual nodes are asked for probes.
 	providers bool
+	// follow watches the lists of the nodes.
+	follow func(context.Context) error
 }
 
 // Setup makes the manager run the reconciler of PodProbeMarkers.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := &Reconciler{Base: workload.New(Name, Kind(), d), providers: c.Features.Enabled(features.EnablePodProbeMarkerOnServerless)}
+	r.follow = func(ctx context.Context) error {
+		return r.WatchLateGathering(ctx, nodePodProbe(), markersIn, gather, index)
+	}
 	switch {
 	case !c.Features.Enabled(features.PodProbeMarker):
 		r.off = "the feature gate " + string(features.PodProbeMarker) + " is off"
@@ -72,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, appsv1alpha1.PodProbeMarkerStalled)
 	}
 	todo := plan.Plan(spec, snapshot)
-	remember(pass).unasked = todo.Unasked
+	remember(pass).waits = todo.Waits
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.

@@ -6,14 +6,19 @@ package podprobemarker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -52,5 +57,50 @@ func TestADeletionThatHangsSaysWhy(t *testing.T) {
 	c := meta.FindStatusCondition(stored.Status.Conditions, "Reconciling")
 	if c == nil || c.Reason != appsv1beta1.ReasonRequestFailed || !strings.Contains(c.Message, "That is refused: ") || !strings.Contains(c.Message, "a policy keeps it") {
 		t.Errorf("it says %+v", c)
+	}
+}
+
+// carrying is a cache in which every NodePodProbe has probes of the marker that is asked for: a fake server cannot find them by it.
+type carrying struct{ cache.Cache }
+
+// List implements client.Reader.
+func (c carrying) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	options = slices.DeleteFunc(options, func(o client.ListOption) bool { _, by := o.(client.MatchingFields); return by })
+	return c.Cache.List(ctx, list, options...)
+}
+
+// The marks are taken off pods by the controller of NodePodProbes. When the server refuses that, the marker that is being deleted says where.
+func TestADeletionThatWaitsForANodeSaysForWhich(t *testing.T) {
+	marker := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "game", UID: "uid", Generation: 2,
+		Finalizers: []string{appsv1alpha1.FinalizerPodProbeMarker}, DeletionTimestamp: &metav1.Time{Time: metav1.Now().Time},
+	}}
+	marker.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "game"}}
+	marker.Spec.Probes = []appsv1alpha1.PodContainerProbe{{
+		Name: "idle", ContainerName: "app", PodConditionType: "game.io/idle",
+		Probe: corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/idle.sh"}}}},
+	}}
+	list := &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1alpha1.PodProbeMarker{}, Stored: []client.Object{marker, list}})
+	now := clocktesting.NewFakePassiveClock(time.Now())
+	fake.Cache, fake.Clock = carrying{fake.Cache}, now
+	r := &Reconciler{Base: workload.New(Name, Kind(), fake.Dependencies), follow: func(context.Context) error { return nil }}
+	says := func() *metav1.Condition {
+		t.Helper()
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(marker)}); err != nil {
+			t.Fatal(err)
+		}
+		stored := &appsv1alpha1.PodProbeMarker{}
+		if err := fake.Server.Get(t.Context(), client.ObjectKeyFromObject(marker), stored); err != nil {
+			t.Fatal(err)
+		}
+		return meta.FindStatusCondition(stored.Status.Conditions, appsv1alpha1.PodProbeMarkerStalled)
+	}
+	if c := says(); c == nil || c.Status != metav1.ConditionFalse {
+		t.Errorf("at once it says %+v", c)
+	}
+	now.SetTime(now.Now().Add(2 * time.Minute))
+	if c := says(); c == nil || c.Status != metav1.ConditionTrue || c.Reason != appsv1beta1.ReasonDeleting || !strings.Contains(c.Message, "on 1 node (n1)") {
+		t.Errorf("after two minutes it says %+v", c)
 	}
 }

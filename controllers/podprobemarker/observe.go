@@ -38,8 +38,8 @@ type view struct {
 	looked     time.Time
 	silent     bool
 	daemon     string
-	// unasked is since when lists are known to be without probes of the marker.
-	unasked map[string]time.Time
+	// waits are those of the last decision.
+	waits plan.Waits
 }
 
 // remember is what is remembered of the marker of a pass.
@@ -63,7 +63,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 	if spec.Marker == nil || r.off != "" {
 		return snapshot, 0, nil
 	}
-	if err := r.WatchLateGathering(ctx, nodePodProbe(), markersIn, gather, index); err != nil {
+	if err := r.follow(ctx); err != nil {
 		return snapshot, 0, err
 	}
 	if spec.Marker.Deleting {
@@ -73,14 +73,18 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 		if err := r.Cache.List(ctx, carried, client.MatchingFields{byMarker: key}, client.UnsafeDisableDeepCopy); err != nil {
 			return snapshot, 0, fmt.Errorf("listing NodePodProbes: %w", err)
 		}
-		snapshot.Carried = len(carried.Items) > 0
+		for i := range carried.Items {
+			snapshot.Carried = append(snapshot.Carried, carried.Items[i].GetName())
+		}
+		slices.Sort(snapshot.Carried)
+		snapshot.Waits = remember(pass).waits
 		return snapshot, 0, r.leaving(ctx, spec, &snapshot)
 	}
 	known := remember(pass)
 	if known.since.IsZero() || known.generation != spec.Object.Generation {
 		known.generation, known.since = spec.Object.Generation, snapshot.Now
 	}
-	snapshot.Since, snapshot.Unasked = known.since, known.unasked
+	snapshot.Since, snapshot.Waits = known.since, known.waits
 	var err error
 	if snapshot.Nodes, err = r.nodes(ctx, spec); err != nil {
 		return snapshot, 0, err
@@ -244,7 +248,7 @@ func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) ti
 	real := slices.IndexFunc(s.Nodes, func(n plan.Node) bool { return !n.Virtual })
 	silent := len(s.Silent) > 0
 	if real < 0 {
-		*known = view{generation: known.generation, since: known.since, unasked: known.unasked}
+		*known = view{generation: known.generation, since: known.since, waits: known.waits}
 		return 0
 	}
 	every := lookSeldom

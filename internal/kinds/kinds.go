@@ -165,7 +165,8 @@ func All() []Kind {
 			Controller: Always, Users: AdminsOnly,
 		},
 		{
-			// Jobs write it, and the node daemon of the node with its name. Users who could write it would pull anything anywhere.
+			// Jobs write it, and the node daemon of the node with its name. Users who could write it would pull anything anywhere. It needs the
+			// daemon for tags that were written by hand only, so its controller says when.
 			Name: "NodeImage", Plural: "nodeimages", Group: "apps.kruise.io",
 			Scope: Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
 			Controller: Optional, WorkersFlag: "nodeimage-workers", Admission: true, Users: View,

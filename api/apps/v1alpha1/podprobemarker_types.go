@@ -138,6 +138,8 @@ const (
 	ReasonNodeProbesFull = "NodeProbesFull"
 	// ReasonNodeNotAsked: the NodePodProbe of a node does not get the probes; the server may refuse that.
 	ReasonNodeNotAsked = "NodeNotAsked"
+	// ReasonPodsNotMarked: pods do not get what their results say; the server may refuse that.
+	ReasonPodsNotMarked = "PodsNotMarked"
 	// ReasonProbeNotRun: a probe could not be carried out, so that it neither succeeds nor fails.
 	ReasonProbeNotRun = "ProbeNotRun"
 	// ReasonConditionTaken: another probe writes the same condition of the same pods.

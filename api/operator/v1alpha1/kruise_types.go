@@ -278,6 +278,18 @@ type NodeDaemonSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/')",message="must be an absolute path"
 	CRISocketPath string `json:"criSocketPath,omitempty"`
 
+	// seLinuxOptions are those of the daemon's container. Set type to "spc_t" where SELinux keeps containers from the socket of the container
+	// runtime. When omitted, the container runtime chooses the context, as for other containers.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="has(self.user) || has(self.role) || has(self.type) || has(self.level)",message="must have a user, role, type or level"
+	// +kubebuilder:validation:XValidation:rule="(!has(self.user) || (size(self.user) > 0 && size(self.user) <= 256)) && (!has(self.role) || (size(self.role) > 0 && size(self.role) <= 256)) && (!has(self.type) || (size(self.type) > 0 && size(self.type) <= 256)) && (!has(self.level) || (size(self.level) > 0 && size(self.level) <= 256))",message="user, role, type and level must have 1 to 256 characters"
+	SELinuxOptions *corev1.SELinuxOptions `json:"seLinuxOptions,omitempty"`
+
+	// privileged gives the daemon's container all rights on the nodes. It is for nodes on which nothing less lets it connect to the socket of the
+	// container runtime: with seLinuxOptions it stays without capabilities. When omitted, it is false.
+	// +optional
+	Privileged bool `json:"privileged,omitempty"`
+
 	// credentialProviders has images of ImagePullJobs pulled with credentials from the kubelet's credential provider plugins, too, beside those of
 	// Secrets. When omitted, no plugin is run.
 	// +optional

@@ -365,6 +365,11 @@ func (in *NodeDaemonSettings) DeepCopyInto(out *NodeDaemonSettings) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.SELinuxOptions != nil {
+		in, out := &in.SELinuxOptions, &out.SELinuxOptions
+		*out = new(v1.SELinuxOptions)
+		**out = **in
+	}
 	if in.CredentialProviders != nil {
 		in, out := &in.CredentialProviders, &out.CredentialProviders
 		*out = new(CredentialProviders)

@@ -30,6 +30,8 @@ type Snapshot struct {
 	Missing, Unreadable []string
 	// NoNamespace says that the daemon's namespace is not there, so that nothing could be copied.
 	NoNamespace bool
+	// Uncopied is why copying failed at the last try, with the server's answer; empty when it did not.
+	Uncopied string
 	// Released says that no copy is held for the job any more.
 	Released bool
 }

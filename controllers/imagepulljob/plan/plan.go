@@ -76,7 +76,7 @@ func Wants(spec *Spec) bool {
 //     removes its tags;
 //  2. a job that has ended is deleted when its time to live is over;
 //  3. the job ends when every node has answered, and when its deadline is over;
-//  4. no node is asked while there is no place for copies of its pull secrets;
+//  4. no node is asked while there is no place for copies of its pull secrets, or they cannot be made: it would pull without credentials;
 //  5. nodes that pull get copies of pull secrets that were added later, for their remaining tries;
 //  6. nodes that were not asked yet are asked, as parallelism allows: those that are ready first, in the order of their names.
 //
@@ -124,6 +124,9 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	if s.NoNamespace {
 		d.Recheck(namespaceRecheck) // it comes with the node daemon, and its creation wakes nobody
 		return d
+	}
+	if s.Uncopied != "" {
+		return d // who copies says when to try again
 	}
 	d.addSecrets(spec, s)
 	d.ask(spec, s)

@@ -393,6 +393,62 @@ func TestWithoutTheNamespaceOfTheDaemon(t *testing.T) {
 	}
 }
 
+// The server refuses a copy of a pull secret. No further node is asked, but answers count, and so does the deadline. The job used to stand still.
+func TestWhileAPullSecretCannotBeCopied(t *testing.T) {
+	w := newSimulation(t, 3)
+	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) {
+		s.PullSecrets, s.CompletionPolicy.ActiveDeadlineSeconds = []string{"registry"}, ptr.To(int64(700))
+	})
+	w.pass("a")
+	w.uncopied = "copying the Secret registry: a policy denies it"
+	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1")
+	status := w.pass("a")
+	expect(t, status, 3, 0, 1, 0, "job is running, progress 33.3%")
+	expectCondition(t, status, appsv1beta1.ImagePullJobFailedCreate, metav1.ConditionTrue, appsv1beta1.ReasonRequestFailed)
+	expectCondition(t, status, "Reconciling", metav1.ConditionTrue, appsv1beta1.ReasonRequestFailed)
+	if w.writes != 1 {
+		t.Errorf("%d writes, want that to the node which was asked before", w.writes)
+	}
+	w.at(30)
+	status = w.pass("a")
+	expectCondition(t, status, "Stalled", metav1.ConditionTrue, appsv1beta1.ReasonRequestFailed)
+	if c := meta.FindStatusCondition(status.Conditions, "Stalled"); c == nil || !strings.Contains(c.Message, "a policy denies it; No further node is asked") {
+		t.Errorf("it says %+v", c)
+	}
+	w.at(700)
+	status = w.pass("a")
+	expect(t, status, 3, 0, 1, 2, "job exceeds activeDeadlineSeconds")
+	if status.CompletionTime == nil {
+		t.Error("the deadline does not end it")
+	}
+}
+
+// It ends when every node has the image, too.
+func TestAJobEndsAlthoughAPullSecretCannotBeCopied(t *testing.T) {
+	w := newSimulation(t, 1)
+	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.PullSecrets = []string{"registry"} })
+	w.pass("a")
+	w.uncopied = "copying the Secret registry: a policy denies it"
+	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1")
+	expect(t, w.pass("a"), 1, 0, 1, 0, "job has completed")
+}
+
+// The refusal of a copy is one event, until the server has another answer.
+func TestARefusedCopyIsAnEvent(t *testing.T) {
+	w := newSimulation(t, 1)
+	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.PullSecrets = []string{"registry"} })
+	w.uncopied = "a policy denies it"
+	before := w.jobs["a"].Status.DeepCopy()
+	after := w.pass("a")
+	s := Snapshot{Uncopied: w.uncopied}
+	if told := Announcements(before, after, s); len(told) != 1 || !told[0].Warning || told[0].Reason != "FailedCreate" || told[0].Message != w.uncopied {
+		t.Errorf("told %+v", told)
+	}
+	if told := Announcements(after, w.pass("a"), s); len(told) > 0 {
+		t.Errorf("told once more %+v", told)
+	}
+}
+
 func TestARefusedRequestToANodeIsAnEvent(t *testing.T) {
 	w := newSimulation(t, 0)
 	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})

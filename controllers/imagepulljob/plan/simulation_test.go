@@ -32,8 +32,10 @@ type simulation struct {
 	again map[string]types.UID
 	// secrets are the copies of the pull secrets.
 	secrets []appsv1beta1.ImagePullSecret
-	writes  int
-	last    Decision
+	// uncopied is why they cannot be copied.
+	uncopied string
+	writes   int
+	last     Decision
 	// most is how many nodes were asked and had not answered, at most.
 	most int
 	// log is the story so far.
@@ -64,7 +66,7 @@ func (w *simulation) pass(name string) *appsv1beta1.ImagePullJobStatus {
 	w.t.Helper()
 	job := w.jobs[name]
 	spec := Parse(job)
-	s := Snapshot{Now: w.now, Released: true, Secrets: w.secrets}
+	s := Snapshot{Now: w.now, Released: true, Secrets: w.secrets, Uncopied: w.uncopied}
 	for _, node := range w.nodes {
 		n := Node{Name: node, UID: w.uidOf(node), Ready: true, Labels: map[string]string{"of": node}}
 		if image := w.images[node]; image != nil {

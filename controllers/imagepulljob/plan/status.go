@@ -39,6 +39,8 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 			message = fmt.Sprintf("node %s: %s", failure.Slot, failure.Message)
 		}
 		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
+	} else if s.Uncopied != "" && d.Stage == Running {
+		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, s.Uncopied))
 	}
 	if stays(spec, before) {
 		// The answers of the nodes are no longer known: their tags may have expired.
@@ -93,7 +95,7 @@ func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 //  1. it is being deleted, or its spec cannot be parsed;
 //  2. it has ended: well, with nodes that failed, or without any node;
 //  3. no node is chosen, and it waits for some;
-//  4. pull secrets cannot be copied, since the node daemon's namespace is not there;
+//  4. pull secrets cannot be copied, since the node daemon's namespace is not there, or for another reason;
 //  5. nodes were asked and none of the daemons there answers;
 //  6. parallelism is 0, and nodes wait;
 //  7. no node can be asked, since their NodeImages are full, or on their way out;
@@ -138,6 +140,10 @@ func blockedBy(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePull
 			Reconciling: !late, Stalled: late, Reason: appsv1beta1.ReasonNoDaemonNamespace,
 			Message: "No node is asked: the pull secrets cannot be copied, because there is no namespace kruise-daemon-config. The operator makes it with " +
 				"the node daemon, but neither outside of a cluster nor while spec.nodeDaemon.mode of the Kruise object is Disabled.",
+		}, true
+	case s.Uncopied != "" && waiting > 0:
+		return podset.Progress{
+			Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "No further node is asked while the pull secrets cannot be copied.",
 		}, true
 	case len(d.silent) > 0:
 		return podset.Progress{
@@ -270,7 +276,14 @@ func Urgent(before, after *appsv1beta1.ImagePullJobStatus) bool {
 }
 
 // Announcements are the events about what a status says for the first time.
-func Announcements(before, after *appsv1beta1.ImagePullJobStatus) []planning.Event {
+func Announcements(before, after *appsv1beta1.ImagePullJobStatus, s Snapshot) []planning.Event {
+	// Requests of the plan that are refused have events of their own.
+	failed := func(c metav1.Condition) bool {
+		return c.Type == appsv1beta1.ImagePullJobFailedCreate && c.Message == s.Uncopied
+	}
+	if s.Uncopied != "" && slices.ContainsFunc(after.Conditions, failed) && !slices.ContainsFunc(before.Conditions, failed) {
+		return []planning.Event{{Warning: true, Reason: "FailedCreate", Message: s.Uncopied}}
+	}
 	if before.CompletionTime != nil || after.CompletionTime == nil {
 		return nil
 	}

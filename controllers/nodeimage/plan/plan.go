@@ -54,9 +54,9 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time
-	// Node says that a node of its name exists and is not terminating. Its labels are Labels.
-	Node   bool
-	Labels map[string]string
+	// Node says that a node of its name exists and is not terminating. Its labels are Labels. Virtual says that there can be no node daemon on it.
+	Node, Virtual bool
+	Labels        map[string]string
 	// Gone says that the job of a tag no longer exists, Working that the job has not ended and will end. They are asked about ImagePullJobs
 	// only.
 	Gone, Working func(corev1.ObjectReference) bool
@@ -69,6 +69,8 @@ type Decision struct {
 	planning.Plan
 	// GivenUp are tags that have failed because the node does not end them.
 	GivenUp []GivenUp
+	// NeedsDaemon says that the node daemon has something to pull here that no job asks for: jobs have it deployed by themselves.
+	NeedsDaemon bool
 }
 
 // GivenUp is a tag, with its repository before it, and why it has failed for which jobs.
@@ -122,7 +124,30 @@ func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 	}
 	d.prune(image, changes, s)
 	d.giveUp(image, changes, s)
+	d.NeedsDaemon = s.Node && !s.Virtual && s.asksByHand(image)
 	return d
+}
+
+// asksByHand says that a NodeImage has a tag that was written by hand, that has not ended, and that is not to be given up yet. A tag that cannot
+// be given up, since the server refuses it, must not keep the node daemon deployed.
+func (s *Snapshot) asksByHand(image *appsv1beta1.NodeImage) bool {
+	for repository := range image.Spec.Images {
+		tags := image.Spec.Images[repository].Tags
+		for i := range tags {
+			tag := &tags[i]
+			if tag.CreatedAt == nil || slices.ContainsFunc(tag.OwnerReferences, func(o corev1.ObjectReference) bool { return o.Kind == "ImagePullJob" }) {
+				continue
+			}
+			answer := answerOf(image, repository, tag.Tag)
+			if ended(tag, answer) {
+				continue
+			}
+			if limit, _ := limitOf(tag, answer); s.Now.Before(limit) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // keep returns a tag without the jobs that are gone; false when the tag goes.

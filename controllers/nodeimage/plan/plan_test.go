@@ -59,6 +59,49 @@ func bodyOf(t *testing.T, a planning.Action) map[string]any {
 	return body
 }
 
+// A tag that somebody wrote by hand is pulled in the default mode of the node daemon, too; and no daemon stays for one that is over.
+func TestATagWrittenByHandNeedsTheNodeDaemon(t *testing.T) {
+	byHand := func(change func(*appsv1beta1.ImageTagSpec)) func(*appsv1beta1.ImageTagSpec) {
+		return func(s *appsv1beta1.ImageTagSpec) {
+			s.CreatedAt, s.OwnerReferences = ptr.To(metav1.NewTime(noon().Add(-time.Minute))), nil
+			change(s)
+		}
+	}
+	as := func(*appsv1beta1.ImageTagSpec) {}
+	for name, tc := range map[string]struct {
+		image   *appsv1beta1.NodeImage
+		noNode  bool
+		virtual bool
+		want    bool
+	}{
+		"written a minute ago":          {image: list(byHand(as), nil), want: true},
+		"it is being pulled":            {image: list(byHand(as), pullingFor(time.Minute)), want: true},
+		"signed by something but a job": {image: list(byHand(func(s *appsv1beta1.ImageTagSpec) { s.OwnerReferences = []corev1.ObjectReference{{Kind: "CloneSet"}} }), nil), want: true},
+		"it is to be pulled once more":  {image: list(byHand(func(s *appsv1beta1.ImageTagSpec) { s.Version = 1 }), endedBefore(0)), want: true},
+		"it has ended":                  {image: list(byHand(as), endedBefore(0))},
+		"it is to be given up":          {image: list(byHand(func(s *appsv1beta1.ImageTagSpec) { s.CreatedAt = ptr.To(metav1.NewTime(noon().Add(-10 * time.Minute))) }), nil)},
+		"it goes, as it has no time":    {image: list(byHand(func(s *appsv1beta1.ImageTagSpec) { s.CreatedAt = nil }), nil)},
+		"a job has the daemon by itself": {image: list(byHand(func(s *appsv1beta1.ImageTagSpec) {
+			s.OwnerReferences = []corev1.ObjectReference{{Kind: "ImagePullJob"}}
+		}), nil)},
+		"there is no such node":     {image: list(byHand(as), nil), noNode: true},
+		"the node is a virtual one": {image: list(byHand(as), nil), virtual: true},
+		"its node is gone, and it stays": {image: func() *appsv1beta1.NodeImage {
+			image := list(byHand(as), nil)
+			image.Labels[LabelFake] = "true"
+			return image
+		}(), noNode: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			never := func(corev1.ObjectReference) bool { return false }
+			d := Plan(tc.image, Snapshot{Now: noon(), Node: !tc.noNode, Virtual: tc.virtual, Labels: tc.image.Labels, Gone: never, Working: never})
+			if d.NeedsDaemon != tc.want {
+				t.Errorf("it needs the daemon: %t, want %t", d.NeedsDaemon, tc.want)
+			}
+		})
+	}
+}
+
 func TestPlan(t *testing.T) {
 	as := func(*appsv1beta1.ImageTagSpec) {}
 	for name, tc := range map[string]struct {

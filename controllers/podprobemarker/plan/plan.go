@@ -40,9 +40,9 @@ const (
 	marking = 2 * time.Second
 	// mostAsked is how many lists one plan makes, and how many pods it marks: more could not be written in its time slice.
 	mostAsked = 500
-	// refusal is how long the list of a node may be without the probes before the marker says so: the server may refuse it.
+	// refusal is how long what the controller of NodePodProbes does may take before the marker says so: the server may refuse it.
 	refusal = 2 * time.Minute
-	// asking is when to look again meanwhile: that probes were left out of a list wakes no marker.
+	// asking is when to look again meanwhile: that probes were left out of a list wakes no marker, nor does a pod that gets its condition.
 	asking = 10 * time.Second
 )
 
@@ -78,8 +78,8 @@ type Snapshot struct {
 	Off string
 	// Nodes are those on which there are pods that the marker chooses, sorted by name.
 	Nodes []Node
-	// Carried says that some NodePodProbe has probes of the marker. It matters only while the marker is being deleted.
-	Carried bool
+	// Carried are the nodes whose NodePodProbes have probes of the marker, sorted. They matter only while the marker is being deleted.
+	Carried []string
 	// Providers says that the providers of virtual nodes are asked for probes.
 	Providers bool
 	// Leaving are pods on virtual nodes that ask for probes of the marker, and that it does not choose, sorted by name. Read-only.
@@ -88,12 +88,37 @@ type Snapshot struct {
 	Others []*probing.Marker
 	// Since is since when this generation of the marker is known.
 	Since time.Time
-	// Unasked is what Unasked of the decision before was: since when lists are known to be without probes of the marker, by node.
-	Unasked map[string]time.Time
+	// Waits are those of the decision before.
+	Waits
 	// Daemon says what is known of the node daemon; empty when all is well with it, or nobody had a reason to look.
 	Daemon string
 	// Silent are what Silent returned when the daemon was looked at.
 	Silent []string
+}
+
+// Waits are since when something is missing that the controller of NodePodProbes does. The answers of the server to its writes are in events of the
+// NodePodProbes; the marker knows only that nothing happens.
+type Waits struct {
+	// Unasked is since when lists are known to be without probes of the marker that will have room there, by node.
+	Unasked map[string]time.Time
+	// Unmarked is since when pods are known to be without what their results say, by name.
+	Unmarked map[string]time.Time
+	// Unreleased is since when lists are known to have probes of a marker that is being deleted, by node. They leave the list after the marks of the
+	// marker have left the pods.
+	Unreleased map[string]time.Time
+}
+
+// note notes in waits that something is missing, since the time that was noted before or since now, and returns how much patience is left.
+func note(waits *map[string]time.Time, before map[string]time.Time, name string, now time.Time) time.Duration {
+	since, known := before[name]
+	if !known {
+		since = now
+	}
+	if *waits == nil {
+		*waits = map[string]time.Time{}
+	}
+	(*waits)[name] = since
+	return refusal - now.Sub(since)
 }
 
 // Node is a node with pods that the marker chooses.
@@ -129,15 +154,16 @@ func (p *Pod) result(key string) *appsv1alpha1.ContainerProbeState {
 // Decision is a plan, and what it found.
 type Decision struct {
 	planning.Plan
-	// Unasked is since when lists are known to be without probes of the marker that will have room there, by node.
-	Unasked map[string]time.Time
+	// Waits are for the next snapshot.
+	Waits
 	// matched is how many pods are chosen, waiting how many of their probes have no result yet, unasked those that nodes were not asked for.
 	matched, waiting, unasked int
 	// marking are pods that do not carry their results yet, virtual those on virtual nodes that do not ask for the probes, silent those of which
 	// their provider should have said something by now.
 	marking, virtual, silent []string
-	// left are pods on nodes whose lists have no room for all probes, late the nodes whose lists should have them by now.
-	left, late []string
+	// left are pods on nodes whose lists have no room for all probes, late the nodes whose lists should have them by now, or, of a marker that is
+	// being deleted, should have them no more. unmarked are pods that should carry their results by now.
+	left, late, unmarked []string
 	// faults say why probes cannot be carried out at all, errors why they could not be carried out, each for the first pods.
 	faults, errors []string
 }
@@ -157,7 +183,10 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		d.leave(spec, s)
 	}
 	if spec.Object.DeletionTimestamp != nil {
-		if held && len(d.Actions) == 0 && (!s.Carried || s.Off != "" || spec.Marker == nil) {
+		if s.Off == "" && spec.Marker != nil {
+			d.awaitRelease(s)
+		}
+		if held && len(d.Actions) == 0 && len(d.Unreleased) == 0 {
 			d.finalize(spec, StepRelease, slices.DeleteFunc(slices.Clone(spec.Object.Finalizers), func(f string) bool { return f == appsv1alpha1.FinalizerPodProbeMarker }))
 		}
 		return d
@@ -220,18 +249,32 @@ func (d *Decision) look(spec *Spec, node *Node, own map[string]*appsv1alpha1.Pod
 
 // awaitList notes since when the list of a node is without probes.
 func (d *Decision) awaitList(node *Node, s Snapshot) {
-	since, known := s.Unasked[node.Name]
-	if !known {
-		since = s.Now
-	}
-	if d.Unasked == nil {
-		d.Unasked = map[string]time.Time{}
-	}
-	d.Unasked[node.Name] = since
-	if left := refusal - s.Now.Sub(since); left > 0 {
+	if left := note(&d.Unasked, s.Unasked, node.Name, s.Now); left > 0 {
 		d.Recheck(min(left, asking))
 	} else {
 		d.late = append(d.late, node.Name)
+	}
+}
+
+// awaitMarks notes since when a pod is without what its results say.
+func (d *Decision) awaitMarks(pod *corev1.Pod, s Snapshot) {
+	d.marking = append(d.marking, pod.Name)
+	if left := note(&d.Unmarked, s.Unmarked, pod.Name, s.Now); left > 0 {
+		d.Recheck(marking)
+	} else {
+		d.unmarked = append(d.unmarked, pod.Name)
+		d.Recheck(asking)
+	}
+}
+
+// awaitRelease notes since when lists have probes of a marker that is being deleted. That one loses them wakes the marker.
+func (d *Decision) awaitRelease(s Snapshot) {
+	for _, node := range s.Carried {
+		if left := note(&d.Unreleased, s.Unreleased, node, s.Now); left > 0 {
+			d.Recheck(left)
+		} else {
+			d.late = append(d.late, node)
+		}
 	}
 }
 
@@ -260,8 +303,7 @@ func (d *Decision) results(pod *Pod, probes []appsv1alpha1.ContainerProbe, own m
 		}
 	}
 	if !probing.Changes(pod.Object, said, s.Now).IsZero() {
-		d.marking = append(d.marking, pod.Object.Name)
-		d.Recheck(marking)
+		d.awaitMarks(pod.Object, s)
 	}
 	return missing
 }

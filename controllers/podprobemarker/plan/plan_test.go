@@ -125,6 +125,10 @@ func TestWhyItDoesNotMove(t *testing.T) {
 			"", appsv1alpha1.ReasonNodeDaemonOff, "no node daemon", false, true, 0},
 		"results that the pod does not tell": {func(w *simulation) { w.pod(0).Results[0].State = appsv1alpha1.ProbeFailed },
 			"", appsv1alpha1.ReasonMarking, "Results are written", true, false, 2 * time.Second},
+		"results that the pod has not told for a while": {func(w *simulation) { w.unmarked(noon.Add(-119 * time.Second)) },
+			"", appsv1alpha1.ReasonMarking, "Results are written", true, false, 2 * time.Second},
+		"results that the pod has not told for too long": {func(w *simulation) { w.unmarked(noon.Add(-2 * time.Minute)) },
+			"", appsv1alpha1.ReasonPodsNotMarked, "not reached 1 pod for two minutes (p0)", false, true, 10 * time.Second},
 		"a probe that cannot be run": {func(w *simulation) { w.pod(1).Results[0].Error = "no shell" },
 			"", appsv1alpha1.ReasonProbeNotRun, "pod p1, probe idle: no shell", false, true, 0},
 		"a container that is not there": {func(w *simulation) { w.pod(1).Object.Spec.Containers[0].Name = "other" },
@@ -142,12 +146,14 @@ func TestWhyItDoesNotMove(t *testing.T) {
 		"no pod":             {func(w *simulation) { w.s.Nodes = nil }, "", appsv1alpha1.ReasonNoMatchingPod, "No pod of the namespace", false, false, 0},
 		"off":                {func(w *simulation) { w.s.Off = "the kind NodePodProbe is off" }, "", appsv1alpha1.ReasonProbesOff, "the kind NodePodProbe is off", false, true, 0},
 		"an invalid spec":    {func(w *simulation) { w.marker.Spec.Selector = nil }, "", appsv1beta1.ReasonInvalidSpec, "spec.selector", false, true, 0},
-		"deleted, in a list": {func(w *simulation) { w.marker.DeletionTimestamp = &metav1.Time{Time: noon}; w.s.Carried = true }, "", appsv1beta1.ReasonDeleting, "Conditions stay", true, false, 0},
+		"deleted, in a list": {func(w *simulation) { w.unreleased(noon) }, "", appsv1beta1.ReasonDeleting, "Conditions stay", true, false, 2 * time.Minute},
+		"deleted, and in a list for too long": {func(w *simulation) { w.unreleased(noon.Add(-2 * time.Minute)) },
+			"", appsv1beta1.ReasonDeleting, "more than two minutes on 1 node (n1)", false, true, 0},
 		"deleted, and in no list any more": {func(w *simulation) { w.marker.DeletionTimestamp = &metav1.Time{Time: noon} },
 			"Release game", appsv1beta1.ReasonDeleting, "", true, false, 0},
 		"deleted, while nothing is carried out": {func(w *simulation) {
 			w.marker.DeletionTimestamp = &metav1.Time{Time: noon}
-			w.s.Off, w.s.Carried = "off", true
+			w.s.Off, w.s.Carried = "off", []string{"n1"}
 		},
 			"Release game", appsv1beta1.ReasonDeleting, "", true, false, 0},
 	}
@@ -174,6 +180,36 @@ func TestWhyItDoesNotMove(t *testing.T) {
 func (w *simulation) unasked(since time.Time) {
 	w.pod(1).Asked, w.pod(1).Results = nil, nil
 	w.s.Unasked = map[string]time.Time{"n1": since}
+}
+
+// unmarked has the pod p0 be without what its result says, since then.
+func (w *simulation) unmarked(since time.Time) {
+	w.pod(0).Results[0].State = appsv1alpha1.ProbeFailed
+	w.s.Unmarked = map[string]time.Time{"p0": since}
+}
+
+// unreleased has the list of n1 have probes of the marker, which is being deleted, since then.
+func (w *simulation) unreleased(since time.Time) {
+	w.marker.DeletionTimestamp = &metav1.Time{Time: noon}
+	w.s.Carried, w.s.Unreleased = []string{"n1"}, map[string]time.Time{"n1": since}
+}
+
+// It counts from the pass that has found it first, and only as long as it goes on: a pod whose results are written each time is not stuck.
+func TestSinceWhenPodsAreWithoutTheirResults(t *testing.T) {
+	w := newSimulation()
+	w.unmarked(time.Time{})
+	w.s.Unmarked = nil
+	for _, pass := range []time.Duration{0, time.Minute} {
+		w.s.Now = noon.Add(pass)
+		d, _ := w.plan()
+		if w.s.Waits = d.Waits; len(d.Unmarked) != 1 || !d.Unmarked["p0"].Equal(noon) {
+			t.Errorf("after %s: since %v", pass, d.Unmarked)
+		}
+	}
+	w.pod(0).Results[0].State = appsv1alpha1.ProbeSucceeded
+	if d, _ := w.plan(); len(d.Unmarked) > 0 {
+		t.Errorf("the pod has them, and is without them since %v", d.Unmarked)
+	}
 }
 
 // It counts from the pass that has found it first, and only as long as it goes on.

@@ -32,12 +32,12 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 
 // progressOf says what the marker is at, the first that holds:
 //
-//  1. it is being deleted, which is stalled as 2. is while the server refuses what that takes; its spec cannot be parsed; or nothing is carried
-//     out at all;
+//  1. it is being deleted, which is stalled as 2. is while the server refuses what that takes, and when nodes do not get rid of its probes for two
+//     minutes; its spec cannot be parsed; or nothing is carried out at all;
 //  2. the server refuses what has to be written: stalled once it has done so for half a minute;
 //  3. the node daemon is not there, or says nothing;
 //  4. probes cannot be carried out: no such container or port, no room in the list of a node, or they cannot be run;
-//  5. the list of a node does not get the probes;
+//  5. the list of a node does not get the probes, or pods do not get what their results say;
 //  6. another marker writes a condition of it;
 //  7. pods are on virtual nodes and are not probed there, or their provider says nothing;
 //  8. no pod is chosen;
@@ -49,6 +49,11 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 		message := "The marker is being deleted: labels and annotations that it gave are taken off pods, and nodes stop probing. Conditions stay."
 		if failure, refused := outcome.Failed(StepMark, StepRelease); refused {
 			return podset.Refused(failure, message+" That is refused: "+failure.Message, s.Now)
+		}
+		if len(d.late) > 0 {
+			return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonDeleting, Message: message + fmt.Sprintf(
+				" That takes more than two minutes on %s (%s). The server may refuse it: events of their NodePodProbes, and the log of the operator, say why.",
+				podset.Count(len(d.late), "node", "nodes"), podset.List(d.late))}
 		}
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: message}
 	case spec.Invalid != nil:
@@ -106,6 +111,10 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 		return stalled(appsv1alpha1.ReasonNodeNotAsked, fmt.Sprintf(
 			"Nodes have not been asked for two minutes (%s). The server may refuse it: events of their NodePodProbes, and the log of the operator, say why.",
 			podset.List(d.late)))
+	case len(d.unmarked) > 0:
+		return stalled(appsv1alpha1.ReasonPodsNotMarked, fmt.Sprintf(
+			"Results have not reached %s for two minutes (%s). The server may refuse it: events of the NodePodProbes of their nodes say why.",
+			podset.Count(len(d.unmarked), "pod", "pods"), podset.List(d.unmarked)))
 	case len(taken) > 0:
 		return stalled(appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", podset.List(taken)))
 	case len(d.virtual) > 0 && !s.Providers:

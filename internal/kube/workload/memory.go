@@ -42,7 +42,8 @@ type Memory struct {
 	Own any
 }
 
-// Own returns what a kind remembers of an object beside what all kinds do, made by empty at first.
+// Own returns what a kind remembers of an object beside what all kinds do, made by empty at first. A kind has one type for it: another one would
+// replace it.
 func Own[T any](m *Memory, empty func() *T) *T {
 	own, ok := m.Own.(*T)
 	if !ok {

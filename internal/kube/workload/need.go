@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// needLasts is for how long a need counts that nobody repeats: its workload may be gone.
+	// needLasts is for how long a need counts that nobody repeats: its object may be gone.
 	needLasts = 5 * time.Minute
-	// needRepeats is how often a workload that needs the node daemon says so.
+	// needRepeats is how often an object that needs the node daemon says so.
 	needRepeats = time.Minute
 )
 
-// DaemonNeeds are the workloads whose pods wait for the node daemon. The controllers of all kinds share one. A nil one takes none.
+// DaemonNeeds are the objects that need the node daemon although their kind does not: workloads whose pods wait for it, and NodeImages with tags
+// that were written by hand. The controllers of all kinds share one. A nil one takes none.
 type DaemonNeeds struct {
 	clock clock.PassiveClock
 	added chan event.GenericEvent
@@ -36,10 +37,10 @@ func NewDaemonNeeds(c clock.PassiveClock) *DaemonNeeds {
 	return &DaemonNeeds{clock: c, added: make(chan event.GenericEvent, 1), needed: map[types.UID]time.Time{}}
 }
 
-// Added gets an event when a workload needs the daemon that did not before.
+// Added gets an event when an object needs the daemon that did not before.
 func (n *DaemonNeeds) Added() <-chan event.GenericEvent { return n.added }
 
-// Any says whether a workload needs the daemon.
+// Any says whether an object needs the daemon.
 func (n *DaemonNeeds) Any() bool {
 	if n == nil {
 		return false
@@ -54,16 +55,16 @@ func (n *DaemonNeeds) Any() bool {
 	return len(n.needed) > 0
 }
 
-// note remembers whether a workload needs the daemon.
-func (n *DaemonNeeds) note(workload types.UID, needs bool) {
+// note remembers whether an object needs the daemon.
+func (n *DaemonNeeds) note(object types.UID, needs bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_, known := n.needed[workload]
+	_, known := n.needed[object]
 	switch {
 	case needs:
-		n.needed[workload] = n.clock.Now()
+		n.needed[object] = n.clock.Now()
 	case known:
-		delete(n.needed, workload)
+		delete(n.needed, object)
 	}
 	if needs && !known {
 		select {
@@ -75,12 +76,17 @@ func (n *DaemonNeeds) note(workload types.UID, needs bool) {
 
 // NeedNodeDaemon has the node daemon deployed while pods wait for it, and says when to come back.
 func (p *Pass) NeedNodeDaemon(pods []podset.Pod) time.Duration {
-	if p.DaemonNeeds == nil {
-		return 0
-	}
 	needs := false
 	for i := range pods {
 		needs = needs || pods[i].Update.Reason == inplace.ReasonNodeDaemon && !pods[i].Terminating
+	}
+	return p.NoteDaemonNeed(needs)
+}
+
+// NoteDaemonNeed has the node daemon deployed while the object needs it, and says when to come back.
+func (p *Pass) NoteDaemonNeed(needs bool) time.Duration {
+	if p.DaemonNeeds == nil {
+		return 0
 	}
 	p.DaemonNeeds.note(p.Stored.GetUID(), needs)
 	if needs {

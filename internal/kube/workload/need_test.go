@@ -40,6 +40,12 @@ func TestWorkloadsNeedTheNodeDaemonWhilePodsWaitForIt(t *testing.T) {
 	if needs.Any() {
 		t.Error("needed by a workload that is gone")
 	}
+	if wait := pass("list").NoteDaemonNeed(true); wait != needRepeats || !needs.Any() {
+		t.Errorf("an object that is no workload: looked at again after %s, needed %v", wait, needs.Any())
+	}
+	if wait := pass("list").NoteDaemonNeed(false); wait != 0 || needs.Any() {
+		t.Errorf("it has ended: looked at again after %s, needed %v", wait, needs.Any())
+	}
 	if wait := (&Pass{Base: &Base{}, Stored: &unstructured.Unstructured{}}).NeedNodeDaemon(waiting); wait != 0 {
 		t.Errorf("where no daemon is deployed: looked at again after %s", wait)
 	}

@@ -67,7 +67,7 @@ type Dependencies struct {
 	PullJobs *predownload.Watch
 	// PullsImages says that ImagePullJobs are carried out.
 	PullsImages bool
-	// DaemonNeeds are the workloads that wait for the node daemon, of all kinds; nil where there is none.
+	// DaemonNeeds are the objects that need the node daemon for now, of all kinds; nil where there is none.
 	DaemonNeeds *DaemonNeeds
 	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
 	Accepted *templatecheck.Accepted

@@ -42,6 +42,10 @@ type Daemon struct {
 	Tolerations []corev1.Toleration
 	// PriorityClass is that of the pods. Empty: the cluster's default.
 	PriorityClass string
+	// SELinux is the context of the container. Nil: the runtime chooses it.
+	SELinux *corev1.SELinuxOptions
+	// Privileged gives the container all rights on the node.
+	Privileged bool
 	// Socket is where the container runtime listens on the nodes. Empty: the usual places are tried.
 	Socket string
 	// CredentialConfig is a file on the nodes that configures credential provider plugins, CredentialFolder where these are. Empty: none are used.
@@ -63,6 +67,14 @@ func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 	}
 	if d.PriorityClass != "" {
 		set = append(set, map[string]any{"op": "add", "path": "/spec/template/spec/priorityClassName", "value": d.PriorityClass})
+	}
+	const security = "/spec/template/spec/containers/0/securityContext"
+	if d.SELinux != nil {
+		set = append(set, map[string]any{"op": "add", "path": security + "/seLinuxOptions", "value": d.SELinux})
+	}
+	if d.Privileged {
+		// The API server refuses a privileged container that says that it must not get further rights.
+		set = append(set, replace(security+"/privileged", true), map[string]any{"op": "remove", "path": security + "/allowPrivilegeEscalation"})
 	}
 	var args []string
 	if d.Socket != "" {

@@ -80,6 +80,21 @@ func TestTheDaemonIsAsTheSettingsSay(t *testing.T) {
 	}
 }
 
+// Where SELinux is enforced, a container of the usual type cannot connect to the socket.
+func TestTheDaemonHasTheRightsThatItIsGiven(t *testing.T) {
+	of := func(d Daemon) *corev1.SecurityContext {
+		d.Namespace, d.Image = "op", "x"
+		return rendered[appsv1.DaemonSet](t, d, "DaemonSet", DaemonName).Spec.Template.Spec.Containers[0].SecurityContext
+	}
+	if c := of(Daemon{SELinux: &corev1.SELinuxOptions{Type: "spc_t", Level: "s0"}}); c.SELinuxOptions == nil || *c.SELinuxOptions != (corev1.SELinuxOptions{Type: "spc_t", Level: "s0"}) ||
+		*c.Privileged || *c.AllowPrivilegeEscalation {
+		t.Errorf("with an SELinux context: %+v", c)
+	}
+	if c := of(Daemon{Privileged: true}); !*c.Privileged || c.AllowPrivilegeEscalation != nil || c.SELinuxOptions != nil || !*c.ReadOnlyRootFilesystem {
+		t.Errorf("privileged: %+v", c)
+	}
+}
+
 func TestTheDaemonSeesTheFoldersOfCredentialProviders(t *testing.T) {
 	d := Daemon{Namespace: "op", Image: "x", CredentialConfig: "/etc/providers/config.yaml", CredentialFolder: "/opt/providers"}
 	pod := rendered[appsv1.DaemonSet](t, d, "DaemonSet", DaemonName).Spec.Template.Spec

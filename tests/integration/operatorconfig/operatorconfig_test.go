@@ -36,6 +36,8 @@ func TestWrongConfiguration(t *testing.T) {
 		"{logLevel: loud}":                                   `supported values: "Error", "Info", "Debug", "Trace"`,
 		"{metrics: {bindAddress: nowhere}}":                  "must be an address with a port",
 		"{nodeDaemon: {criSocketPath: run/x}}":               "must be an absolute path",
+		"{nodeDaemon: {seLinuxOptions: {}}}":                 "must have a user, role, type or level",
+		"{nodeDaemon: {seLinuxOptions: {type: ''}}}":         "must have 1 to 256 characters",
 		"{nodeDaemon: {credentialProviders: {configPath: /x.yaml, pluginFolder: /opt/bin}}}": "must be the absolute path of a file in a folder",
 		"{nodeDaemon: {credentialProviders: {configPath: /etc/x.yaml, pluginFolder: /}}}":    "must be the absolute path of a folder",
 	} {
