@@ -242,10 +242,13 @@ func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 		if before == nil {
 			continue
 		}
-		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm, before.NodeSelectorTerm) {
+		// What no pod may have can be corrected: no workload was made of it.
+		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm, before.NodeSelectorTerm) &&
+			!slices.ContainsFunc(before.NodeSelectorTerm.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return len(validateRequirement(&r, nil)) > 0 }) {
 			errs = append(errs, field.Forbidden(path.Child("nodeSelectorTerm"), "cannot be changed once the subset exists; patch can select other nodes"))
 		}
-		if !slices.EqualFunc(sub.Tolerations, before.Tolerations, func(a, b corev1.Toleration) bool { return equality.Semantic.DeepEqual(a, b) }) {
+		if !slices.EqualFunc(sub.Tolerations, before.Tolerations, func(a, b corev1.Toleration) bool { return equality.Semantic.DeepEqual(a, b) }) &&
+			!slices.ContainsFunc(before.Tolerations, func(t corev1.Toleration) bool { return len(validateToleration(&t, nil)) > 0 }) {
 			errs = append(errs, field.Forbidden(path.Child("tolerations"), "cannot be changed once the subset exists; patch can tolerate other taints"))
 		}
 	}
