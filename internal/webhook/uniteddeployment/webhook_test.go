@@ -159,6 +159,26 @@ func TestValidator(t *testing.T) {
 			patch:  `{"spec":{"replicas":9}}`,
 			warned: "replicas add up to 6, and spec.replicas is 9",
 		},
+		"an update: a patch, under sizes that an autoscaler went past": {
+			old:    `{"spec":{"replicas":9,"topology":{"subsets":[{"name":"a","replicas":3},{"name":"b","replicas":3}]}}}`,
+			patch:  `{"spec":{"topology":{"subsets":[{"name":"a","replicas":3,"patch":{"metadata":{"annotations":{"n":"1"}}}},{"name":"b","replicas":3}]}}}`,
+			warned: "replicas add up to 6, and spec.replicas is 9",
+		},
+		"an update: a size, under sizes that an autoscaler went past": {
+			old:    `{"spec":{"replicas":9,"topology":{"subsets":[{"name":"a","replicas":3},{"name":"b","replicas":3}]}}}`,
+			patch:  `{"spec":{"topology":{"subsets":[{"name":"a","replicas":4},{"name":"b","replicas":3}]}}}`,
+			denied: []string{subsets},
+		},
+		"an update: another name, under sizes that an autoscaler went past": {
+			old:    `{"spec":{"replicas":9,"topology":{"subsets":[{"name":"a","replicas":3},{"name":"b","replicas":3}]}}}`,
+			patch:  `{"spec":{"topology":{"subsets":[{"name":"a","replicas":3},{"name":"c","replicas":3}]}}}`,
+			denied: []string{subsets},
+		},
+		"an update: a patch, and a number that the sizes no longer add up to": {
+			old:    `{"spec":{"topology":{"subsets":[{"name":"a","replicas":3},{"name":"b","replicas":3}]}}}`,
+			patch:  `{"spec":{"replicas":9,"topology":{"subsets":[{"name":"a","replicas":3,"patch":{"metadata":{"annotations":{"n":"1"}}}},{"name":"b","replicas":3}]}}}`,
+			denied: []string{subsets},
+		},
 		"an update of what was wrong before": {
 			old:   `{"spec":{"topology":{"subsets":[{"name":"a","patch":{"metadata":{"labels":{"app":"x"}}}}]},"updateStrategy":{"manualUpdate":{"partitions":{"gone":1}}}}}`,
 			patch: `{"spec":{"replicas":9}}`,
