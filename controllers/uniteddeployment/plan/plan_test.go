@@ -224,7 +224,18 @@ func TestKindThatIsNotServedIsLookedForAgain(t *testing.T) {
 	w := settled(t)
 	w.children = nil
 	_, d := w.planned(func(s *Snapshot) { s.Unserved[schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}] = true })
-	if len(d.Faults) != 3 || d.RecheckAfter != servedAgain {
+	if len(d.Faults) != 3 || d.RecheckAfter != askAgain {
+		t.Errorf("the faults are %v, again after %s", d.Faults, d.RecheckAfter)
+	}
+}
+
+// TestTakenNamesAreLookedAtAgain: a workload of others wakes nobody when it goes.
+func TestTakenNamesAreLookedAtAgain(t *testing.T) {
+	w := settled(t)
+	w.children = w.children[1:]
+	names := united.Names("shop", "a")
+	_, d := w.planned(func(s *Snapshot) { s.Taken[names[0]], s.Taken[names[1]] = true, true })
+	if d.Faults["a"] == "" || d.RecheckAfter != askAgain {
 		t.Errorf("the faults are %v, again after %s", d.Faults, d.RecheckAfter)
 	}
 }

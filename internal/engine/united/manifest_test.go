@@ -190,6 +190,14 @@ func TestNames(t *testing.T) {
 	if dotted := Names("my.shop", "a"); !strings.HasPrefix(dotted[0], "my-shop-a-") || dotted[0] == Names("my-shop", "a")[0] || dotted[0] == Names("my-shop", "a")[1] {
 		t.Errorf("names of one with a dot: %v", dotted)
 	}
+	for _, set := range []string{long, "my.shop"} {
+		if both := Names(set, long); both[0] == both[1] || len(both[1]) > longestName {
+			t.Errorf("names of %s, of which the first may be taken: %v", set, both)
+		}
+	}
+	if kept := Names("my.shop", "a")[0]; kept != "my-shop-a-54669ff87" {
+		t.Errorf("the name of earlier versions is not %s", kept)
+	}
 	if a, b := Names("a-b", "c"), Names("a", "b-c"); a[0] != b[0] || a[1] == b[1] {
 		t.Errorf("names that are alike: %v and %v: only the second ones should differ", a, b)
 	}
