@@ -289,6 +289,21 @@ func TestTimersAreArmed(t *testing.T) {
 	}
 }
 
+// TestPodsThatAreToComeAreLookedAt: with rescheduleCriticalSeconds 0, pods that find no node count at once, and nobody tells of them.
+func TestPodsThatAreToComeAreLookedAt(t *testing.T) {
+	for name, zones := range map[string]string{"adaptive": adaptiveZones, "reserving": reservingZones} {
+		for seconds, want := range map[int32]time.Duration{0: time.Second, 7: 7 * time.Second} {
+			t.Run(fmt.Sprintf("%s, after %d s", name, seconds), func(t *testing.T) {
+				w := newSimulation(t, zones, fmt.Sprintf("topology: {scheduleStrategy: {adaptive: {rescheduleCriticalSeconds: %d}}}", seconds))
+				w.pass()
+				if _, d := w.planned(nil); d.RecheckAfter != want {
+					t.Errorf("again after %s, want %s", d.RecheckAfter, want)
+				}
+			})
+		}
+	}
+}
+
 // refusedFor is the outcome of a pass in which a request fails for the first time, and another one that has failed for so long.
 func refusedFor(d time.Duration) func(now time.Time) planning.Outcome {
 	return func(now time.Time) planning.Outcome {

@@ -39,9 +39,7 @@ func (p *planner) reserve(name string, child *Child) room {
 			p.labels = append(p.labels, p.label(pod, value))
 		}
 	}
-	if child != nil && child.Ready < child.Size {
-		p.out.Recheck(p.Critical)
-	}
+	p.expectPods(child)
 	if child != nil && isFull(before) {
 		r.absent = max(child.Size-len(p.pods[name]), 0)
 	}
