@@ -273,6 +273,9 @@ func (p *planner) freeName(sub string) string {
 func (p *planner) remove(unwanted []*Child) {
 	replaced := p.replaced()
 	for _, c := range unwanted {
+		if c.Terminating {
+			continue
+		}
 		name, kind := c.Object.GetName(), c.Adapter.Kind
 		twice := p.kept[c.Subset] != nil && p.kept[c.Subset].Adapter.Kind == kind
 		if p.KeepRemoved && !replaced && !twice {
@@ -280,9 +283,6 @@ func (p *planner) remove(unwanted []*Child) {
 				Reason: NoteRemoved, Slots: []planning.Slot{planning.Slot(c.Subset)},
 				Message: fmt.Sprintf("%s %s of subset %s is deleted when %s ready in the other subsets", kind.Kind, name, c.Subset, podset.Count(p.Replicas, "pod is", "pods are")),
 			})
-			continue
-		}
-		if c.Terminating {
 			continue
 		}
 		p.out.Actions = append(p.out.Actions, planning.Action{

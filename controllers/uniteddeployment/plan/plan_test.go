@@ -240,6 +240,20 @@ func TestTakenNamesAreLookedAtAgain(t *testing.T) {
 	}
 }
 
+// TestARemovedWorkloadThatIsTerminatingDoesNotWait: somebody deleted it, and it does not wait for replacements of its pods.
+func TestARemovedWorkloadThatIsTerminatingDoesNotWait(t *testing.T) {
+	w := settled(t)
+	w.set.Annotations = map[string]string{shared.AnnotationSubsetRemoval: shared.SubsetRemovalAfterReplacement}
+	w.change("topology: {subsets: [{name: b}, {name: c}]}")
+	if _, d := w.planned(nil); len(d.Held) != 1 || d.Held[0].Reason != NoteRemoved {
+		t.Errorf("held: %+v, want the workload of a", d.Held)
+	}
+	w.children[0].SetDeletionTimestamp(ptr.To(metav1.NewTime(w.now)))
+	if actions, d := w.planned(nil); len(d.Held) > 0 || strings.Contains(strings.Join(actions, ", "), "DeleteSubset") {
+		t.Errorf("held: %+v, planned %v", d.Held, actions)
+	}
+}
+
 // TestWorkedExampleE6: two subsets of 4 and 6, and a partition that is more than its subset has later.
 func TestWorkedExampleE6(t *testing.T) {
 	w := settled(t, "replicas: 10", "topology: {subsets: [{name: a, replicas: 4}, {name: b, replicas: 6}]}")
