@@ -528,6 +528,68 @@ func TestPodsOfAnotherSetDoNotCount(t *testing.T) {
 	}
 }
 
+// TestPodsThatThePartitionKeeps: a pod at the revision before that is not ready has replacements while the update of its subset is stuck, and not
+// when the partition, or a pause, keeps it there.
+func TestPodsThatThePartitionKeeps(t *testing.T) {
+	const kept, going, paused = "updateStrategy: {manualUpdate: {partitions: {a: 3}}}", "updateStrategy: {manualUpdate: {partitions: {a: 2}}}",
+		"template: {cloneSetTemplate: {spec: {updateStrategy: {rollingUpdate: {paused: true}}}}}"
+	const normal, reserved = "normal", "reserved"
+	cases := map[string]struct {
+		spec string
+		// is is the pod before: whether it has replacements, is ready, and for how long; lost says that it finds no node.
+		is    string
+		ready time.Duration
+		lost  bool
+		// behind says that the workload has not updated the pods that it may.
+		behind bool
+		want   string
+		// why is what the condition says.
+		why string
+	}{
+		"one that is not ready for a moment":                    {spec: kept, is: normal, want: normal},
+		"one that is not ready while updates are paused":        {spec: paused, is: normal, want: normal},
+		"one that finds no node":                                {spec: kept, is: normal, lost: true, want: reserved, why: messageNoNode},
+		"one whose update is stuck":                             {spec: going, is: normal, behind: true, want: reserved, why: messageStandIn},
+		"one that had replacements and has just become ready":   {spec: kept, is: reserved, ready: time.Minute, want: reserved, why: messageStandIn},
+		"one that had replacements and has been ready for long": {spec: kept, is: reserved, ready: 5 * time.Minute, want: normal},
+		"one that had replacements and is not ready":            {spec: kept, is: reserved, want: reserved, why: messageStandIn},
+		"one that had replacements and will be updated":         {spec: going, is: reserved, ready: 5 * time.Minute, behind: true, want: reserved, why: messageStandIn},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t, reservingZones, tc.spec)
+			w.change(setImage("2"))
+			w.rest()
+			w.after(10 * time.Minute)
+			child := w.children[0]
+			if tc.behind {
+				child.Object["status"].(map[string]any)["updatedReplicas"] = int64(0)
+			}
+			i := slices.IndexFunc(w.pods, func(p *corev1.Pod) bool {
+				return p.Labels[shared.LabelSubsetName] == "a" && p.Spec.Containers[0].Image == "shop:1"
+			})
+			pod := w.pods[i]
+			pod.Labels[shared.LabelReservedPod] = fmt.Sprint(tc.is == reserved)
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+			switch {
+			case tc.lost:
+				pod.Spec.NodeName, pod.Status.Phase = "", corev1.PodPending
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+			case tc.ready > 0:
+				pod.Status.Conditions[0].Status, pod.Status.Conditions[0].LastTransitionTime = corev1.ConditionTrue, metav1.NewTime(w.now.Add(-tc.ready))
+			}
+			_, d := w.planned(nil)
+			is, why := normal, ""
+			if d.rooms[0].reserved > 0 {
+				is, why = reserved, d.rooms[0].condition.Message
+			}
+			if is != tc.want || why != tc.why {
+				t.Errorf("the pod is %s: %q, want %s: %q", is, why, tc.want, tc.why)
+			}
+		})
+	}
+}
+
 func TestASubsetWithoutRoomIsAnnounced(t *testing.T) {
 	w := settled(t)
 	spec := united.Parse(w.set)
@@ -538,6 +600,10 @@ func TestASubsetWithoutRoomIsAnnounced(t *testing.T) {
 	events := Announcements(spec, full)
 	if len(events) != 1 || events[0].Reason != "SubsetUnschedulable" || !events[0].Warning || !strings.Contains(events[0].Message, "subset b") {
 		t.Errorf("events %+v", events)
+	}
+	full.SubsetStatuses[1].Conditions[0].Message = messageStandIn
+	if events := Announcements(spec, full); len(events) != 1 || !strings.Contains(events[0].Message, "replacements for pods of subset b") {
+		t.Errorf("of pods that have a node, events %+v", events)
 	}
 	w.set.Status = full
 	if again := Announcements(united.Parse(w.set), full); len(again) > 0 {

@@ -95,6 +95,7 @@ func (p *planner) expectPods(child *Child) {
 
 const (
 	messageNoNode   = "Pods of the subset find no node; more are created in other subsets."
+	messageStandIn  = "Other subsets run replacements for pods of the subset until these have been ready for long enough."
 	messageTryAgain = "The subset may have room again."
 	messageUnproven = "The subset has to prove that its pods find nodes."
 	messageAllRun   = "Every pod of the subset has found a node."

@@ -362,13 +362,15 @@ func Announcements(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) 
 	return append(events, schedulingEvents(&spec.Set.Status, &after)...)
 }
 
-// schedulingEvents tell of subsets that have no room any more.
+// schedulingEvents tell of subsets that have no room any more, or for whose pods others run replacements.
 func schedulingEvents(before, after *appsv1beta1.UnitedDeploymentStatus) []planning.Event {
-	full := func(status *appsv1beta1.UnitedDeploymentStatus) map[string]bool {
-		found := map[string]bool{}
+	full := func(status *appsv1beta1.UnitedDeploymentStatus) map[string]string {
+		found := map[string]string{}
 		for _, s := range status.SubsetStatuses {
 			for i := range s.Conditions {
-				found[s.Name] = found[s.Name] || isFull(&s.Conditions[i]) && s.Conditions[i].Reason == appsv1beta1.ReasonReschedule
+				if c := &s.Conditions[i]; isFull(c) && c.Reason == appsv1beta1.ReasonReschedule {
+					found[s.Name] = c.Message
+				}
 			}
 		}
 		return found
@@ -377,9 +379,14 @@ func schedulingEvents(before, after *appsv1beta1.UnitedDeploymentStatus) []plann
 	now := full(after)
 	var events []planning.Event
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if now[name] && !known[name] {
-			events = append(events, planning.Event{Warning: true, Reason: "SubsetUnschedulable", Message: "Pods of subset " + name + " find no node"})
+		if _, told := known[name]; told {
+			continue
 		}
+		message := "Pods of subset " + name + " find no node"
+		if now[name] == messageStandIn {
+			message = "Other subsets run replacements for pods of subset " + name
+		}
+		events = append(events, planning.Event{Warning: true, Reason: "SubsetUnschedulable", Message: message})
 	}
 	return events
 }
