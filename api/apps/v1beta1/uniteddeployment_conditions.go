@@ -38,6 +38,8 @@ const (
 	ReasonUnitedDeploymentError = "Error"
 	// ReasonUnitedDeploymentUpdating: pods are not at the updated revision, or not ready.
 	ReasonUnitedDeploymentUpdating = "UnitedDeploymentRevisionUpdating"
+	// ReasonUnitedDeploymentPodsNotReady: pods are missing or not ready, as after scaling, and no revision is being rolled out.
+	ReasonUnitedDeploymentPodsNotReady = "UnitedDeploymentPodsNotReady"
 	// ReasonUnitedDeploymentUpdated: every pod is at the updated revision and ready.
 	ReasonUnitedDeploymentUpdated = "UnitedDeploymentRevisionUpdated"
 	// ReasonSubsetStalled: a workload says that it is stalled.

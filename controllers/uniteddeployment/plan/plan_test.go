@@ -254,6 +254,63 @@ func TestARemovedWorkloadThatIsTerminatingDoesNotWait(t *testing.T) {
 	}
 }
 
+// TestUpdatedPodsAreCountedUntilTheWorkloadAnswers: what a status says of an earlier spec of a workload is counted while it is known that pods are made
+// from the same template, and never otherwise.
+func TestUpdatedPodsAreCountedUntilTheWorkloadAnswers(t *testing.T) {
+	resize := func(w *simulation) { w.change("replicas: 9") }
+	// edited is an edit of the template of a workload by hand.
+	edited := func(w *simulation, value string) {
+		child := w.children[0]
+		child.SetGeneration(child.GetGeneration() + 1)
+		if err := unstructured.SetNestedField(child.Object, value, "spec", "template", "metadata", "annotations", "by-hand"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	const rolling, missing = appsv1beta1.ReasonUnitedDeploymentUpdating, appsv1beta1.ReasonUnitedDeploymentPodsNotReady
+	cases := map[string]struct {
+		change  func(*simulation)
+		updated int32
+		reason  string
+	}{
+		"scaled": {resize, 6, missing},
+		"scaled twice": {func(w *simulation) {
+			resize(w)
+			w.pass()
+			w.change("replicas: 12")
+		}, 6, missing},
+		"another partition":      {func(w *simulation) { w.change("updateStrategy: {manualUpdate: {partitions: {a: 1}}}") }, 6, missing},
+		"another image":          {func(w *simulation) { w.change(setImage("2")) }, 0, rolling},
+		"another image and size": {func(w *simulation) { w.change(setImage("2")); resize(w) }, 0, rolling},
+		"another patch of one": {func(w *simulation) {
+			w.change("topology: {subsets: [{name: a, patch: {spec: {hostNetwork: true}}}, {name: b}, {name: c}]}")
+		}, 4, rolling},
+		"another image, and back":          {func(w *simulation) { w.change(setImage("2")); w.pass(); w.pass(); w.change(setImage("1")) }, 0, rolling},
+		"a spec that was not seen":         {func(w *simulation) { w.children[0].SetGeneration(w.children[0].GetGeneration() + 2) }, 4, rolling},
+		"an edit by hand, which is undone": {func(w *simulation) { edited(w, "x"); resize(w) }, 4, rolling},
+		"a restart of the operator":        {func(w *simulation) { resize(w); w.pass(); w.memory = NewMemory() }, 0, rolling},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t)
+			w.pass()
+			tc.change(w)
+			w.pass() // applies it
+			w.pass() // before any workload has answered
+			condition, _ := conditions.Find(Conditions(&w.set.Status), appsv1beta1.UnitedDeploymentUpdated)
+			if got := w.set.Status.UpdatedReplicas; got != tc.updated || condition.Status != corev1.ConditionFalse || condition.Reason != tc.reason {
+				t.Errorf("updated: %d, want %d; the condition is %s, %s: %s; want %s", got, tc.updated, condition.Status, condition.Reason, condition.Message, tc.reason)
+			}
+			if w.set.Status.UpdatedReadyReplicas != tc.updated {
+				t.Errorf("updated and ready: %d, want %d", w.set.Status.UpdatedReadyReplicas, tc.updated)
+			}
+			w.rest()
+			if condition, _ := conditions.Find(Conditions(&w.set.Status), appsv1beta1.UnitedDeploymentUpdated); condition.Status != corev1.ConditionTrue {
+				t.Errorf("at rest: %s", w.state())
+			}
+		})
+	}
+}
+
 // TestWorkedExampleE6: two subsets of 4 and 6, and a partition that is more than its subset has later.
 func TestWorkedExampleE6(t *testing.T) {
 	w := settled(t, "replicas: 10", "topology: {subsets: [{name: a, replicas: 4}, {name: b, replicas: 6}]}")

@@ -127,6 +127,17 @@ func (r *report) done() bool {
 	return true
 }
 
+// outdated says that some pods are not known to be what the template and the patch of their subset say. After a rollback these are pods of the revision that
+// is no longer wanted.
+func (r *report) outdated() bool {
+	for i := range r.spec.Subsets {
+		if child := r.d.kept[r.spec.Subsets[i].Name]; child != nil && (!r.s.isUpdated(child.Revision) || child.Updated < child.Replicas) {
+			return true
+		}
+	}
+	return false
+}
+
 // failures are sentences about what was refused, or cannot be made, by step; the subsets are named.
 func (r *report) failures(steps ...planning.Step) []string {
 	var all []string
@@ -193,6 +204,10 @@ func (r *report) updated() conditions.Condition {
 	if r.done() {
 		return conditions.New(appsv1beta1.UnitedDeploymentUpdated, true, appsv1beta1.ReasonUnitedDeploymentUpdated,
 			"Every pod is at revision "+r.s.Update.Name+" and ready.")
+	}
+	if r.status.CurrentRevision == r.s.Update.Name && !r.outdated() {
+		return conditions.New(appsv1beta1.UnitedDeploymentUpdated, false, appsv1beta1.ReasonUnitedDeploymentPodsNotReady,
+			"Pods are missing or not ready. No revision is being rolled out.")
 	}
 	return conditions.New(appsv1beta1.UnitedDeploymentUpdated, false, appsv1beta1.ReasonUnitedDeploymentUpdating,
 		"Pods are not all at revision "+r.s.Update.Name+" and ready.")

@@ -203,6 +203,43 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestFingerprint: what a Target says makes no difference to it, and everything else does.
+func TestFingerprint(t *testing.T) {
+	const spec = `{"replicas":3,"template":{"metadata":{"labels":{"app":"shop"}}},"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1,"maxUnavailable":"20%","paused":false}}}`
+	for _, a := range Adapters() {
+		if a.Field != "cloneSetTemplate" {
+			continue
+		}
+		for name, tc := range map[string]struct {
+			from, to string
+			same     bool
+		}{
+			"another size":              {`"replicas":3`, `"replicas":4`, true},
+			"another partition":         {`"partition":1`, `"partition":2`, true},
+			"another limit":             {`"20%"`, `7`, true},
+			"no partition and no limit": {`"partition":1,"maxUnavailable":"20%",`, ``, true},
+			"another template":          {`"app":"shop"`, `"app":"web"`, false},
+			"a pause":                   {`"paused":false`, `"paused":true`, false},
+			"another strategy":          {`"type":"RollingUpdate"`, `"type":"OnDelete"`, false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var before, after map[string]any
+				for text, into := range map[string]*map[string]any{spec: &before, strings.Replace(spec, tc.from, tc.to, 1): &after} {
+					if err := yaml.Unmarshal([]byte(text), into); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := a.Fingerprint(before) == a.Fingerprint(after); got != tc.same {
+					t.Errorf("the same: %v, want %v", got, tc.same)
+				}
+				if Number(before, "updateStrategy", "rollingUpdate", "partition") != 1 || Number(before, "replicas") != 3 {
+					t.Errorf("the spec was changed: %v", before)
+				}
+			})
+		}
+	}
+}
+
 func TestInvalidSpecs(t *testing.T) {
 	for name, tc := range map[string]struct{ from, to, want string }{
 		"no template":       {"cloneSetTemplate:", "otherTemplate:", "spec.template has none"},
