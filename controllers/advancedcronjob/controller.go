@@ -64,7 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, cron, todo)
-	started := plan.Started(todo, outcome)
+	started := plan.Started(outcome)
 	known.evaluated = plan.EvaluatedUntil(snapshot, due, started)
 	if started {
 		r.Metrics.CronSkew.Observe(r.Clock.Since(due.Run).Seconds())

@@ -99,7 +99,7 @@ func (f *fit) concerned(before, after *corev1.Node) bool {
 	case after == nil:
 		return seen.none || has(before)
 	case before.UID != after.UID:
-		return has(before) || has(after)
+		return seen.none || has(before) || has(after)
 	}
 	fitted, was := f.Fits(before)
 	fits, is := f.Fits(after)

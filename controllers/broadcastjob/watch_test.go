@@ -66,6 +66,7 @@ func TestWhichNodesWakeAJob(t *testing.T) {
 		"it is re-created between two looks":         {after: func(n *corev1.Node) { n.UID = "2" }, wakes: true},
 		"no node fits: another reason is told":       {selector: hdd, alone: true, after: func(n *corev1.Node) { n.Labels["disk"], n.Spec.Unschedulable = "hdd", true }, wakes: true},
 		"no node fits: all nodes are counted":        {selector: hdd, alone: true, comes: true, wakes: true},
+		"no node fits: it is re-created":             {selector: hdd, alone: true, after: func(n *corev1.Node) { n.UID = "2" }, wakes: true},
 		"no node fits: a label that nobody asks for": {selector: hdd, alone: true, after: func(n *corev1.Node) { n.Labels["x"] = "y" }},
 	}
 	for name, tc := range cases {

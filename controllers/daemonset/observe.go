@@ -95,7 +95,7 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, re
 	}
 	seen.snapshot.Same = remembered.sameAs(seen.revisions)
 	r.MarkDeleted(owner, seen.snapshot.Pods)
-	known.sees(seen.snapshot.Pods)
+	known.sees(seen.snapshot)
 	seen.snapshot.PodName = remembered.podNames(set.Name, seen.snapshot)
 	return seen, nil
 }

@@ -41,7 +41,8 @@ func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types
 }
 
 // concernedByNode are the sets for which the change of a node could decide something: it begins or ceases to fit, or to match the selector of
-// the update, or it comes or goes and fits or has one of their pods. before is nil for a node that comes, after for one that goes.
+// the update, or it comes or goes and fits or has one of their pods. While no node fits a set, it is also concerned by why they do not. before is
+// nil for a node that comes, after for one that goes.
 func (r *Reconciler) concernedByNode(ctx context.Context, before, after *corev1.Node) []types.NamespacedName {
 	var names []types.NamespacedName
 	for _, known := range r.all(ctx) {
@@ -58,30 +59,40 @@ type fit struct {
 	pod  nodefit.Pod
 	// pods is spec.selector, nodes updateStrategy.rollingUpdate.selector; nil when there is none, or it cannot be parsed.
 	pods, nodes labels.Selector
-	// has are the nodes that had pods of the set when it was last observed.
-	has atomic.Pointer[sets.Set[string]]
+	// seen is what was seen when the set was last observed; nil before the first time.
+	seen atomic.Pointer[seen]
 }
 
-// sees remembers on which nodes the set has pods.
-func (f *fit) sees(pods []podset.Pod) {
-	has := make(sets.Set[string], len(pods))
-	for i := range pods {
-		has.Insert(string(pods[i].Slot))
+// seen is what of an observation decides which nodes concern a set.
+type seen struct {
+	// pods are the nodes that had pods of the set.
+	pods sets.Set[string]
+	// none says that no node should run a pod: then the status counts them all by why they should not.
+	none bool
+}
+
+// sees remembers what was seen.
+func (f *fit) sees(s plan.Snapshot) {
+	now := seen{pods: make(sets.Set[string], len(s.Pods)), none: plan.Desired(s.Nodes) == 0}
+	for i := range s.Pods {
+		now.pods.Insert(string(s.Pods[i].Slot))
 	}
-	f.has.Store(&has)
+	f.seen.Store(&now)
 }
 
 func (f *fit) concerned(before, after *corev1.Node) bool {
+	seen := f.seen.Load()
+	none := seen != nil && seen.none
 	switch {
 	case before == nil:
-		return f.runsOn(after)
+		return none || f.runsOn(after)
 	case after == nil:
-		return f.runsOn(before)
+		return none || f.runsOn(before)
 	case before.UID != after.UID:
-		return f.runsOn(before) || f.runsOn(after)
+		return none || f.runsOn(before) || f.runsOn(after)
 	}
 	was, is := f.pod.Fit(before), f.pod.Fit(after)
-	if was.ShouldRun != is.ShouldRun || was.ShouldContinueRunning != is.ShouldContinueRunning {
+	if was.ShouldRun != is.ShouldRun || was.ShouldContinueRunning != is.ShouldContinueRunning || none && was.Reason != is.Reason {
 		return true
 	}
 	return f.nodes != nil && (is.ShouldContinueRunning || is.ShouldRun) &&
@@ -90,8 +101,8 @@ func (f *fit) concerned(before, after *corev1.Node) bool {
 
 // runsOn says that the node should run a pod of the set, or has one.
 func (f *fit) runsOn(node *corev1.Node) bool {
-	has := f.has.Load()
-	return f.pod.Fit(node).ShouldRun || has != nil && has.Has(node.Name)
+	seen := f.seen.Load()
+	return f.pod.Fit(node).ShouldRun || seen != nil && seen.pods.Has(node.Name)
 }
 
 // fits are those of all sets.
@@ -112,7 +123,7 @@ func (f *fits) of(set *appsv1beta1.DaemonSet) *fit {
 		}
 	}
 	if before := f.Keep(set, made); before != nil {
-		made.has.Store(before.has.Load())
+		made.seen.Store(before.seen.Load())
 	}
 	return made
 }

@@ -13,6 +13,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -36,8 +37,8 @@ func TestWhichNodesWakeASet(t *testing.T) {
 	cases := map[string]struct {
 		// selector is that of the template, lane that of the update.
 		selector, lane map[string]string
-		// has says that the set has a pod there.
-		has           bool
+		// has says that the set has a pod there, none that no node fits.
+		has, none     bool
 		before, after func(*corev1.Node)
 		gone, comes   bool
 		wakes         bool
@@ -67,6 +68,14 @@ func TestWhichNodesWakeASet(t *testing.T) {
 		"it goes and did not fit":                  {selector: map[string]string{"disk": "hdd"}, gone: true},
 		"it is re-created between two looks":       {after: func(n *corev1.Node) { n.UID = "2" }, wakes: true},
 		"one that does not fit gets into the lane": {selector: map[string]string{"disk": "hdd"}, lane: map[string]string{"lane": "canary"}, after: func(n *corev1.Node) { n.Labels["lane"] = "canary" }},
+
+		"no node fits: another reason is told": {selector: map[string]string{"disk": "hdd"}, none: true, after: func(n *corev1.Node) {
+			n.Labels["disk"] = "hdd"
+			tainted("gone", corev1.TaintEffectNoExecute)(n)
+		}, wakes: true},
+		"no node fits: it comes and is counted":        {selector: map[string]string{"disk": "hdd"}, none: true, comes: true, wakes: true},
+		"no node fits: it goes and is counted no more": {selector: map[string]string{"disk": "hdd"}, none: true, gone: true, wakes: true},
+		"no node fits: a label that nobody asks for":   {selector: map[string]string{"disk": "hdd"}, none: true, after: func(n *corev1.Node) { n.Labels["x"] = "y" }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -77,9 +86,14 @@ func TestWhichNodesWakeASet(t *testing.T) {
 			}
 			var known fits
 			concerned := known.of(set)
+			var s plan.Snapshot
 			if tc.has {
-				concerned.sees([]podset.Pod{{Slot: planning.Slot("n1")}})
+				s.Pods = []podset.Pod{{Slot: planning.Slot("n1")}}
 			}
+			if !tc.none {
+				s.Nodes = []plan.Node{{Name: "n2", Result: nodefit.Result{ShouldRun: true}}}
+			}
+			concerned.sees(s)
 			before, after := newNode(), newNode()
 			if tc.before != nil {
 				tc.before(before)
@@ -109,7 +123,7 @@ func TestFitsFollowTheSpec(t *testing.T) {
 	var known fits
 	set := &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "agent", UID: "set", Generation: 1}}
 	first := known.of(set)
-	first.sees([]podset.Pod{{Slot: planning.Slot("n1")}})
+	first.sees(plan.Snapshot{Snapshot: podset.Snapshot{Pods: []podset.Pod{{Slot: planning.Slot("n1")}}}})
 	if known.of(set) != first {
 		t.Error("the same generation was read twice")
 	}

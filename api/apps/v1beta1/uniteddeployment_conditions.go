@@ -38,6 +38,8 @@ const (
 	ReasonUnitedDeploymentError = "Error"
 	// ReasonUnitedDeploymentUpdating: pods are not at the updated revision, or not ready.
 	ReasonUnitedDeploymentUpdating = "UnitedDeploymentRevisionUpdating"
+	// ReasonUnitedDeploymentPodsNotReady: pods are missing or not ready, as after scaling, and no revision is being rolled out.
+	ReasonUnitedDeploymentPodsNotReady = "UnitedDeploymentPodsNotReady"
 	// ReasonUnitedDeploymentUpdated: every pod is at the updated revision and ready.
 	ReasonUnitedDeploymentUpdated = "UnitedDeploymentRevisionUpdated"
 	// ReasonSubsetStalled: a workload says that it is stalled.
@@ -52,7 +54,7 @@ const (
 
 // Reasons of the condition Schedulable of a subset.
 const (
-	// ReasonReschedule: pods of the subset find no node, or, where the status is True, all do.
+	// ReasonReschedule: pods of the subset find no node, or others stand in for them; where the status is True, every pod has found one.
 	ReasonReschedule = "reschedule"
 	// ReasonRecover: the subset is tried again.
 	ReasonRecover = "recover"

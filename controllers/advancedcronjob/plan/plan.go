@@ -132,10 +132,8 @@ func EvaluatedUntil(s Snapshot, due Due, started bool) time.Time {
 	return s.Now.Round(0)
 }
 
-// Started says that the run which the plan creates was created.
-func Started(plan planning.Plan, outcome planning.Outcome) bool {
-	return creates(plan) && outcome.Done == len(plan.Actions)
-}
+// Started says that the run which the plan creates was created. Whether the history was deleted beside that has nothing to do with it.
+func Started(outcome planning.Outcome) bool { return outcome.Steps[StepCreateRun] > 0 }
 
 func creates(plan planning.Plan) bool {
 	return slices.ContainsFunc(plan.Actions, func(a planning.Action) bool { return a.Step == StepCreateRun })

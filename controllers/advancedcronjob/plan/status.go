@@ -28,7 +28,7 @@ func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome plannin
 		status.Type = spec.Adapter.Kind.Kind
 	}
 	last := due.Last
-	if Started(plan, outcome) && due.Run.After(last) {
+	if Started(outcome) && due.Run.After(last) {
 		last = due.Run
 	}
 	if !last.IsZero() {
@@ -92,7 +92,7 @@ func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome pla
 	case due.TooLate:
 		return podset.Progress{Reason: appsv1beta1.ReasonMissedDeadline,
 			Message: "The newest run was left out: it could not be started within spec.startingDeadlineSeconds. The next one is started when it is due."}
-	case !due.Run.IsZero() && !Started(plan, outcome):
+	case !due.Run.IsZero() && !Started(outcome):
 		return waiting(spec, s, plan)
 	case due.Next.IsZero():
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNeverDue, Message: fmt.Sprintf("spec.schedule %q names no time within the next years.", spec.Cron.Spec.Schedule)}

@@ -126,7 +126,7 @@ func (w *simulation) pass() planning.Plan {
 	}
 	w.due = Evaluate(spec, s)
 	plan := Plan(spec, s, w.due)
-	outcome := planning.Outcome{}
+	outcome := planning.Outcome{Steps: map[planning.Step]int{}}
 	fmt.Fprintf(&w.log, "%s\n", w.now.Format("2006-01-02 15:04:05"))
 	for _, action := range plan.Actions {
 		if failure := w.carryOut(action); failure != "" {
@@ -134,6 +134,7 @@ func (w *simulation) pass() planning.Plan {
 			continue
 		}
 		outcome.Done++
+		outcome.Steps[action.Step]++
 	}
 	for _, event := range Announcements(spec, s, w.due, plan, &w.told) {
 		fmt.Fprintf(&w.log, "  (%s) %s\n", event.Reason, w.short(event.Message))
@@ -143,7 +144,7 @@ func (w *simulation) pass() planning.Plan {
 		fmt.Fprintf(&w.log, "  killed before the status is written\n")
 		return plan
 	}
-	w.evaluated = EvaluatedUntil(s, w.due, Started(plan, outcome))
+	w.evaluated = EvaluatedUntil(s, w.due, Started(outcome))
 	before := w.cron.Status.LastScheduleTime
 	w.cron.Status = Status(spec, s, w.due, plan, outcome)
 	if after := w.cron.Status.LastScheduleTime; before != nil && (after == nil || after.Before(before)) {
@@ -511,6 +512,8 @@ func TestHistoryThatCannotBeCutIsTold(t *testing.T) {
 	w.expectCondition("Stalled", "", "")
 	w.passes("10:10:00")
 	w.expect("10:05", "10:10")
+	w.expectLast("10:10") // the run was started, whatever became of the history
+	w.expectCondition("Reconciling", "", "")
 	w.refusesDeletes = ""
 	w.passes("10:10:01", "10:10:02")
 	w.expectCondition("FailedDelete", "", "")

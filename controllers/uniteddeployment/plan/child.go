@@ -28,7 +28,8 @@ type Child struct {
 	Subset string
 	// Terminating says that it is being deleted.
 	Terminating bool
-	// Observed says that its status is about its present spec. Updated and UpdatedReady are 0 otherwise.
+	// Observed says that its status is about its present spec. Otherwise Updated and UpdatedReady are 0, unless the spec that the status is about is
+	// known to have the same template: see Memory.
 	Observed bool
 	// Size is spec.replicas. Replicas, Ready, Updated and UpdatedReady are what its status says of its pods; the last is a lower bound
 	// where the kind does not tell.
@@ -69,13 +70,19 @@ func NewChild(object *unstructured.Unstructured, adapter united.Adapter) Child {
 		c.Size = 1
 	}
 	if c.Observed {
-		c.Updated = united.Number(content, "status", "updatedReplicas")
-		c.UpdatedReady = max(c.Ready-max(c.Replicas-c.Updated, 0), 0)
-		if _, told, _ := unstructured.NestedFieldNoCopy(content, "status", "updatedReadyReplicas"); told {
-			c.UpdatedReady = united.Number(content, "status", "updatedReadyReplicas")
-		}
+		c.countUpdated()
 	}
 	return c
+}
+
+// countUpdated takes from the status how many pods are updated.
+func (c *Child) countUpdated() {
+	content := c.Object.Object
+	c.Updated = united.Number(content, "status", "updatedReplicas")
+	c.UpdatedReady = max(c.Ready-max(c.Replicas-c.Updated, 0), 0)
+	if _, told, _ := unstructured.NestedFieldNoCopy(content, "status", "updatedReadyReplicas"); told {
+		c.UpdatedReady = united.Number(content, "status", "updatedReadyReplicas")
+	}
 }
 
 // Adopting says that it was applied for the first time, and that some of its fields may be OpenKruise's, too.

@@ -13,12 +13,21 @@ import (
 )
 
 // Memory is what is remembered of the workloads of one UnitedDeployment between passes, and of no others. Without it the plan is the same, but
-// for applies that make no difference.
+// for applies that make no difference, and the status counts no pod of a workload as updated until it has reported on its present spec.
 type Memory struct {
 	// tried are the generations of workloads at which an apply made no difference.
 	tried map[types.UID]int64
 	// compared are the workloads that are what they should be.
 	compared map[types.UID]compared
+	// alike are the generations of workloads whose specs differ in numbers alone.
+	alike map[types.UID]alike
+}
+
+// alike are generations of a workload, all of those from first to last, that were seen and whose specs differ in no more than sizes, partition and limit of
+// updates. What a status about any of them says of updated pods holds for the last one.
+type alike struct {
+	first, last int64
+	spec        uint64
 }
 
 // compared is a workload that is what it should be, as long as nothing changes of it but its status, and nothing of the spec of the
@@ -33,7 +42,7 @@ type compared struct {
 
 // NewMemory remembers nothing.
 func NewMemory() *Memory {
-	return &Memory{tried: map[types.UID]int64{}, compared: map[types.UID]compared{}}
+	return &Memory{tried: map[types.UID]int64{}, compared: map[types.UID]compared{}, alike: map[types.UID]alike{}}
 }
 
 // Recall returns what is remembered about a workload. spec is the generation of the UnitedDeployment.
@@ -42,12 +51,31 @@ func (m *Memory) Recall(spec int64, c *Child) {
 	if generation == 0 {
 		return
 	}
+	m.see(c)
 	tried, found := m.tried[c.Object.GetUID()]
 	c.Tried = found && tried == generation
 	known, found := m.compared[c.Object.GetUID()]
 	if found && known.spec == spec && known.generation == generation &&
 		maps.Equal(known.labels, c.Object.GetLabels()) && maps.Equal(known.annotations, c.Object.GetAnnotations()) {
 		c.InSync = &known.target
+	}
+}
+
+// see remembers the spec of a workload, and counts its updated pods when its status is about an earlier spec that differs in numbers alone. A generation
+// that was not seen could have had another template, and pods that were updated to that.
+func (m *Memory) see(c *Child) {
+	uid, generation := c.Object.GetUID(), c.Object.GetGeneration()
+	known, found := m.alike[uid]
+	if !found || known.last != generation {
+		spec := c.Adapter.Fingerprint(c.spec())
+		if !found || known.spec != spec || known.last+1 != generation {
+			known.first = generation
+		}
+		known.last, known.spec = generation, spec
+		m.alike[uid] = known
+	}
+	if about := int64(united.Number(c.Object.Object, "status", "observedGeneration")); !c.Observed && about >= known.first {
+		c.countUpdated()
 	}
 }
 
@@ -70,11 +98,9 @@ func (m *Memory) Note(spec int64, children []Child, todo Decision, outcome plann
 		}
 	}
 	m.compared = inSync
-	for uid := range m.tried {
-		if _, found := present[uid]; !found {
-			delete(m.tried, uid)
-		}
-	}
+	gone := func(uid types.UID) bool { _, found := present[uid]; return !found }
+	maps.DeleteFunc(m.tried, func(uid types.UID, _ int64) bool { return gone(uid) })
+	maps.DeleteFunc(m.alike, func(uid types.UID, _ alike) bool { return gone(uid) })
 	failed := map[planning.Slot]bool{}
 	for _, failure := range outcome.Failures {
 		failed[failure.Slot] = true

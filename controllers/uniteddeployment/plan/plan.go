@@ -48,8 +48,8 @@ const (
 	NoteTerminating = "Terminating"
 )
 
-// servedAgain is when to look again for a kind that the API server does not serve: nobody tells when it does.
-const servedAgain = 30 * time.Second
+// askAgain is when to look again for what no event reports: that the API server serves a kind, or that the name of a workload of others is free.
+const askAgain = 30 * time.Second
 
 // lookAgain is when pods are read again that may block an update: no event of the workload reports them.
 const lookAgain = 10 * time.Second
@@ -199,11 +199,12 @@ func (p *planner) subset(i int) {
 	} else if goal.Name = p.freeName(sub.Name); goal.Name == "" {
 		tried := united.Names(p.Set.Name, sub.Name)
 		p.out.Faults[sub.Name] = fmt.Sprintf("the names %s and %s are taken by workloads of others", tried[0], tried[1])
+		p.out.Recheck(askAgain)
 		return
 	}
 	if p.s.Unserved[p.Adapter.Kind.GroupKind()] {
 		p.out.Faults[sub.Name] = fmt.Sprintf("the API server does not serve %s", p.Adapter.Kind.GroupKind())
-		p.out.Recheck(servedAgain)
+		p.out.Recheck(askAgain)
 		return
 	}
 	if child != nil && child.Terminating {
@@ -272,6 +273,9 @@ func (p *planner) freeName(sub string) string {
 func (p *planner) remove(unwanted []*Child) {
 	replaced := p.replaced()
 	for _, c := range unwanted {
+		if c.Terminating {
+			continue
+		}
 		name, kind := c.Object.GetName(), c.Adapter.Kind
 		twice := p.kept[c.Subset] != nil && p.kept[c.Subset].Adapter.Kind == kind
 		if p.KeepRemoved && !replaced && !twice {
@@ -279,9 +283,6 @@ func (p *planner) remove(unwanted []*Child) {
 				Reason: NoteRemoved, Slots: []planning.Slot{planning.Slot(c.Subset)},
 				Message: fmt.Sprintf("%s %s of subset %s is deleted when %s ready in the other subsets", kind.Kind, name, c.Subset, podset.Count(p.Replicas, "pod is", "pods are")),
 			})
-			continue
-		}
-		if c.Terminating {
 			continue
 		}
 		p.out.Actions = append(p.out.Actions, planning.Action{

@@ -224,8 +224,90 @@ func TestKindThatIsNotServedIsLookedForAgain(t *testing.T) {
 	w := settled(t)
 	w.children = nil
 	_, d := w.planned(func(s *Snapshot) { s.Unserved[schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}] = true })
-	if len(d.Faults) != 3 || d.RecheckAfter != servedAgain {
+	if len(d.Faults) != 3 || d.RecheckAfter != askAgain {
 		t.Errorf("the faults are %v, again after %s", d.Faults, d.RecheckAfter)
+	}
+}
+
+// TestTakenNamesAreLookedAtAgain: a workload of others wakes nobody when it goes.
+func TestTakenNamesAreLookedAtAgain(t *testing.T) {
+	w := settled(t)
+	w.children = w.children[1:]
+	names := united.Names("shop", "a")
+	_, d := w.planned(func(s *Snapshot) { s.Taken[names[0]], s.Taken[names[1]] = true, true })
+	if d.Faults["a"] == "" || d.RecheckAfter != askAgain {
+		t.Errorf("the faults are %v, again after %s", d.Faults, d.RecheckAfter)
+	}
+}
+
+// TestARemovedWorkloadThatIsTerminatingDoesNotWait: somebody deleted it, and it does not wait for replacements of its pods.
+func TestARemovedWorkloadThatIsTerminatingDoesNotWait(t *testing.T) {
+	w := settled(t)
+	w.set.Annotations = map[string]string{shared.AnnotationSubsetRemoval: shared.SubsetRemovalAfterReplacement}
+	w.change("topology: {subsets: [{name: b}, {name: c}]}")
+	if _, d := w.planned(nil); len(d.Held) != 1 || d.Held[0].Reason != NoteRemoved {
+		t.Errorf("held: %+v, want the workload of a", d.Held)
+	}
+	w.children[0].SetDeletionTimestamp(ptr.To(metav1.NewTime(w.now)))
+	if actions, d := w.planned(nil); len(d.Held) > 0 || strings.Contains(strings.Join(actions, ", "), "DeleteSubset") {
+		t.Errorf("held: %+v, planned %v", d.Held, actions)
+	}
+}
+
+// TestUpdatedPodsAreCountedUntilTheWorkloadAnswers: what a status says of an earlier spec of a workload is counted while it is known that pods are made
+// from the same template, and never otherwise.
+func TestUpdatedPodsAreCountedUntilTheWorkloadAnswers(t *testing.T) {
+	resize := func(w *simulation) { w.change("replicas: 9") }
+	// edited is an edit of the template of a workload by hand.
+	edited := func(w *simulation, value string) {
+		child := w.children[0]
+		child.SetGeneration(child.GetGeneration() + 1)
+		if err := unstructured.SetNestedField(child.Object, value, "spec", "template", "metadata", "annotations", "by-hand"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	const rolling, missing = appsv1beta1.ReasonUnitedDeploymentUpdating, appsv1beta1.ReasonUnitedDeploymentPodsNotReady
+	cases := map[string]struct {
+		change  func(*simulation)
+		updated int32
+		reason  string
+	}{
+		"scaled": {resize, 6, missing},
+		"scaled twice": {func(w *simulation) {
+			resize(w)
+			w.pass()
+			w.change("replicas: 12")
+		}, 6, missing},
+		"another partition":      {func(w *simulation) { w.change("updateStrategy: {manualUpdate: {partitions: {a: 1}}}") }, 6, missing},
+		"another image":          {func(w *simulation) { w.change(setImage("2")) }, 0, rolling},
+		"another image and size": {func(w *simulation) { w.change(setImage("2")); resize(w) }, 0, rolling},
+		"another patch of one": {func(w *simulation) {
+			w.change("topology: {subsets: [{name: a, patch: {spec: {hostNetwork: true}}}, {name: b}, {name: c}]}")
+		}, 4, rolling},
+		"another image, and back":          {func(w *simulation) { w.change(setImage("2")); w.pass(); w.pass(); w.change(setImage("1")) }, 0, rolling},
+		"a spec that was not seen":         {func(w *simulation) { w.children[0].SetGeneration(w.children[0].GetGeneration() + 2) }, 4, rolling},
+		"an edit by hand, which is undone": {func(w *simulation) { edited(w, "x"); resize(w) }, 4, rolling},
+		"a restart of the operator":        {func(w *simulation) { resize(w); w.pass(); w.memory = NewMemory() }, 0, rolling},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t)
+			w.pass()
+			tc.change(w)
+			w.pass() // applies it
+			w.pass() // before any workload has answered
+			condition, _ := conditions.Find(Conditions(&w.set.Status), appsv1beta1.UnitedDeploymentUpdated)
+			if got := w.set.Status.UpdatedReplicas; got != tc.updated || condition.Status != corev1.ConditionFalse || condition.Reason != tc.reason {
+				t.Errorf("updated: %d, want %d; the condition is %s, %s: %s; want %s", got, tc.updated, condition.Status, condition.Reason, condition.Message, tc.reason)
+			}
+			if w.set.Status.UpdatedReadyReplicas != tc.updated {
+				t.Errorf("updated and ready: %d, want %d", w.set.Status.UpdatedReadyReplicas, tc.updated)
+			}
+			w.rest()
+			if condition, _ := conditions.Find(Conditions(&w.set.Status), appsv1beta1.UnitedDeploymentUpdated); condition.Status != corev1.ConditionTrue {
+				t.Errorf("at rest: %s", w.state())
+			}
+		})
 	}
 }
 
@@ -275,6 +357,21 @@ func TestTimersAreArmed(t *testing.T) {
 	w.now = w.now.Add(time.Minute)
 	if _, d := w.planned(nil); d.RecheckAfter != 4*time.Minute {
 		t.Errorf("while the subset has no room: again after %s, want 4m", d.RecheckAfter)
+	}
+}
+
+// TestPodsThatAreToComeAreLookedAt: with rescheduleCriticalSeconds 0, pods that find no node count at once, and nobody tells of them.
+func TestPodsThatAreToComeAreLookedAt(t *testing.T) {
+	for name, zones := range map[string]string{"adaptive": adaptiveZones, "reserving": reservingZones} {
+		for seconds, want := range map[int32]time.Duration{0: time.Second, 7: 7 * time.Second} {
+			t.Run(fmt.Sprintf("%s, after %d s", name, seconds), func(t *testing.T) {
+				w := newSimulation(t, zones, fmt.Sprintf("topology: {scheduleStrategy: {adaptive: {rescheduleCriticalSeconds: %d}}}", seconds))
+				w.pass()
+				if _, d := w.planned(nil); d.RecheckAfter != want {
+					t.Errorf("again after %s, want %s", d.RecheckAfter, want)
+				}
+			})
+		}
 	}
 }
 
@@ -488,6 +585,68 @@ func TestPodsOfAnotherSetDoNotCount(t *testing.T) {
 	}
 }
 
+// TestPodsThatThePartitionKeeps: a pod at the revision before that is not ready has replacements while the update of its subset is stuck, and not
+// when the partition, or a pause, keeps it there.
+func TestPodsThatThePartitionKeeps(t *testing.T) {
+	const kept, going, paused = "updateStrategy: {manualUpdate: {partitions: {a: 3}}}", "updateStrategy: {manualUpdate: {partitions: {a: 2}}}",
+		"template: {cloneSetTemplate: {spec: {updateStrategy: {rollingUpdate: {paused: true}}}}}"
+	const normal, reserved = "normal", "reserved"
+	cases := map[string]struct {
+		spec string
+		// is is the pod before: whether it has replacements, is ready, and for how long; lost says that it finds no node.
+		is    string
+		ready time.Duration
+		lost  bool
+		// behind says that the workload has not updated the pods that it may.
+		behind bool
+		want   string
+		// why is what the condition says.
+		why string
+	}{
+		"one that is not ready for a moment":                    {spec: kept, is: normal, want: normal},
+		"one that is not ready while updates are paused":        {spec: paused, is: normal, want: normal},
+		"one that finds no node":                                {spec: kept, is: normal, lost: true, want: reserved, why: messageNoNode},
+		"one whose update is stuck":                             {spec: going, is: normal, behind: true, want: reserved, why: messageStandIn},
+		"one that had replacements and has just become ready":   {spec: kept, is: reserved, ready: time.Minute, want: reserved, why: messageStandIn},
+		"one that had replacements and has been ready for long": {spec: kept, is: reserved, ready: 5 * time.Minute, want: normal},
+		"one that had replacements and is not ready":            {spec: kept, is: reserved, want: reserved, why: messageStandIn},
+		"one that had replacements and will be updated":         {spec: going, is: reserved, ready: 5 * time.Minute, behind: true, want: reserved, why: messageStandIn},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t, reservingZones, tc.spec)
+			w.change(setImage("2"))
+			w.rest()
+			w.after(10 * time.Minute)
+			child := w.children[0]
+			if tc.behind {
+				child.Object["status"].(map[string]any)["updatedReplicas"] = int64(0)
+			}
+			i := slices.IndexFunc(w.pods, func(p *corev1.Pod) bool {
+				return p.Labels[shared.LabelSubsetName] == "a" && p.Spec.Containers[0].Image == "shop:1"
+			})
+			pod := w.pods[i]
+			pod.Labels[shared.LabelReservedPod] = fmt.Sprint(tc.is == reserved)
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+			switch {
+			case tc.lost:
+				pod.Spec.NodeName, pod.Status.Phase = "", corev1.PodPending
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+			case tc.ready > 0:
+				pod.Status.Conditions[0].Status, pod.Status.Conditions[0].LastTransitionTime = corev1.ConditionTrue, metav1.NewTime(w.now.Add(-tc.ready))
+			}
+			_, d := w.planned(nil)
+			is, why := normal, ""
+			if d.rooms[0].reserved > 0 {
+				is, why = reserved, d.rooms[0].condition.Message
+			}
+			if is != tc.want || why != tc.why {
+				t.Errorf("the pod is %s: %q, want %s: %q", is, why, tc.want, tc.why)
+			}
+		})
+	}
+}
+
 func TestASubsetWithoutRoomIsAnnounced(t *testing.T) {
 	w := settled(t)
 	spec := united.Parse(w.set)
@@ -498,6 +657,10 @@ func TestASubsetWithoutRoomIsAnnounced(t *testing.T) {
 	events := Announcements(spec, full)
 	if len(events) != 1 || events[0].Reason != "SubsetUnschedulable" || !events[0].Warning || !strings.Contains(events[0].Message, "subset b") {
 		t.Errorf("events %+v", events)
+	}
+	full.SubsetStatuses[1].Conditions[0].Message = messageStandIn
+	if events := Announcements(spec, full); len(events) != 1 || !strings.Contains(events[0].Message, "replacements for pods of subset b") {
+		t.Errorf("of pods that have a node, events %+v", events)
 	}
 	w.set.Status = full
 	if again := Announcements(united.Parse(w.set), full); len(again) > 0 {

@@ -26,9 +26,14 @@ func (p *planner) reserve(name string, child *Child) room {
 	before := p.conditions[name]
 	isNew := before == nil && child == nil && len(p.Set.Status.SubsetStatuses) > 0
 	r := room{condition: before}
+	goesOn, rests := p.update(child)
+	why := messageStandIn
 	for _, pod := range p.pods[name] {
 		value := normalPod
-		if p.isReserved(pod, isFull(before)) {
+		if pod.Unscheduled {
+			why = messageNoNode
+		}
+		if p.isReserved(pod, isFull(before), goesOn, rests) {
 			value = reservedPod
 			r.reserved++
 			if !p.s.isUpdated(pod.Revision) {
@@ -39,15 +44,13 @@ func (p *planner) reserve(name string, child *Child) room {
 			p.labels = append(p.labels, p.label(pod, value))
 		}
 	}
-	if child != nil && child.Ready < child.Size {
-		p.out.Recheck(p.Critical)
-	}
+	p.expectPods(child)
 	if child != nil && isFull(before) {
 		r.absent = max(child.Size-len(p.pods[name]), 0)
 	}
 	switch {
 	case r.reserved+r.absent > 0:
-		r.condition, r.full = p.schedulable(before, false, appsv1beta1.ReasonReschedule, messageNoNode), true
+		r.condition, r.full = p.schedulable(before, false, appsv1beta1.ReasonReschedule, why), true
 	case isNew:
 		r.condition, r.unproven = p.schedulable(nil, false, appsv1beta1.ReasonSubsetCreated, messageUnproven), true
 	case isFull(before):
@@ -72,25 +75,38 @@ func (p *planner) prove(r *room, grows bool, name string) {
 	}
 }
 
+// update says whether the update of a subset goes on, because more pods are at the revision before than the partition keeps, or rests: then all that
+// are there are kept, by the partition or the user. Neither is known while the workload has not reported on the present template.
+func (p *planner) update(child *Child) (goesOn, rests bool) {
+	if child == nil || !child.Observed || !p.s.isUpdated(child.Revision) {
+		return false, false
+	}
+	held, _ := child.held()
+	goesOn = held == "" && child.Replicas-child.Updated > child.Adapter.PartitionOf(child.Object)
+	return goesOn, !goesOn
+}
+
 // isReserved says whether a pod has replacements in other subsets:
 //
-//  1. one that was reserved is, until it has been ready at the updated revision for long enough;
+//  1. one that was reserved is, until it has been ready for long enough, at the updated revision unless the update rests;
 //  2. a new one of a subset that had no room is;
-//  3. one at the updated revision is when it has found no node for too long;
-//  4. one at another revision that is not ready is when the update has gone on for too long.
-func (p *planner) isReserved(pod *Pod, full bool) bool {
+//  3. one that has found no node for too long is;
+//  4. one at another revision that is not ready is when the update has gone on for too long. While it rests the pod waits for nothing, and may just
+//     have been restarted.
+func (p *planner) isReserved(pod *Pod, full, goesOn, rests bool) bool {
+	updated := p.s.isUpdated(pod.Revision)
 	if pod.Reserved == reservedPod || pod.Reserved == "" && full {
-		if !pod.Ready || !p.s.isUpdated(pod.Revision) {
+		if !pod.Ready || !updated && !rests {
 			return true
 		}
 		left := pod.ReadySince.Add(p.Unschedulable).Sub(p.s.Now)
 		p.out.Recheck(left)
 		return left > 0
 	}
-	if p.s.isUpdated(pod.Revision) {
-		return p.timedOut(pod)
+	if p.timedOut(pod) {
+		return true
 	}
-	if pod.Ready || !p.updating {
+	if updated || pod.Ready || !goesOn || !p.updating {
 		return false
 	}
 	left := p.since.Add(p.Critical).Sub(p.s.Now)

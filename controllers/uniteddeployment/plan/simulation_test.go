@@ -209,7 +209,7 @@ func (w *simulation) carryOut(a planning.Action) {
 			w.children[at] = object
 			return
 		}
-		object.SetUID(types.UID("uid-" + object.GetName()))
+		object.SetUID(types.UID("uid-" + a.Kind.Kind + "-" + object.GetName()))
 		w.children = append(w.children, object)
 	case planning.VerbDelete:
 		w.note("%s %s %s", a.Step, a.Kind.Kind, a.Object.GetName())

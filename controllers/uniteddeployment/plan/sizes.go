@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -83,8 +85,17 @@ func (p *planner) timedOut(pod *Pod) bool {
 	return left <= 0
 }
 
+// expectPods looks again when the pods that a workload lacks may have been unschedulable for too long: no event reports a pod that is to come and
+// finds no node. Without any time to wait, that is in a moment.
+func (p *planner) expectPods(child *Child) {
+	if child != nil && child.Ready < child.Size {
+		p.out.Recheck(max(p.Critical, time.Second))
+	}
+}
+
 const (
 	messageNoNode   = "Pods of the subset find no node; more are created in other subsets."
+	messageStandIn  = "Other subsets run replacements for pods of the subset until these have been ready for long enough."
 	messageTryAgain = "The subset may have room again."
 	messageUnproven = "The subset has to prove that its pods find nodes."
 	messageAllRun   = "Every pod of the subset has found a node."
@@ -107,9 +118,7 @@ func (p *planner) reschedule(name string, child *Child) room {
 			}
 		}
 	}
-	if child != nil && child.Ready < child.Size {
-		p.out.Recheck(p.Critical) // Pods that are to come can find no node, too.
-	}
+	p.expectPods(child)
 	switch {
 	case late > 0 && child != nil && child.Ready < child.Size:
 		r.condition, r.full = p.schedulable(before, false, appsv1beta1.ReasonReschedule, messageNoNode), true

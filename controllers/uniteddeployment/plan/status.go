@@ -127,6 +127,17 @@ func (r *report) done() bool {
 	return true
 }
 
+// outdated says that some pods are not known to be what the template and the patch of their subset say. After a rollback these are pods of the revision that
+// is no longer wanted.
+func (r *report) outdated() bool {
+	for i := range r.spec.Subsets {
+		if child := r.d.kept[r.spec.Subsets[i].Name]; child != nil && (!r.s.isUpdated(child.Revision) || child.Updated < child.Replicas) {
+			return true
+		}
+	}
+	return false
+}
+
 // failures are sentences about what was refused, or cannot be made, by step; the subsets are named.
 func (r *report) failures(steps ...planning.Step) []string {
 	var all []string
@@ -193,6 +204,10 @@ func (r *report) updated() conditions.Condition {
 	if r.done() {
 		return conditions.New(appsv1beta1.UnitedDeploymentUpdated, true, appsv1beta1.ReasonUnitedDeploymentUpdated,
 			"Every pod is at revision "+r.s.Update.Name+" and ready.")
+	}
+	if r.status.CurrentRevision == r.s.Update.Name && !r.outdated() {
+		return conditions.New(appsv1beta1.UnitedDeploymentUpdated, false, appsv1beta1.ReasonUnitedDeploymentPodsNotReady,
+			"Pods are missing or not ready. No revision is being rolled out.")
 	}
 	return conditions.New(appsv1beta1.UnitedDeploymentUpdated, false, appsv1beta1.ReasonUnitedDeploymentUpdating,
 		"Pods are not all at revision "+r.s.Update.Name+" and ready.")
@@ -362,13 +377,15 @@ func Announcements(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) 
 	return append(events, schedulingEvents(&spec.Set.Status, &after)...)
 }
 
-// schedulingEvents tell of subsets that have no room any more.
+// schedulingEvents tell of subsets that have no room any more, or for whose pods others run replacements.
 func schedulingEvents(before, after *appsv1beta1.UnitedDeploymentStatus) []planning.Event {
-	full := func(status *appsv1beta1.UnitedDeploymentStatus) map[string]bool {
-		found := map[string]bool{}
+	full := func(status *appsv1beta1.UnitedDeploymentStatus) map[string]string {
+		found := map[string]string{}
 		for _, s := range status.SubsetStatuses {
 			for i := range s.Conditions {
-				found[s.Name] = found[s.Name] || isFull(&s.Conditions[i]) && s.Conditions[i].Reason == appsv1beta1.ReasonReschedule
+				if c := &s.Conditions[i]; isFull(c) && c.Reason == appsv1beta1.ReasonReschedule {
+					found[s.Name] = c.Message
+				}
 			}
 		}
 		return found
@@ -377,9 +394,14 @@ func schedulingEvents(before, after *appsv1beta1.UnitedDeploymentStatus) []plann
 	now := full(after)
 	var events []planning.Event
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if now[name] && !known[name] {
-			events = append(events, planning.Event{Warning: true, Reason: "SubsetUnschedulable", Message: "Pods of subset " + name + " find no node"})
+		if _, told := known[name]; told {
+			continue
 		}
+		message := "Pods of subset " + name + " find no node"
+		if now[name] == messageStandIn {
+			message = "Other subsets run replacements for pods of subset " + name
+		}
+		events = append(events, planning.Event{Warning: true, Reason: "SubsetUnschedulable", Message: message})
 	}
 	return events
 }

@@ -61,8 +61,9 @@ func (p *Plan) HeldMessages(otherwise string) string {
 
 // Outcome says what became of a Plan, for the status of its owner.
 type Outcome struct {
-	// Done is how many actions were carried out.
-	Done int
+	// Done is how many actions were carried out, Steps how many of each step.
+	Done  int
+	Steps map[Step]int
 	// Left is how many actions were not begun: there was no time for them, or they have to wait.
 	Left int
 	// Failures are the actions of the plan that were refused, now or the last time they were tried, in the order of the plan.

@@ -4,6 +4,9 @@
 package united
 
 import (
+	"encoding/json"
+	"hash/fnv"
+	"maps"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -125,6 +128,37 @@ func (a *Adapter) Paused(spec map[string]any) bool {
 	}
 	paused, _, _ := unstructured.NestedBool(spec, a.paused...)
 	return paused
+}
+
+// Fingerprint stands for the spec of a workload without the numbers that a Target has: specs with different ones differ in what pods are made from, or in
+// how they are updated.
+func (a *Adapter) Fingerprint(spec map[string]any) uint64 {
+	rest := without(spec, "replicas")
+	for _, path := range [][]string{a.partition, a.maxUnavailable} {
+		if path != nil {
+			rest = without(rest, path...)
+		}
+	}
+	sum := fnv.New64a()
+	_ = json.NewEncoder(sum).Encode(rest) // Neither JSON that was read nor writing to a hash fails.
+	return sum.Sum64()
+}
+
+// without is an object without a field, and without the objects that hold nothing else. What it is made from stays as it is.
+func without(object map[string]any, path ...string) map[string]any {
+	value, found := object[path[0]]
+	if !found {
+		return object
+	}
+	rest := maps.Clone(object)
+	if inner, ok := value.(map[string]any); ok && len(path) > 1 {
+		if inner = without(inner, path[1:]...); len(inner) > 0 {
+			rest[path[0]] = inner
+			return rest
+		}
+	}
+	delete(rest, path[0])
+	return rest
 }
 
 // UpdatesOnDelete says that a workload with this spec updates a pod only when somebody has deleted it.

@@ -293,13 +293,18 @@ const longestName = 52
 // Names are the names that a new workload of the subset may get, the best first. They are the same whenever the workload is created, and DNS
 // labels: the pods of StatefulSets have them in their host names.
 func Names(set, sub string) [2]string {
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(set + "/" + sub)) // Writing to a hash never fails.
-	hash := rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10))
-	plain := strings.ReplaceAll(set, ".", "-") + "-" + sub
-	hashed := plain[:min(len(plain), longestName-1-len(hash))] + "-" + hash
+	plain, from := strings.ReplaceAll(set, ".", "-")+"-"+sub, set+"/"+sub
+	hashed := withHash(plain, from)
 	if len(plain) > longestName || strings.Contains(set, ".") {
-		plain = hashed
+		return [2]string{hashed, withHash(plain, from+"/2")}
 	}
 	return [2]string{plain, hashed}
+}
+
+// withHash is a name, shortened if it has to be, with the hash of a text.
+func withHash(name, of string) string {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(of)) // Writing to a hash never fails.
+	hash := rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10))
+	return name[:min(len(name), longestName-1-len(hash))] + "-" + hash
 }

@@ -190,8 +190,53 @@ func TestNames(t *testing.T) {
 	if dotted := Names("my.shop", "a"); !strings.HasPrefix(dotted[0], "my-shop-a-") || dotted[0] == Names("my-shop", "a")[0] || dotted[0] == Names("my-shop", "a")[1] {
 		t.Errorf("names of one with a dot: %v", dotted)
 	}
+	for _, set := range []string{long, "my.shop"} {
+		if both := Names(set, long); both[0] == both[1] || len(both[1]) > longestName {
+			t.Errorf("names of %s, of which the first may be taken: %v", set, both)
+		}
+	}
+	if kept := Names("my.shop", "a")[0]; kept != "my-shop-a-54669ff87" {
+		t.Errorf("the name of earlier versions is not %s", kept)
+	}
 	if a, b := Names("a-b", "c"), Names("a", "b-c"); a[0] != b[0] || a[1] == b[1] {
 		t.Errorf("names that are alike: %v and %v: only the second ones should differ", a, b)
+	}
+}
+
+// TestFingerprint: what a Target says makes no difference to it, and everything else does.
+func TestFingerprint(t *testing.T) {
+	const spec = `{"replicas":3,"template":{"metadata":{"labels":{"app":"shop"}}},"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1,"maxUnavailable":"20%","paused":false}}}`
+	for _, a := range Adapters() {
+		if a.Field != "cloneSetTemplate" {
+			continue
+		}
+		for name, tc := range map[string]struct {
+			from, to string
+			same     bool
+		}{
+			"another size":              {`"replicas":3`, `"replicas":4`, true},
+			"another partition":         {`"partition":1`, `"partition":2`, true},
+			"another limit":             {`"20%"`, `7`, true},
+			"no partition and no limit": {`"partition":1,"maxUnavailable":"20%",`, ``, true},
+			"another template":          {`"app":"shop"`, `"app":"web"`, false},
+			"a pause":                   {`"paused":false`, `"paused":true`, false},
+			"another strategy":          {`"type":"RollingUpdate"`, `"type":"OnDelete"`, false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var before, after map[string]any
+				for text, into := range map[string]*map[string]any{spec: &before, strings.Replace(spec, tc.from, tc.to, 1): &after} {
+					if err := yaml.Unmarshal([]byte(text), into); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := a.Fingerprint(before) == a.Fingerprint(after); got != tc.same {
+					t.Errorf("the same: %v, want %v", got, tc.same)
+				}
+				if Number(before, "updateStrategy", "rollingUpdate", "partition") != 1 || Number(before, "replicas") != 3 {
+					t.Errorf("the spec was changed: %v", before)
+				}
+			})
+		}
 	}
 }
 

@@ -438,7 +438,7 @@ func TestApplyStopsAVerbThatIsAlwaysRefused(t *testing.T) {
 	if got := f.count(t, podset.StepCreate, verdictRefused); got != enough {
 		t.Errorf("%v creations tried, want %d", got, enough)
 	}
-	if outcome.Done != 1 || outcome.Left != 57 {
+	if outcome.Done != 1 || outcome.Left != 57 || len(outcome.Steps) != 1 || outcome.Steps[podset.StepDelete] != 1 {
 		t.Errorf("outcome %d done, %d left; want the deletion done and 57 creations left", outcome.Done, outcome.Left)
 	}
 	f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))

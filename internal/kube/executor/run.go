@@ -48,10 +48,8 @@ type run struct {
 	messages chan message
 	// work hands tasks to workers that have done theirs, of which there are idle: a new goroutine for each of thousands of actions would have to
 	// grow its stack each time.
-	work chan task
-	idle int
-	// done counts what succeeded.
-	done     map[planning.Step]int
+	work     chan task
+	idle     int
 	failures map[int]planning.Failure
 	outcome  planning.Outcome
 }
@@ -102,8 +100,8 @@ func newRun(e *Executor, state *State, owner client.Object, actions []planning.A
 		executor: e, owner: owner, of: freshness.OwnerOf(owner), state: state, actions: actions,
 		messages: make(chan message, e.Pool.Writes()),
 		work:     make(chan task),
-		done:     map[planning.Step]int{},
 		failures: map[int]planning.Failure{},
+		outcome:  planning.Outcome{Steps: map[planning.Step]int{}},
 	}
 	r.state.begin(owner.GetGeneration())
 	order := r.order()
@@ -235,8 +233,8 @@ func (r *run) log(ctx context.Context) {
 		return
 	}
 	var counts []any
-	for _, step := range slices.Sorted(maps.Keys(r.done)) {
-		counts = append(counts, strings.ToLower(string(step[:1]))+string(step[1:]), r.done[step])
+	for _, step := range slices.Sorted(maps.Keys(r.outcome.Steps)) {
+		counts = append(counts, strings.ToLower(string(step[:1]))+string(step[1:]), r.outcome.Steps[step])
 	}
 	ctrl.LoggerFrom(ctx).Info("Carried out", counts...)
 }
@@ -323,7 +321,7 @@ func (r *run) conclude(l *lane, i int, err error) {
 		l.window = min(l.window+1, e.Pool.Writes())
 		l.refused[a.Step], l.conflicted[a.Step] = 0, 0
 		r.outcome.Done++
-		r.done[a.Step]++
+		r.outcome.Steps[a.Step]++
 		if len(s.refused) > 0 {
 			delete(s.refused, a.RetryKey())
 			delete(s.refused, l.step(a))

@@ -94,6 +94,29 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestUpdatesThroughV1alpha1 are those of a client that does not know imageListPullJobTemplate, which is kept. It knows timeZone, and can remove it.
+func TestUpdatesThroughV1alpha1(t *testing.T) {
+	const (
+		stored = `{"metadata":{"name":"web"},"spec":{"schedule":"0 3 * * *","timeZone":"Asia/Tokyo","concurrencyPolicy":"Replace","paused":false,
+			"successfulJobsHistoryLimit":3,"failedJobsHistoryLimit":1,
+			"template":{"imageListPullJobTemplate":{"spec":{"images":["web"],"completionPolicy":{"type":"Always"}}}}}}`
+		leftOut = `{"spec":{"schedule":"TZ=Asia/Seoul 0 3 * * *","timeZone":null,"template":{"imageListPullJobTemplate":null}}}`
+	)
+	sent := admissiontest.Merge(t, stored, leftOut)
+	response := Kind().Defaulter().Handle(t.Context(), admissiontest.Request(Kind().GroupVersionKind, "v1alpha1", sent, stored))
+	got := admissiontest.Parse[appsv1beta1.AdvancedCronJob](t, admissiontest.Mutated(t, sent, response))
+	if got.Spec.Template.ImageListPullJobTemplate == nil {
+		t.Error("imageListPullJobTemplate is lost")
+	}
+	if zone := got.Spec.TimeZone; zone != nil {
+		t.Errorf("the time zone %s, which was removed, is back", *zone)
+	}
+	old := admissiontest.Parse[appsv1beta1.AdvancedCronJob](t, stored)
+	if errs := Kind().Faults(&got, &old); len(errs) > 0 {
+		t.Errorf("the update is refused: %v", errs)
+	}
+}
+
 // TestMarksOfSidecarsWithoutEffect: whoever marks a sidecar learns when the mark does nothing.
 func TestMarksOfSidecarsWithoutEffect(t *testing.T) {
 	const marked = `template: {spec: {restartPolicy: Never, containers: [{name: main, image: web}, {name: s, image: log, env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "1"}]}]}}`

@@ -21,7 +21,6 @@ func Kind() admission.Kind[appsv1beta1.AdvancedCronJob, *appsv1beta1.AdvancedCro
 	return admission.Kind[appsv1beta1.AdvancedCronJob, *appsv1beta1.AdvancedCronJob]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("AdvancedCronJob"),
 		Older:            appsv1alpha1.GroupVersion().Version,
-		NewerFields:      []string{"timeZone"},
 		Opaque:           []string{},
 		Keep:             Keep,
 		Default:          Default,

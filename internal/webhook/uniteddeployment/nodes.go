@@ -28,6 +28,9 @@ func validateNodes(term *corev1.NodeSelectorTerm, path *field.Path) field.ErrorL
 func validateRequirement(r *corev1.NodeSelectorRequirement, path *field.Path) field.ErrorList {
 	errs := validateKey(r.Key, path.Child("key"))
 	values := path.Child("values")
+	for i, value := range r.Values {
+		errs = append(errs, validateValue(value, values.Index(i))...)
+	}
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) == 0 {
@@ -50,7 +53,7 @@ func validateRequirement(r *corev1.NodeSelectorRequirement, path *field.Path) fi
 	return errs
 }
 
-// validateToleration requires a toleration that a pod may have. Operators that are newer than this program are left to the API server.
+// validateToleration requires a toleration that a pod may have. Whether the API server takes comparisons, a dry run tells: see compares.
 func validateToleration(t *corev1.Toleration, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if t.Key != "" {
@@ -58,8 +61,21 @@ func validateToleration(t *corev1.Toleration, path *field.Path) field.ErrorList 
 	} else if t.Operator != corev1.TolerationOpExists {
 		errs = append(errs, field.Invalid(path.Child("operator"), t.Operator, "must be Exists when the key is empty: it matches every taint"))
 	}
-	if t.Operator == corev1.TolerationOpExists && t.Value != "" {
-		errs = append(errs, field.Invalid(path.Child("value"), t.Value, "must be empty with the operator Exists"))
+	value := path.Child("value")
+	switch t.Operator {
+	case "", corev1.TolerationOpEqual:
+		errs = append(errs, validateValue(t.Value, value)...)
+	case corev1.TolerationOpExists:
+		if t.Value != "" {
+			errs = append(errs, field.Invalid(value, t.Value, "must be empty with the operator Exists"))
+		}
+	case corev1.TolerationOpLt, corev1.TolerationOpGt:
+		if n, err := strconv.ParseInt(t.Value, 10, 64); err != nil || strconv.FormatInt(n, 10) != t.Value {
+			errs = append(errs, field.Invalid(value, t.Value, "must be a whole number for Gt and Lt, without leading zeros"))
+		}
+	default:
+		errs = append(errs, rules.OneOf(path.Child("operator"), t.Operator,
+			corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt)...)
 	}
 	if t.Effect != "" {
 		errs = append(errs, rules.OneOf(path.Child("effect"), t.Effect,
@@ -67,6 +83,20 @@ func validateToleration(t *corev1.Toleration, path *field.Path) field.ErrorList 
 	}
 	if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
 		errs = append(errs, field.Invalid(path.Child("effect"), t.Effect, "must be NoExecute with tolerationSeconds"))
+	}
+	return errs
+}
+
+// compares says that a toleration compares numbers. API servers take these behind a feature gate, so only they can tell.
+func compares(t corev1.Toleration) bool {
+	return t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt
+}
+
+// validateValue requires the value of a label or taint.
+func validateValue(value string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, fault := range validation.IsValidLabelValue(value) {
+		errs = append(errs, field.Invalid(path, value, fault))
 	}
 	return errs
 }

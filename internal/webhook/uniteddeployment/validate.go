@@ -186,11 +186,21 @@ func validatePartitions(set *appsv1beta1.UnitedDeployment, path *field.Path) fie
 }
 
 // ValidateSum requires fixed sizes that add up to all pods, or to less where a subset has none. An update that leaves the topology alone passes:
-// the scale subresource, which autoscalers write, is not asked about, and has the same effect. The sizes are cut or filled up then.
+// the scale subresource, which autoscalers write, is not asked about, and has the same effect. The sizes are cut or filled up then, and that does not
+// keep the rest of the topology from being changed.
 func ValidateSum(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
-	if old != nil && equality.Semantic.DeepEqual(set.Spec.Topology, old.Spec.Topology) {
+	errs := sumFaults(set)
+	if len(errs) == 0 || old == nil {
+		return errs
+	}
+	if equality.Semantic.DeepEqual(set.Spec.Topology, old.Spec.Topology) || sameSizes(set, old) && len(sumFaults(old)) > 0 {
 		return nil
 	}
+	return errs
+}
+
+// sumFaults returns what is wrong with the sum of fixed sizes.
+func sumFaults(set *appsv1beta1.UnitedDeployment) field.ErrorList {
 	sum, open := sumOf(set)
 	replicas := int(ptr.Deref(set.Spec.Replicas, 1))
 	path := field.NewPath("spec", "topology", "subsets")
@@ -202,6 +212,15 @@ func ValidateSum(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 			fmt.Sprintf("the replicas of the subsets must add up to spec.replicas, which is %d, unless a subset has none", replicas))}
 	}
 	return nil
+}
+
+// sameSizes says that two sets have the same subsets with the same fixed sizes.
+func sameSizes(a, b *appsv1beta1.UnitedDeployment) bool {
+	known := subsetsByName(b)
+	return len(a.Spec.Topology.Subsets) == len(b.Spec.Topology.Subsets) && !slices.ContainsFunc(a.Spec.Topology.Subsets, func(sub appsv1beta1.Subset) bool {
+		other := known[sub.Name]
+		return other == nil || !equality.Semantic.DeepEqual(sub.Replicas, other.Replicas)
+	})
 }
 
 // sumOf adds up fixed sizes; open says that a subset has none, and takes what is left.
@@ -242,10 +261,13 @@ func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 		if before == nil {
 			continue
 		}
-		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm, before.NodeSelectorTerm) {
+		// What no pod may have can be corrected: no workload was made of it.
+		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm, before.NodeSelectorTerm) &&
+			!slices.ContainsFunc(before.NodeSelectorTerm.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return len(validateRequirement(&r, nil)) > 0 }) {
 			errs = append(errs, field.Forbidden(path.Child("nodeSelectorTerm"), "cannot be changed once the subset exists; patch can select other nodes"))
 		}
-		if !slices.EqualFunc(sub.Tolerations, before.Tolerations, func(a, b corev1.Toleration) bool { return equality.Semantic.DeepEqual(a, b) }) {
+		if !slices.EqualFunc(sub.Tolerations, before.Tolerations, func(a, b corev1.Toleration) bool { return equality.Semantic.DeepEqual(a, b) }) &&
+			!slices.ContainsFunc(before.Tolerations, func(t corev1.Toleration) bool { return len(validateToleration(&t, nil)) > 0 }) {
 			errs = append(errs, field.Forbidden(path.Child("tolerations"), "cannot be changed once the subset exists; patch can tolerate other taints"))
 		}
 	}

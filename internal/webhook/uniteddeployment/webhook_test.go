@@ -100,27 +100,32 @@ func TestValidator(t *testing.T) {
 		"expressions that no node affinity may have": {
 			patch: `{"spec":{"topology":{"subsets":[{"name":"a","nodeSelectorTerm":{"matchExpressions":[
 				{"key":"zone","operator":"in","values":["n"]},{"key":"a b","operator":"Exists"},{"key":"zone","operator":"In"},{"key":"zone","operator":"Exists","values":["n"]},
-				{"key":"cores","operator":"Gt","values":["many"]},{"key":"cores","operator":"Lt"},{"key":"","operator":"DoesNotExist"}]}}]}}}`,
+				{"key":"cores","operator":"Gt","values":["many"]},{"key":"cores","operator":"Lt"},{"key":"","operator":"DoesNotExist"},
+				{"key":"zone","operator":"In","values":["n","a b"]},{"key":"cores","operator":"Lt","values":["-7"]}]}}]}}}`,
 			denied: []string{
 				subsets + "[0].nodeSelectorTerm.matchExpressions[0].operator", subsets + "[0].nodeSelectorTerm.matchExpressions[1].key",
 				subsets + "[0].nodeSelectorTerm.matchExpressions[2].values", subsets + "[0].nodeSelectorTerm.matchExpressions[3].values",
 				subsets + "[0].nodeSelectorTerm.matchExpressions[4].values[0]", subsets + "[0].nodeSelectorTerm.matchExpressions[5].values",
 				subsets + "[0].nodeSelectorTerm.matchExpressions[6].key",
+				subsets + "[0].nodeSelectorTerm.matchExpressions[7].values[1]", subsets + "[0].nodeSelectorTerm.matchExpressions[8].values[0]",
 			},
 		},
 		"all expressions that it may have": {patch: `{"spec":{"topology":{"subsets":[{"name":"a","nodeSelectorTerm":{"matchExpressions":[
 			{"key":"example.com/zone","operator":"In","values":["n"]},{"key":"zone","operator":"NotIn","values":["m","o"]},{"key":"zone","operator":"Exists"},
-			{"key":"gone","operator":"DoesNotExist"},{"key":"cores","operator":"Gt","values":["7"]},{"key":"cores","operator":"Lt","values":["-7"]}]}}]}}}`},
+			{"key":"gone","operator":"DoesNotExist"},{"key":"cores","operator":"Gt","values":["7"]},{"key":"cores","operator":"Lt","values":["9"]}]}}]}}}`},
 		"tolerations that no pod may have": {
 			patch: `{"spec":{"topology":{"subsets":[{"name":"a","tolerations":[{},{"key":"x","operator":"Exists","value":"y"},{"key":"a b"},
-				{"key":"x","effect":"Evict"},{"key":"x","effect":"NoSchedule","tolerationSeconds":3}]}]}}}`,
+				{"key":"x","effect":"Evict"},{"key":"x","effect":"NoSchedule","tolerationSeconds":3},{"key":"x","operator":"exists"},{"key":"x","value":"a b"},
+				{"key":"x","operator":"Equal","value":"-y"},{"key":"x","operator":"Gt","value":"many"},{"key":"x","operator":"Lt","value":"07"}]}]}}}`,
 			denied: []string{
 				subsets + "[0].tolerations[0].operator", subsets + "[0].tolerations[1].value", subsets + "[0].tolerations[2].key",
-				subsets + "[0].tolerations[3].effect", subsets + "[0].tolerations[4].effect",
+				subsets + "[0].tolerations[3].effect", subsets + "[0].tolerations[4].effect", subsets + "[0].tolerations[5].operator",
+				subsets + "[0].tolerations[6].value", subsets + "[0].tolerations[7].value", subsets + "[0].tolerations[8].value", subsets + "[0].tolerations[9].value",
 			},
 		},
 		"all tolerations that it may have": {patch: `{"spec":{"topology":{"subsets":[{"name":"a","tolerations":[{"operator":"Exists"},{"key":"x","value":"y"},
-			{"key":"example.com/x","operator":"Equal","value":"y","effect":"PreferNoSchedule"},{"key":"x","effect":"NoExecute","tolerationSeconds":3}]}]}}}`},
+			{"key":"example.com/x","operator":"Equal","value":"y","effect":"PreferNoSchedule"},{"key":"x","effect":"NoExecute","tolerationSeconds":3},
+			{"key":"x","operator":"Gt","value":"-7"},{"key":"x","operator":"Lt","value":"0"}]}]}}}`},
 		"sizes that are none":            {patch: `{"spec":{"topology":{"subsets":[{"name":"a","replicas":"12.5%"},{"name":"b","replicas":-1},{"name":"c","replicas":"101%"},{"name":"d"}]}}}`, denied: []string{subsets + "[0].replicas", subsets + "[1].replicas", subsets + "[2].replicas"}},
 		"fixed sizes and bounds":         {patch: `{"spec":{"topology":{"subsets":[{"name":"a","replicas":1},{"name":"b","minReplicas":1}]}}}`, denied: []string{subsets}},
 		"min above max":                  {patch: `{"spec":{"topology":{"subsets":[{"name":"a","minReplicas":"50%","maxReplicas":2},{"name":"b"}]}}}`, denied: []string{subsets + "[0].minReplicas"}},
@@ -138,15 +143,41 @@ func TestValidator(t *testing.T) {
 		"a patch of selector labels":     {patch: `{"spec":{"topology":{"subsets":[{"name":"a","patch":{"metadata":{"labels":{"app":"x"}}}}]}}}`, denied: []string{subsets + "[0].patch"}},
 		"a patch of the subset's label":  {patch: `{"spec":{"topology":{"subsets":[{"name":"a","patch":{"metadata":{"labels":{"apps.kruise.io/subset-name":"x"}}}}]}}}`, denied: []string{subsets + "[0].patch"}},
 
-		"an update: another selector":        {old: `{}`, patch: `{"spec":{"selector":{"matchLabels":{"tier":"x"}},"template":{"cloneSetTemplate":{"metadata":{"labels":{"tier":"x"}},"spec":{"template":{"metadata":{"labels":{"tier":"x"}}}}}}}}`, denied: []string{"spec.selector"}},
-		"an update: tolerations":             {old: `{}`, patch: `{"spec":{"topology":{"subsets":[{"name":"a"},{"name":"c"}]}}}`, denied: []string{subsets + "[0].tolerations"}},
-		"an update: nodes":                   {old: `{}`, patch: `{"spec":{"topology":{"subsets":[{"name":"b"}]}}}`, denied: []string{subsets + "[0].nodeSelectorTerm"}},
+		"an update: another selector": {old: `{}`, patch: `{"spec":{"selector":{"matchLabels":{"tier":"x"}},"template":{"cloneSetTemplate":{"metadata":{"labels":{"tier":"x"}},"spec":{"template":{"metadata":{"labels":{"tier":"x"}}}}}}}}`, denied: []string{"spec.selector"}},
+		"an update: tolerations":      {old: `{}`, patch: `{"spec":{"topology":{"subsets":[{"name":"a"},{"name":"c"}]}}}`, denied: []string{subsets + "[0].tolerations"}},
+		"an update: nodes":            {old: `{}`, patch: `{"spec":{"topology":{"subsets":[{"name":"b"}]}}}`, denied: []string{subsets + "[0].nodeSelectorTerm"}},
+		"an update: what no pod may have is corrected": {
+			old: `{"spec":{"topology":{"subsets":[{"name":"a","tolerations":[{"key":"x","operator":"exists"}],
+				"nodeSelectorTerm":{"matchExpressions":[{"key":"zone","operator":"In","values":["a b"]}]}}]}}}`,
+			patch: `{"spec":{"topology":{"subsets":[{"name":"a","tolerations":[{"key":"x","operator":"Exists"}],
+				"nodeSelectorTerm":{"matchExpressions":[{"key":"zone","operator":"In","values":["a"]}]}}]}}}`,
+		},
 		"an update: another kind":            {old: `{}`, patch: asStatefulSet, warned: "the workloads of cloneSetTemplate are replaced by those of statefulSetTemplate"},
 		"an update: a field of StatefulSets": {old: asStatefulSet, patch: `{"spec":{"template":{"statefulSetTemplate":{"spec":{"serviceName":"x","minReadySeconds":3,"podManagementPolicy":"Parallel"}}}}}`, denied: []string{"spec.template.statefulSetTemplate.spec.podManagementPolicy", "spec.template.statefulSetTemplate.spec.serviceName"}},
 		"an update: the number alone": {
 			old:    `{"spec":{"topology":{"subsets":[{"name":"a","replicas":3},{"name":"b","replicas":3}]}}}`,
 			patch:  `{"spec":{"replicas":9}}`,
 			warned: "replicas add up to 6, and spec.replicas is 9",
+		},
+		"an update: a patch, under sizes that an autoscaler went past": {
+			old:    `{"spec":{"replicas":9,"topology":{"subsets":[{"name":"a","replicas":3},{"name":"b","replicas":3}]}}}`,
+			patch:  `{"spec":{"topology":{"subsets":[{"name":"a","replicas":3,"patch":{"metadata":{"annotations":{"n":"1"}}}},{"name":"b","replicas":3}]}}}`,
+			warned: "replicas add up to 6, and spec.replicas is 9",
+		},
+		"an update: a size, under sizes that an autoscaler went past": {
+			old:    `{"spec":{"replicas":9,"topology":{"subsets":[{"name":"a","replicas":3},{"name":"b","replicas":3}]}}}`,
+			patch:  `{"spec":{"topology":{"subsets":[{"name":"a","replicas":4},{"name":"b","replicas":3}]}}}`,
+			denied: []string{subsets},
+		},
+		"an update: another name, under sizes that an autoscaler went past": {
+			old:    `{"spec":{"replicas":9,"topology":{"subsets":[{"name":"a","replicas":3},{"name":"b","replicas":3}]}}}`,
+			patch:  `{"spec":{"topology":{"subsets":[{"name":"a","replicas":3},{"name":"c","replicas":3}]}}}`,
+			denied: []string{subsets},
+		},
+		"an update: a patch, and a number that the sizes no longer add up to": {
+			old:    `{"spec":{"topology":{"subsets":[{"name":"a","replicas":3},{"name":"b","replicas":3}]}}}`,
+			patch:  `{"spec":{"replicas":9,"topology":{"subsets":[{"name":"a","replicas":3,"patch":{"metadata":{"annotations":{"n":"1"}}}},{"name":"b","replicas":3}]}}}`,
+			denied: []string{subsets},
 		},
 		"an update of what was wrong before": {
 			old:   `{"spec":{"topology":{"subsets":[{"name":"a","patch":{"metadata":{"labels":{"app":"x"}}}}]},"updateStrategy":{"manualUpdate":{"partitions":{"gone":1}}}}}`,
@@ -213,6 +244,11 @@ func TestDryRuns(t *testing.T) {
 		"an update of the number alone":      {old: `{}`, patch: `{"spec":{"replicas":7}}`, answer: refusing},
 		"an update of one patch":             {old: `{}`, patch: `{"spec":{"topology":{"subsets":[{"name":"a","tolerations":[{"key":"x","operator":"Exists"}],"patch":{"spec":{"hostNetwork":true}}}]}}}`, answer: refusing, asked: 1, denied: []string{at}},
 		"subsets that differ in nodes alone": {patch: many(30, ""), asked: 1},
+		"subsets of which some have a toleration that not every server takes": {
+			patch: `{"spec":{"topology":{"subsets":[{"name":"a","tolerations":[{"key":"x","value":"y"}]},{"name":"b","tolerations":[{"key":"x","value":"z"}]},
+				{"name":"c","tolerations":[{"key":"x","operator":"Gt","value":"1"}]},{"name":"d","tolerations":[{"key":"x","operator":"Lt","value":"1"}]}]}}}`,
+			asked: 2,
+		},
 		"subsets that differ in patches":     {patch: many(30, `,"patch":{"metadata":{"annotations":{"n":"%d"}}}`), asked: maxAsked},
 		"a template that is wrong as it was": {old: `{}`, patch: `{"spec":{"template":{"cloneSetTemplate":{"spec":{"minReadySeconds":4}}}}}`, answer: refusing, asked: 4},
 	}

@@ -82,9 +82,10 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 }
 
 // judgedAlike says that the API server takes the workloads of both subsets or of none. Node selectors and tolerations have been judged already,
-// one by one; what matters is whether there are any.
+// one by one; what matters is whether there are any, and any that not every API server takes.
 func judgedAlike(a, b *appsv1beta1.Subset) bool {
 	return equality.Semantic.DeepEqual(a.Patch, b.Patch) && (len(a.Tolerations) > 0) == (len(b.Tolerations) > 0) &&
+		slices.ContainsFunc(a.Tolerations, compares) == slices.ContainsFunc(b.Tolerations, compares) &&
 		(len(a.NodeSelectorTerm.MatchExpressions) > 0) == (len(b.NodeSelectorTerm.MatchExpressions) > 0)
 }
 
