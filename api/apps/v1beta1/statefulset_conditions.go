@@ -76,7 +76,8 @@ const (
 	// ReasonMaxUnavailableZero: pods wait, and maxUnavailable is 0, so that none of them may ever be taken away or created. The message names
 	// the field.
 	ReasonMaxUnavailableZero = "MaxUnavailableZero"
-	// ReasonClaimsCannotFollow: volume claims differ from their template in a way that no update can change.
+	// ReasonClaimsCannotFollow: volume claims differ from their template in a way that no update can change, or a volume can never get the
+	// size that its claim asks for.
 	ReasonClaimsCannotFollow = "ClaimsCannotFollow"
 	// ReasonImagePullFailed: the image of a container could not be pulled for 30 seconds; the message names pod, container and image.
 	ReasonImagePullFailed = "ImagePullFailed"
