@@ -59,7 +59,8 @@ type diff struct {
 //  2. Pods are created up to replicas and surge. The partition gets its share first.
 //  3. Pods are too many beyond that, when those that are being deleted are gone. What the partition does not need goes first.
 //  4. Pods move while there are too many at one revision and too few at the other. Those that their user wants deleted get to the
-//     right revision by being replaced.
+//     right revision by being replaced. So they are not counted at the revision that pods move to: one that waits to be deleted would wait for ever for
+//     a pod that stays broken because of it.
 func (l limits) diff(c podCounts) diff {
 	outdated := c.old.staying() - l.partition
 	surplus := c.updated.staying() - (l.replicas - l.partition)
@@ -84,11 +85,12 @@ func (l limits) diff(c podCounts) diff {
 	d.createOld = min(missingOld, d.create)
 	d.held = missing - d.create
 	d.removeOld = min(max(c.old.unavailable+c.old.available-targetOld, 0), d.remove)
+	lackOld, lackUpdated := l.partition-c.old.staying()+c.old.specified, l.replicas-l.partition-c.updated.staying()+c.updated.specified
 	switch {
-	case outdated > 0 && surplus < 0:
-		d.move = min(max(outdated-c.old.specified, 0), -surplus)
-	case outdated < 0 && surplus > 0:
-		d.move = -min(-outdated, max(surplus-c.updated.specified, 0))
+	case outdated > 0 && lackUpdated > 0:
+		d.move = min(max(outdated-c.old.specified, 0), lackUpdated)
+	case surplus > 0 && lackOld > 0:
+		d.move = -min(lackOld, max(surplus-c.updated.specified, 0))
 	}
 	return d
 }
