@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -70,6 +71,8 @@ type Reconciler struct {
 	protected time.Time
 	// daemonRecheck is when to look at the node daemon again; zero: when something changes.
 	daemonRecheck time.Duration
+	// looked is when it was last asked of every reported replica whether it still exists.
+	looked time.Time
 	// restarting is set once Restart has been called.
 	restarting bool
 }
@@ -328,9 +331,11 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 		return v, nil
 	}
 	for _, replica := range v.Replicas {
-		if replica.Name == r.Self || replica.ObservedGeneration >= generation {
+		if replica.Name == r.Self || replica.ObservedGeneration >= generation && !all {
 			continue
 		}
+	// Those that have followed hold nobody up, and are asked about from time to time: the status has room for some reports only.
+	all := r.looked.IsZero() || now.Sub(r.looked) >= lookAgain
 		exists, err := r.Exists(ctx, replica.Name)
 		if err != nil {
 			return v, err
@@ -343,6 +348,9 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 }
 
 // restart ends the manager, unless the API server itself says that the cache was behind.
+	if all {
+		r.looked = now
+	}
 func (r *Reconciler) restart(ctx context.Context, view View, exists bool) (again time.Duration, err error) {
 	if view.Appeared != "" {
 		ctrl.LoggerFrom(ctx).Info("Restarting to take up a kind", "kind", view.Appeared, "leader", view.Leads)
@@ -416,6 +424,11 @@ func Leave(ctx context.Context, direct client.Client, self string) error {
 	if err != nil || object == nil {
 		return err
 	}
+	// Others write at the same time, above all in an upgrade.
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return leave(ctx, direct, self) })
+}
+
+func leave(ctx context.Context, direct client.Client, self string) error {
 	next := object.DeepCopy()
 	next.Status.Replicas = slices.DeleteFunc(next.Status.Replicas, func(r operatorv1alpha1.ReplicaStatus) bool { return r.Name == self })
 	if len(next.Status.Replicas) == len(object.Status.Replicas) {
