@@ -219,9 +219,13 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	if r.KeepWebhooks != nil {
 		failed(r.KeepWebhooks(ctx, resourcesOf(r.disabled())))
 	}
-	failed(r.protect(ctx))
 	failed(r.reportUpgradeable(ctx, upgrade))
 	failed(r.deploy(ctx, object))
+	if r.Acts != nil && !r.Acts() {
+		r.daemonRecheck = 0 // WorkChanged tells when that ends
+		return failures
+	}
+	failed(r.protect(ctx))
 	if r.NodeDaemon != nil {
 		var err error
 		r.daemonRecheck, err = r.NodeDaemon.Settle(ctx, object)
@@ -330,12 +334,12 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	if !leads || r.Exists == nil {
 		return v, nil
 	}
+	// Those that have followed hold nobody up, and are asked about from time to time: the status has room for some reports only.
+	all := r.looked.IsZero() || now.Sub(r.looked) >= lookAgain
 	for _, replica := range v.Replicas {
 		if replica.Name == r.Self || replica.ObservedGeneration >= generation && !all {
 			continue
 		}
-	// Those that have followed hold nobody up, and are asked about from time to time: the status has room for some reports only.
-	all := r.looked.IsZero() || now.Sub(r.looked) >= lookAgain
 		exists, err := r.Exists(ctx, replica.Name)
 		if err != nil {
 			return v, err
@@ -344,13 +348,13 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 			v.Gone = append(v.Gone, replica.Name)
 		}
 	}
+	if all {
+		r.looked = now
+	}
 	return v, nil
 }
 
 // restart ends the manager, unless the API server itself says that the cache was behind.
-	if all {
-		r.looked = now
-	}
 func (r *Reconciler) restart(ctx context.Context, view View, exists bool) (again time.Duration, err error) {
 	if view.Appeared != "" {
 		ctrl.LoggerFrom(ctx).Info("Restarting to take up a kind", "kind", view.Appeared, "leader", view.Leads)
@@ -420,15 +424,15 @@ func newlyUnconfirmed(before, after operatorv1alpha1.KruiseStatus) string {
 
 // Leave takes the report of a replica that ends out of the status, so that nobody waits for it.
 func Leave(ctx context.Context, direct client.Client, self string) error {
-	object, _, err := config.Load(ctx, direct)
-	if err != nil || object == nil {
-		return err
-	}
 	// Others write at the same time, above all in an upgrade.
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return leave(ctx, direct, self) })
 }
 
 func leave(ctx context.Context, direct client.Client, self string) error {
+	object, _, err := config.Load(ctx, direct)
+	if err != nil || object == nil {
+		return err
+	}
 	next := object.DeepCopy()
 	next.Status.Replicas = slices.DeleteFunc(next.Status.Replicas, func(r operatorv1alpha1.ReplicaStatus) bool { return r.Name == self })
 	if len(next.Status.Replicas) == len(object.Status.Replicas) {
