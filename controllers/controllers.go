@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -146,6 +147,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 
 // share makes what the reconcilers of several kinds have in common. It fills in deps.Operator what the node daemon is needed for, and what not.
 func share(mgr ctrl.Manager, deps *Deps) shared {
+	// The manager before may have counted what is switched off now.
+	for _, counted := range []*prometheus.GaugeVec{deps.Metrics.LaunchWaiting, deps.Metrics.PodsHeld, deps.Metrics.PodsHeldSince} {
+		counted.Reset()
+	}
 	all := shared{pool: writer.NewPool(deps.Config.Writes, deps.Clock)}
 	gates := deps.Config.Features
 	if gates.Enabled(features.PreDownloadImageForInPlaceUpdate) || gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {

@@ -9,12 +9,38 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
 
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
 func TestEveryKindOfTheTableHasItsReconciler(t *testing.T) {
 	if diff := cmp.Diff(kinds.Names(kinds.Switchable()), slices.Sorted(maps.Keys(reconcilers()))); diff != "" {
 		t.Errorf("reconcilers (-the table +the list in controllers.go):\n%s", diff)
+	}
+}
+
+// The metrics of a process outlive its managers. What nobody counts any more must not keep its last value.
+func TestCountsOfTheManagerBeforeAreForgotten(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m, err := metrics.New(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.PodsHeld.WithLabelValues("Lifecycle").Set(2)
+	m.PodsHeldSince.WithLabelValues("Lifecycle").Set(1e9)
+	m.LaunchWaiting.WithLabelValues("true").Set(1)
+	share(nil, &Deps{Config: &config.Config{Writes: 2}, Metrics: m, Clock: clock.RealClock{}})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if slices.Contains([]string{"kruise_pods_held_not_ready", "kruise_pods_held_not_ready_since_seconds", "kruise_launch_priority_waiting_pods"}, family.GetName()) {
+			t.Errorf("%s is still there", family.GetName())
+		}
 	}
 }

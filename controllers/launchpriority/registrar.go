@@ -13,6 +13,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -90,7 +91,11 @@ func (r *Registrar) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 
 // register has everything in force: first what refuses, then a way for every pod. The webhook is for all of them until the policy is proven.
 func (r *Registrar) register(ctx context.Context, owner metav1.OwnerReference, changes, refuses []*unstructured.Unstructured) (ctrl.Result, error) {
-	byPolicy := r.PreferPolicy && r.served()
+	served, err := r.served()
+	if err != nil {
+		return ctrl.Result{}, err // which is no reason to take back what is in force
+	}
+	byPolicy := r.PreferPolicy && served
 	if r.written.IsZero() || r.Clock.Now().Sub(r.written) >= verifyEvery {
 		if err := r.apply(ctx, owner, refuses); err != nil {
 			return ctrl.Result{}, err
@@ -99,8 +104,14 @@ func (r *Registrar) register(ctx context.Context, owner metav1.OwnerReference, c
 			if err := r.apply(ctx, owner, changes); err != nil {
 				return ctrl.Result{}, err
 			}
-		} else if err := r.remove(ctx, changes); err != nil {
-			return ctrl.Result{}, err
+		} else {
+			// The webhook takes over the pods of the policy before that is gone.
+			if err := r.writeWebhook(ctx, owner, false); err != nil {
+				return ctrl.Result{}, err
+			}
+			if err := r.remove(ctx, changes); err != nil {
+				return ctrl.Result{}, err
+			}
 		}
 		r.written = r.Clock.Now()
 	}
@@ -119,10 +130,16 @@ func (r *Registrar) register(ctx context.Context, owner metav1.OwnerReference, c
 }
 
 // served says whether the API server knows policies that change objects.
-func (r *Registrar) served() bool {
+func (r *Registrar) served() (bool, error) {
 	kind := admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy")
 	_, err := r.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-	return err == nil
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking whether policies that change objects are served: %w", err)
+	}
+	return true, nil
 }
 
 func (r *Registrar) apply(ctx context.Context, owner metav1.OwnerReference, objects []*unstructured.Unstructured) error {

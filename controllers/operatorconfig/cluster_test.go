@@ -78,6 +78,18 @@ func TestManagerSettingsAreTakenBack(t *testing.T) {
 	if len(d.Annotations) > 0 {
 		t.Errorf("the note stayed: %v", d.Annotations)
 	}
+	// An upgrade changes one thing of several that were set, and adds a label of nodes.
+	d = deployment()
+	settings = &operatorv1alpha1.ManagerSettings{
+		Resources: ptr.To(limit("1Gi")), NodeSelector: map[string]string{"disk": "fast"}, Tolerations: tolerations, PriorityClassName: "high",
+	}
+	settle(d, settings, true, deployment(changed))
+	d.Spec.Template.Spec.Containers[1].Resources = limit("256Mi")
+	d.Spec.Template.Spec.NodeSelector["arch"] = "arm64"
+	settle(d, nil, true, deployment(func(s *corev1.PodSpec) {
+		s.Containers[1].Resources = limit("256Mi")
+		s.NodeSelector = map[string]string{"os": "linux", "arch": "arm64"}
+	}))
 	if _, err := settleManager(deployment(func(s *corev1.PodSpec) { s.Containers[1].Name = "other" }), settings); err == nil {
 		t.Error("a Deployment without the container is taken")
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -70,6 +71,8 @@ type Reconciler struct {
 	protected time.Time
 	// daemonRecheck is when to look at the node daemon again; zero: when something changes.
 	daemonRecheck time.Duration
+	// looked is when it was last asked of every reported replica whether it still exists.
+	looked time.Time
 	// restarting is set once Restart has been called.
 	restarting bool
 }
@@ -216,9 +219,13 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	if r.KeepWebhooks != nil {
 		failed(r.KeepWebhooks(ctx, resourcesOf(r.disabled())))
 	}
-	failed(r.protect(ctx))
 	failed(r.reportUpgradeable(ctx, upgrade))
 	failed(r.deploy(ctx, object))
+	if r.Acts != nil && !r.Acts() {
+		r.daemonRecheck = 0 // WorkChanged tells when that ends
+		return failures
+	}
+	failed(r.protect(ctx))
 	if r.NodeDaemon != nil {
 		var err error
 		r.daemonRecheck, err = r.NodeDaemon.Settle(ctx, object)
@@ -327,8 +334,10 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	if !leads || r.Exists == nil {
 		return v, nil
 	}
+	// Those that have followed hold nobody up, and are asked about from time to time: the status has room for some reports only.
+	all := r.looked.IsZero() || now.Sub(r.looked) >= lookAgain
 	for _, replica := range v.Replicas {
-		if replica.Name == r.Self || replica.ObservedGeneration >= generation {
+		if replica.Name == r.Self || replica.ObservedGeneration >= generation && !all {
 			continue
 		}
 		exists, err := r.Exists(ctx, replica.Name)
@@ -338,6 +347,9 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 		if !exists {
 			v.Gone = append(v.Gone, replica.Name)
 		}
+	}
+	if all {
+		r.looked = now
 	}
 	return v, nil
 }
@@ -412,6 +424,11 @@ func newlyUnconfirmed(before, after operatorv1alpha1.KruiseStatus) string {
 
 // Leave takes the report of a replica that ends out of the status, so that nobody waits for it.
 func Leave(ctx context.Context, direct client.Client, self string) error {
+	// Others write at the same time, above all in an upgrade.
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return leave(ctx, direct, self) })
+}
+
+func leave(ctx context.Context, direct client.Client, self string) error {
 	object, _, err := config.Load(ctx, direct)
 	if err != nil || object == nil {
 		return err

@@ -86,6 +86,9 @@ type Dependencies struct {
 	// KeepWebhooks takes the entries about these resources out of the operator's webhook configurations and puts all others back; nil when
 	// others own these.
 	KeepWebhooks func(ctx context.Context, without sets.Set[string]) error
+	// Acts says that no other manager acts on the objects. Until then nothing is deployed or registered that acts on objects beside the other
+	// one. Nil: nobody else does.
+	Acts func() bool
 	// NodeDaemon deploys what runs on nodes; nil outside of a cluster.
 	NodeDaemon *NodeDaemon
 	// DaemonKinds are the kinds whose objects need the node daemon, those alone that are enabled and served.

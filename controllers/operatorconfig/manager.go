@@ -42,6 +42,38 @@ type managerNote struct {
 	Set    placement `json:"set"`
 }
 
+// before is what the Deployment would have without the settings: of what it was changed to, what was there before; of what somebody has changed
+// since, that.
+func (n managerNote) before(have placement) placement {
+	same := equality.Semantic.DeepEqual
+	if same(n.Set.Resources, have.Resources) {
+		have.Resources = n.Before.Resources
+	}
+	if same(n.Set.Tolerations, have.Tolerations) {
+		have.Tolerations = n.Before.Tolerations
+	}
+	if same(n.Set.Affinity, have.Affinity) {
+		have.Affinity = n.Before.Affinity
+	}
+	if n.Set.PriorityClassName == have.PriorityClassName {
+		have.PriorityClassName = n.Before.PriorityClassName
+	}
+	var selector map[string]string // which others may change key by key
+	for key, value := range have.NodeSelector {
+		if set, is := n.Set.NodeSelector[key]; is && set == value {
+			if value, is = n.Before.NodeSelector[key]; !is {
+				continue
+			}
+		}
+		if selector == nil {
+			selector = map[string]string{}
+		}
+		selector[key] = value
+	}
+	have.NodeSelector = selector
+	return have
+}
+
 // settleManager makes the Deployment have what the settings say, and what it had before where they say nothing. Nil settings put
 // everything back. What somebody changed since, by an upgrade for example, is what it has had before.
 func settleManager(deployment *appsv1.Deployment, settings *operatorv1alpha1.ManagerSettings) (changed bool, err error) {
@@ -61,9 +93,7 @@ func settleManager(deployment *appsv1.Deployment, settings *operatorv1alpha1.Man
 		if err := json.Unmarshal([]byte(text), &note); err != nil {
 			return false, fmt.Errorf("reading the annotation %s of the Deployment %s: %w", managerAnnotation, deployment.Name, err)
 		}
-		if equality.Semantic.DeepEqual(note.Set, have) {
-			before = note.Before
-		}
+		before = note.before(have)
 	} else if settings == nil {
 		return false, nil
 	}

@@ -164,13 +164,12 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 		return 0, nil
 	case n.applied.IsZero() && n.needed.IsZero() && settings.Mode != operatorv1alpha1.NodeDaemonDisabled:
 		// This process has just begun to lead, and the one before may have deployed it: it gets the same time to be needed again.
-		n.needed = now
 		exists, err := n.exists(ctx)
 		if err != nil || !exists {
 			n.removed = err == nil
 			return 0, err
 		}
-		n.applied, n.generation = now, generation-1
+		n.applied, n.generation, n.needed = now, generation-1, now
 		return idle, nil
 	}
 	if err := n.remove(ctx); err != nil {

@@ -5,21 +5,25 @@ package operatorconfig
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 )
 
 // What the Kruise object says about the rights of the node daemon is in its DaemonSet, and so is a later change.
@@ -61,5 +65,65 @@ func TestTheNodeDaemonGetsTheRightsOfTheSettings(t *testing.T) {
 	}
 	if got := settled(operatorv1alpha1.NodeDaemonSettings{}); got.SELinuxOptions != nil || *got.Privileged {
 		t.Errorf("without settings: %+v", got)
+	}
+}
+
+// A failed look at what the leader before has deployed does not cost the daemon the time in which it may be needed again.
+func TestTheNodeDaemonOfTheLeaderBeforeIsKeptForAWhile(t *testing.T) {
+	installed := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-manager", UID: "installed"}}
+	daemon := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: operands.DaemonNamespace, Name: operands.DaemonName,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleBinding", Name: installed.Name, UID: installed.UID}},
+	}}
+	fails := true
+	c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(installed, daemon).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, is := object.(*appsv1.DaemonSet); is && fails {
+				fails = false
+				return errors.New("the server does not answer")
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+	})
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	n := &NodeDaemon{Client: c, Clock: clock, Needed: func(context.Context) (bool, error) { return false, nil }}
+	if _, err := n.Settle(t.Context(), nil); err == nil {
+		t.Error("a failed look is not reported")
+	}
+	if recheck, err := n.Settle(t.Context(), nil); err != nil || recheck != idle {
+		t.Errorf("looked at again after %s, %v; want %s", recheck, err, idle)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(daemon), daemon); err != nil {
+		t.Errorf("the daemon is gone at once: %v", err)
+	}
+	clock.SetTime(clock.Now().Add(idle))
+	if _, err := n.Settle(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(daemon), daemon); !apierrors.IsNotFound(err) {
+		t.Errorf("the daemon stays: %v", err)
+	}
+}
+
+// While OpenKruise acts, its own daemon is on the nodes.
+func TestNothingIsDeployedOnNodesWhileAnotherManagerActs(t *testing.T) {
+	asked, acts := 0, false
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			asked++
+			return apierrors.NewNotFound(schema.GroupResource{}, "")
+		},
+	})
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	r := New(Dependencies{
+		Clock: clock, Acts: func() bool { return acts }, Protection: &Protection{Client: c},
+		NodeDaemon: &NodeDaemon{Client: c, Clock: clock, Needed: func(context.Context) (bool, error) { asked++; return false, nil }},
+	})
+	if failures := r.lead(t.Context(), nil, Upgrade{}); len(failures) > 0 || asked > 0 || !r.protected.IsZero() {
+		t.Errorf("while another one acts: %d questions, failures %v", asked, failures)
+	}
+	acts = true
+	if failures := r.lead(t.Context(), nil, Upgrade{}); len(failures) > 0 || asked == 0 || r.protected.IsZero() {
+		t.Errorf("afterwards: %d questions, failures %v", asked, failures)
 	}
 }

@@ -162,7 +162,7 @@ type Recorder struct {
 	Lease client.ObjectKey
 	// Waiting are the kinds that wait, and none that are confirmed.
 	Waiting Waiting
-	// Changed is called once when something else waits than before.
+	// Changed is called once when other kinds wait than before, or could be counted at last.
 	Changed func()
 }
 
@@ -196,11 +196,17 @@ func (r *Recorder) Start(ctx context.Context) error {
 			continue
 		}
 		maps.DeleteFunc(now, func(kind string, _ int64) bool { _, waited := r.Waiting[kind]; return !waited }) // confirmed
-		if !maps.Equal(now, r.Waiting) {
+		if !sameKinds(now, r.Waiting) {
 			r.Changed()
 			return nil
 		}
 	}
+}
+
+// sameKinds says that the same kinds wait as before, and that none is counted that could not be. Other numbers alone are not worth a restart:
+// objects of some kinds come and go all the time.
+func sameKinds(now, before Waiting) bool {
+	return maps.EqualFunc(now, before, func(now, before int64) bool { return before != Unknown || now == Unknown })
 }
 
 func (r *Recorder) write(ctx context.Context) error {

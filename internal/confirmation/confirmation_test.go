@@ -139,3 +139,22 @@ func TestTheLeaderRecordsWhatItServes(t *testing.T) {
 		t.Errorf("once it is confirmed: %v, %v", again, err)
 	}
 }
+
+// Objects of some kinds come and go all the time; a restart for each of them would interrupt every rollout.
+func TestOtherNumbersAreNoReasonToRestart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, after Waiting
+		same          bool
+	}{
+		"nothing changes":            {Waiting{"SidecarSet": 2}, Waiting{"SidecarSet": 2}, true},
+		"there are more":             {Waiting{"SidecarSet": 2}, Waiting{"SidecarSet": 3}, true},
+		"the last one is gone":       {Waiting{"SidecarSet": 1, "DaemonSet": 1}, Waiting{"DaemonSet": 1}, false},
+		"they could not be counted":  {Waiting{"SidecarSet": Unknown}, Waiting{"SidecarSet": 2}, false},
+		"they cannot be counted now": {Waiting{"SidecarSet": 2}, Waiting{"SidecarSet": Unknown}, true},
+		"others wait":                {Waiting{"SidecarSet": 2}, Waiting{"DaemonSet": 2}, false},
+	} {
+		if got := sameKinds(tc.after, tc.before); got != tc.same {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

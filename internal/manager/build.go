@@ -237,6 +237,7 @@ func (p *process) completeOperator(
 		return err
 	}
 	operator.Work = func() operatorconfig.Work { return underWay(guard, moving) }
+	operator.Acts = func() bool { return acts(guard) }
 	operator.WorkChanged = merged(ctx, guard.Changes(), moving.Changes())
 	if c.LeaderElect {
 		recorder := &confirmation.Recorder{Client: direct, Mapper: mgr.GetRESTMapper(), Lease: leaseOf(c), Waiting: c.Unconfirmed, Changed: operator.Restart}
@@ -286,7 +287,7 @@ func underOLM() bool { return os.Getenv("OPERATOR_CONDITION_NAME") != "" }
 func addMigration(mgr ctrl.Manager, direct client.Client, guard *takeover.Guard) (*migration.Migration, error) {
 	moving := migration.New(migration.Options{
 		Client: direct, Kinds: kinds.Where(func(k kinds.Kind) bool { return len(k.Versions) > 1 }),
-		Ready: func() bool { return guard.State().Reason == takeover.Acting },
+		Ready: func() bool { return acts(guard) },
 		Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("migration"),
 	})
 	if err := mgr.Add(moving); err != nil {
@@ -294,6 +295,9 @@ func addMigration(mgr ctrl.Manager, direct client.Client, guard *takeover.Guard)
 	}
 	return moving, nil
 }
+
+// acts says that nobody else manages the workloads.
+func acts(guard *takeover.Guard) bool { return guard.State().Reason == takeover.Acting }
 
 // underWay is what an upgrade should not cut off: a takeover, else stored objects that are being moved.
 func underWay(guard *takeover.Guard, moving *migration.Migration) operatorconfig.Work {

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
 // startFunc is a manager.
@@ -69,5 +71,22 @@ func TestMetricsOfDisabledControllersAreNotShown(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"reconciles": 1, "others": 1}, got); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)
+	}
+}
+
+// The port of a server of this process is free until that starts, which would then fail at every start.
+func TestMetricsAreNotServedWhereTheProcessServesOtherThings(t *testing.T) {
+	for address, taken := range map[string]bool{
+		"127.0.0.1:0": false, "0": false, ":18081": true, "127.0.0.1:18081": true, "127.0.0.1:18082": true, "127.0.0.1:019443": true,
+		"127.0.0.2:18082": false,
+	} {
+		c := &config.Config{MetricsAddress: address, ProbeAddress: ":18081", ProfilingAddress: "127.0.0.1:18082", WebhookPort: 19443}
+		if err := unusable(t.Context(), c); (err != nil) != taken {
+			t.Errorf("metrics at %s: %v", address, err)
+		}
+	}
+	c := &config.Config{MetricsAddress: "127.0.0.1:0", ProbeAddress: "0", ProfilingAddress: "0"}
+	if err := unusable(t.Context(), c); err != nil {
+		t.Errorf("nothing else is served: %v", err)
 	}
 }

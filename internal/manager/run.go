@@ -178,7 +178,7 @@ func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *
 		Watch: served, Flags: flags, Given: p.given, Running: c.Hash(), Self: self(c), Alone: !c.LeaderElect, Levels: p.levels,
 		Versions: []operatorv1alpha1.ComponentVersion{{Name: "operator", Version: version.String()}},
 	}
-	if fault := listenable(ctx, c.MetricsAddress); fault != nil && merged.Sources["metrics.bindAddress"] == config.FromObject {
+	if fault := unusable(ctx, c); fault != nil && merged.Sources["metrics.bindAddress"] == config.FromObject {
 		d.Faults = append(d.Faults, "spec.metrics.bindAddress: "+fault.Error())
 		c.MetricsAddress = p.flags.MetricsAddress
 	}
@@ -240,7 +240,33 @@ func self(c *config.Config) string {
 	return host
 }
 
-// listenable says why nobody can listen at an address, so that a wrong one in the object does not keep the operator from starting.
+// unusable says why metrics cannot be served at their address, so that a wrong one in the object does not keep the operator from starting. What
+// this process itself listens on later is free now.
+func unusable(ctx context.Context, c *config.Config) error {
+	for flag, address := range map[string]string{
+		"--health-probe-bind-address": c.ProbeAddress, "--pprof-bind-address": c.ProfilingAddress, "--webhook-port": ":" + strconv.Itoa(c.WebhookPort),
+	} {
+		if overlap(c.MetricsAddress, address) {
+			return fmt.Errorf("%q is taken by %s", c.MetricsAddress, flag)
+		}
+	}
+	return listenable(ctx, c.MetricsAddress)
+}
+
+// overlap says that two addresses have the same port of the same host. Port 0 is any that is free, and an address without a port serves nothing.
+func overlap(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	numberA, _ := strconv.Atoi(portA)
+	numberB, _ := strconv.Atoi(portB)
+	if errA != nil || errB != nil || numberA != numberB || numberA == 0 {
+		return false
+	}
+	all := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
+	return hostA == hostB || all(hostA) || all(hostB)
+}
+
+// listenable says why nobody can listen at an address.
 func listenable(ctx context.Context, address string) error {
 	if address == "0" {
 		return nil

@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-var errRuns = errors.New("OpenKruise still renews its Lease: it needs this, and would put it back. Scale its manager down first")
+var errRuns = errors.New("OpenKruise still renews its Lease, or its Deployment wants replicas: it needs this, and would put it back. Scale its manager down first")
 
 // RemoveWebhooks deletes OpenKruise's webhook configurations. Of one that also leads elsewhere, only its own entries are removed.
 // It refuses while OpenKruise runs.
 func RemoveWebhooks(ctx context.Context, c client.Client, found Cluster, report func(string)) error {
-	if len(found.Webhooks) > 0 && found.Runs() {
+	if len(found.Webhooks) > 0 && found.mayRun() {
 		return fmt.Errorf("not removing webhooks: %w", errRuns)
 	}
 	for _, w := range found.Webhooks {
@@ -67,7 +67,7 @@ func ClearConversion(ctx context.Context, c client.Client, found Cluster, report
 		if !crd.clears() {
 			continue
 		}
-		if found.Runs() {
+		if found.mayRun() {
 			return fmt.Errorf("not clearing conversions: %w", errRuns)
 		}
 		kind := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}

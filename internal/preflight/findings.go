@@ -77,6 +77,11 @@ func (c Cluster) Runs() bool {
 	return slices.ContainsFunc(c.Leases, func(l LeaseState) bool { return l.Status == takeover.Renewed })
 }
 
+// mayRun says that it does so, or that one of its Deployments wants replicas: without leader election they renew no Lease.
+func (c Cluster) mayRun() bool {
+	return c.Runs() || slices.ContainsFunc(c.Managers, func(m Manager) bool { return m.Replicas > 0 })
+}
+
 // minimumVersion is the oldest Kubernetes that the operator runs on. From it on a pod's status says which generation the kubelet has seen.
 const minimumVersion = "1.34.0"
 

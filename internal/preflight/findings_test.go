@@ -359,11 +359,15 @@ func TestRemovingWaitsForOpenKruiseToStop(t *testing.T) {
 		Webhooks: []Webhooks{{Kind: "MutatingWebhookConfiguration", Name: mutatingName}},
 		CRDs:     []CRD{ours(converted("StatefulSet", "statefulsets"), false)},
 	}
-	// Neither may reach the client, of which there is none.
-	if err := RemoveWebhooks(t.Context(), nil, running, nil); err == nil {
-		t.Error("webhooks of a running OpenKruise are removed")
-	}
-	if err := ClearConversion(t.Context(), nil, running, nil); err == nil {
-		t.Error("conversions of a running OpenKruise are cleared")
+	unelected := running
+	unelected.Leases, unelected.Managers = nil, []Manager{{Replicas: 1}}
+	for name, found := range map[string]Cluster{"": running, " without leader election": unelected} {
+		// Neither may reach the client, of which there is none.
+		if err := RemoveWebhooks(t.Context(), nil, found, nil); err == nil {
+			t.Errorf("webhooks of a running OpenKruise%s are removed", name)
+		}
+		if err := ClearConversion(t.Context(), nil, found, nil); err == nil {
+			t.Errorf("conversions of a running OpenKruise%s are cleared", name)
+		}
 	}
 }

@@ -424,6 +424,26 @@ func TestApplyIsSoonBackAfterTroubleOfTheServer(t *testing.T) {
 	}
 }
 
+// A server with too many requests, or one that does not recognize the operator for a while, says nothing about what was asked.
+func TestApplyIsSoonBackAfterAnswersThatSayNothingAboutTheRequest(t *testing.T) {
+	for name, answer := range map[string]error{
+		"too many requests": apierrors.NewTooManyRequestsError("the server has received too many requests"),
+		"unauthorized":      apierrors.NewUnauthorized("the token cannot be checked"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			f.server.SetFault(func(context.Context, testutil.Write, func() error) error { return answer })
+			for range 12 {
+				outcome := f.apply(t, create(f.set, 0))
+				if outcome.RecheckAfter > longestDoubt {
+					t.Fatalf("tried again after %s, want %s at most", outcome.RecheckAfter, longestDoubt)
+				}
+				f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
+			}
+		})
+	}
+}
+
 func TestApplyStopsAVerbThatIsAlwaysRefused(t *testing.T) {
 	victim := testutil.Pod("web-99").UID("victim").Obj()
 	f := newFixture(t, nil, victim)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -346,7 +347,7 @@ func (r *run) conclude(l *lane, i int, err error) {
 		l.refused[a.Step]++
 		message := oneLine(err.Error(), longestMessage)
 		longest := longestDelay
-		if v == verdictDoubt {
+		if v == verdictDoubt || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err) {
 			longest = longestDoubt
 		}
 		r.recheck(s.refuse(a.RetryKey(), message, longest, now))

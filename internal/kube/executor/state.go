@@ -14,8 +14,8 @@ const (
 	// firstDelay, doubled with every refusal in a row up to longestDelay, is how long a refused action waits for its next try.
 	firstDelay   = time.Second
 	longestDelay = 15 * time.Minute
-	// longestDoubt bounds it for an action that was not refused: the server or the way to it was in trouble, which says nothing about
-	// the action and may be over at any time. The pause of the whole step spares a server that stays in trouble.
+	// longestDoubt bounds it for an action that was not refused, or only because there were too many requests or the operator was not recognized:
+	// the server or the way to it was in trouble, which says nothing about the action and may be over at any time. The pause of the whole step spares a server that stays in trouble.
 	longestDoubt = 8 * time.Second
 	// longestPause bounds how long an owner waits whose actions of one step were all refused in a namespace.
 	longestPause = time.Minute

@@ -201,7 +201,8 @@ func storageOf(definition *unstructured.Unstructured) string {
 func (m *Migration) rewrite(ctx context.Context, kind kinds.Kind) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.Stored().GroupVersion().WithKind(kind.Name + "List"))
-	written := 0
+	written, refused := 0, 0
+	var last error
 	for more := ""; ; {
 		if err := m.list(ctx, list, more); err != nil {
 			return written, fmt.Errorf("listing objects of %s: %w", kind.Name, err)
@@ -209,14 +210,27 @@ func (m *Migration) rewrite(ctx context.Context, kind kinds.Kind) (int, error) {
 		for i := range list.Items {
 			object := &list.Items[i]
 			object.SetGroupVersionKind(kind.Stored())
-			if err := m.touch(ctx, object); err != nil {
-				return written, fmt.Errorf("writing %s %s: %w", kind.Name, client.ObjectKeyFromObject(object), err)
+			err := m.touch(ctx, object)
+			if err != nil {
+				err = fmt.Errorf("writing %s %s: %w", kind.Name, client.ObjectKeyFromObject(object), err)
 			}
-			written++
+			switch {
+			case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+				last = err // it says something about this object alone
+				refused++
+			case err != nil:
+				return written, err
+			default:
+				written++
+			}
 		}
-		if more = list.GetContinue(); more == "" {
-			return written, nil
+		if more = list.GetContinue(); more != "" {
+			continue
 		}
+		if refused > 1 {
+			last = fmt.Errorf("%d objects are refused, the last: %w", refused, last)
+		}
+		return written, last
 	}
 }
 

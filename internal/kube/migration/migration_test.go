@@ -42,7 +42,8 @@ type server struct {
 	widgets int
 	// none says that there is no definition.
 	none bool
-	// failing is how many writes of objects fail first, meanwhile is what happens when an object is written.
+	// refused are the objects that may not be written. failing is how many writes of objects fail first, meanwhile is what happens when an object is written.
+	refused   []string
 	failing   int
 	meanwhile func(*unstructured.Unstructured)
 
@@ -97,6 +98,9 @@ func (s *server) migration() *Migration {
 				s.failing--
 				return apierrors.NewInternalError(errors.New("etcd is away"))
 			}
+			if slices.Contains(s.refused, object.GetName()) {
+				return apierrors.NewForbidden(schema.GroupResource{}, object.GetName(), errors.New("a policy refuses it"))
+			}
 			s.written = append(s.written, object.GetName())
 			if object.GetName() == "w1" {
 				return apierrors.NewNotFound(schema.GroupResource{}, "w1")
@@ -138,6 +142,9 @@ func TestMigrate(t *testing.T) {
 		"no objects":                           {server{storage: "v1beta1", stored: both}, nil, "v1beta1", false},
 		"another version is stored":            {server{storage: "v1alpha1", stored: both, widgets: 3}, nil, "v1alpha1 v1beta1", false},
 		"a write fails":                        {server{storage: "v1beta1", stored: both, widgets: 3, failing: 1}, nil, "v1alpha1 v1beta1", true},
+		"objects that are refused keep no others from being written": {
+			server{storage: "v1beta1", stored: both, widgets: 5, refused: []string{"w0", "w3"}}, []string{"w1", "w2", "w4"}, "v1alpha1 v1beta1", true,
+		},
 		"the stored version changes meanwhile": {
 			server{storage: "v1beta1", stored: both, widgets: 1, meanwhile: func(definition *unstructured.Unstructured) {
 				versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")

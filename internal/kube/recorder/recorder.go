@@ -185,30 +185,50 @@ func reference(object runtime.Object) runtime.Object {
 	return object // it is not known here, but may be to the recorder behind
 }
 
-// Start sends gathered events until ctx is done.
+// Start sends gathered events until ctx is done, and then those that still wait, as many as all objects may send at once.
 func (r *Recorder) Start(ctx context.Context) error {
 	tick := time.NewTicker(max(r.gathering/5, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			r.flush()
 			return nil
 		case <-tick.C:
 		}
-		for k, g := r.due(); g != nil; k, g = r.due() {
-			if err := r.rest.Wait(ctx); err != nil {
-				return nil //nolint:nilerr // the process is stopping
+		for k, g := r.oldest(r.gathering); g != nil; k, g = r.oldest(r.gathering) {
+			err := r.rest.Wait(ctx)
+			r.send(k, g)
+			if err != nil {
+				break // ctx is done
 			}
-			r.next.Eventf(g.regarding, g.related, k.eventtype, k.reason, k.action, "%s", cut(g.text()))
 		}
 	}
 }
 
-// due takes out the oldest group that has been gathered for long enough.
-func (r *Recorder) due() (kind, *group) {
+func (r *Recorder) send(k kind, g *group) {
+	r.next.Eventf(g.regarding, g.related, k.eventtype, k.reason, k.action, "%s", cut(g.text()))
+}
+
+// flush sends what nobody would send later: the next leader, or the next manager of this process, does not know of it.
+func (r *Recorder) flush() {
+	for range burst {
+		k, g := r.oldest(0)
+		if g == nil {
+			return
+		}
+		r.send(k, g)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.order) == 0 || time.Since(r.gathered[r.order[0]].since) < r.gathering {
+	r.metrics.DroppedEvents.Add(float64(len(r.order)))
+}
+
+// oldest takes out the oldest group, if it has been gathered for that long.
+func (r *Recorder) oldest(gathered time.Duration) (kind, *group) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.order) == 0 || time.Since(r.gathered[r.order[0]].since) < gathered {
 		return kind{}, nil
 	}
 	k := r.order[0]

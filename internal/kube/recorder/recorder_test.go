@@ -13,7 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
@@ -117,5 +119,35 @@ func TestALongAnswerIsCutOffInItsEvent(t *testing.T) {
 	note := strings.TrimPrefix(<-next.Events, "Warning FailedCreate ")
 	if len(note) > longest || len(note) < longest-3 || !utf8.ValidString(note) || !strings.HasPrefix(note, "refused: ") {
 		t.Errorf("the note has %d bytes: %q", len(note), note)
+	}
+}
+
+// When a leader stops, or restarts for another configuration, nobody else sends what it has gathered.
+func TestWhatIsGatheredIsSentAtTheEnd(t *testing.T) {
+	m, err := metrics.New(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := events.NewFakeRecorder(10 * burst)
+	r := New(next, m)
+	for i := range 2*burst + objectBurst {
+		set := testutil.StatefulSet(fmt.Sprintf("web-%d", i)).UID(types.UID(fmt.Sprint(i))).Obj()
+		r.Eventf(set, nil, "Normal", "SuccessfulCreate", "Create", "%s", "done")
+	}
+	at, waiting := len(next.Events), len(r.gathered)
+	if waiting < burst {
+		t.Fatalf("%d groups wait", waiting)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if sent := len(next.Events) - at; sent != burst {
+		t.Errorf("%d of %d groups are sent at the end, want %d", sent, waiting, burst)
+	}
+	counted := &dto.Metric{}
+	if err := m.DroppedEvents.Write(counted); err != nil || counted.GetCounter().GetValue() != float64(waiting-burst) {
+		t.Errorf("counted as dropped: %v, %v; want %d", counted, err, waiting-burst)
 	}
 }

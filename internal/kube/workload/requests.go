@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -87,7 +88,7 @@ func RequestOver(ctx context.Context, live client.Reader, h shared.ReadinessHold
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(appsv1alpha1.GroupVersion().WithKind(requestAgent + "List"))
 	err := live.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
-	if meta.IsNoMatchError(err) {
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // The kind is not served, or not any more, so there is no request.
 		return true, nil
 	}
 	if err != nil {

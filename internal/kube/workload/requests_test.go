@@ -6,11 +6,13 @@ package workload
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,5 +100,11 @@ func TestWhichRequestsThatHoldPodsAreOver(t *testing.T) {
 	clock.SetTime(clock.Now().Add(time.Minute))
 	if over, _ := pass.OverRequests(t.Context(), pods); len(over) != 5 {
 		t.Errorf("where there are no such requests at all, over are %v", over)
+	}
+	resource := schema.GroupResource{Group: "apps.kruise.io", Resource: "containerrecreaterequests"}
+	server.fails = apierrors.NewGenericServerResponse(http.StatusNotFound, "list", resource, "", "404 page not found", 0, true)
+	clock.SetTime(clock.Now().Add(time.Minute))
+	if over, _ := pass.OverRequests(t.Context(), pods); len(over) != 5 {
+		t.Errorf("after their definition was deleted, over are %v", over)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
@@ -22,13 +23,19 @@ func Load(ctx context.Context, reader client.Reader) (object *operatorv1alpha1.K
 	switch {
 	case err == nil:
 		return object, true, nil
-	case meta.IsNoMatchError(err):
+	case meta.IsNoMatchError(err), isUnserved(err):
 		return nil, false, nil
 	case apierrors.IsNotFound(err):
 		return nil, true, nil
 	default:
 		return nil, false, fmt.Errorf("reading the Kruise %s: %w", operatorv1alpha1.KruiseName, err)
 	}
+}
+
+// isUnserved says that the server does not have the kind any more, which the client has seen before: the answer comes from no registry, and names no
+// object.
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // SpecOf is the spec of an object that may be missing.
