@@ -172,6 +172,68 @@ func TestSeveralPairsOfAPodAreUpgradedTogether(t *testing.T) {
 	}
 }
 
+// Where containers start in order, an image may have to wait for a container that comes before it and is not ready. When the user corrects that one, the
+// container that has served all the time was taken for the idle one.
+func TestTheContainerThatServesStaysWhileItsPairWaitsForOthers(t *testing.T) {
+	set := func(agent, plain string) *appsv1beta1.SidecarSet {
+		return newSet(agent, hot, func(set *appsv1beta1.SidecarSet) {
+			set.Spec.Containers = append(set.Spec.Containers, appsv1beta1.SidecarContainer{Container: corev1.Container{Name: "plain", Image: plain}})
+		})
+	}
+	start := func() *corev1.Pod {
+		pod := newPod(t, "p0", set("a:v1", "c:v1"))
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "plain", Image: "c:v1"})
+		for i, priority := range []string{"p_0", "p_-2", "p_-3", "p_-1"} {
+			pod.Spec.Containers[i].Env = []corev1.EnvVar{{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{
+				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "p0-barrier"}, Key: priority},
+			}}}
+		}
+		return run(pod, true)
+	}
+	// kubelet runs the images of the pod, and leaves the other containers as they are.
+	kubelet := func(pod *corev1.Pod) *corev1.Pod {
+		pod.Status.ObservedGeneration = pod.Generation
+		for i, c := range pod.Spec.Containers {
+			is := &pod.Status.ContainerStatuses[i]
+			if is.Ready = true; is.Image != c.Image {
+				is.Image, is.ImageID, is.ContainerID = c.Image, "id-of-"+c.Image, "sim://"+c.Name+"/"+c.Image
+				is.State.Running.StartedAt = metav1.NewTime(podsettest.Now())
+			}
+		}
+		return pod
+	}
+	carry := func(pod *corev1.Pod, set *appsv1beta1.SidecarSet) *corev1.Pod {
+		t.Helper()
+		todo, _ := planFor(t, set, pod)
+		return carried(t, todo, pod)
+	}
+	wantImages := func(pod *corev1.Pod, want string) {
+		t.Helper()
+		if got := imagesOf(pod); got != "main=main:1 "+want {
+			t.Errorf("images %s, want %s", got, want)
+		}
+	}
+	// The one that waits runs the empty image.
+	for _, ready := range []bool{true, false} {
+		pod := carry(start(), set("a:v2", "c:broken"))
+		wantImages(pod, "agent-1=a:v1 agent-2=idle:1 plain=c:broken")
+		pod.Status.ContainerStatuses[1].Ready = ready
+		pod = carry(pod, set("a:v3", "c:v3"))
+		wantImages(pod, "agent-1=a:v1 agent-2=idle:1 plain=c:v3")
+		pod = carry(kubelet(pod), set("a:v3", "c:v3"))
+		wantImages(pod, "agent-1=a:v1 agent-2=a:v3 plain=c:v3")
+		pod = carry(kubelet(pod), set("a:v3", "c:v3"))
+		wantImages(pod, "agent-1=idle:1 agent-2=a:v3 plain=c:v3")
+	}
+	// It runs an earlier image.
+	pod := carry(start(), set("a:v2", "c:v1"))
+	pod = carry(kubelet(pod), set("a:v3", "c:broken"))
+	wantImages(pod, "agent-1=a:v1 agent-2=a:v2 plain=c:broken")
+	pod = carry(pod, set("a:v4", "c:v4"))
+	pod = carry(kubelet(pod), set("a:v4", "c:v4"))
+	wantImages(pod, "agent-1=a:v4 agent-2=a:v2 plain=c:v4")
+}
+
 // U-9: what a pod says of its update is about the last one, not about the first.
 func TestAPodSaysWhichUpdateWasTheLast(t *testing.T) {
 	pod := run(newPod(t, "p0", newSet("agent:v1")), true)
