@@ -323,19 +323,18 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 		i.plan(seen)
 	}
 	// What a registration names is there before it, and goes after it.
-	for _, one := range seen.sets {
-		if one.wantEntry || one.wantBinding {
-			again, err := i.writeRevisions(ctx, one, owner)
-			if err != nil {
-				return err
-			}
-			if again {
-				i.revisionRestored(one)
-			}
-		}
-	}
-	if err := i.registerPolicy(ctx, seen, owner); err != nil {
+	if err := i.writeAllRevisions(ctx, seen, owner); err != nil {
 		return err
+	}
+	done, err := i.registerPolicy(ctx, seen, owner)
+	if err != nil {
+		return err
+	}
+	if !done {
+		// Sets that the webhook injects instead may name other revisions.
+		if err := i.writeAllRevisions(ctx, seen, owner); err != nil {
+			return err
+		}
 	}
 	if err := i.registerWebhooks(ctx, seen, owner); err != nil {
 		return err

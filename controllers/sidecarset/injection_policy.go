@@ -133,22 +133,23 @@ func (i *Injection) readBindings(ctx context.Context) (map[string]*admissionv1.M
 	return there, nil
 }
 
-// registerPolicy makes the policy have one binding for every set that wants one. What it cannot do, the webhook does meanwhile.
-func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
+// registerPolicy makes the policy have one binding for every set that wants one. What it cannot do, the webhook does meanwhile: then it is not done, and
+// planned anew.
+func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) (done bool, err error) {
 	there, err := i.readBindings(ctx)
 	if err == nil {
 		err = i.writeBindings(ctx, seen, owner, there)
 	}
 	if err == nil {
 		i.policy = policyState{}
-		return i.removeBindings(ctx, seen, there)
+		return true, i.removeBindings(ctx, seen, there)
 	}
 	if ctx.Err() != nil {
-		return err
+		return false, err
 	}
 	i.policy = policyState{fault: strings.TrimSpace(err.Error()), at: i.options.Clock.Now(), count: i.policy.count + 1}
 	i.plan(seen)
-	return nil
+	return false, nil
 }
 
 func (i *Injection) writeBindings(

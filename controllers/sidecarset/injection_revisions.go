@@ -21,6 +21,23 @@ import (
 // injectionLabel is on the revisions that say what is injected. Its value is the name of the set.
 const injectionLabel = "operator.kruise.io/injection"
 
+// writeAllRevisions makes the revisions of all sets that are to be registered, unless they are there.
+func (i *Injection) writeAllRevisions(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
+	for _, one := range seen.sets {
+		if !one.wantEntry && !one.wantBinding {
+			continue
+		}
+		again, err := i.writeRevisions(ctx, one, owner)
+		if err != nil {
+			return err
+		}
+		if again {
+			i.revisionRestored(one)
+		}
+	}
+	return nil
+}
+
 // writeRevisions makes the revisions that binding and entry of a set name, unless they are there, and says whether somebody had deleted one.
 func (i *Injection) writeRevisions(ctx context.Context, one *injected, owner metav1.OwnerReference) (again bool, err error) {
 	again, err = i.writeRevision(ctx, one, one.revision, one.data, owner)
