@@ -138,6 +138,7 @@ func (i *Injection) readBindings(ctx context.Context) (map[string]*admissionv1.M
 func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) (done bool, err error) {
 	there, err := i.readBindings(ctx)
 	if err == nil {
+		seen.standingBindings(there)
 		err = i.writeBindings(ctx, seen, owner, there)
 	}
 	if err == nil {
@@ -152,12 +153,21 @@ func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, ow
 	return false, nil
 }
 
+// standingBindings notes which revisions the bindings name that stay as they are, because the server refuses what they would name.
+func (w injectionState) standingBindings(there map[string]*admissionv1.MutatingAdmissionPolicyBinding) {
+	for _, one := range w.sets {
+		if binding := there[sidecar.EntryName(one.name)]; one.refused != nil && binding != nil && binding.Spec.ParamRef != nil {
+			one.standing = append(one.standing, binding.Spec.ParamRef.Name)
+		}
+	}
+}
+
 func (i *Injection) writeBindings(
 	ctx context.Context, seen *injectionState, owner metav1.OwnerReference, there map[string]*admissionv1.MutatingAdmissionPolicyBinding,
 ) error {
 	written := !i.verified.IsZero() && len(i.bindings) > 0
 	for _, one := range seen.sets {
-		if !one.wantBinding || !i.verified.IsZero() && i.bindings[one.name] == one.binding() {
+		if !one.wantBinding || one.refused != nil || !i.verified.IsZero() && i.bindings[one.name] == one.binding() {
 			continue
 		}
 		if !written {
@@ -238,9 +248,8 @@ func (i *Injection) writePolicy(
 func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, there map[string]*admissionv1.MutatingAdmissionPolicyBinding) error {
 	wanted := map[string]bool{sidecar.AnchorName: true}
 	for _, one := range seen.sets {
-		if one.wantBinding {
-			wanted[sidecar.EntryName(one.name)] = true
-		}
+		name := sidecar.EntryName(one.name)
+		wanted[name] = one.wantBinding || one.refused != nil
 	}
 	for name := range there {
 		if wanted[name] {
@@ -253,7 +262,7 @@ func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, th
 		}
 	}
 	for name := range i.bindings {
-		if one := seen.sets[name]; one == nil || !one.wantBinding {
+		if one := seen.sets[name]; one == nil || !one.wantBinding && one.refused == nil {
 			delete(i.bindings, name)
 		}
 	}

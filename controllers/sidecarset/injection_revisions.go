@@ -16,22 +16,26 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
 // injectionLabel is on the revisions that say what is injected. Its value is the name of the set.
 const injectionLabel = "operator.kruise.io/injection"
 
-// writeAllRevisions makes the revisions of all sets that are to be registered, unless they are there.
+// writeAllRevisions makes the revisions of all sets that are to be registered, unless they are there. One set whose revisions the server refuses does not
+// keep others from being registered, or taken back.
 func (i *Injection) writeAllRevisions(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
 	for _, one := range seen.sets {
-		if !one.wantEntry && !one.wantBinding {
+		if !one.wantEntry && !one.wantBinding || one.refused != nil {
 			continue
 		}
 		again, err := i.writeRevisions(ctx, one, owner)
-		if err != nil {
+		switch {
+		case freshness.Judge(err) == freshness.Refused:
+			one.refused = err
+		case err != nil:
 			return err
-		}
-		if again {
+		case again:
 			i.revisionRestored(one)
 		}
 	}
@@ -89,6 +93,9 @@ func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
 		}
 		if one.wantEntry {
 			used[one.call] = true
+		}
+		for _, name := range one.standing {
+			used[name] = true
 		}
 	}
 	now := i.options.Clock.Now()
