@@ -179,8 +179,9 @@ func (p *planner) move() {
 		case !pod.Available:
 			p.updatePod(pod)
 		case len(waiting) == 0 && limit.Room():
-			limit.Use(&pod.Pod)
-			p.updatePod(pod)
+			if p.updatePod(pod) {
+				limit.Use(&pod.Pod)
+			}
 		default:
 			waiting = append(waiting, &pod.Pod)
 		}
@@ -251,14 +252,15 @@ func plain(pods []*Pod) []*podset.Pod {
 	return out
 }
 
-// updatePod gives one pod the images of the spec.
-func (p *planner) updatePod(pod *Pod) {
+// updatePod gives one pod the images of the spec. False: something of the pod stands in the way, and it stays in service.
+func (p *planner) updatePod(pod *Pod) bool {
 	e, err := p.update(pod)
 	if err != nil {
 		p.pass.Wait(&pod.Pod, podset.ReasonInPlaceBlocked, err.Error())
-		return
+		return false
 	}
 	p.act(pod, e, podset.ReasonInPlaceUpdate, "SuccessfulUpdatePodInPlace", "FailedUpdatePodInPlace", "updating the sidecars")
+	return true
 }
 
 // act writes an edit to a pod, with the events about it.

@@ -384,15 +384,18 @@ func TestImagesThatAreDigestsReachAllPods(t *testing.T) {
 
 // An annotation that nothing can be merged into keeps its pod as it is, says so, and holds up no other pod.
 func TestAnAnnotationThatIsNoJSONKeepsOnlyItsPod(t *testing.T) {
-	set := newSet("agent:v2", maxUnavailable("2"), func(s *appsv1beta1.SidecarSet) {
+	set := newSet("agent:v2", func(s *appsv1beta1.SidecarSet) {
 		s.Spec.PatchPodMetadata = []appsv1beta1.SidecarSetPatchPodMetadata{{Annotations: map[string]string{"merged": `{"a":1}`}, PatchPolicy: appsv1beta1.SidecarSetMergePatchJSONPatchPolicy}}
 	})
 	pods := injectedPods(t, newSet("agent:v1"), 2, 0)
 	pods[0].Annotations["merged"] = "{"
-	todo, _ := planFor(t, set, pods...)
-	if got := updated(todo); got != "p1" {
-		t.Errorf("updated are %q", got)
+	for _, limit := range []string{"1", "2"} {
+		maxUnavailable(limit)(set)
+		if todo, _ := planFor(t, set, pods...); updated(todo) != "p1" {
+			t.Errorf("with maxUnavailable %s updated are %q", limit, updated(todo))
+		}
 	}
+	todo, _ := planFor(t, set, pods...)
 	after := follows(carried(t, todo, pods[1]))
 	_, status := planFor(t, set, pods[0], after)
 	if got := condition(status, appsv1beta1.SidecarSetStalled); !strings.HasPrefix(got, "True") {
