@@ -176,6 +176,8 @@ func (p *planner) move() {
 	var waiting []*podset.Pod
 	for _, pod := range moving {
 		switch {
+		case p.takenOver(pod):
+			// Settling makes the container idle that has handed over, which would not take over again without a restart.
 		case !pod.Available:
 			p.updatePod(pod)
 		case len(waiting) == 0 && limit.Room():
@@ -198,6 +200,16 @@ func (p *planner) move() {
 		p.pass.HoldPartition(plain(kept), partition)
 	}
 	p.holdNotSelected(o.notSelected)
+}
+
+// takenOver says that a hot upgrade of the pod is over but for the replaced container, and that this one has the image of the spec: the upgrade is taken back.
+func (p *planner) takenOver(pod *Pod) bool {
+	if pod.Update.Progress != inplace.None && pod.Update.Progress != inplace.Done {
+		return false
+	}
+	return slices.ContainsFunc(pod.pairs, func(pair pair) bool {
+		return !pair.idle(pod.Object) && isReady(pod.Object, pair.working) && imageOf(pod.Object, pair.other) == pair.Image && imageOf(pod.Object, pair.working) != pair.EmptyImage
+	})
 }
 
 func (p *planner) holdNotSelected(pods []*Pod) {

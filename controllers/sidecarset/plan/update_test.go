@@ -104,6 +104,27 @@ func TestVersionsSayWhichContainerOfAPairTakesOver(t *testing.T) {
 	}
 }
 
+// The upgrade is taken back when the new container has taken over: the one that has handed over to it would not take over again without a restart.
+func TestAnUpgradeThatIsTakenBackAfterTheTakeoverRestartsTheEarlierContainer(t *testing.T) {
+	v1, v2 := newSet("mesh:v1", hot), newSet("mesh:v2", hot)
+	pod := run(newPod(t, "p0", v1), true)
+	for i, step := range []struct {
+		set    *appsv1beta1.SidecarSet
+		images string
+	}{
+		{v2, "agent-1=mesh:v1 agent-2=mesh:v2"}, {v1, "agent-1=idle:1 agent-2=mesh:v2"}, {v1, "agent-1=mesh:v1 agent-2=mesh:v2"}, {v1, "agent-1=mesh:v1 agent-2=idle:1"},
+	} {
+		todo, _ := planFor(t, step.set, pod)
+		pod = follows(carried(t, todo, pod))
+		if got := imagesOf(pod); got != "main=main:1 "+step.images {
+			t.Fatalf("step %d: images %s", i, got)
+		}
+	}
+	if todo, status := planFor(t, v1, pod); len(todo.Actions) > 0 || status.UpdatedReadyPods != 1 {
+		t.Errorf("at the end: %d actions, status %+v", len(todo.Actions), status)
+	}
+}
+
 // mixed is a set with two pairs and a sidecar that is none.
 func mixed(agent, proxy, plain string) *appsv1beta1.SidecarSet {
 	return newSet(agent, hot, func(set *appsv1beta1.SidecarSet) {
