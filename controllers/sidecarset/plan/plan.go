@@ -35,7 +35,7 @@ const (
 
 // Plan decides the next step of a SidecarSet for the pods that have its sidecars.
 //
-//  1. Updating: outdated pods get the images of the spec, as far as partition and maxUnavailable allow.
+//  1. Updating: outdated pods get the images of the spec, as far as partition and maxUnavailable allow, once the server has recorded the spec.
 //  2. Settling: what has begun on all other pods goes on, always, paused or not: the next batch of containers, and of a hot upgrade the
 //     container that was replaced becomes idle.
 //  3. Pods whose sidecars differ in more than images say so in a condition.
@@ -50,9 +50,11 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: spec.Invalid.Error()})
 		return p.pass.Plan()
 	}
-	p.move()
+	if s.Unrecorded == "" {
+		p.move()
+	}
 	p.settle()
-	if !spec.NotUpdate && !spec.Paused {
+	if !spec.NotUpdate && !spec.Paused && s.Unrecorded == "" {
 		p.markUpgradable()
 	}
 	return p.pass.Plan()
