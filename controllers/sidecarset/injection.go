@@ -296,6 +296,9 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 	if one == nil {
 		return InjectionState{Path: PathNone, RecheckAfter: wait}, err
 	}
+	if one.refused != nil {
+		return InjectionState{RecheckAfter: wait}, errors.Join(one.refused, err)
+	}
 	state := i.state(one)
 	state.Events = i.proofsOf(name).announcements()
 	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
@@ -309,6 +312,7 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	i.plan(seen)
 	changed := i.verified.IsZero()
 	for _, one := range seen.sets {
+		one.refused, one.standing = nil, nil
 		changed = changed || i.entries[one.name] != one.entry() || i.bindings[one.name] != one.binding()
 	}
 	if !changed && len(i.entries)+len(i.bindings) <= 2*len(seen.sets) {
@@ -323,19 +327,18 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 		i.plan(seen)
 	}
 	// What a registration names is there before it, and goes after it.
-	for _, one := range seen.sets {
-		if one.wantEntry || one.wantBinding {
-			again, err := i.writeRevisions(ctx, one, owner)
-			if err != nil {
-				return err
-			}
-			if again {
-				i.revisionRestored(one)
-			}
-		}
-	}
-	if err := i.registerPolicy(ctx, seen, owner); err != nil {
+	if err := i.writeAllRevisions(ctx, seen, owner); err != nil {
 		return err
+	}
+	done, err := i.registerPolicy(ctx, seen, owner)
+	if err != nil {
+		return err
+	}
+	if !done {
+		// Sets that the webhook injects instead may name other revisions.
+		if err := i.writeAllRevisions(ctx, seen, owner); err != nil {
+			return err
+		}
 	}
 	if err := i.registerWebhooks(ctx, seen, owner); err != nil {
 		return err

@@ -133,22 +133,33 @@ func (i *Injection) readBindings(ctx context.Context) (map[string]*admissionv1.M
 	return there, nil
 }
 
-// registerPolicy makes the policy have one binding for every set that wants one. What it cannot do, the webhook does meanwhile.
-func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
+// registerPolicy makes the policy have one binding for every set that wants one. What it cannot do, the webhook does meanwhile: then it is not done, and
+// planned anew.
+func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) (done bool, err error) {
 	there, err := i.readBindings(ctx)
 	if err == nil {
+		seen.standingBindings(there)
 		err = i.writeBindings(ctx, seen, owner, there)
 	}
 	if err == nil {
 		i.policy = policyState{}
-		return i.removeBindings(ctx, seen, there)
+		return true, i.removeBindings(ctx, seen, there)
 	}
 	if ctx.Err() != nil {
-		return err
+		return false, err
 	}
 	i.policy = policyState{fault: strings.TrimSpace(err.Error()), at: i.options.Clock.Now(), count: i.policy.count + 1}
 	i.plan(seen)
-	return nil
+	return false, nil
+}
+
+// standingBindings notes which revisions the bindings name that stay as they are, because the server refuses what they would name.
+func (w injectionState) standingBindings(there map[string]*admissionv1.MutatingAdmissionPolicyBinding) {
+	for _, one := range w.sets {
+		if binding := there[sidecar.EntryName(one.name)]; one.refused != nil && binding != nil && binding.Spec.ParamRef != nil {
+			one.standing = append(one.standing, binding.Spec.ParamRef.Name)
+		}
+	}
 }
 
 func (i *Injection) writeBindings(
@@ -156,7 +167,7 @@ func (i *Injection) writeBindings(
 ) error {
 	written := !i.verified.IsZero() && len(i.bindings) > 0
 	for _, one := range seen.sets {
-		if !one.wantBinding || !i.verified.IsZero() && i.bindings[one.name] == one.binding() {
+		if !one.wantBinding || one.refused != nil || !i.verified.IsZero() && i.bindings[one.name] == one.binding() {
 			continue
 		}
 		if !written {
@@ -237,9 +248,8 @@ func (i *Injection) writePolicy(
 func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, there map[string]*admissionv1.MutatingAdmissionPolicyBinding) error {
 	wanted := map[string]bool{sidecar.AnchorName: true}
 	for _, one := range seen.sets {
-		if one.wantBinding {
-			wanted[sidecar.EntryName(one.name)] = true
-		}
+		name := sidecar.EntryName(one.name)
+		wanted[name] = one.wantBinding || one.refused != nil
 	}
 	for name := range there {
 		if wanted[name] {
@@ -252,7 +262,7 @@ func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, th
 		}
 	}
 	for name := range i.bindings {
-		if one := seen.sets[name]; one == nil || !one.wantBinding {
+		if one := seen.sets[name]; one == nil || !one.wantBinding && one.refused == nil {
 			delete(i.bindings, name)
 		}
 	}

@@ -16,10 +16,31 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
 // injectionLabel is on the revisions that say what is injected. Its value is the name of the set.
 const injectionLabel = "operator.kruise.io/injection"
+
+// writeAllRevisions makes the revisions of all sets that are to be registered, unless they are there. One set whose revisions the server refuses does not
+// keep others from being registered, or taken back.
+func (i *Injection) writeAllRevisions(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
+	for _, one := range seen.sets {
+		if !one.wantEntry && !one.wantBinding || one.refused != nil {
+			continue
+		}
+		again, err := i.writeRevisions(ctx, one, owner)
+		switch {
+		case freshness.Judge(err) == freshness.Refused:
+			one.refused = err
+		case err != nil:
+			return err
+		case again:
+			i.revisionRestored(one)
+		}
+	}
+	return nil
+}
 
 // writeRevisions makes the revisions that binding and entry of a set name, unless they are there, and says whether somebody had deleted one.
 func (i *Injection) writeRevisions(ctx context.Context, one *injected, owner metav1.OwnerReference) (again bool, err error) {
@@ -72,6 +93,9 @@ func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
 		}
 		if one.wantEntry {
 			used[one.call] = true
+		}
+		for _, name := range one.standing {
+			used[name] = true
 		}
 	}
 	now := i.options.Clock.Now()

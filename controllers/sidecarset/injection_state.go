@@ -66,6 +66,10 @@ type injected struct {
 	// entrySize is how much room its entry takes, without how the operator is called. crowdedOut says that there is no room for it.
 	entrySize  int
 	crowdedOut bool
+	// refused is why the server refuses its revisions, by a quota for example. What is registered for it stays as it is meanwhile; standing are the revisions
+	// that this names.
+	refused  error
+	standing []string
 }
 
 // narrowEntry begins what is noted of an entry for the pods alone that the policy leaves.

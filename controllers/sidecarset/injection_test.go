@@ -61,6 +61,8 @@ type rig struct {
 	ended func(namespace string) (more bool)
 	// dryRun is called for each pod that is created by a dry run.
 	dryRun func(*corev1.Pod)
+	// refuse is asked about each revision that is created; nil: none is refused.
+	refuse func(client.Object) error
 	// mirrored says that a webhook of others has all images pulled from a mirror of the registry.
 	mirrored bool
 }
@@ -156,6 +158,11 @@ func (r *rig) functions() interceptor.Funcs {
 			}
 			if object.GetObjectKind().GroupVersionKind().Kind == "Pod" {
 				return nil
+			}
+			if _, is := object.(*appsv1.ControllerRevision); is && r.refuse != nil {
+				if err := r.refuse(object); err != nil {
+					return err
+				}
 			}
 			r.writes++
 			return c.Create(ctx, object, options...)
@@ -806,6 +813,56 @@ func TestASetThatIsTooLargeLeavesTheOthersAlone(t *testing.T) {
 	}
 	if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding log" {
 		t.Errorf("registered: %s", got)
+	}
+}
+
+// A quota refuses what one set injects: it stays injected as it was, and others can be paused and deleted, as where their sidecars keep pods from starting.
+func TestASetWhoseRevisionIsRefusedLeavesTheOthersAlone(t *testing.T) {
+	broken := strings.NewReplacer("name: log", "name: broken", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)
+	for _, preferPolicy := range []bool{true, false} {
+		r := newRig(t, preferPolicy, installation())
+		r.injects["policy"], r.injects["webhook"] = preferPolicy, !preferPolicy
+		r.set(plain, broken)
+		r.pass("log", time.Minute)
+		r.pass("broken", time.Minute)
+		r.refuse = func(object client.Object) error {
+			if object.GetLabels()[injectionLabel] == "log" {
+				return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), object.GetName(), errors.New("exceeded quota"))
+			}
+			return nil
+		}
+		newer := strings.Replace(plain, "image: a", "image: newer", 1)
+		r.set(newer, strings.Replace(broken, "spec: {", "spec: {injectionStrategy: {paused: true}, ", 1))
+		r.pass("broken", time.Minute)
+		want := map[bool]string{true: "binding kruise-operator-sidecars-anchor, binding log", false: "entry log Fail"}[preferPolicy]
+		if got := r.registered(); got != want {
+			t.Errorf("registered: %s, want %s", got, want)
+		}
+		if _, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+			t.Errorf("its own pass: %v", err)
+		}
+		images := func() string {
+			revisions := &appsv1.ControllerRevisionList{}
+			if err := r.client.List(t.Context(), revisions, client.MatchingLabels{injectionLabel: "log"}); err != nil {
+				t.Fatal(err)
+			}
+			var all []string
+			for _, revision := range revisions.Items {
+				injection, err := sidecar.Decode(revision.Data.Raw)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, fmt.Sprint(injection.Variants[0].Containers[0].Value["image"]))
+			}
+			return strings.Join(all, " ")
+		}
+		if got := images(); got != "a" {
+			t.Errorf("what it has injected is %s", got)
+		}
+		r.refuse = nil
+		if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue || images() != "newer" || r.registered() != want {
+			t.Errorf("then %+v, revisions of %s, registered: %s", state, images(), r.registered())
+		}
 	}
 }
 

@@ -334,6 +334,30 @@ func TestAPolicyThatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 	}
 }
 
+// What the entries of sets name that the policy cannot serve for a moment is there: without it, their pods were refused for minutes.
+func TestSetsThatThePolicyDoesNotServeForAMomentAreInjected(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"], r.injects["webhook"] = true, true
+	r.set(plain, strings.NewReplacer("name: log", "name: trace", "name: agent", "name: tracer").Replace(plain))
+	r.fails = 1
+	if _, err := r.Reconcile(t.Context(), "log", Latest{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.registered(); got != "entry log Fail, entry trace Fail" {
+		t.Fatalf("registered: %s", got)
+	}
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	if err := r.client.Get(t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range configuration.Webhooks {
+		_, revision, _ := strings.Cut(*entry.ClientConfig.URL, sidecar.InjectPath)
+		if err := r.client.Get(t.Context(), client.ObjectKey{Namespace: "kruise-system", Name: revision}, &appsv1.ControllerRevision{}); err != nil {
+			t.Errorf("%s: %v", entry.Name, err)
+		}
+	}
+}
+
 // Proofs are made again when the API server was restarted, and what it says about fields is asked again.
 func TestARestartOfTheAPIServerHasTheProofRepeated(t *testing.T) {
 	r := newRig(t, true, installation())

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -135,7 +136,7 @@ func (i *Injection) makeRoom(seen *injectionState) {
 func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
 	var registrations []sidecar.Registration
 	for _, one := range seen.sets {
-		if one.wantEntry {
+		if one.wantEntry && one.refused == nil {
 			registrations = append(registrations, registrationOf(one))
 		}
 	}
@@ -145,30 +146,58 @@ func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, 
 		return fmt.Errorf("reading the webhook configuration on pods: %w", err)
 	}
 	exists := err == nil
+	standing := seen.standingEntries(have.Webhooks)
 	switch {
-	case len(registrations) == 0 && exists:
+	case len(registrations)+len(standing) == 0 && exists:
 		i.registry.forget(watchedWebhooks, have.Name)
 		err = client.IgnoreNotFound(i.options.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID}))
-	case len(registrations) == 0:
+	case len(registrations)+len(standing) == 0:
 		err = nil
 	default:
-		err = i.writeWebhooks(ctx, seen, have, exists, registrations, owner)
+		err = i.writeWebhooks(ctx, seen, have, exists, registrations, standing, owner)
 	}
 	if err != nil {
 		return fmt.Errorf("registering the webhook on pods: %w", err)
 	}
+	before := i.entries
 	i.entries = map[string]string{}
 	for _, one := range seen.sets {
-		if one.wantEntry {
+		switch {
+		case one.refused != nil && before[one.name] != "":
+			i.entries[one.name] = before[one.name]
+		case one.refused == nil && one.wantEntry:
 			i.entries[one.name] = one.entry()
 		}
 	}
 	return nil
 }
 
+// standingEntries are those of some entries that stay as they are, because the server refuses the revisions that they would name. It notes which they name.
+func (w injectionState) standingEntries(entries []admissionv1.MutatingWebhook) []admissionv1.MutatingWebhook {
+	var standing []admissionv1.MutatingWebhook
+	for _, entry := range entries {
+		for _, one := range w.sets {
+			if one.refused != nil && sidecar.EntryName(one.name) == entry.Name {
+				standing = append(standing, entry)
+				one.standing = append(one.standing, calledRevision(entry.ClientConfig))
+			}
+		}
+	}
+	return standing
+}
+
+// calledRevision is the name of the revision at the end of the path that a webhook calls.
+func calledRevision(call admissionv1.WebhookClientConfig) string {
+	called := ptr.Deref(call.URL, "")
+	if call.Service != nil {
+		called = ptr.Deref(call.Service.Path, "")
+	}
+	return called[strings.LastIndex(called, "/")+1:]
+}
+
 func (i *Injection) writeWebhooks(
 	ctx context.Context, seen *injectionState, have *admissionv1.MutatingWebhookConfiguration, exists bool, registrations []sidecar.Registration,
-	owner metav1.OwnerReference,
+	standing []admissionv1.MutatingWebhook, owner metav1.OwnerReference,
 ) error {
 	call, err := i.endpoint(ctx)
 	if err != nil {
@@ -176,7 +205,7 @@ func (i *Injection) writeWebhooks(
 	}
 	want := have.DeepCopy()
 	want.Name = sidecar.WebhookConfiguration
-	want.Webhooks = sidecar.Entries(registrations, i.options.Namespace, call)
+	want.Webhooks = append(sidecar.Entries(registrations, i.options.Namespace, call), standing...)
 	want.OwnerReferences = nil
 	if owner.UID != "" {
 		want.OwnerReferences = []metav1.OwnerReference{owner}

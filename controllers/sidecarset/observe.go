@@ -45,6 +45,8 @@ type observation struct {
 	// stored are the revisions that there were before.
 	stored         []recorded
 	collisionCount *int32
+	// refused is why the server refuses to record the spec; nil: it is recorded.
+	refused error
 }
 
 // observe reads the pods that have the sidecars of a set, and makes sure that its spec has a revision and that the set carries its hashes,
@@ -76,12 +78,16 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 	now := r.Clock.Now()
 	known := workload.Own(pass.Memory, func() *plan.Known { return &plan.Known{} })
 	seen.snapshot = plan.Snapshot{Now: now, Pods: known.Pods(seen.spec, seen.objects, inNamespace, now), Update: update, Refused: known.Refused(now)}
+	if seen.refused != nil {
+		seen.snapshot.Unrecorded = seen.refused.Error()
+	}
 	seen.known = known
 	return seen, nil
 }
 
 // ensureRevision makes sure that the payload has a revision. The hashes are those that the revision carries, where it does: pods that
-// another manager injected carry them, too.
+// another manager injected carry them, too. While the server refuses the revision, by a quota for example, there is none: that stops updates, and neither what
+// is under way on pods nor injection, which do without.
 func (r *Reconciler) ensureRevision(
 	ctx context.Context, set *appsv1beta1.SidecarSet, payload *sidecarspec.Payload, hashes sidecarspec.Hashes, seen *observation,
 ) (recorded, sidecarspec.Hashes, error) {
@@ -111,10 +117,17 @@ func (r *Reconciler) ensureRevision(
 	if set.DeletionTimestamp != nil {
 		decision, err = revision.DecideOf(codec, owner, payload, seen.stored, set.Status.CollisionCount)
 	} else {
-		decision, err = history.EnsureOf(ctx, r.History, codec, of, owner, payload, seen.stored, set.Status.CollisionCount)
+		seen.refused, err = r.Record(set, true, func() error {
+			decision, err = history.EnsureOf(ctx, r.History, codec, of, owner, payload, seen.stored, set.Status.CollisionCount)
+			return err
+		})
 	}
 	if err != nil {
 		return recorded{}, hashes, err
+	}
+	if seen.refused != nil {
+		seen.collisionCount = set.Status.CollisionCount
+		return recorded{}, hashes, nil
 	}
 	seen.collisionCount = decision.CollisionCount
 	if object := decision.Update.Object; object != nil {

@@ -6,6 +6,9 @@ package sidecarset
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,11 +20,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
@@ -47,6 +52,58 @@ func (s *shell) change(do func(*appsv1beta1.SidecarSet)) {
 	set.Generation++
 	if err := s.server.Update(s.t.Context(), set); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// A quota refuses the revision of a spec: the set was not looked at any more, and pods amid a hot upgrade stayed with both containers at work.
+func TestAHotUpgradeEndsWhileTheServerRefusesTheNextRevision(t *testing.T) {
+	hot := func(image string) *appsv1beta1.SidecarSet {
+		set := newSet()
+		set.Spec.Containers[0].Image = image
+		set.Spec.Containers[0].UpgradeStrategy = appsv1beta1.SidecarUpgradeStrategy{UpgradeType: appsv1beta1.HotUpgrade, HotUpgradeEmptyImage: "idle:1"}
+		return set
+	}
+	pod := newPod(t, "a", "shop", hot("agent:2"))
+	for i, name := range []string{"agent-1", "agent-2"} {
+		container, status := pod.Spec.Containers[1], pod.Status.ContainerStatuses[1]
+		container.Name, container.Image = name, fmt.Sprintf("agent:%d", i+1)
+		status.Name, status.Image, status.ImageID = name, container.Image, container.Image
+		pod.Spec.Containers, pod.Status.ContainerStatuses = append(pod.Spec.Containers, container), append(pod.Status.ContainerStatuses, status)
+		pod.Annotations[shared.AnnotationSidecarSetVersionPrefix+name] = strconv.Itoa(i + 1)
+	}
+	pod.Spec.Containers, pod.Status.ContainerStatuses = slices.Delete(pod.Spec.Containers, 1, 2), slices.Delete(pod.Status.ContainerStatuses, 1, 2)
+	pod.Annotations[shared.AnnotationSidecarSetWorkingContainer] = `{"agent":"agent-2"}`
+
+	s := newShell(t, "kruise-system", hot("agent:3"), pod)
+	tries := 0
+	s.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if _, is := w.Object.(*appsv1.ControllerRevision); is {
+			tries++
+			return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), w.Object.GetName(), errors.New("exceeded quota"))
+		}
+		return forward()
+	})
+	for range 8 {
+		s.Remembered(s.stored("logs")).Pace = pacing.Pace{}
+		_, _ = s.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "logs"}}) // The refusal is an error, so that it is tried again.
+	}
+	if got := s.images()["a"]; got != "idle:1" {
+		t.Errorf("the replaced container has %s", got)
+	}
+	if tries != 1 {
+		t.Errorf("the server was asked %d times within seconds", tries)
+	}
+	set := s.stored("logs")
+	c, ok := conditions.Find(plan.Conditions(&set.Status), appsv1beta1.SidecarSetFailedUpdate)
+	if !ok || !strings.Contains(c.Message, "exceeded quota") || set.Status.MatchedPods != 1 || set.Status.UpdatedPods != 0 {
+		t.Errorf("status %+v", set.Status)
+	}
+
+	s.server.SetFault(nil)
+	s.change(func(*appsv1beta1.SidecarSet) {})
+	s.passes("logs")
+	if got := s.images()["a"]; got != "agent:3" || s.stored("logs").Status.LatestRevision == "" {
+		t.Errorf("then it has %s", got)
 	}
 }
 

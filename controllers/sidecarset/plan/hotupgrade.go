@@ -67,12 +67,15 @@ func (p *pair) idle(pod *corev1.Pod) bool {
 
 // target says which container of the pair gets the image of the spec, and which one goes on serving meanwhile:
 //
-//  1. the one that is idle;
+//  1. the one that is idle, or still waits, running the empty image, for containers that come before it;
 //  2. the one that is not ready while its peer is: a failed upgrade is repaired, or rolled back, without touching the container that serves;
 //  3. the one that does not work any more.
 //
 // A container that is not proven to run its image is not ready, whatever its status says: that may still be of the container before.
 func (p *pair) target(pod *corev1.Pod, proven func(container string) bool) (changed, serving string) {
+	if imageOf(pod, p.working) == p.EmptyImage {
+		return p.working, p.other // The pod says already that it works.
+	}
 	ready := func(container string) bool { return isReady(pod, container) && proven(container) }
 	workingReady, otherReady := ready(p.working), ready(p.other)
 	if !p.idle(pod) && !workingReady && otherReady {
@@ -104,7 +107,7 @@ func (p *pair) upgrade(pod *corev1.Pod, proven func(string) bool, version string
 // reset adds what makes the other container idle once the working one has taken over: it is ready and runs its image, which the caller has
 // seen. It says whether there is something to do.
 func (p *pair) reset(pod *corev1.Pod, images map[string]string, e *edit.Edit) bool {
-	if p.idle(pod) || !isReady(pod, p.working) {
+	if p.idle(pod) || !isReady(pod, p.working) || imageOf(pod, p.working) == p.EmptyImage {
 		return false
 	}
 	p.rest(p.other, p.working, images, e)

@@ -35,7 +35,7 @@ const (
 
 // Plan decides the next step of a SidecarSet for the pods that have its sidecars.
 //
-//  1. Updating: outdated pods get the images of the spec, as far as partition and maxUnavailable allow.
+//  1. Updating: outdated pods get the images of the spec, as far as partition and maxUnavailable allow, once the server has recorded the spec.
 //  2. Settling: what has begun on all other pods goes on, always, paused or not: the next batch of containers, and of a hot upgrade the
 //     container that was replaced becomes idle.
 //  3. Pods whose sidecars differ in more than images say so in a condition.
@@ -50,9 +50,11 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: spec.Invalid.Error()})
 		return p.pass.Plan()
 	}
-	p.move()
+	if s.Unrecorded == "" {
+		p.move()
+	}
 	p.settle()
-	if !spec.NotUpdate && !spec.Paused {
+	if !spec.NotUpdate && !spec.Paused && s.Unrecorded == "" {
 		p.markUpgradable()
 	}
 	return p.pass.Plan()
@@ -176,11 +178,14 @@ func (p *planner) move() {
 	var waiting []*podset.Pod
 	for _, pod := range moving {
 		switch {
+		case p.takenOver(pod):
+			// Settling makes the container idle that has handed over, which would not take over again without a restart.
 		case !pod.Available:
 			p.updatePod(pod)
 		case len(waiting) == 0 && limit.Room():
-			limit.Use(&pod.Pod)
-			p.updatePod(pod)
+			if p.updatePod(pod) {
+				limit.Use(&pod.Pod)
+			}
 		default:
 			waiting = append(waiting, &pod.Pod)
 		}
@@ -197,6 +202,16 @@ func (p *planner) move() {
 		p.pass.HoldPartition(plain(kept), partition)
 	}
 	p.holdNotSelected(o.notSelected)
+}
+
+// takenOver says that a hot upgrade of the pod is over but for the replaced container, and that this one has the image of the spec: the upgrade is taken back.
+func (p *planner) takenOver(pod *Pod) bool {
+	if pod.Update.Progress != inplace.None && pod.Update.Progress != inplace.Done {
+		return false
+	}
+	return slices.ContainsFunc(pod.pairs, func(pair pair) bool {
+		return !pair.idle(pod.Object) && isReady(pod.Object, pair.working) && imageOf(pod.Object, pair.other) == pair.Image && imageOf(pod.Object, pair.working) != pair.EmptyImage
+	})
 }
 
 func (p *planner) holdNotSelected(pods []*Pod) {
@@ -251,14 +266,15 @@ func plain(pods []*Pod) []*podset.Pod {
 	return out
 }
 
-// updatePod gives one pod the images of the spec.
-func (p *planner) updatePod(pod *Pod) {
+// updatePod gives one pod the images of the spec. False: something of the pod stands in the way, and it stays in service.
+func (p *planner) updatePod(pod *Pod) bool {
 	e, err := p.update(pod)
 	if err != nil {
 		p.pass.Wait(&pod.Pod, podset.ReasonInPlaceBlocked, err.Error())
-		return
+		return false
 	}
 	p.act(pod, e, podset.ReasonInPlaceUpdate, "SuccessfulUpdatePodInPlace", "FailedUpdatePodInPlace", "updating the sidecars")
+	return true
 }
 
 // act writes an edit to a pod, with the events about it.

@@ -616,6 +616,35 @@ func TestAPodThatTheServerDoesNotLetChangeHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// A quota refuses the revision of the spec: no pod is updated, what has begun on pods ends, and the status says why.
+func TestASpecThatIsNotRecordedStopsOnlyUpdates(t *testing.T) {
+	pod := run(newPod(t, "p0", newSet("agent:v1", hot)), true)
+	todo, _ := planFor(t, newSet("agent:v2", hot), pod)
+	midway := follows(carried(t, todo, pod))
+	set := newSet("agent:v3", hot)
+	set.Status.LatestRevision = "logs-of-v2"
+	spec := parse(t, set)
+	s := snapshot(spec, []*corev1.Pod{midway, run(newPod(t, "p1", newSet("agent:v2", hot)), true)})
+	s.Unrecorded, s.Update.Name = "a quota refuses the revision", ""
+	todo = plan.Plan(spec, s)
+	if len(todo.Actions) != 1 {
+		t.Fatalf("it does %+v", todo.Actions)
+	}
+	if got := imagesOf(carried(t, todo, midway)); got != "main=main:1 agent-1=idle:1 agent-2=agent:v2" {
+		t.Errorf("images %s", got)
+	}
+	for _, want := range []string{"True RequestFailed", "False RequestFailed"} {
+		set.Status = plan.Status(spec, s, todo, planning.Outcome{}, plan.Injection{})
+		if got := condition(set.Status, appsv1beta1.SidecarSetReconciling); got != want {
+			t.Errorf("Reconciling is %s, want %s", got, want)
+		}
+		s.Now = s.Now.Add(30 * time.Second)
+	}
+	if c, _ := conditions.Find(plan.Conditions(&set.Status), appsv1beta1.SidecarSetFailedUpdate); c.Message != s.Unrecorded || set.Status.LatestRevision != "" {
+		t.Errorf("%+v, latest revision %q", c, set.Status.LatestRevision)
+	}
+}
+
 // A request that the server refuses at each try shows where scripts look, and after a while as something that needs the user.
 func TestAPodThatTheServerDoesNotLetChangeStallsTheSet(t *testing.T) {
 	set := newSet("agent:v2")

@@ -28,8 +28,10 @@ type Snapshot struct {
 	Now time.Time
 	// Pods are those that the set selects and that have its sidecars, in the order of their names.
 	Pods []Pod
-	// Update is the revision of the present spec.
+	// Update is the revision of the present spec; zero while it is not recorded.
 	Update revision.Of[sidecarspec.Payload]
+	// Unrecorded is why the server refuses to record the present spec. No pod is updated then, and what has begun on pods goes on. Empty: it is recorded.
+	Unrecorded string
 	// Refused are the pods that the server refused to change a short while ago, as where a budget protects them, and its answers.
 	Refused map[planning.Slot]string
 }

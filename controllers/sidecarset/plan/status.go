@@ -101,13 +101,15 @@ func slotNames(note planning.Note) []string {
 // failedUpdate says why pods cannot be updated; false when nothing keeps them. A pod that was refused and now waits until others are updated still
 // counts.
 func failedUpdate(s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (conditions.Condition, bool) {
-	refused := ""
+	refused := s.Unrecorded // It comes first: no pod is updated before.
 	refuse := func(slot planning.Slot, message string) { refused = fmt.Sprintf("changing pod %s: %s", slot, message) }
 	waits := func(pod Pod) bool { return s.Refused[pod.Slot] != "" && !pod.Updated }
-	if failure, ok := outcome.Failed(podset.StepEdit); ok {
-		refuse(failure.Slot, failure.Message)
-	} else if i := slices.IndexFunc(s.Pods, waits); i >= 0 {
-		refuse(s.Pods[i].Slot, s.Refused[s.Pods[i].Slot])
+	if refused == "" {
+		if failure, ok := outcome.Failed(podset.StepEdit); ok {
+			refuse(failure.Slot, failure.Message)
+		} else if i := slices.IndexFunc(s.Pods, waits); i >= 0 {
+			refuse(s.Pods[i].Slot, s.Refused[s.Pods[i].Slot])
+		}
 	}
 	return podset.FailedUpdate(appsv1beta1.SidecarSetFailedUpdate, refused, plan)
 }
@@ -134,12 +136,13 @@ func withInjection(progress podset.Progress, spec *Spec, injection Injection) []
 // progressOf says what the set is doing, the first that holds:
 //
 //  1. it is being deleted, or its spec cannot be parsed: stalled;
-//  2. pods get images, or wait for others that do;
-//  3. updates have begun and cannot go on: stalled;
-//  4. sidecars of updated pods are not ready;
-//  5. pods differ in more than images: stalled, because only their owners can replace them;
-//  6. pods stay at an old revision because the spec says so;
-//  7. everything is done.
+//  2. the server refuses to record the spec, see podset.Progress.WithRefusals;
+//  3. pods get images, or wait for others that do;
+//  4. updates have begun and cannot go on: stalled;
+//  5. sidecars of updated pods are not ready;
+//  6. pods differ in more than images: stalled, because only their owners can replace them;
+//  7. pods stay at an old revision because the spec says so;
+//  8. everything is done.
 //
 // What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. Other
 // containers of a pod that are not ready do not concern the set, unless updates wait for them. Refusals of the server come before that, see
@@ -155,6 +158,9 @@ func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	}
 	if note, ok := plan.HeldFor(podset.ReasonInvalidSpec); ok {
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: note.Message}
+	}
+	if s.Unrecorded != "" {
+		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "no pod is updated until the spec is recorded."}
 	}
 	_, waiting := plan.HeldFor(podset.ReasonMaxUnavailable)
 	progress := progressOfPods(spec, s, plan, waiting)

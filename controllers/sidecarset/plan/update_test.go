@@ -104,6 +104,27 @@ func TestVersionsSayWhichContainerOfAPairTakesOver(t *testing.T) {
 	}
 }
 
+// The upgrade is taken back when the new container has taken over: the one that has handed over to it would not take over again without a restart.
+func TestAnUpgradeThatIsTakenBackAfterTheTakeoverRestartsTheEarlierContainer(t *testing.T) {
+	v1, v2 := newSet("mesh:v1", hot), newSet("mesh:v2", hot)
+	pod := run(newPod(t, "p0", v1), true)
+	for i, step := range []struct {
+		set    *appsv1beta1.SidecarSet
+		images string
+	}{
+		{v2, "agent-1=mesh:v1 agent-2=mesh:v2"}, {v1, "agent-1=idle:1 agent-2=mesh:v2"}, {v1, "agent-1=mesh:v1 agent-2=mesh:v2"}, {v1, "agent-1=mesh:v1 agent-2=idle:1"},
+	} {
+		todo, _ := planFor(t, step.set, pod)
+		pod = follows(carried(t, todo, pod))
+		if got := imagesOf(pod); got != "main=main:1 "+step.images {
+			t.Fatalf("step %d: images %s", i, got)
+		}
+	}
+	if todo, status := planFor(t, v1, pod); len(todo.Actions) > 0 || status.UpdatedReadyPods != 1 {
+		t.Errorf("at the end: %d actions, status %+v", len(todo.Actions), status)
+	}
+}
+
 // mixed is a set with two pairs and a sidecar that is none.
 func mixed(agent, proxy, plain string) *appsv1beta1.SidecarSet {
 	return newSet(agent, hot, func(set *appsv1beta1.SidecarSet) {
@@ -170,6 +191,68 @@ func TestSeveralPairsOfAPodAreUpgradedTogether(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where containers start in order, an image may have to wait for a container that comes before it and is not ready. When the user corrects that one, the
+// container that has served all the time was taken for the idle one.
+func TestTheContainerThatServesStaysWhileItsPairWaitsForOthers(t *testing.T) {
+	set := func(agent, plain string) *appsv1beta1.SidecarSet {
+		return newSet(agent, hot, func(set *appsv1beta1.SidecarSet) {
+			set.Spec.Containers = append(set.Spec.Containers, appsv1beta1.SidecarContainer{Container: corev1.Container{Name: "plain", Image: plain}})
+		})
+	}
+	start := func() *corev1.Pod {
+		pod := newPod(t, "p0", set("a:v1", "c:v1"))
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "plain", Image: "c:v1"})
+		for i, priority := range []string{"p_0", "p_-2", "p_-3", "p_-1"} {
+			pod.Spec.Containers[i].Env = []corev1.EnvVar{{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{
+				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "p0-barrier"}, Key: priority},
+			}}}
+		}
+		return run(pod, true)
+	}
+	// kubelet runs the images of the pod, and leaves the other containers as they are.
+	kubelet := func(pod *corev1.Pod) *corev1.Pod {
+		pod.Status.ObservedGeneration = pod.Generation
+		for i, c := range pod.Spec.Containers {
+			is := &pod.Status.ContainerStatuses[i]
+			if is.Ready = true; is.Image != c.Image {
+				is.Image, is.ImageID, is.ContainerID = c.Image, "id-of-"+c.Image, "sim://"+c.Name+"/"+c.Image
+				is.State.Running.StartedAt = metav1.NewTime(podsettest.Now())
+			}
+		}
+		return pod
+	}
+	carry := func(pod *corev1.Pod, set *appsv1beta1.SidecarSet) *corev1.Pod {
+		t.Helper()
+		todo, _ := planFor(t, set, pod)
+		return carried(t, todo, pod)
+	}
+	wantImages := func(pod *corev1.Pod, want string) {
+		t.Helper()
+		if got := imagesOf(pod); got != "main=main:1 "+want {
+			t.Errorf("images %s, want %s", got, want)
+		}
+	}
+	// The one that waits runs the empty image.
+	for _, ready := range []bool{true, false} {
+		pod := carry(start(), set("a:v2", "c:broken"))
+		wantImages(pod, "agent-1=a:v1 agent-2=idle:1 plain=c:broken")
+		pod.Status.ContainerStatuses[1].Ready = ready
+		pod = carry(pod, set("a:v3", "c:v3"))
+		wantImages(pod, "agent-1=a:v1 agent-2=idle:1 plain=c:v3")
+		pod = carry(kubelet(pod), set("a:v3", "c:v3"))
+		wantImages(pod, "agent-1=a:v1 agent-2=a:v3 plain=c:v3")
+		pod = carry(kubelet(pod), set("a:v3", "c:v3"))
+		wantImages(pod, "agent-1=idle:1 agent-2=a:v3 plain=c:v3")
+	}
+	// It runs an earlier image.
+	pod := carry(start(), set("a:v2", "c:v1"))
+	pod = carry(kubelet(pod), set("a:v3", "c:broken"))
+	wantImages(pod, "agent-1=a:v1 agent-2=a:v2 plain=c:broken")
+	pod = carry(pod, set("a:v4", "c:v4"))
+	pod = carry(kubelet(pod), set("a:v4", "c:v4"))
+	wantImages(pod, "agent-1=a:v4 agent-2=a:v2 plain=c:v4")
 }
 
 // U-9: what a pod says of its update is about the last one, not about the first.
@@ -322,15 +405,18 @@ func TestImagesThatAreDigestsReachAllPods(t *testing.T) {
 
 // An annotation that nothing can be merged into keeps its pod as it is, says so, and holds up no other pod.
 func TestAnAnnotationThatIsNoJSONKeepsOnlyItsPod(t *testing.T) {
-	set := newSet("agent:v2", maxUnavailable("2"), func(s *appsv1beta1.SidecarSet) {
+	set := newSet("agent:v2", func(s *appsv1beta1.SidecarSet) {
 		s.Spec.PatchPodMetadata = []appsv1beta1.SidecarSetPatchPodMetadata{{Annotations: map[string]string{"merged": `{"a":1}`}, PatchPolicy: appsv1beta1.SidecarSetMergePatchJSONPatchPolicy}}
 	})
 	pods := injectedPods(t, newSet("agent:v1"), 2, 0)
 	pods[0].Annotations["merged"] = "{"
-	todo, _ := planFor(t, set, pods...)
-	if got := updated(todo); got != "p1" {
-		t.Errorf("updated are %q", got)
+	for _, limit := range []string{"1", "2"} {
+		maxUnavailable(limit)(set)
+		if todo, _ := planFor(t, set, pods...); updated(todo) != "p1" {
+			t.Errorf("with maxUnavailable %s updated are %q", limit, updated(todo))
+		}
 	}
+	todo, _ := planFor(t, set, pods...)
 	after := follows(carried(t, todo, pods[1]))
 	_, status := planFor(t, set, pods[0], after)
 	if got := condition(status, appsv1beta1.SidecarSetStalled); !strings.HasPrefix(got, "True") {

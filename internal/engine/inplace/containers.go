@@ -93,10 +93,13 @@ func (d *Recorded) Current(pod *corev1.Pod) bool {
 	return d.record != Record{} && d.state == pod.Annotations[d.record.State] && d.evidence == pod.Annotations[d.record.Evidence]
 }
 
-// Unproven says that a container of the pod of which this was read is part of the update, and not known yet to run what its spec says: its status may be
-// that of the container before.
+// Unproven says that a container of the pod of which this was read is part of the update, and not known yet to run what the update gives it: its status may
+// be that of the container before, or a later batch changes it.
 func (d Recorded) Unproven(pod *corev1.Pod, container string, now time.Time) bool {
 	if d.err != nil {
+		return true
+	}
+	if _, later := d.update.NextContainerImages[container]; later {
 		return true
 	}
 	_, changed := d.update.LastContainerStatuses[container]

@@ -126,12 +126,15 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 	var decision revision.Decision
 	if object.GetDeletionTimestamp() != nil {
 		decision, err = revision.Decide(owner, r.Template, stored, r.CollisionCount)
-	} else if err = b.memories.of(of).refusal.stands(object, b.Clock.Now()); err == nil {
-		decision, err = b.History.Ensure(ctx, of, owner, r.Template, stored, r.CollisionCount)
-	}
-	if lasts(err) && !apierrors.IsTooManyRequests(err) && len(stored) > 0 {
-		b.memories.of(of).refusal.note(object, b.Clock.Now(), err)
-		return unrecorded(owner, r, stored, err)
+	} else {
+		var refused error
+		refused, err = b.Record(object, len(stored) > 0, func() error {
+			decision, err = b.History.Ensure(ctx, of, owner, r.Template, stored, r.CollisionCount)
+			return err
+		})
+		if refused != nil {
+			return unrecorded(owner, r, stored, refused)
+		}
 	}
 	if err != nil {
 		return Revisions{}, err
@@ -139,6 +142,20 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 	revisions := Revisions{Stored: stored, ByName: byName(stored), Update: decision.Update, CollisionCount: decision.CollisionCount}
 	revisions.ByName[decision.Update.Name] = decision.Update
 	return revisions, nil
+}
+
+// Record calls what records the template of an object, unless the server refused that a moment ago. refused is the answer of a server that refuses it for
+// a cause that does not pass by itself, if the object can do without, and err any other error.
+func (b *Base) Record(object client.Object, without bool, record func() error) (refused, err error) {
+	last := &b.memories.of(freshness.OwnerOf(object)).refusal
+	if err = last.stands(object, b.Clock.Now()); err == nil {
+		err = record()
+	}
+	if !without || !lasts(err) || apierrors.IsTooManyRequests(err) {
+		return nil, err
+	}
+	last.note(object, b.Clock.Now(), err)
+	return err, nil
 }
 
 func byName(stored []revision.Revision) map[string]revision.Revision {
