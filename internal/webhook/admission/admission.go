@@ -25,6 +25,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -121,7 +122,10 @@ func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 	return errs
 }
 
-// introduced takes out of errs what is among known, in the same words.
+// mostMoved is up to how many known faults are looked for at other places.
+const mostMoved = 1000
+
+// introduced takes out of errs what is among known, in the same words: at the same place, or at another one of a list whose items may have moved.
 func introduced(errs, known field.ErrorList) field.ErrorList {
 	if len(errs) == 0 || len(known) == 0 {
 		return errs
@@ -130,10 +134,43 @@ func introduced(errs, known field.ErrorList) field.ErrorList {
 	for _, e := range known {
 		texts[e.Error()] = struct{}{}
 	}
-	return slices.DeleteFunc(errs, func(e *field.Error) bool {
-		_, found := texts[e.Error()]
-		return found
+	var same, rest field.ErrorList
+	for _, e := range errs {
+		if _, found := texts[e.Error()]; found {
+			same = append(same, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	if len(rest) == 0 || len(known) > mostMoved {
+		return rest
+	}
+	moved := make(map[string]int, len(known))
+	for _, e := range known {
+		moved[anywhere(e)]++
+	}
+	for _, e := range same {
+		moved[anywhere(e)]--
+	}
+	return slices.DeleteFunc(rest, func(e *field.Error) bool {
+		text := anywhere(e)
+		moved[text]--
+		return moved[text] >= 0
 	})
+}
+
+// anywhere is an error in words, wherever in lists its field is.
+func anywhere(e *field.Error) string {
+	var path strings.Builder
+	for i, part := range strings.Split(e.Field, "[") {
+		index, rest, found := strings.Cut(part, "]")
+		if _, err := strconv.Atoi(index); i > 0 && found && err == nil {
+			part = "]" + rest
+		}
+		path.WriteString(part)
+		path.WriteByte('[')
+	}
+	return path.String() + e.ErrorBody()
 }
 
 // stored is the object before an update, nil for a creation. Values that cannot be decoded are left out, so that an update can correct them.

@@ -261,8 +261,8 @@ func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 		if before == nil {
 			continue
 		}
-		// What no pod may have can be corrected: no workload was made of it.
-		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm, before.NodeSelectorTerm) &&
+		// What no pod may have can be corrected: no workload was made of it. So can matchFields, which have no effect.
+		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm.MatchExpressions, before.NodeSelectorTerm.MatchExpressions) &&
 			!slices.ContainsFunc(before.NodeSelectorTerm.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return len(validateRequirement(&r, nil)) > 0 }) {
 			errs = append(errs, field.Forbidden(path.Child("nodeSelectorTerm"), "cannot be changed once the subset exists; patch can select other nodes"))
 		}
