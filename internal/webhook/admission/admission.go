@@ -68,6 +68,9 @@ type Kind[T any, P Object[T]] struct {
 	Opaque []string
 	// Keep brings back from the stored object what an update through Older left out and NewerFields does not cover.
 	Keep func(set, old P)
+	// Retain brings back from the stored object what Complete filled in and an update leaves out, through whichever version: kubectl apply
+	// replaces whole lists. It is given what Default is given.
+	Retain func(set, old P)
 	// Default fills in what is missing. It is given the labels and the spec, without what is Opaque.
 	Default func(set P)
 	// Complete fills a new object in with what only the cluster knows, after Default, and returns why that cannot be done. It is given what
@@ -219,11 +222,13 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 		return refuse(d.Kind.GroupKind(), req.Name, field.ErrorList{err}), nil
 	}
 	var stored *wire.Part
-	whole := part
-	if req.Operation == admissionv1.Update && d.Kind.throughOlder(req) {
+	whole, older := part, d.Kind.throughOlder(req)
+	if req.Operation == admissionv1.Update && (older || d.Kind.Retain != nil) {
 		if stored, err = wire.PartOf(req.OldObject.Raw, d.Kind.opaque()...); err != nil {
 			return ctrladmission.Response{}, err
 		}
+	}
+	if stored != nil && older {
 		whole = part.With(stored, d.Kind.NewerFields...)
 	}
 	before, err := decode[T, P](whole, strictly)
@@ -231,12 +236,17 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 		return ctrladmission.Response{}, err
 	}
 	after := P(before.DeepCopy())
-	if stored != nil && d.Kind.Keep != nil {
+	if keeps := older && d.Kind.Keep != nil; stored != nil && (keeps || d.Kind.Retain != nil) {
 		old, err := decode[T, P](stored, wire.DecodeRest)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("A stored object has values that cannot be decoded", "kind", d.Kind.Kind, "reason", err.Error())
 		}
-		d.Kind.Keep(after, old)
+		if keeps {
+			d.Kind.Keep(after, old)
+		}
+		if d.Kind.Retain != nil {
+			d.Kind.Retain(after, old)
+		}
 	}
 	d.Kind.Default(after)
 	if req.Operation == admissionv1.Create && d.Kind.Complete != nil {
