@@ -329,7 +329,7 @@ type Cluster struct {
 	// Checker asks the API server about templates.
 	Checker templatecheck.Checker
 	// Protects says whether the label policy.kruise.io/delete-protection is honored. Where it is not, who sets it is warned.
-	Protects bool
+	Protects Protection
 }
 
 // Validator is the validating webhook of the kind.
@@ -347,8 +347,8 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	if errs := tooLarge(req); errs != nil {
 		return v.refuse(req, errs)
 	}
-	unprotected := unprotected(req, v.Protects)
-	if specUnchanged(req) && !v.Kind.ChecksMetadata {
+	unprotected, sameSpec := unprotected(req, v.Kind.Kind, v.Protects), specUnchanged(req)
+	if sameSpec && !v.Kind.ChecksMetadata {
 		return ctrladmission.Allowed("").WithWarnings(unprotected...)
 	}
 	set := P(new(T))
