@@ -354,7 +354,11 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	set := P(new(T))
 	unknown, errs := wire.Decode(req.Object.Raw, set)
 	if len(errs) > 0 {
-		return v.refuse(req, errs)
+		if !sameSpec {
+			return v.refuse(req, errs)
+		}
+		set = P(new(T)) // what is stored like that does not keep its metadata from being edited
+		_ = wire.DecodeRest(req.Object.Raw, set)
 	}
 	old := v.Kind.stored(ctx, req)
 	if errs := v.Kind.Faults(set, old); len(errs) > 0 {
