@@ -94,6 +94,8 @@ type Kind[T any, P Object[T]] struct {
 	RefuseTemplates bool
 	// OlderField is the name that a field of the stored version has in Older. Nil: no name differs.
 	OlderField func(path string) string
+	// OlderText says what an error explains to a client of Older, where it names other fields. Nil: the same.
+	OlderText func(text string) string
 }
 
 // MutatePath is where the API server calls the Defaulter.
@@ -449,6 +451,9 @@ func (v validator[T, P]) refuse(req ctrladmission.Request, errs field.ErrorList)
 		for i, err := range errs {
 			named := *err
 			named.Field = v.Kind.OlderField(err.Field)
+			if v.Kind.OlderText != nil {
+				named.Detail = v.Kind.OlderText(err.Detail)
+			}
 			errs[i] = &named
 		}
 	}
