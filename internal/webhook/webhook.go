@@ -15,6 +15,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
@@ -102,10 +103,11 @@ func serve[T any, P admission.Object[T]](server webhook.Server, deps Deps, kind 
 		}
 		server.Register(path, &ctrladmission.Webhook{Handler: handler})
 	}
+	entry, _ := kinds.Of(kind.Kind)
 	register(kind.MutatePath(), kind.Defaulter())
 	register(kind.ValidatePath(), kind.Validator(admission.Cluster{
 		Checker: templatecheck.Checker{
 			Client: deps.Client, Accepted: deps.Accepted, LaunchOrder: deps.Gates.Enabled(features.PodWebhook),
-		}, Protects: deps.Gates.Enabled(features.ResourcesDeletionProtection),
+		}, Protects: admission.Protection{Kind: entry.Protected, On: deps.Gates.Enabled(features.ResourcesDeletionProtection)},
 	}))
 }

@@ -87,7 +87,12 @@ func (p *Part) Size() int {
 func absent(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
 
 // SameSpec says whether two objects have the same spec, byte order and white space aside.
-func SameSpec(a, b []byte) bool {
+func SameSpec(a, b []byte) bool { return sameSpecs(a, b, sameFields) }
+
+// SameSpecText says whether two objects have the same spec, byte by byte. Nothing of it is decoded.
+func SameSpecText(a, b []byte) bool { return sameSpecs(a, b, bytes.Equal) }
+
+func sameSpecs(a, b []byte, same func(x, y []byte) bool) bool {
 	type object struct {
 		Spec json.RawMessage `json:"spec"`
 	}
@@ -98,7 +103,7 @@ func SameSpec(a, b []byte) bool {
 	if absent(x.Spec) || absent(y.Spec) {
 		return absent(x.Spec) == absent(y.Spec)
 	}
-	return sameFields(x.Spec, y.Spec)
+	return same(x.Spec, y.Spec)
 }
 
 // sameFields compares two JSON objects field by field, and decodes only fields whose bytes differ: of large objects an update mostly changes few.

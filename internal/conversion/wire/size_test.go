@@ -22,6 +22,13 @@ func TestTooLarge(t *testing.T) {
 		names[i] = fmt.Sprintf(`"l%d":""`, i)
 	}
 	reserved := func(n int) string { return `{"spec":{"reserveOrdinals":` + list("1", n) + `}}` }
+	// many have too many values in their spec, fewer only together with their metadata.
+	many := func(more string) string {
+		return `{"spec":{"a":[` + strings.TrimSuffix(strings.Repeat(list("true", 9_000)+",", 5), ",") + `]}` + more + `}`
+	}
+	fewer := func(more string) string {
+		return `{"spec":{"a":[` + strings.TrimSuffix(strings.Repeat(list("true", 9_000)+",", 4), ",") + `]},"metadata":{"finalizers":` + more + `}}`
+	}
 	cases := map[string]struct {
 		raw, old string
 		want     []string
@@ -38,6 +45,9 @@ func TestTooLarge(t *testing.T) {
 			raw:  `{"a":[` + strings.TrimSuffix(strings.Repeat(list("true", 9_000)+",", 5), ",") + `]}`,
 			want: []string{"spec: Too many: 45007: the whole object must have at most 40000 values"},
 		},
+		"too many values in all, and metadata that grows": {raw: many(`,"metadata":{"finalizers":["a"]}`), old: many("")},
+		"too many values in all, and a spec that grows":   {raw: many(`,"metadata":{"finalizers":["a"]}`) + " ", old: strings.Replace(many(""), "[true", "[false", 1), want: []string{"spec: Too many: 45011: the whole object must have at most 40000 values"}},
+		"too many values in all only after metadata grew": {raw: fewer(list("0", 9_000)), old: fewer("[]"), want: []string{"spec: Too many: 45009: the whole object must have at most 40000 values"}},
 		"a long text":    {raw: `{"a":{"b\"":"` + strings.Repeat(`\"`, 300_000) + `"}}`, want: []string{`a.b": Too many: 600002: must have at most 524288 bytes`}},
 		"a long number":  {raw: `{"a":` + strings.Repeat("1", 2000) + `}`, want: []string{"a: Too many: 2000: must have at most 1024 bytes"}},
 		"lists in lists": {raw: strings.Repeat("[", 300), want: []string{strings.Repeat("[0]", 200) + ": Too many: 201: must have at most 200 levels"}},

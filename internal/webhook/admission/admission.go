@@ -25,6 +25,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,6 +68,9 @@ type Kind[T any, P Object[T]] struct {
 	Opaque []string
 	// Keep brings back from the stored object what an update through Older left out and NewerFields does not cover.
 	Keep func(set, old P)
+	// Retain brings back from the stored object what Complete filled in and an update leaves out, through whichever version: kubectl apply
+	// replaces whole lists. It is given what Default is given.
+	Retain func(set, old P)
 	// Default fills in what is missing. It is given the labels and the spec, without what is Opaque.
 	Default func(set P)
 	// Complete fills a new object in with what only the cluster knows, after Default, and returns why that cannot be done. It is given what
@@ -90,6 +94,8 @@ type Kind[T any, P Object[T]] struct {
 	RefuseTemplates bool
 	// OlderField is the name that a field of the stored version has in Older. Nil: no name differs.
 	OlderField func(path string) string
+	// OlderText says what an error explains to a client of Older, where it names other fields. Nil: the same.
+	OlderText func(text string) string
 }
 
 // MutatePath is where the API server calls the Defaulter.
@@ -121,7 +127,10 @@ func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 	return errs
 }
 
-// introduced takes out of errs what is among known, in the same words.
+// mostMoved is up to how many known faults are looked for at other places.
+const mostMoved = 1000
+
+// introduced takes out of errs what is among known, in the same words: at the same place, or at another one of a list whose items may have moved.
 func introduced(errs, known field.ErrorList) field.ErrorList {
 	if len(errs) == 0 || len(known) == 0 {
 		return errs
@@ -130,10 +139,43 @@ func introduced(errs, known field.ErrorList) field.ErrorList {
 	for _, e := range known {
 		texts[e.Error()] = struct{}{}
 	}
-	return slices.DeleteFunc(errs, func(e *field.Error) bool {
-		_, found := texts[e.Error()]
-		return found
+	var same, rest field.ErrorList
+	for _, e := range errs {
+		if _, found := texts[e.Error()]; found {
+			same = append(same, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	if len(rest) == 0 || len(known) > mostMoved {
+		return rest
+	}
+	moved := make(map[string]int, len(known))
+	for _, e := range known {
+		moved[anywhere(e)]++
+	}
+	for _, e := range same {
+		moved[anywhere(e)]--
+	}
+	return slices.DeleteFunc(rest, func(e *field.Error) bool {
+		text := anywhere(e)
+		moved[text]--
+		return moved[text] >= 0
 	})
+}
+
+// anywhere is an error in words, wherever in lists its field is.
+func anywhere(e *field.Error) string {
+	var path strings.Builder
+	for i, part := range strings.Split(e.Field, "[") {
+		index, rest, found := strings.Cut(part, "]")
+		if _, err := strconv.Atoi(index); i > 0 && found && err == nil {
+			part = "]" + rest
+		}
+		path.WriteString(part)
+		path.WriteByte('[')
+	}
+	return path.String() + e.ErrorBody()
 }
 
 // stored is the object before an update, nil for a creation. Values that cannot be decoded are left out, so that an update can correct them.
@@ -182,11 +224,13 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 		return refuse(d.Kind.GroupKind(), req.Name, field.ErrorList{err}), nil
 	}
 	var stored *wire.Part
-	whole := part
-	if req.Operation == admissionv1.Update && d.Kind.throughOlder(req) {
+	whole, older := part, d.Kind.throughOlder(req)
+	if req.Operation == admissionv1.Update && (older || d.Kind.Retain != nil) {
 		if stored, err = wire.PartOf(req.OldObject.Raw, d.Kind.opaque()...); err != nil {
 			return ctrladmission.Response{}, err
 		}
+	}
+	if stored != nil && older {
 		whole = part.With(stored, d.Kind.NewerFields...)
 	}
 	before, err := decode[T, P](whole, strictly)
@@ -194,12 +238,17 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 		return ctrladmission.Response{}, err
 	}
 	after := P(before.DeepCopy())
-	if stored != nil && d.Kind.Keep != nil {
+	if keeps := older && d.Kind.Keep != nil; stored != nil && (keeps || d.Kind.Retain != nil) {
 		old, err := decode[T, P](stored, wire.DecodeRest)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("A stored object has values that cannot be decoded", "kind", d.Kind.Kind, "reason", err.Error())
 		}
-		d.Kind.Keep(after, old)
+		if keeps {
+			d.Kind.Keep(after, old)
+		}
+		if d.Kind.Retain != nil {
+			d.Kind.Retain(after, old)
+		}
 	}
 	d.Kind.Default(after)
 	if req.Operation == admissionv1.Create && d.Kind.Complete != nil {
@@ -282,7 +331,7 @@ type Cluster struct {
 	// Checker asks the API server about templates.
 	Checker templatecheck.Checker
 	// Protects says whether the label policy.kruise.io/delete-protection is honored. Where it is not, who sets it is warned.
-	Protects bool
+	Protects Protection
 }
 
 // Validator is the validating webhook of the kind.
@@ -300,14 +349,18 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	if errs := tooLarge(req); errs != nil {
 		return v.refuse(req, errs)
 	}
-	unprotected := unprotected(req, v.Protects)
-	if specUnchanged(req) && !v.Kind.ChecksMetadata {
+	unprotected, sameSpec := unprotected(req, v.Kind.Kind, v.Protects), specUnchanged(req)
+	if sameSpec && !v.Kind.ChecksMetadata {
 		return ctrladmission.Allowed("").WithWarnings(unprotected...)
 	}
 	set := P(new(T))
 	unknown, errs := wire.Decode(req.Object.Raw, set)
 	if len(errs) > 0 {
-		return v.refuse(req, errs)
+		if !sameSpec {
+			return v.refuse(req, errs)
+		}
+		set = P(new(T)) // what is stored like that does not keep its metadata from being edited
+		_ = wire.DecodeRest(req.Object.Raw, set)
 	}
 	old := v.Kind.stored(ctx, req)
 	if errs := v.Kind.Faults(set, old); len(errs) > 0 {
@@ -398,6 +451,9 @@ func (v validator[T, P]) refuse(req ctrladmission.Request, errs field.ErrorList)
 		for i, err := range errs {
 			named := *err
 			named.Field = v.Kind.OlderField(err.Field)
+			if v.Kind.OlderText != nil {
+				named.Detail = v.Kind.OlderText(err.Detail)
+			}
 			errs[i] = &named
 		}
 	}

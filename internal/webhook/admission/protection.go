@@ -15,8 +15,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// unprotected warns about a label for protection from deletion that has no effect. protects says whether the label is honored.
-func unprotected(req ctrladmission.Request, protects bool) []string {
+// Protection says what the label for protection from deletion does for the objects of a kind.
+type Protection struct {
+	// Kind says that objects of the kind can be protected, On that the feature gate has them be.
+	Kind, On bool
+}
+
+// unprotected warns about a label for protection from deletion that has no effect.
+func unprotected(req ctrladmission.Request, kind string, protects Protection) []string {
 	value, found := protection(req.Object.Raw)
 	if !found {
 		return nil
@@ -24,12 +30,15 @@ func unprotected(req ctrladmission.Request, protects bool) []string {
 	if before, had := protection(req.OldObject.Raw); had && value == before {
 		return nil
 	}
+	path := "metadata.labels[" + shared.LabelDeleteProtection + "]"
 	switch known := value == shared.DeleteProtectionAlways || value == shared.DeleteProtectionCascading; {
+	case !protects.Kind:
+		return []string{fmt.Sprintf("%s: has no effect; objects of the kind %s cannot be protected from deletion", path, kind)}
 	case !known:
-		return []string{fmt.Sprintf("metadata.labels[%s]: %q protects from nothing; use %s or %s",
-			shared.LabelDeleteProtection, value, shared.DeleteProtectionAlways, shared.DeleteProtectionCascading)}
-	case !protects:
-		return []string{rules.Ignored("metadata.labels["+shared.LabelDeleteProtection+"]", "ResourcesDeletionProtection")}
+		return []string{fmt.Sprintf("%s: %q protects from nothing; use %s or %s",
+			path, value, shared.DeleteProtectionAlways, shared.DeleteProtectionCascading)}
+	case !protects.On:
+		return []string{rules.Ignored(path, "ResourcesDeletionProtection")}
 	}
 	return nil
 }

@@ -124,6 +124,10 @@ func TestValidator(t *testing.T) {
 		"a fault, in v1alpha1": {
 			version: "v1alpha1", object: edit(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":"many"}}}}`), wantDenied: []string{"spec.updateStrategy.partition"},
 		},
+		"a fault of the type, in v1alpha1": {
+			version: "v1alpha1", object: edit(`{"spec":{"updateStrategy":{"rollingUpdate":{"podUpdatePolicy":"InPlaceOnly","maxSurge":1}}}}`), wantDenied: []string{"spec.updateStrategy.maxSurge"},
+			wantMessage: `CloneSet.apps.kruise.io "web" is invalid: spec.updateStrategy.maxSurge: Invalid value: 1: must be 0 when updateStrategy.type is InPlaceOnly: no pod is ever created for an update`,
+		},
 		"a warning, in v1beta1": {
 			version: "v1beta1", object: edit(`{"spec":{"template":{"spec":{"containers":[{"name":"a"}]}},"updateStrategy":{"rollingUpdate":{"inPlaceUpdateStrategy":{"imagePreDownloadParallelism":3}}}}}`),
 			wantWarnings: []string{"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism: ignored, because the feature gate PreDownloadImageForInPlaceUpdate is off"},

@@ -164,6 +164,21 @@ func completeContainer(c *appsv1beta1.ContainerRecreateRequestContainer, pod *co
 	return errs
 }
 
+// Retain brings back what admission filled in when the request was created and an update of the same manifest leaves out. A container that says
+// anything of it stays as it is written, and is refused if that differs.
+func Retain(r, old *request) {
+	stored := map[string]*appsv1beta1.ContainerRecreateRequestContainer{}
+	for i := range old.Spec.Containers {
+		stored[old.Spec.Containers[i].Name] = &old.Spec.Containers[i]
+	}
+	for i := range r.Spec.Containers {
+		c := &r.Spec.Containers[i]
+		if was := stored[c.Name]; was != nil && equality.Semantic.DeepEqual(*c, appsv1beta1.ContainerRecreateRequestContainer{Name: c.Name}) {
+			*c = *was.DeepCopy()
+		}
+	}
+}
+
 // restartable are the names of the containers of a pod that a request may name: what restart.Find finds.
 func restartable(pod *corev1.Pod) []string {
 	var names []string

@@ -36,6 +36,7 @@ func Kind(o Options, cluster Cluster) admission.Kind[appsv1beta1.ContainerRecrea
 		Older:            appsv1alpha1.GroupVersion().Version,
 		Default:          Default,
 		Complete:         cluster.completeWith(o),
+		Retain:           Retain,
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
 		ChecksMetadata:   true,

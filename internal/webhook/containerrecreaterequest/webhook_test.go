@@ -21,6 +21,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
 
 // running is a pod on a node with all that a request copies.
@@ -145,6 +146,32 @@ func TestWhatCannotBeTiedIsRefused(t *testing.T) {
 				t.Errorf("allowed %v: %v, want %q", response.Allowed, response.Result, tc.want)
 			}
 		})
+	}
+}
+
+// TestTheManifestOfARequestCanBeAppliedAgain: kubectl apply sends the whole list of containers, without what was filled in.
+func TestTheManifestOfARequestCanBeAppliedAgain(t *testing.T) {
+	kind := Kind(Options{Daemon: true}, cluster(t, nil, nil))
+	stored := admissiontest.Mutated(t, plain, kind.Defaulter().Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, "v1beta1", plain, "")))
+	for version, tc := range map[string]struct {
+		containers string
+		refused    bool
+	}{
+		"v1beta1":  {containers: `[{"name":"app"},{"name":"log"},{"name":"mesh"}]`},
+		"v1alpha1": {containers: `[{"name":"app"},{"name":"log"},{"name":"mesh"}]`},
+		"others":   {containers: `[{"name":"app"},{"name":"log"}]`, refused: true},
+		"an order": {containers: `[{"name":"log"},{"name":"app"},{"name":"mesh"}]`, refused: true},
+		"a hook":   {containers: `[{"name":"app"},{"name":"log"},{"name":"mesh","preStop":{"exec":{"command":["x"]}}}]`, refused: true},
+	} {
+		sent := admissiontest.Merge(t, stored, `{"spec":{"containers":`+tc.containers+`}}`)
+		is := admissiontest.Mutated(t, sent, kind.Defaulter().Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, version, sent, stored)))
+		response := kind.Validator(admission.Cluster{}).Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, version, is, stored))
+		if response.Allowed == tc.refused {
+			t.Errorf("%s: allowed %v: %v", version, response.Allowed, response.Result)
+		}
+		if diff := cmp.Diff(admissiontest.Parse[map[string]any](t, stored)["spec"], admissiontest.Parse[map[string]any](t, is)["spec"]); !tc.refused && diff != "" {
+			t.Errorf("%s: the spec (-stored +sent):\n%s", version, diff)
+		}
 	}
 }
 

@@ -20,6 +20,8 @@ const (
 	aCount = `must be a whole number of at least 0, or a percentage such as "30%"`
 	// aShare is what those accept that are parts of all nodes.
 	aShare = aCount + `, of at most 100%`
+	// eitherOr says that an update has one kind of room.
+	eitherOr = "must be 0 while maxUnavailable is not"
 )
 
 // Validate returns what is wrong with a DaemonSet that Default has filled in.
@@ -82,7 +84,7 @@ func validateLimits(strategy *appsv1beta1.DaemonSetUpdateStrategy, path *field.P
 	unavailable, surge := !isZero(rolling.MaxUnavailable), !isZero(rolling.MaxSurge)
 	switch {
 	case unavailable && surge:
-		return field.ErrorList{field.Invalid(path.Child("maxSurge"), rules.Plain(*rolling.MaxSurge), "must be 0 while maxUnavailable is not")}
+		return field.ErrorList{field.Invalid(path.Child("maxSurge"), rules.Plain(*rolling.MaxSurge), eitherOr)}
 	case surge && rolling.Type == appsv1beta1.InplaceRollingUpdateType:
 		return field.ErrorList{field.Invalid(path.Child("maxSurge"), rules.Plain(*rolling.MaxSurge),
 			"must be 0 when rollingUpdateType is InPlaceIfPossible: a pod that is edited has no second one beside it")}
@@ -116,4 +118,12 @@ func inV1alpha1(path string) string {
 		return field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationProgressiveCreatePod).String()
 	}
 	return path
+}
+
+// textInV1alpha1 is an explanation for a client of v1alpha1, which may have sent no maxSurge.
+func textInV1alpha1(text string) string {
+	if text == eitherOr {
+		return text + "; the type Surging means 1 where it is left out"
+	}
+	return text
 }

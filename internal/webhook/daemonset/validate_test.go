@@ -12,6 +12,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/daemonset"
 )
 
@@ -99,6 +100,18 @@ func TestValidate(t *testing.T) {
 			daemonset.Default(&set)
 			expectErrors(t, daemonset.Validate(&set), tc.want)
 		})
+	}
+}
+
+func TestASurgeThatTheTypeOfV1alpha1StandsForIsExplained(t *testing.T) {
+	object := admissiontest.Merge(t, base, `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {rollingUpdateType: Standard, maxSurge: 1, maxUnavailable: 2}}}}`)
+	const fault = "must be 0 while maxUnavailable is not"
+	for version, want := range map[string]string{"v1beta1": fault, "v1alpha1": fault + "; the type Surging means 1 where it is left out"} {
+		kind := daemonset.Kind()
+		response := kind.Validator(admission.Cluster{}).Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, version, object, ""))
+		if response.Allowed || !strings.HasSuffix(response.Result.Message, want) {
+			t.Errorf("%s: allowed %v: %v, want %q", version, response.Allowed, response.Result, want)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ func Kind() admission.Kind[appsv1beta1.DaemonSet, *appsv1beta1.DaemonSet] {
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("DaemonSet"),
 		Older:            appsv1alpha1.GroupVersion().Version,
 		OlderField:       inV1alpha1,
+		OlderText:        textInV1alpha1,
 		Default:          Default,
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,

@@ -20,6 +20,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/sidecarset"
 )
 
@@ -360,5 +361,31 @@ func TestTemplatesNameTheFieldsOfTheSet(t *testing.T) {
 	}
 	if pod := templates.Pod.Spec; len(pod.Containers) != 2 || len(pod.InitContainers) != 1 || len(pod.Volumes) != 1 || pod.Containers[0].Name != "agent" {
 		t.Errorf("the API server is asked about %+v", pod)
+	}
+}
+
+// TestMetadataOfAStoredSetCanAlwaysBeEdited: the schema looks into no container, so that without admission anything may have been stored.
+func TestMetadataOfAStoredSetCanAlwaysBeEdited(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := sidecarset.Kind(sidecarset.Options{}, sidecarset.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"})
+	stored := admissiontest.Merge(t, base, `{metadata: {finalizers: [a.example/b]}, spec: {containers: [{name: agent, image: "agent:1", stdin: maybe}]}}`)
+	for name, tc := range map[string]struct {
+		change string
+		denied []string
+	}{
+		"a finalizer is removed":       {change: `{metadata: {finalizers: null}}`},
+		"a policy that is none is set": {change: `{metadata: {annotations: {operator.kruise.io/injection-failure-policy: Never}}}`, denied: []string{"metadata.annotations[operator.kruise.io/injection-failure-policy]"}},
+		"the spec is changed":          {change: `{spec: {customVersion: v2}}`, denied: []string{"spec.containers[0].stdin"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := admissiontest.Merge(t, stored, tc.change)
+			response := kind.Validator(admission.Cluster{}).Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, "v1beta1", sent, stored))
+			if denied := admissiontest.Denied(response); response.Allowed == (len(tc.denied) > 0) || !slices.Equal(denied, tc.denied) {
+				t.Errorf("allowed %v, refused for %q, want %q: %v", response.Allowed, denied, tc.denied, response.Result)
+			}
+		})
 	}
 }

@@ -119,22 +119,23 @@ func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, pa
 	}
 
 	path = path.Child("rollingUpdate")
-	if strategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
-		return append(errs, field.Invalid(path, "{...}", "must be absent when updateStrategy.type is OnDelete"))
-	}
+	onDelete := strategy.Type == appsv1.OnDeleteStatefulSetStrategyType // it has no defaults then
 	if p := rolling.Partition; p != nil && *p < 0 {
 		errs = append(errs, field.Invalid(path.Child("partition"), *p, "must be 0 or more"))
 	}
-	if rolling.MaxUnavailable == nil {
+	switch {
+	case rolling.MaxUnavailable == nil && !onDelete:
 		errs = append(errs, field.Required(path.Child("maxUnavailable"), "a number of pods, or a percentage"))
-	} else {
+	case rolling.MaxUnavailable != nil:
 		errs = append(errs, validateMaxUnavailable(*rolling.MaxUnavailable, parallel, path.Child("maxUnavailable"))...)
 	}
 	if s := rolling.MinReadySeconds; s != nil && (*s < 0 || *s > maxMinReadySeconds) {
 		errs = append(errs, field.Invalid(path.Child("minReadySeconds"), *s, fmt.Sprintf("must be from 0 to %d", maxMinReadySeconds)))
 	}
-	errs = append(errs, rules.OneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy,
-		shared.RecreatePods, shared.InPlaceIfPossible, shared.InPlaceOnly)...)
+	if rolling.PodUpdatePolicy != "" || !onDelete {
+		errs = append(errs, rules.OneOf(path.Child("podUpdatePolicy"), rolling.PodUpdatePolicy,
+			shared.RecreatePods, shared.InPlaceIfPossible, shared.InPlaceOnly)...)
+	}
 	errs = append(errs, rules.InPlaceStrategy(rolling.InPlaceUpdateStrategy, path.Child("inPlaceUpdateStrategy"))...)
 	if u := rolling.UnorderedUpdate; u != nil {
 		path := path.Child("unorderedUpdate")
@@ -159,7 +160,8 @@ func ValidateUpdate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorLis
 	if set.Spec.PodManagementPolicy != old.Spec.PodManagementPolicy {
 		errs = append(errs, rules.Fixed(path.Child("podManagementPolicy"), string(old.Spec.PodManagementPolicy)))
 	}
-	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == shared.InPlaceOnly {
+	strategy := &set.Spec.UpdateStrategy
+	if r := strategy.RollingUpdate; r != nil && r.PodUpdatePolicy == shared.InPlaceOnly && strategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
 		errs = append(errs, rules.InPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)
 	}
 	if resizes(set, o) {

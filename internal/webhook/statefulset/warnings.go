@@ -33,6 +33,9 @@ func Warnings(set, old *appsv1beta1.StatefulSet, o Options) []string {
 	if t := set.Spec.VolumeClaimUpdateStrategy.Type; t == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType && !o.AutoResizePVC {
 		ignored("spec.volumeClaimUpdateStrategy.type", "StatefulSetAutoResizePVCGate")
 	}
+	if s := &set.Spec.UpdateStrategy; s.Type == appsv1.OnDeleteStatefulSetStrategyType && s.RollingUpdate != nil {
+		warnings = append(warnings, "spec.updateStrategy.rollingUpdate: does not update pods, because updateStrategy.type is OnDelete")
+	}
 	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && !o.PreDownloadImage {
 		path := field.NewPath("spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy")
 		warnings = append(warnings, rules.PreDownloadIgnored(rolling.InPlaceUpdateStrategy, path)...)

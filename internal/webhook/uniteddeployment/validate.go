@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -261,8 +262,8 @@ func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 		if before == nil {
 			continue
 		}
-		// What no pod may have can be corrected: no workload was made of it.
-		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm, before.NodeSelectorTerm) &&
+		// What no pod may have can be corrected: no workload was made of it. So can matchFields, which have no effect.
+		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm.MatchExpressions, before.NodeSelectorTerm.MatchExpressions) &&
 			!slices.ContainsFunc(before.NodeSelectorTerm.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return len(validateRequirement(&r, nil)) > 0 }) {
 			errs = append(errs, field.Forbidden(path.Child("nodeSelectorTerm"), "cannot be changed once the subset exists; patch can select other nodes"))
 		}
@@ -290,7 +291,7 @@ func validateTemplateUpdate(set, old *appsv1beta1.UnitedDeployment, path *field.
 	}
 	var changed []string
 	for key := range mergedKeys(is, was) {
-		if key != "replicas" && key != "selector" && !slices.Contains(changeable, key) && !united.Says(is[key], was[key]) {
+		if key != "replicas" && key != "selector" && !slices.Contains(changeable, key) && !united.Says(meant(key, is[key]), meant(key, was[key])) {
 			changed = append(changed, key)
 		}
 	}
@@ -300,6 +301,45 @@ func validateTemplateUpdate(set, old *appsv1beta1.UnitedDeployment, path *field.
 		errs = append(errs, field.Forbidden(path.Child(now[0].Field, "spec", key), "cannot be changed: the workloads of the subsets do not let it change"))
 	}
 	return errs
+}
+
+// meant is the value of a field of a StatefulSet without what the API server would write into it. OpenKruise wrote defaults into stored templates, and
+// a manifest that is applied again has none.
+func meant(key string, value any) any {
+	switch key {
+	case "podManagementPolicy":
+		if value == string(appsv1.OrderedReadyPodManagement) {
+			return nil
+		}
+	case "volumeClaimTemplates":
+		list, ok := value.([]any)
+		if !ok {
+			return value
+		}
+		claims := make([]any, len(list))
+		for i := range list {
+			claims[i] = meantClaim(list[i])
+		}
+		return claims
+	}
+	return value
+}
+
+func meantClaim(value any) any {
+	claim, ok := value.(map[string]any)
+	if !ok {
+		return value
+	}
+	claim = maps.Clone(claim)
+	for _, written := range []string{"apiVersion", "kind", "status"} {
+		delete(claim, written)
+	}
+	if spec, ok := claim["spec"].(map[string]any); ok && spec["volumeMode"] == string(corev1.PersistentVolumeFilesystem) {
+		spec = maps.Clone(spec)
+		delete(spec, "volumeMode")
+		claim["spec"] = spec
+	}
+	return claim
 }
 
 func mergedKeys(a, b map[string]any) map[string]bool {

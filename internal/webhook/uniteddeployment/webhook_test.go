@@ -152,8 +152,32 @@ func TestValidator(t *testing.T) {
 			patch: `{"spec":{"topology":{"subsets":[{"name":"a","tolerations":[{"key":"x","operator":"Exists"}],
 				"nodeSelectorTerm":{"matchExpressions":[{"key":"zone","operator":"In","values":["a"]}]}}]}}}`,
 		},
+		"an update: matchFields, which have no effect, are removed": {
+			old:   `{"spec":{"topology":{"subsets":[{"name":"a","nodeSelectorTerm":{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}}]}}}`,
+			patch: `{"spec":{"topology":{"subsets":[{"name":"a"}]}}}`,
+		},
+		"an update: a subset before one that has matchFields": {
+			old:   `{"spec":{"topology":{"subsets":[{"name":"a","nodeSelectorTerm":{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}}]}}}`,
+			patch: `{"spec":{"topology":{"subsets":[{"name":"b"},{"name":"a","nodeSelectorTerm":{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}}]}}}`,
+		},
+		"an update: matchFields of a second subset": {
+			old:    `{"spec":{"topology":{"subsets":[{"name":"a","nodeSelectorTerm":{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}}]}}}`,
+			patch:  `{"spec":{"topology":{"subsets":[{"name":"a","nodeSelectorTerm":{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}},{"name":"b","nodeSelectorTerm":{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}}]}}}`,
+			denied: []string{subsets + "[1].nodeSelectorTerm.matchFields"},
+		},
 		"an update: another kind":            {old: `{}`, patch: asStatefulSet, warned: "the workloads of cloneSetTemplate are replaced by those of statefulSetTemplate"},
 		"an update: a field of StatefulSets": {old: asStatefulSet, patch: `{"spec":{"template":{"statefulSetTemplate":{"spec":{"serviceName":"x","minReadySeconds":3,"podManagementPolicy":"Parallel"}}}}}`, denied: []string{"spec.template.statefulSetTemplate.spec.podManagementPolicy", "spec.template.statefulSetTemplate.spec.serviceName"}},
+		"an update: the manifest of what OpenKruise has stored with defaults": {
+			old: merged(asStatefulSet, `{"spec":{"template":{"statefulSetTemplate":{"spec":{"podManagementPolicy":"OrderedReady","volumeClaimTemplates":[{"apiVersion":"v1","kind":"PersistentVolumeClaim",
+				"metadata":{"name":"data","creationTimestamp":null},"spec":{"volumeMode":"Filesystem","accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}},"status":{"phase":"Pending"}}]}}}}}`),
+			patch: `{"spec":{"template":{"statefulSetTemplate":{"spec":{"podManagementPolicy":null,"volumeClaimTemplates":[
+				{"metadata":{"name":"data"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1024Mi"}}}}]}}}}}`,
+		},
+		"an update: another mode of volumes": {
+			old:    merged(asStatefulSet, `{"spec":{"template":{"statefulSetTemplate":{"spec":{"volumeClaimTemplates":[{"metadata":{"name":"data"},"spec":{"volumeMode":"Filesystem"}}]}}}}}`),
+			patch:  `{"spec":{"template":{"statefulSetTemplate":{"spec":{"volumeClaimTemplates":[{"metadata":{"name":"data"},"spec":{"volumeMode":"Block"}}]}}}}}`,
+			denied: []string{"spec.template.statefulSetTemplate.spec.volumeClaimTemplates"},
+		},
 		"an update: the number alone": {
 			old:    `{"spec":{"topology":{"subsets":[{"name":"a","replicas":3},{"name":"b","replicas":3}]}}}`,
 			patch:  `{"spec":{"replicas":9}}`,
