@@ -125,7 +125,7 @@ type StatefulSetUpdateStrategy struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Type StatefulSetUpdateStrategyType `json:"type,omitempty"`
 
-	// rollingUpdate configures the type RollingUpdate. It must be absent for OnDelete.
+	// rollingUpdate configures the type RollingUpdate. It has no effect with OnDelete.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	RollingUpdate *RollingUpdateStatefulSetStrategy `json:"rollingUpdate,omitempty"`
