@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -312,11 +313,14 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	i.plan(seen)
 	changed := i.verified.IsZero()
 	for _, one := range seen.sets {
-		one.refused, one.standing = nil, nil
-		changed = changed || i.entries[one.name] != one.entry() || i.bindings[one.name] != one.binding()
+		before := i.registered.sets[one.name]
+		changed = changed || before != nil && before.refused != nil || i.entries[one.name] != one.entry() || i.bindings[one.name] != one.binding()
 	}
 	if !changed && len(i.entries)+len(i.bindings) <= 2*len(seen.sets) {
 		return nil
+	}
+	for _, one := range seen.sets {
+		one.refused, one.standing = nil, nil
 	}
 	owner, err := installowner.Find(ctx, i.options.Live)
 	if err != nil && !errors.Is(err, installowner.ErrNone) {
@@ -340,11 +344,27 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 			return err
 		}
 	}
+	i.keepStanding(seen)
 	if err := i.registerWebhooks(ctx, seen, owner); err != nil {
 		return err
 	}
 	i.settled()
 	return nil
+}
+
+// keepStanding notes what was registered for sets whose revision the server refuses, whether or not it could be read just now: it may still be named.
+func (i *Injection) keepStanding(seen *injectionState) {
+	for name, one := range seen.sets {
+		before := i.registered.sets[name]
+		if one.refused == nil || before == nil {
+			continue
+		}
+		for _, revision := range append([]string{before.revision, before.call}, before.standing...) {
+			if revision != "" && !slices.Contains(one.standing, revision) {
+				one.standing = append(one.standing, revision)
+			}
+		}
+	}
 }
 
 // noOwner is why nothing is injected without an object that is deleted with the installation.

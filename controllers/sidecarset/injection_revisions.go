@@ -77,6 +77,7 @@ func (i *Injection) writeRevision(ctx context.Context, one *injected, name strin
 		version = revision.ResourceVersion
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
+		delete(i.written, name)
 		return false, one.errorf(fmt.Errorf("writing revision %s: %w", name, err))
 	}
 	i.written[name] = true
@@ -109,6 +110,10 @@ func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
 	}
 	var wait time.Duration
 	for name, since := range i.unused {
+		if used[name] {
+			delete(i.unused, name)
+			continue
+		}
 		if left := keepUnused - now.Sub(since); left > 0 {
 			wait = max(wait, left)
 			continue
