@@ -41,8 +41,11 @@ const (
 	page = 500
 	// settle is how long a definition has to be as it is before its objects are written: other API servers may still store the version before.
 	settle = 10 * time.Second
-	// pause is how long to wait after a failure, and until another manager has ceased to act.
-	pause = 30 * time.Second
+	// pause is how long to wait after a failure, and until another manager has ceased to act. It doubles with each failure up to longestPause: an object that
+	// the server refuses has to be changed by its user first, and each try writes all others again.
+	pause, longestPause = 30 * time.Second, time.Hour
+	// mostRefused is how many objects in a row are tried while the server takes none: then it refuses more than single objects.
+	mostRefused = 20
 	// timeout is the deadline of one request.
 	timeout = 15 * time.Second
 )
@@ -104,8 +107,12 @@ func (m *Migration) set(working string) {
 func (m *Migration) Start(ctx context.Context) error {
 	defer m.set("")
 	todo := slices.Clone(m.options.Kinds)
+	wait := pause / 2
 	for len(todo) > 0 {
-		if m.options.Ready() {
+		wait = min(2*wait, longestPause)
+		if !m.options.Ready() {
+			wait = pause
+		} else {
 			todo = slices.DeleteFunc(todo, func(kind kinds.Kind) bool {
 				err := m.Migrate(ctx, kind)
 				if err == nil {
@@ -116,7 +123,7 @@ func (m *Migration) Start(ctx context.Context) error {
 				return err == nil
 			})
 		}
-		if len(todo) > 0 && !m.wait(ctx, pause) {
+		if len(todo) > 0 && !m.wait(ctx, wait) {
 			return nil
 		}
 	}
@@ -217,7 +224,9 @@ func (m *Migration) rewrite(ctx context.Context, kind kinds.Kind) (int, error) {
 			switch {
 			case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
 				last = err // it says something about this object alone
-				refused++
+				if refused++; refused == mostRefused && written == 0 {
+					return written, last
+				}
 			case err != nil:
 				return written, err
 			default:
