@@ -77,9 +77,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	pass.StopClock()
 	before := plan.Conditions(&set.Status)
+	asked := seen.snapshot.Reported().Update.Name
 	seen.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
-		Revision: seen.snapshot.Update.Name, Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates,
-		Passed: podset.TemplatePassed(set.Status.UpdateRevision, before, seen.snapshot.Update.Name),
+		Revision: asked, Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates,
+		Passed: podset.TemplatePassed(set.Status.UpdateRevision, before, asked),
 	})
 
 	over, overWait := pass.OverRequests(ctx, seen.snapshot.Pods)

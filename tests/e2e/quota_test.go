@@ -126,6 +126,14 @@ spec:
 			t.Errorf("%s says (%v):\n%s", object, err, out)
 		}
 	}
+	if out, err := n.Kubectl("get", "events", "--field-selector=reason=FailedCreate,involvedObject.name=api"); err != nil || !strings.Contains(out, "exceeded quota: few") {
+		t.Errorf("the events of the CloneSet are (%v):\n%s", err, out)
+	}
+	// Its faults are found before it is recorded: nothing asks about it again afterwards.
+	n.SetImage("web", "")
+	if out, err := n.Kubectl("wait", "--for=condition=TemplateInvalid=True", "--timeout=60s", "asts/web"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 	set = n.CloneSet("api")
 	if s := set.Status; s.ObservedGeneration != set.Generation || s.UpdatedReplicas != 0 || s.CurrentRevision != first {
 		t.Errorf("the status is %+v; want it to be about the template that is not recorded, which no pod has", s)
@@ -151,6 +159,16 @@ spec:
 
 	n.Apply("apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: few}\nspec:\n  hard: {\"count/controllerrevisions.apps\": \"20\"}\n")
 	n.ChangeCloneSet("api", func(set *v1beta1.CloneSet) { set.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = nil })
+	n.EventuallyWithin(time.Minute, "the faulty template is recorded, and no pod moves to it", func(context.Context) error {
+		set := n.StatefulSet("web")
+		for _, c := range set.Status.Conditions {
+			if c.Type == v1beta1.StatefulSetStalled && c.Status == corev1.ConditionTrue && c.Reason == v1beta1.ReasonInvalidTemplate && set.Status.AvailableReplicas == 2 {
+				return nil
+			}
+		}
+		return fmt.Errorf("the status is %+v", set.Status)
+	})
+	n.SetImage("web", "example/web:v2")
 	n.Settled("web")
 	n.SettledCloneSet("api")
 	for _, pod := range n.Pods() {

@@ -391,6 +391,22 @@ func TestAFixReachesABrokenPodThatLeavesNoRoomForASurge(t *testing.T) {
 	}
 }
 
+// Pods that are out of service for a moment come back. While the one that was deleted cannot be created, they were deleted, too, one after the other.
+func TestPodsThatMayComeBackAreNotReplacedWhileOthersAreMissing(t *testing.T) {
+	w := newSimulation(t, 6, maxUnavailable(1), scaleMaxUnavailable(1))
+	w.do(crash("p03", "p04", "p05", "p06"), image("2"))
+	for range 5 {
+		w.Pass()
+	}
+	deleted := 0
+	for _, pod := range w.Pods {
+		if pod.DeletionTimestamp != nil {
+			deleted++
+		}
+	}
+	w.expect("deleted", deleted+6-len(w.Pods), 1)
+}
+
 func TestThePartitionDoesNotKeepWhatAnEarlierUpdateBroke(t *testing.T) {
 	w := newSimulation(t, 3, inPlace, maxUnavailable(1), partition(2), broken("2"))
 	w.rest(image("2"))

@@ -25,7 +25,8 @@ import (
 // none of them waits behind a pod in service, which waits for the limit. It ends when
 //
 //   - as many pods at the target are unavailable, or just being moved to it, as may be: so a bad image stops there. One that is not in service may
-//     always be moved while none is: it costs nothing, and where pods that cannot be created leave no room, only it can bring a fix;
+//     be moved while none is and none is missing: where no surge can be created, only it can bring a fix. While pods are missing, it may only if it
+//     will hardly get ready by itself: any other one may come back;
 //   - a pod in service finds no room. Any other pod needs none: so a fix first reaches the pods that are unavailable.
 func (p *planner) move(s diff) {
 	if s.move == 0 || p.OnDelete {
@@ -56,15 +57,15 @@ func (p *planner) move(s diff) {
 	p.saysReplaced = p.pass.HoldReplaced(candidates, rollout)
 	slices.SortStableFunc(candidates, func(a, b *podset.Pod) int { return first(b.InService(), a.InService()) })
 
-	atTarget := 0
+	atTarget, missing := 0, len(p.pods) < p.Replicas
 	for _, pod := range p.pods {
 		if pod.Revision == target.Name && !pod.Available && !specified(pod) && !preparingDelete(pod) {
 			atTarget++
 		}
 	}
 	for i, pod := range candidates {
-		full := atTarget >= s.limit && (atTarget > 0 || pod.InService())
-		if full || !p.unavailable.Admit(pod) {
+		free := atTarget == 0 && !pod.InService() && (!missing || pod.Trouble.Lasting)
+		if atTarget >= s.limit && !free || !p.unavailable.Admit(pod) {
 			p.blocked = append(p.blocked, candidates[i:]...)
 			return
 		}

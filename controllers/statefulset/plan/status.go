@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
@@ -131,11 +132,11 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 		}
 	}
 	moving := podset.Moves(&plan, s.Pods, podset.ReasonOutdated, podset.ReasonSpecifiedDelete, reasonClaimGrow)
-	_, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked, noteClaimStuck)
+	blockers, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked, noteClaimStuck)
 	if _, ok := plan.HeldFor(noteClaimGrowing, noteClaimOwned); ok {
 		moving = true
 	}
-	if _, ok := plan.HeldFor(podset.ReasonMaxUnavailable); ok && !isBlocked {
+	if _, ok := plan.HeldFor(podset.ReasonMaxUnavailable); ok && (!isBlocked || othersMove(s, blockers.Slots)) {
 		moving = true
 	}
 	switch {
@@ -150,6 +151,13 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 		return blocked
 	}
 	return podset.Settled(&plan, int(counts.Available), spec.Replicas)
+}
+
+// othersMove says that a pod other than those in the slots is on its way to the update revision.
+func othersMove(s *podset.Snapshot, slots []planning.Slot) bool {
+	return slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool {
+		return !slices.Contains(slots, pod.Slot) && (pod.Terminating || !pod.Available && pod.Revision == s.Update.Name)
+	})
 }
 
 // setFailures adds the two conditions that are present only while something fails.

@@ -162,6 +162,11 @@ func TestStatusConditions(t *testing.T) {
 			replicas: 3, steps: []func(*simulation){storage("1Gi"), resizing, running, storage("2Gi"), image("2"), cannotGrow},
 			want: []string{"FailedUpdatePod=True/ClaimsCannotFollow", "Progressing=False/ClaimsCannotFollow", "Reconciling=False/ClaimsCannotFollow", "Stalled=True/ClaimsCannotFollow", "Available=True/EnoughPodsAvailable"},
 		},
+		"a volume that can never grow, while another pod is replaced": {
+			replicas: 3, steps: []func(*simulation){storage("1Gi"), resizing, maxUnavailable(2), running, storage("2Gi"), image("2"), cannotGrow,
+				func(w *simulation) { w.pod(1).DeletionTimestamp = ptr.To(metav1.NewTime(w.Time)) }},
+			want: []string{"FailedUpdatePod=True/ClaimsCannotFollow", "Progressing=True/RollingOut", "Reconciling=True/RollingOut", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
 		"a volume that can never grow, and nothing else to do": {
 			replicas: 3, steps: []func(*simulation){storage("1Gi"), resizing, running, storage("2Gi"), cannotGrow},
 			want: []string{"FailedUpdatePod=True/ClaimsCannotFollow", "Progressing=False/ClaimsCannotFollow", "Reconciling=False/ClaimsCannotFollow", "Stalled=True/ClaimsCannotFollow", "Available=True/EnoughPodsAvailable"},

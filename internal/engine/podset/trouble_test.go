@@ -89,6 +89,9 @@ func TestAPodSaysWhyItDoesNotGetReady(t *testing.T) {
 			pod.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
 			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/queue"}}
 		}), podstate.Trouble{Message: "its scheduling gates have to be removed: example.com/queue"}},
+		"a queue has just released it": {stuckPod("a", time.Hour, 0, starting, noNode, func(pod *corev1.Pod) {
+			pod.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
+		}), podstate.Trouble{}},
 		"an init container": {stuckPod("a", time.Minute, 0, starting, inInit),
 			podstate.Trouble{Reason: "ImagePullFailed", Message: "init container setup: ImagePullBackOff gone:v1", Lasting: true}},
 		"a pod that starts": {stuckPod("a", time.Hour, 0, starting), podstate.Trouble{}},

@@ -87,7 +87,7 @@ func withoutNode(pod *corev1.Pod, now time.Time) Trouble {
 		}
 		t := Trouble{Reason: appsv1beta1.ReasonUnschedulable, Message: "no scheduler has looked at it, its schedulerName is " + clip(pod.Spec.SchedulerName)}
 		return t.after(pod.CreationTimestamp.Add(schedulePatience), now)
-	case scheduled.Status != corev1.ConditionFalse:
+	case scheduled.Status != corev1.ConditionFalse, scheduled.Reason == corev1.PodReasonSchedulingGated: // these gates are gone, and the scheduler is about to look
 		return Trouble{}
 	}
 	t := Trouble{Reason: appsv1beta1.ReasonUnschedulable, Message: "no node fits: " + clip(scheduled.Message)}

@@ -145,7 +145,7 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 }
 
 // Record calls what records the template of an object, unless the server refused that a moment ago. refused is the answer of a server that refuses it for
-// a cause that does not pass by itself, if the object can do without, and err any other error.
+// a cause that does not pass by itself, if the object can do without; an event has it. err is any other error.
 func (b *Base) Record(object client.Object, without bool, record func() error) (refused, err error) {
 	last := &b.memories.of(freshness.OwnerOf(object)).refusal
 	if err = last.stands(object, b.Clock.Now()); err == nil {
@@ -154,7 +154,9 @@ func (b *Base) Record(object client.Object, without bool, record func() error) (
 	if !without || !lasts(err) || apierrors.IsTooManyRequests(err) {
 		return nil, err
 	}
-	last.note(object, b.Clock.Now(), err)
+	if last.note(object, b.Clock.Now(), err) {
+		b.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s", err.Error())
+	}
 	return err, nil
 }
 
@@ -186,6 +188,8 @@ type refusal struct {
 	generation int64
 	at         time.Time
 	err        error
+	// told is the last answer that was announced.
+	told string
 }
 
 // stands is the refusal of a moment ago, if the object is still the same.
@@ -197,10 +201,14 @@ func (r *refusal) stands(object client.Object, now time.Time) error {
 	return nil
 }
 
-func (r *refusal) note(object client.Object, now time.Time, err error) {
+// note remembers an answer, and reports whether it is another one than before.
+func (r *refusal) note(object client.Object, now time.Time, err error) (isNew bool) {
 	if r.err == nil {
-		*r = refusal{object.GetGeneration(), now, err}
+		r.generation, r.at, r.err = object.GetGeneration(), now, err
 	}
+	isNew = r.told != err.Error()
+	r.told = err.Error()
+	return isNew
 }
 
 // TrimRevisions deletes revisions that neither a pod nor the status needs, beyond the limit. The status must have been written: what it named

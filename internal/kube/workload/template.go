@@ -38,9 +38,9 @@ type Template struct {
 //
 // The server is asked once for a template: while the status is about another one. About a faulty one it is asked again when anything
 // of the spec has changed, and after a restart. When it does not answer, nothing is known to be wrong, and the next pass asks again, if
-// it still has to. A workload that is being deleted has no fault, and a template that the server refuses to record is not asked about.
+// it still has to. A workload that is being deleted has no fault.
 func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template Template) string {
-	if object.GetDeletionTimestamp() != nil || p.Memory.refusal.err != nil {
+	if object.GetDeletionTimestamp() != nil {
 		return ""
 	}
 	known := p.Memory.verdict
