@@ -78,6 +78,8 @@ type Kind[T any, P Object[T]] struct {
 	Complete func(ctx context.Context, namespace string, set P) field.ErrorList
 	// Validate returns what is wrong with an object that Default has filled in.
 	Validate func(set P) field.ErrorList
+	// ValidateCreate returns what a new object may not have, while a stored one may. Nil: nothing. Default has filled it in.
+	ValidateCreate func(set P) field.ErrorList
 	// ValidateUpdate returns what may not change from old to set. Default has filled in both.
 	ValidateUpdate func(set, old P) field.ErrorList
 	// LookUp returns what is wrong as far as only the cluster knows, and else the warnings that only the cluster has reasons for. It is
@@ -114,6 +116,9 @@ func (k Kind[T, P]) path(verb string) string {
 func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 	errs := shortened(k.Validate(set))
 	if old == nil {
+		if k.ValidateCreate != nil {
+			errs = append(errs, shortened(k.ValidateCreate(set))...)
+		}
 		return errs
 	}
 	before := P(old.DeepCopy())

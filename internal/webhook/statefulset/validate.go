@@ -150,6 +150,21 @@ func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, pa
 	return errs
 }
 
+// ValidateCreate returns what a new set may not have. Default has filled it in.
+func ValidateCreate(set *appsv1beta1.StatefulSet) field.ErrorList {
+	return validateOnDelete(set, nil)
+}
+
+// validateOnDelete refuses a rollingUpdate that is given beside the type OnDelete. One that is still there when the type changes is left over, mostly
+// as the defaults of the type before: kubectl apply does not take them away.
+func validateOnDelete(set *appsv1beta1.StatefulSet, before *appsv1beta1.RollingUpdateStatefulSetStrategy) field.ErrorList {
+	strategy := &set.Spec.UpdateStrategy
+	if strategy.Type != appsv1.OnDeleteStatefulSetStrategyType || strategy.RollingUpdate == nil || equality.Semantic.DeepEqual(strategy.RollingUpdate, before) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "updateStrategy", "rollingUpdate"), "{...}", "must be absent when updateStrategy.type is OnDelete")}
+}
+
 // ValidateUpdate returns what may not change. Default has filled in both objects.
 func ValidateUpdate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorList {
 	path := field.NewPath("spec")
@@ -160,6 +175,7 @@ func ValidateUpdate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorLis
 	if set.Spec.PodManagementPolicy != old.Spec.PodManagementPolicy {
 		errs = append(errs, rules.Fixed(path.Child("podManagementPolicy"), string(old.Spec.PodManagementPolicy)))
 	}
+	errs = append(errs, validateOnDelete(set, old.Spec.UpdateStrategy.RollingUpdate)...)
 	strategy := &set.Spec.UpdateStrategy
 	if r := strategy.RollingUpdate; r != nil && r.PodUpdatePolicy == shared.InPlaceOnly && strategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
 		errs = append(errs, rules.InPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -75,32 +77,30 @@ func TestValidateCreate(t *testing.T) {
 		"scaling: one in order":        {change: `{spec: {podManagementPolicy: OrderedReady, scaleStrategy: {maxUnavailable: 1}}}`},
 		"scaling: percentage in order": {change: `{spec: {podManagementPolicy: OrderedReady, scaleStrategy: {maxUnavailable: 1%}}}`, want: []string{`spec.scaleStrategy.maxUnavailable: Invalid value: "1%": must be 1 unless podManagementPolicy is Parallel`}},
 
-		"an unknown update type": {change: `{spec: {updateStrategy: {type: Now}}}`, want: []string{`spec.updateStrategy.type: Unsupported value: "Now": supported values: "OnDelete", "RollingUpdate"`}},
-		"on delete":              {change: `{spec: {updateStrategy: {type: OnDelete}}}`},
-		// kubectl apply leaves the defaults of the type before there.
-		"on delete with rollingUpdate":       {change: `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {partition: 1}}}}`},
-		"on delete with a bad rollingUpdate": {change: `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {partition: -1}}}}`, want: []string{`spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be 0 or more`}},
-		"a negative partition":               {change: rolling(`partition: -1`), want: []string{`spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be 0 or more`}},
-		"a partition above replicas":         {change: rolling(`partition: 10`)},
-		"updating: none":                     {change: rolling(`maxUnavailable: 0`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: 0: must be at least 1, or a percentage of at least "1%"`}},
-		"updating: below none":               {change: rolling(`maxUnavailable: -1`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: -1: must be at least 1, or a percentage of at least "1%"`}},
-		"updating: no percent":               {change: rolling(`maxUnavailable: 0%`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "0%": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
-		"updating: a decimal":                {change: rolling(`maxUnavailable: 33.3%`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "33.3%": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
-		"updating: a number in quotes":       {change: rolling(`maxUnavailable: "2"`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "2": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
-		"updating: a word":                   {change: rolling(`maxUnavailable: many`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "many": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
-		"updating: only a sign":              {change: rolling(`maxUnavailable: "%"`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "%": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
-		"updating: all at once":              {change: rolling(`maxUnavailable: 100%`)},
-		"updating: two in order":             {change: `{spec: {podManagementPolicy: OrderedReady, updateStrategy: {rollingUpdate: {maxUnavailable: 2}}}}`, want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: 2: must be 1 unless podManagementPolicy is Parallel`}},
-		"minReadySeconds 300":                {change: rolling(`minReadySeconds: 300`)},
-		"minReadySeconds 301":                {change: rolling(`minReadySeconds: 301`), want: []string{`spec.updateStrategy.rollingUpdate.minReadySeconds: Invalid value: 301: must be from 0 to 300`}},
-		"minReadySeconds below 0":            {change: rolling(`minReadySeconds: -1`), want: []string{`spec.updateStrategy.rollingUpdate.minReadySeconds: Invalid value: -1: must be from 0 to 300`}},
-		"a negative grace period":            {change: rolling(`inPlaceUpdateStrategy: {gracePeriodSeconds: -5}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.gracePeriodSeconds: Invalid value: -5: must be 0 or more`}},
-		"pulling ahead by a percent":         {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 10%}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism: Invalid value: "10%": must be a whole number of at least 0`}},
-		"pulling ahead, not in time":         {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadTimeoutSeconds: -1}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: -1: must be from 1 to 86400`}},
-		"a negative history":                 {change: `{spec: {revisionHistoryLimit: -1}}`, want: []string{`spec.revisionHistoryLimit: Invalid value: -1: must be 0 or more`}},
-		"in place":                           {change: rolling(`podUpdatePolicy: InPlaceIfPossible`)},
-		"only in place":                      {change: rolling(`podUpdatePolicy: InPlaceOnly`)},
-		"an unknown podUpdatePolicy":         {change: rolling(`podUpdatePolicy: Inplace`), want: []string{`spec.updateStrategy.rollingUpdate.podUpdatePolicy: Unsupported value: "Inplace": supported values: "InPlaceIfPossible", "InPlaceOnly", "ReCreate"`}},
+		"an unknown update type":       {change: `{spec: {updateStrategy: {type: Now}}}`, want: []string{`spec.updateStrategy.type: Unsupported value: "Now": supported values: "OnDelete", "RollingUpdate"`}},
+		"on delete":                    {change: `{spec: {updateStrategy: {type: OnDelete}}}`},
+		"on delete with rollingUpdate": {change: `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {partition: 1}}}}`, want: []string{`spec.updateStrategy.rollingUpdate: Invalid value: "{...}": must be absent when updateStrategy.type is OnDelete`}},
+		"a negative partition":         {change: rolling(`partition: -1`), want: []string{`spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be 0 or more`}},
+		"a partition above replicas":   {change: rolling(`partition: 10`)},
+		"updating: none":               {change: rolling(`maxUnavailable: 0`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: 0: must be at least 1, or a percentage of at least "1%"`}},
+		"updating: below none":         {change: rolling(`maxUnavailable: -1`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: -1: must be at least 1, or a percentage of at least "1%"`}},
+		"updating: no percent":         {change: rolling(`maxUnavailable: 0%`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "0%": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
+		"updating: a decimal":          {change: rolling(`maxUnavailable: 33.3%`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "33.3%": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
+		"updating: a number in quotes": {change: rolling(`maxUnavailable: "2"`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "2": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
+		"updating: a word":             {change: rolling(`maxUnavailable: many`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "many": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
+		"updating: only a sign":        {change: rolling(`maxUnavailable: "%"`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "%": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
+		"updating: all at once":        {change: rolling(`maxUnavailable: 100%`)},
+		"updating: two in order":       {change: `{spec: {podManagementPolicy: OrderedReady, updateStrategy: {rollingUpdate: {maxUnavailable: 2}}}}`, want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: 2: must be 1 unless podManagementPolicy is Parallel`}},
+		"minReadySeconds 300":          {change: rolling(`minReadySeconds: 300`)},
+		"minReadySeconds 301":          {change: rolling(`minReadySeconds: 301`), want: []string{`spec.updateStrategy.rollingUpdate.minReadySeconds: Invalid value: 301: must be from 0 to 300`}},
+		"minReadySeconds below 0":      {change: rolling(`minReadySeconds: -1`), want: []string{`spec.updateStrategy.rollingUpdate.minReadySeconds: Invalid value: -1: must be from 0 to 300`}},
+		"a negative grace period":      {change: rolling(`inPlaceUpdateStrategy: {gracePeriodSeconds: -5}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.gracePeriodSeconds: Invalid value: -5: must be 0 or more`}},
+		"pulling ahead by a percent":   {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 10%}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism: Invalid value: "10%": must be a whole number of at least 0`}},
+		"pulling ahead, not in time":   {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadTimeoutSeconds: -1}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Invalid value: -1: must be from 1 to 86400`}},
+		"a negative history":           {change: `{spec: {revisionHistoryLimit: -1}}`, want: []string{`spec.revisionHistoryLimit: Invalid value: -1: must be 0 or more`}},
+		"in place":                     {change: rolling(`podUpdatePolicy: InPlaceIfPossible`)},
+		"only in place":                {change: rolling(`podUpdatePolicy: InPlaceOnly`)},
+		"an unknown podUpdatePolicy":   {change: rolling(`podUpdatePolicy: Inplace`), want: []string{`spec.updateStrategy.rollingUpdate.podUpdatePolicy: Unsupported value: "Inplace": supported values: "InPlaceIfPossible", "InPlaceOnly", "ReCreate"`}},
 		"in place without the gate, which pods get anyway": {
 			change: `{spec: {template: {spec: {readinessGates: [{conditionType: Other}]}}, updateStrategy: {rollingUpdate: {podUpdatePolicy: InPlaceIfPossible}}}}`,
 		},
@@ -183,7 +183,7 @@ func TestValidateCreate(t *testing.T) {
 			set := changed(t, base, tc.change)
 			options := statefulset.Options{StartOrdinal: true, AutoDeletePVC: true, AutoResizePVC: true}
 			statefulset.Default(set, options)
-			expect(t, tc.want, statefulset.Validate(set).ToAggregate())
+			expect(t, tc.want, append(statefulset.Validate(set), statefulset.ValidateCreate(set)...).ToAggregate())
 		})
 	}
 }
@@ -192,6 +192,18 @@ func TestValidateWantsDefaults(t *testing.T) {
 	set := changed(t, base, `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: ReCreate}}}}`)
 	expect(t, []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: a number of pods, or a percentage`},
 		statefulset.Validate(set).ToAggregate())
+}
+
+// kubectl apply leaves the defaults of the type before there.
+func TestTheRollingUpdateOfBeforeMayStayBesideOnDelete(t *testing.T) {
+	old := changed(t, base, `{}`)
+	statefulset.Default(old, statefulset.Options{})
+	set := old.DeepCopy()
+	set.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+	expect(t, nil, append(statefulset.Validate(set), statefulset.ValidateUpdate(set, old, statefulset.Options{})...).ToAggregate())
+	set.Spec.UpdateStrategy.RollingUpdate.Partition = ptr.To[int32](3)
+	expect(t, []string{`spec.updateStrategy.rollingUpdate: Invalid value: "{...}": must be absent when updateStrategy.type is OnDelete`},
+		statefulset.ValidateUpdate(set, old, statefulset.Options{}).ToAggregate())
 }
 
 func TestValidateUpdate(t *testing.T) {

@@ -30,6 +30,7 @@ func Kind(o Options, classes StorageClasses) admission.Kind[appsv1beta1.Stateful
 		},
 		Default:        func(set *appsv1beta1.StatefulSet) { Default(set, o) },
 		Validate:       Validate,
+		ValidateCreate: ValidateCreate,
 		ValidateUpdate: func(set, old *appsv1beta1.StatefulSet) field.ErrorList { return ValidateUpdate(set, old, o) },
 		LookUp: func(ctx context.Context, set, old *appsv1beta1.StatefulSet) (field.ErrorList, []string) {
 			if old == nil || !resizes(set, o) {

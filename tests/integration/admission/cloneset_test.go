@@ -56,7 +56,8 @@ spec:
 // inVersion puts a message about v1beta1 in the words of a version. It names the fields of a rolling update as rolling.<field>.
 func inVersion(version, message string) string {
 	if version == "v1alpha1" {
-		return strings.NewReplacer("rolling.podUpdatePolicy", "spec.updateStrategy.type", "rolling.", "spec.updateStrategy.").Replace(message)
+		return strings.NewReplacer("rolling.podUpdatePolicy", "spec.updateStrategy.type", "rolling.", "spec.updateStrategy.",
+			" podUpdatePolicy is ", " updateStrategy.type is ").Replace(message)
 	}
 	return strings.ReplaceAll(message, "rolling.", "spec.updateStrategy.rollingUpdate.")
 }
