@@ -27,8 +27,10 @@ var env *environment.Environment // TestMain has no other way to hand something 
 func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{
 		Nodes: &simnode.Options{},
+		// The next leader soon takes the place of one that is killed. But an operator that cannot renew its lease in time ends, and here nobody starts it
+		// again: a busy machine may take seconds to answer.
 		Operator: operator.Options{LeaderElect: true, Args: []string{
-			"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=500ms",
+			"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3500ms", "--leader-elect-retry-period=500ms",
 		}},
 	}, func(e *environment.Environment) { env = e })
 }
