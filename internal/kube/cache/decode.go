@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 
@@ -166,7 +165,7 @@ func appendWithout(buffer, in []byte, leftOut fields) ([]byte, error) {
 	return buffer, nil
 }
 
-// podSerializers are the serializers of the scheme, whose decoder of protobuf leaves out fields of pods.
+// podSerializers are the serializers of the scheme, whose decoder of protobuf leaves out fields of pods and copies no events.
 type podSerializers struct {
 	serializer.WithoutConversionCodecFactory
 	buffers *sync.Pool
@@ -182,23 +181,23 @@ func (s podSerializers) SupportedMediaTypes() []runtime.SerializerInfo {
 	for i := range infos {
 		if infos[i].MediaType == runtime.ContentTypeProtobuf {
 			infos[i].Serializer = podDecoder{infos[i].Serializer, unreadOfPods(), s.buffers}
+			stream := infos[i].StreamSerializer
+			infos[i].StreamSerializer = &runtime.StreamSerializerInfo{
+				EncodesAsText: stream.EncodesAsText, Serializer: eventDecoder{stream.Serializer}, Framer: buffered{stream.Framer},
+			}
 		}
 	}
 	return infos
 }
 
-// podLists lists and watches all pods of the cluster without what no kind reads of them.
-func podLists(config *rest.Config, client *http.Client, scheme *runtime.Scheme) (*toolscache.ListWatch, error) {
+// podLists lists and watches all pods of the cluster without what no kind reads of them, on a connection of its own: that of all other requests must
+// not pause.
+func podLists(config *rest.Config, scheme *runtime.Scheme) (*toolscache.ListWatch, error) {
 	config = rest.CopyConfig(config)
+	config.Dial = pausing(config.Dial)
 	config.APIPath, config.GroupVersion, config.ContentType = "/api", &corev1.SchemeGroupVersion, runtime.ContentTypeProtobuf
 	config.NegotiatedSerializer = newPodSerializers(serializer.NewCodecFactory(scheme))
-	if client == nil {
-		var err error
-		if client, err = rest.HTTPClientFor(config); err != nil {
-			return nil, fmt.Errorf("connecting to read pods: %w", err)
-		}
-	}
-	reading, err := rest.RESTClientForConfigAndClient(config, client)
+	reading, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("making the client that reads pods: %w", err)
 	}

@@ -134,8 +134,9 @@ func TestPodsInAnotherEncodingAreDecodedAsUsual(t *testing.T) {
 	}
 }
 
-// The cache of the manager lists and watches pods with this decoder: it holds no pod with what no kind reads.
-func TestTheCacheHoldsPodsWithoutWhatNoKindReads(t *testing.T) {
+// served is the cache of a manager, filled by a server that lists one pod and then sends others, over connections that are opened by the dialer.
+func served(t *testing.T, open dial, listed *corev1.Pod, watched func(send func(*corev1.Pod))) (context.Context, ctrlcache.Cache) {
+	t.Helper()
 	_, usual := serializers()
 	infos := usual.SupportedMediaTypes()
 	info := infos[slices.IndexFunc(infos, func(info runtime.SerializerInfo) bool { return info.MediaType == runtime.ContentTypeProtobuf })]
@@ -146,7 +147,6 @@ func TestTheCacheHoldsPodsWithoutWhatNoKindReads(t *testing.T) {
 		}
 		return encoded
 	}
-	listed, watched := fullPod("listed"), fullPod("watched")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		switch {
@@ -157,25 +157,27 @@ func TestTheCacheHoldsPodsWithoutWhatNoKindReads(t *testing.T) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 		case query.Get("watch") == "true":
 			w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
-			event := &metav1.WatchEvent{Type: string(watch.Added), Object: runtime.RawExtension{Raw: encode(watched)}}
-			if err := info.StreamSerializer.Encode(event, info.StreamSerializer.NewFrameWriter(w)); err != nil {
-				t.Error(err)
-			}
-			if err := http.NewResponseController(w).Flush(); err != nil {
-				t.Error(err)
-			}
+			watched(func(pod *corev1.Pod) {
+				event := &metav1.WatchEvent{Type: string(watch.Added), Object: runtime.RawExtension{Raw: encode(pod)}}
+				if err := info.StreamSerializer.Encode(event, info.StreamSerializer.NewFrameWriter(w)); err != nil {
+					t.Error(err)
+				}
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Error(err)
+				}
+			})
 			<-r.Context().Done()
 		default:
 			w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
 			_, _ = w.Write(encode(&corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Pod{*listed}}))
 		}
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel() // before the server waits for the watch
+	t.Cleanup(cancel) // before the server waits for the watch
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
 	mapper.Add(podKind(), meta.RESTScopeNamespace)
-	c, err := New(&rest.Config{Host: server.URL}, ctrlcache.Options{Scheme: scheme.Scheme, Mapper: mapper})
+	c, err := New(&rest.Config{Host: server.URL, Dial: open}, ctrlcache.Options{Scheme: scheme.Scheme, Mapper: mapper})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +188,13 @@ func TestTheCacheHoldsPodsWithoutWhatNoKindReads(t *testing.T) {
 	if !c.WaitForCacheSync(ctx) {
 		t.Fatal("the cache does not fill")
 	}
+	return ctx, c
+}
+
+// The cache of the manager lists and watches pods with this decoder: it holds no pod with what no kind reads.
+func TestTheCacheHoldsPodsWithoutWhatNoKindReads(t *testing.T) {
+	listed, watched := fullPod("listed"), fullPod("watched")
+	ctx, c := served(t, nil, listed, func(send func(*corev1.Pod)) { send(watched) })
 	for _, full := range []*corev1.Pod{listed, watched} {
 		got := &corev1.Pod{}
 		err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {

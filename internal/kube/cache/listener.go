@@ -22,7 +22,7 @@ import (
 // and wakes both for each event; a dozen controllers listen to pods, and most of them have nothing to do with most pods. Of pods it reads all of the
 // cluster, whatever the options select, without the fields that no kind reads.
 func New(config *rest.Config, options ctrlcache.Options) (ctrlcache.Cache, error) {
-	pods, err := podLists(config, options.HTTPClient, options.Scheme)
+	pods, err := podLists(config, options.Scheme)
 	if err != nil {
 		return nil, err
 	}

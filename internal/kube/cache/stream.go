@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	// readEvery is how often the connection that pods are watched on is read at most. A rollout of thousands of pods causes hundreds of events a second.
+	// Reading one by one wakes half a dozen goroutines for each, which costs more than to decode it. The first event after a quiet time is read at once.
+	readEvery = 20 * time.Millisecond
+	// readAhead is how much of the watch is taken at once, in bytes: about a dozen pods.
+	readAhead = 64 << 10
+	// dialTimeout and keepAlive are those of the connections of client-go.
+	dialTimeout, keepAlive = 30 * time.Second, 30 * time.Second
+)
+
+// eventDecoder decodes the events of a watch in protobuf without copying the objects in them. An object stays part of data, and has to be decoded
+// before the next event is read, as the watches of client-go do.
+type eventDecoder struct{ runtime.Serializer }
+
+// Decode implements runtime.Decoder.
+func (d eventDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	event, ok := into.(*metav1.WatchEvent)
+	// The type of an event is its field 1. Its object is field 2, a message whose field 1 is the encoded object.
+	object := field(field(data, 2), 1)
+	if !ok || len(object) == 0 {
+		return d.Serializer.Decode(data, defaults, into)
+	}
+	event.Type = string(field(data, 1))
+	event.Object = runtime.RawExtension{Raw: object}
+	return event, nil, nil
+}
+
+// buffered reads the frames of a stream through a buffer, so that several are taken at once if they are there.
+type buffered struct{ runtime.Framer }
+
+// NewFrameReader implements runtime.Framer.
+func (b buffered) NewFrameReader(stream io.ReadCloser) io.ReadCloser {
+	return b.Framer.NewFrameReader(bufferedStream{bufio.NewReaderSize(stream, readAhead), stream})
+}
+
+// bufferedStream is the buffer of a stream, and what closes the stream.
+type bufferedStream struct {
+	io.Reader
+	io.Closer
+}
+
+// dial opens a connection to a server; see rest.Config.
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// pausing opens connections that are read in batches, by a dialer or, with nil, as client-go does.
+func pausing(open dial) dial {
+	if open == nil {
+		open = (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := open(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &pausingConn{Conn: conn}, nil
+	}
+}
+
+// pausingConn is a connection that is read again only readEvery after everything was read that had arrived. While there is more it does not pause: all
+// pods of a cluster come this way, too.
+type pausingConn struct {
+	net.Conn
+	// next is when it may be read again.
+	next time.Time
+}
+
+// Read implements net.Conn.
+func (c *pausingConn) Read(into []byte) (int, error) {
+	time.Sleep(time.Until(c.next))
+	n, err := c.Conn.Read(into)
+	c.next = time.Time{}
+	if n < len(into) {
+		c.next = time.Now().Add(readEvery)
+	}
+	return n, err
+}
