@@ -133,7 +133,7 @@ func (t *together) ofCloneSet(w *podsettest.State[wanted]) (planning.Plan, int8)
 	spec := t.clones[wanted{main: w.Set.main, current: w.Set.current}]
 	s := podset.Snapshot{
 		Now: podsettest.Now(), Claims: w.ClaimsByName(), Update: t.revisions[revisionName(w.Set.main)], Revisions: t.revisions, FreshSlots: freshSlots(),
-		Pods: t.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return cloneset.Pods(spec, pods, podsettest.Now()) }),
+		Pods: t.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return cloneset.Pods(spec, pods, nil, podsettest.Now()) }),
 	}
 	s.Current = revision.Current(spec.Set.Status.CurrentRevision, s.Update, t.revisions)
 	plan := cloneset.Plan(spec, s)

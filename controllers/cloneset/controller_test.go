@@ -197,7 +197,7 @@ func TestClaimsOfPodsThatLostTheirOwnerOrInstanceIDAreTaken(t *testing.T) {
 		found["data-web-"+id] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-web-" + id, Labels: map[string]string{shared.LabelInstanceID: id}}}
 	}
 	s := newShell(t, set, orphan, renamed, known)
-	pods := plan.Pods(plan.Parse(set, plan.Options{}), []*corev1.Pod{renamed, known}, time.Now())
+	pods := plan.Pods(plan.Parse(set, plan.Options{}), []*corev1.Pod{renamed, known}, nil, time.Now())
 	taken, err := s.takenSlots(t.Context(), set, pods, found)
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ type claimsByName = map[string]*corev1.PersistentVolumeClaim
 
 // observe reads the pods, revisions and claims of a set. It releases pods that the selector no longer matches and makes sure that the template
 // has a revision, unless the set is being deleted: then it changes nothing.
-func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, remembered *memory) (observation, error) {
+func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, of *workload.Memory) (observation, error) {
 	set := spec.Set
 	owner := freshness.OwnerOf(set)
 	var seen observation
@@ -82,22 +82,13 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, remembered *m
 	}
 
 	now := r.Clock.Now()
-	seen.snapshot = podset.Snapshot{
-		Now:        now,
-		Pods:       plan.Pods(spec, pods, now),
-		Claims:     found,
-		Update:     seen.revisions.Update,
-		Unrecorded: seen.revisions.WhyRefused(),
-		Wanted:     seen.revisions.Wanted,
-		Current:    revision.Current(set.Status.CurrentRevision, seen.revisions.Update, seen.revisions.ByName),
-		Revisions:  seen.revisions.ByName,
-		NodeLabel:  labels,
-	}
+	seen.snapshot = seen.revisions.Snapshot(now, plan.Pods(spec, pods, &of.Pods, now), set.Status.CurrentRevision)
+	seen.snapshot.Claims, seen.snapshot.NodeLabel = found, labels
 	r.MarkDeleted(owner, seen.snapshot.Pods)
 	if seen.snapshot.Taken, err = r.takenSlots(ctx, set, seen.snapshot.Pods, found); err != nil {
 		return observation{}, err
 	}
-	seen.snapshot.FreshSlots = remembered.freshSlots(seen.snapshot.Pods)
+	seen.snapshot.FreshSlots = remembered(of).freshSlots(seen.snapshot.Pods)
 	return seen, nil
 }
 

@@ -55,13 +55,13 @@ func remembered(m *workload.Memory) *memory {
 
 // observe reads the nodes, pods and revisions of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure that
 // the template has a revision.
-func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, remembered *memory) (observation, error) {
+func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, of *workload.Memory) (observation, error) {
 	owner := freshness.OwnerOf(set)
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return observation{}, fmt.Errorf("listing nodes: %w", err)
 	}
-	known := r.fits.of(set)
+	known, own := r.fits.of(set), remembered(of)
 	var seen observation
 	seen.snapshot.Nodes = plan.Nodes(known.pod, nodes.Items)
 	seen.spec = plan.Parse(set, plan.Desired(seen.snapshot.Nodes), r.Options)
@@ -84,19 +84,11 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, re
 	}
 	seen.failed = errors.Join(seen.failed, seen.revisions.Refused)
 	now := r.Clock.Now()
-	seen.snapshot.Snapshot = podset.Snapshot{
-		Now:        now,
-		Pods:       plan.Pods(seen.spec, pods, now),
-		Update:     seen.revisions.Update,
-		Unrecorded: seen.revisions.WhyRefused(),
-		Wanted:     seen.revisions.Wanted,
-		Current:    seen.revisions.Update,
-		Revisions:  seen.revisions.ByName,
-	}
-	seen.snapshot.Same = remembered.sameAs(seen.revisions)
+	seen.snapshot.Snapshot = seen.revisions.Snapshot(now, plan.Pods(seen.spec, pods, &of.Pods, now), "")
+	seen.snapshot.Same = own.sameAs(seen.revisions)
 	r.MarkDeleted(owner, seen.snapshot.Pods)
 	known.sees(seen.snapshot)
-	seen.snapshot.PodName = remembered.podNames(set.Name, seen.snapshot)
+	seen.snapshot.PodName = own.podNames(set.Name, seen.snapshot)
 	return seen, nil
 }
 

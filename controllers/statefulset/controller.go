@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer pass.End()
 
 	spec := plan.Parse(set, r.Options)
-	seen, err := r.observe(ctx, spec)
+	seen, err := r.observe(ctx, spec, pass.Memory)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.StatefulSetFailedCreatePod))
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
-	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
@@ -42,7 +41,7 @@ type observation struct {
 
 // observe reads the pods, revisions and claims of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure
 // that the template has a revision.
-func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec) (observation, error) {
+func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, of *workload.Memory) (observation, error) {
 	set := spec.Set
 	owner := freshness.OwnerOf(set)
 	var seen observation
@@ -81,15 +80,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec) (observation,
 	}
 	seen.failed = errors.Join(seen.failed, seen.revisions.Refused)
 	now := r.Clock.Now()
-	seen.snapshot = podset.Snapshot{
-		Now:        now,
-		Pods:       plan.Pods(spec, pods, now),
-		Update:     seen.revisions.Update,
-		Unrecorded: seen.revisions.WhyRefused(),
-		Wanted:     seen.revisions.Wanted,
-		Current:    revision.Current(set.Status.CurrentRevision, seen.revisions.Update, seen.revisions.ByName),
-		Revisions:  seen.revisions.ByName,
-	}
+	seen.snapshot = seen.revisions.Snapshot(now, plan.Pods(spec, pods, &of.Pods, now), set.Status.CurrentRevision)
 	r.MarkDeleted(owner, seen.snapshot.Pods)
 	// The claims of existing pods are found even if the spec cannot be parsed.
 	if seen.snapshot.Claims, err = r.readClaims(ctx, spec, pods); err != nil {

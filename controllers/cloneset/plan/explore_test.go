@@ -197,7 +197,7 @@ func letters(leaves string) iter.Seq[planning.Slot] {
 func (l *layout) step(w *podsettest.State[setFields]) (planning.Plan, setFields) {
 	set := l.set(w.Set)
 	spec := Parse(set, l.options())
-	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, podsettest.Now()) })
+	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, nil, podsettest.Now()) })
 	s := podset.Snapshot{
 		Now: podsettest.Now(), Pods: pods, Claims: w.ClaimsByName(),
 		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions, FreshSlots: letters(w.Set.leaves),

@@ -22,24 +22,29 @@ import (
 
 // Pods derives the facts about the pods of the set, in the order of their names. Finished pods have a deletion reason, although nobody but
 // their garbage collector deletes them unless their user asks for it: they count for nothing. Where the spec cannot be parsed, no other
-// pod has one.
-func Pods(spec *Spec, objects []*corev1.Pod, now time.Time) []podset.Pod {
-	rules := spec.FactRules(now)
-	pods := make([]podset.Pod, len(objects))
-	for i, object := range slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
-		id := podset.Identity{Slot: SlotOf(spec.Set.Name, object), Revision: revisionOf(spec.Set.Name, object)}
-		switch {
-		case podstate.Finished(object):
-			id.DeletionReason = podset.DeletionFinished
-		case spec.Invalid == nil && spec.userDeletes(object):
-			id.DeletionReason = podset.DeletionSpecified
-		}
-		pods[i] = podset.Observe(object, id, rules)
+// pod has one. known is what the last pass found out about them; nil is nothing.
+func Pods(spec *Spec, objects []*corev1.Pod, known *podset.Known, now time.Time) []podset.Pod {
+	ordered := slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	pods := known.Observe(spec.Set.Generation, ordered, spec.FactRules(now), spec.identityOf)
+	for i := range pods {
 		// An update in place takes a pod out of service before the kubelet says so.
-		condition := podstate.Condition(object, shared.GateInPlaceUpdateReady)
-		pods[i].Ready = pods[i].Ready && (condition == nil || condition.Status == corev1.ConditionTrue)
+		if pod := &pods[i]; pod.Ready && !pod.Available {
+			condition := podstate.Condition(pod.Object, shared.GateInPlaceUpdateReady)
+			pod.Ready = condition == nil || condition.Status == corev1.ConditionTrue
+		}
 	}
 	return pods
+}
+
+func (s *Spec) identityOf(pod *corev1.Pod) podset.Identity {
+	id := podset.Identity{Slot: SlotOf(s.Set.Name, pod), Revision: revisionOf(s.Set.Name, pod)}
+	switch {
+	case podstate.Finished(pod):
+		id.DeletionReason = podset.DeletionFinished
+	case s.Invalid == nil && s.userDeletes(pod):
+		id.DeletionReason = podset.DeletionSpecified
+	}
+	return id
 }
 
 // SlotOf is the instance ID of a pod of the set with that name; the end of the pod's name where the label was lost.

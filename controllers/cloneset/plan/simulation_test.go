@@ -222,7 +222,7 @@ func (w *simulation) snapshot() podset.Snapshot {
 		update = w.revisions["web-2"]
 	}
 	return podset.Snapshot{
-		Now: w.Time, Pods: Pods(Parse(w.set, w.o), w.Pods, w.Time), Claims: w.ClaimsByName(), Unrecorded: w.unrecorded, Wanted: wanted,
+		Now: w.Time, Pods: Pods(Parse(w.set, w.o), w.Pods, nil, w.Time), Claims: w.ClaimsByName(), Unrecorded: w.unrecorded, Wanted: wanted,
 		Update: update, Current: revision.Current(w.set.Status.CurrentRevision, update, w.revisions), Revisions: w.revisions, FreshSlots: w.fresh(),
 		UpdateFault: w.fault, NodeLabel: w.nodeLabel,
 	}
@@ -261,7 +261,7 @@ func (w *simulation) report(s podset.Snapshot, plan planning.Plan) {
 		}
 	}
 	w.set.Status, _ = Status(Parse(w.set, w.o), s, plan, planning.Outcome{Done: len(plan.Actions)})
-	w.set.Spec.ScaleStrategy.PodsToDelete, _ = RemainingPodsToDelete(Parse(w.set, w.o), Pods(Parse(w.set, w.o), w.Pods, w.Time))
+	w.set.Spec.ScaleStrategy.PodsToDelete, _ = RemainingPodsToDelete(Parse(w.set, w.o), Pods(Parse(w.set, w.o), w.Pods, nil, w.Time))
 	staying := 0
 	for _, pod := range w.Pods {
 		if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed {

@@ -203,11 +203,11 @@ func atZero(spec *Spec, s *podset.Snapshot, plan *planning.Plan) (planning.Note,
 
 // setFailures adds the two conditions that are present only while something fails.
 func setFailures(list *conditions.List, s *podset.Snapshot, plan *planning.Plan, outcome planning.Outcome) {
-	scale, update := podset.Failures(s, plan, outcome, failureMessage)
+	scale, update := podset.Failures(plan, outcome, failureMessage)
 	if scale != "" {
 		list.Set(conditions.New(appsv1beta1.CloneSetFailedScale, true, appsv1beta1.ReasonRequestFailed, scale))
 	}
-	list.SetIf(podset.FailedUpdate(appsv1beta1.CloneSetFailedUpdate, update, plan))
+	list.SetIf(podset.FailedUpdate(appsv1beta1.CloneSetFailedUpdate, s.Unrecorded, update, plan))
 }
 
 func failureMessage(verb string, failure planning.Failure) string {

@@ -106,7 +106,7 @@ func (l *layout) seen(w *podsettest.State[setState]) (*Spec, Snapshot) {
 	}
 	nodes := Nodes(Compile(set), objects)
 	spec := Parse(set, Desired(nodes), Options{})
-	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, podsettest.Now()) })
+	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, nil, podsettest.Now()) })
 	update := l.revisions["agent-"+hashOf(w.Set.template)]
 	s := Snapshot{
 		Snapshot: podset.Snapshot{Now: podsettest.Now(), Pods: pods, Update: update, Current: update, Revisions: l.revisions},

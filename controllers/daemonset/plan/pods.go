@@ -22,18 +22,18 @@ import (
 // schedulerName is what pods name as their scheduler when they are bound by the operator: none of that name exists.
 const schedulerName = "kubernetes.io/daemonset-controller"
 
-// Pods derives the facts about the pods of the set, in the order of their names.
-func Pods(spec *Spec, objects []*corev1.Pod, now time.Time) []podset.Pod {
-	rules := spec.FactRules(now)
-	pods := make([]podset.Pod, len(objects))
-	for i, object := range slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
-		id := podset.Identity{Slot: planning.Slot(nodefit.NodeOf(object)), Revision: RevisionOf(spec.Set.Name, object)}
-		if podstate.Finished(object) && spec.Invalid == nil {
-			id.DeletionReason = podset.DeletionFinished
-		}
-		pods[i] = podset.Observe(object, id, rules)
+// Pods derives the facts about the pods of the set, in the order of their names. known is what the last pass found out about them; nil is nothing.
+func Pods(spec *Spec, objects []*corev1.Pod, known *podset.Known, now time.Time) []podset.Pod {
+	ordered := slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return known.Observe(spec.Set.Generation, ordered, spec.FactRules(now), spec.identityOf)
+}
+
+func (s *Spec) identityOf(pod *corev1.Pod) podset.Identity {
+	id := podset.Identity{Slot: planning.Slot(nodefit.NodeOf(pod)), Revision: RevisionOf(s.Set.Name, pod)}
+	if podstate.Finished(pod) && s.Invalid == nil {
+		id.DeletionReason = podset.DeletionFinished
 	}
-	return pods
+	return id
 }
 
 // RevisionOf is the full name of a pod's revision; its label holds the hash alone.

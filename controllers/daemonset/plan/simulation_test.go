@@ -227,7 +227,7 @@ func (w *simulation) seen() Snapshot {
 	return Snapshot{
 		Snapshot: podset.Snapshot{
 			Unrecorded: w.unrecorded, Wanted: wanted,
-			Now: w.Time, Pods: Pods(w.spec(), w.Pods, w.Time), Update: update, Current: update, Revisions: w.revisions, UpdateFault: w.fault,
+			Now: w.Time, Pods: Pods(w.spec(), w.Pods, nil, w.Time), Update: update, Current: update, Revisions: w.revisions, UpdateFault: w.fault,
 		},
 		Nodes: w.nodes(), PodName: w.podName,
 	}

@@ -86,13 +86,13 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		CollisionCount:         set.Status.CollisionCount,
 	}
 	list := conditions.NewList(Conditions(&set.Status), s.Now)
-	scale, update := podset.Failures(&s.Snapshot, &plan, outcome, func(verb string, failure planning.Failure) string {
+	scale, update := podset.Failures(&plan, outcome, func(verb string, failure planning.Failure) string {
 		return fmt.Sprintf("%s the pod of node %s: %s", verb, failure.Slot, failure.Message)
 	})
 	if scale != "" {
 		list.Set(conditions.New(appsv1beta1.DaemonSetFailedScale, true, appsv1beta1.ReasonRequestFailed, scale))
 	}
-	list.SetIf(podset.FailedUpdate(appsv1beta1.DaemonSetFailedUpdate, update, &plan))
+	list.SetIf(podset.FailedUpdate(appsv1beta1.DaemonSetFailedUpdate, s.Unrecorded, update, &plan))
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.DaemonSetFieldsIgnored, spec.Ignored))
 	expected := spec.Spec
 	expected.Replicas -= kept(&plan)

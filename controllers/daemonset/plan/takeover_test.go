@@ -49,7 +49,7 @@ func TestWhatOpenKruiseLeftNeedsNothing(t *testing.T) {
 			s := Snapshot{
 				Snapshot: podset.Snapshot{
 					Now: podsettest.Now(), Update: decision.Update, Current: decision.Update, Revisions: known,
-					Pods: Pods(spec, fixtures.All[corev1.Pod](t, objects, "v1", "Pod"), podsettest.Now()),
+					Pods: Pods(spec, fixtures.All[corev1.Pod](t, objects, "v1", "Pod"), nil, podsettest.Now()),
 				},
 				Nodes:   all,
 				PodName: func(node string) string { return "agent-" + node },

@@ -101,17 +101,15 @@ func slotNames(note planning.Note) []string {
 // failedUpdate says why pods cannot be updated; false when nothing keeps them. A pod that was refused and now waits until others are updated still
 // counts.
 func failedUpdate(s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (conditions.Condition, bool) {
-	refused := s.Unrecorded // It comes first: no pod is updated before.
+	refused := ""
 	refuse := func(slot planning.Slot, message string) { refused = fmt.Sprintf("changing pod %s: %s", slot, message) }
 	waits := func(pod Pod) bool { return s.Refused[pod.Slot] != "" && !pod.Updated }
-	if refused == "" {
-		if failure, ok := outcome.Failed(podset.StepEdit); ok {
-			refuse(failure.Slot, failure.Message)
-		} else if i := slices.IndexFunc(s.Pods, waits); i >= 0 {
-			refuse(s.Pods[i].Slot, s.Refused[s.Pods[i].Slot])
-		}
+	if failure, ok := outcome.Failed(podset.StepEdit); ok {
+		refuse(failure.Slot, failure.Message)
+	} else if i := slices.IndexFunc(s.Pods, waits); i >= 0 {
+		refuse(s.Pods[i].Slot, s.Refused[s.Pods[i].Slot])
 	}
-	return podset.FailedUpdate(appsv1beta1.SidecarSetFailedUpdate, refused, plan)
+	return podset.FailedUpdate(appsv1beta1.SidecarSetFailedUpdate, s.Unrecorded, refused, plan)
 }
 
 // withInjection are the conditions of the progress of pods, and of what keeps new pods from getting the sidecars. Pods that are under way come first in

@@ -235,7 +235,7 @@ func sizeOf(f setFields) resource.Quantity {
 func (l *layout) step(w *podsettest.State[setFields]) (planning.Plan, setFields) {
 	set := l.set(w.Set)
 	spec := Parse(set, l.options())
-	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, podsettest.Now()) })
+	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, nil, podsettest.Now()) })
 	s := podset.Snapshot{
 		Now: podsettest.Now(), Pods: pods, Claims: w.ClaimsByName(),
 		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions, Expandable: map[string]bool{"fast": true},

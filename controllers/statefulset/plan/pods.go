@@ -22,8 +22,8 @@ import (
 )
 
 // Pods derives the facts about the pods of the set, in the order of their ordinals. Objects whose name is not that of a slot are
-// left out. Where the spec cannot be parsed, no pod has a deletion reason.
-func Pods(spec *Spec, objects []*corev1.Pod, now time.Time) []podset.Pod {
+// left out. Where the spec cannot be parsed, no pod has a deletion reason. known is what the last pass found out about them; nil is nothing.
+func Pods(spec *Spec, objects []*corev1.Pod, known *podset.Known, now time.Time) []podset.Pod {
 	type member struct {
 		ordinal int
 		object  *corev1.Pod
@@ -36,16 +36,16 @@ func Pods(spec *Spec, objects []*corev1.Pod, now time.Time) []podset.Pod {
 	}
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.ordinal, b.ordinal) })
 
-	rules := spec.FactRules(now)
-	pods := make([]podset.Pod, len(members))
+	ordered := make([]*corev1.Pod, len(members))
 	for i, m := range members {
-		pods[i] = podset.Observe(m.object, podset.Identity{
-			Slot:           slotOf(m.ordinal),
-			Revision:       m.object.Labels[shared.LabelControllerRevisionHash],
-			DeletionReason: deletionReason(spec, m.ordinal, m.object),
-		}, rules)
+		ordered[i] = m.object
 	}
-	return pods
+	return known.Observe(spec.Set.Generation, ordered, spec.FactRules(now), func(pod *corev1.Pod) podset.Identity {
+		o, _ := ordinal.OfPod(spec.Set.Name, pod.Name)
+		return podset.Identity{
+			Slot: slotOf(o), Revision: pod.Labels[shared.LabelControllerRevisionHash], DeletionReason: deletionReason(spec, o, pod),
+		}
+	})
 }
 
 func deletionReason(spec *Spec, o int, pod *corev1.Pod) podset.DeletionReason {

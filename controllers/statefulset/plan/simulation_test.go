@@ -209,7 +209,7 @@ func (w *simulation) snapshot() podset.Snapshot {
 		update = w.revisions["web-1"]
 	}
 	return podset.Snapshot{
-		Now: w.Time, Pods: Pods(Parse(w.set, w.o), w.Pods, w.Time), Claims: w.ClaimsByName(), Expandable: w.expandable,
+		Now: w.Time, Pods: Pods(Parse(w.set, w.o), w.Pods, nil, w.Time), Claims: w.ClaimsByName(), Expandable: w.expandable,
 		Update: update, Current: revision.Current(w.set.Status.CurrentRevision, update, w.revisions), Revisions: w.revisions,
 		UpdateFault: w.fault, Unrecorded: w.unrecorded, Wanted: wanted,
 	}

@@ -165,11 +165,13 @@ func setFailures(list *conditions.List, s *podset.Snapshot, plan *planning.Plan,
 	if failure, ok := outcome.Failed(podset.StepCreate, podset.StepCreateClaim); ok {
 		list.Set(conditions.New(appsv1beta1.StatefulSetFailedCreatePod, true, appsv1beta1.ReasonRequestFailed, failureMessage("creating", failure)))
 	}
-	refused := s.Unrecorded
-	if failure, ok := outcome.Failed(podset.StepEdit, podset.StepDelete, podset.StepEditClaim); ok && refused == "" {
+	refused := ""
+	if failure, ok := outcome.Failed(podset.StepEdit, podset.StepDelete, podset.StepEditClaim); ok {
 		refused = failureMessage("changing", failure)
 	}
-	list.SetIf(podset.FailedUpdate(appsv1beta1.StatefulSetFailedUpdatePod, refused, plan, noteClaimDiffers, noteClaimNotExpandable, noteClaimStuck))
+	list.SetIf(podset.FailedUpdate(
+		appsv1beta1.StatefulSetFailedUpdatePod, s.Unrecorded, refused, plan, noteClaimDiffers, noteClaimNotExpandable, noteClaimStuck,
+	))
 }
 
 func failureMessage(verb string, failure planning.Failure) string {

@@ -440,7 +440,7 @@ func BenchmarkPods(b *testing.B) {
 	objects = append(objects, w.Pods...)
 	b.ReportAllocs()
 	for b.Loop() {
-		Pods(Parse(w.set, w.o), objects, w.Time)
+		Pods(Parse(w.set, w.o), objects, nil, w.Time)
 	}
 }
 

@@ -155,7 +155,7 @@ func (p *Pass) Refuse(pod *Pod, why string) {
 //  1. A pod that waits to be deleted is brought back by settling first.
 //  2. A hooked pod goes to PreparingUpdate and stays there until the hook is released.
 //  3. A pod that still waits for its hook to be put back after the update before gets it back, and waits for it again.
-//  4. Any other pod is edited, also in the midst of an earlier update.
+//  4. Any other pod is edited, also in the midst of an earlier update, unless the plan begins enough updates.
 func (p *Pass) updateInPlace(pod *Pod, r Rollout) {
 	now := p.Snapshot.Now
 	var hook *shared.LifecycleHook
@@ -182,6 +182,9 @@ func (p *Pass) updateInPlace(pod *Pod, r Rollout) {
 		}
 	}
 
+	if !p.mayBegin() {
+		return
+	}
 	begin, err := inplace.Begin(pod.Object, p.Snapshot.Revisions[pod.Revision], r.Target, p.difference(pod.Revision, r),
 		r.Grace, r.MarkUpdating(pod), p.InPlace, now)
 	if err != nil {

@@ -93,6 +93,8 @@ type Pass struct {
 	waits       []*wait
 	waiting     map[[2]string]*wait
 	differences map[[2]string]inplace.Difference
+	// begun is how many updates in place the plan begins.
+	begun int
 }
 
 // wait collects the pods that wait for the same thing.
@@ -123,6 +125,17 @@ func (p *Pass) Plan() planning.Plan {
 // MostCreations is how many pods a plan creates at most. It bounds the memory of a plan, and the work that is discarded when its time slice
 // ends. The rest is planned when the first of these pods appear in the cache.
 const MostCreations = 500
+
+// LeastUpdates is how many updates in place a plan may begin, however few pods there are. It begins one for each twentieth pod at most, if that is more:
+// carrying out a plan takes as long as planning does together with its pause, which both grow with the pods, and each update that is discarded when the
+// time slice ends is planned again. The rest follows when the first of these pods have changed in the cache.
+const LeastUpdates = 100
+
+// mayBegin says whether the plan may begin one more update in place, and counts it.
+func (p *Pass) mayBegin() bool {
+	p.begun++
+	return p.begun <= max(LeastUpdates, len(p.Snapshot.Pods)/20)
+}
 
 // Expect reserves memory for at least so many more actions.
 func (p *Pass) Expect(n int) { p.plan.Actions = slices.Grow(p.plan.Actions, max(n, 0)) }

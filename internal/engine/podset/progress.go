@@ -4,6 +4,7 @@
 package podset
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -141,10 +142,11 @@ func Blocked(plan *planning.Plan, claimNotes ...string) (Progress, bool) {
 	return Progress{Stalled: true, Reason: reason, Message: message}, ok
 }
 
-// FailedUpdate is the condition of the given type that says why pods cannot be updated: a request was refused, else what stops updates in
-// place, else claims that cannot follow their template. False when nothing does. refused is empty when no request was.
-func FailedUpdate[T ~string](kind T, refused string, plan *planning.Plan, claimNotes ...string) (conditions.Condition, bool) {
-	if refused != "" {
+// FailedUpdate is the condition of the given type that says why pods cannot be updated: the template is not recorded, else a request was refused, else
+// what stops updates in place, else claims that cannot follow their template. False when nothing does. unrecorded is that of the Snapshot; refused is
+// the request in words, empty when none was.
+func FailedUpdate[T ~string](kind T, unrecorded, refused string, plan *planning.Plan, claimNotes ...string) (conditions.Condition, bool) {
+	if refused := cmp.Or(unrecorded, refused); refused != "" {
 		return conditions.New(kind, true, appsv1beta1.ReasonRequestFailed, refused), true
 	}
 	reason, message, ok := firstHeld(plan, append(inPlaceBlockers(), claimBlockers(claimNotes)...)...)

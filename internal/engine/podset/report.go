@@ -41,12 +41,8 @@ func Moves(plan *planning.Plan, pods []Pod, reasons ...string) bool {
 }
 
 // Failures are the first refusal that concerns how many pods there are, and the first that concerns an update, in words; empty without one.
-// A pod that is deleted to be replaced at another revision counts as an update, and so does recording the template. describe words one: creating,
-// deleting or changing what.
-func Failures(
-	s *Snapshot, plan *planning.Plan, outcome planning.Outcome, describe func(verb string, failure planning.Failure) string,
-) (scale, update string) {
-	update = s.Unrecorded
+// A pod that is deleted to be replaced at another revision counts as an update. describe words one: creating, deleting or changing what.
+func Failures(plan *planning.Plan, outcome planning.Outcome, describe func(verb string, failure planning.Failure) string) (scale, update string) {
 	updates := map[planning.Slot]bool{}
 	for _, action := range plan.Actions {
 		if action.Step == StepDelete && action.Reason == ReasonOutdated {

@@ -47,26 +47,46 @@ func TestFailuresSayWhatWasRefused(t *testing.T) {
 	cases := map[string]struct {
 		failed        planning.Step
 		reason        string
-		unrecorded    string
 		scale, update string
 	}{
-		"a pod that is created":            {failed: StepCreate, scale: "creating web-1"},
-		"a claim that is created":          {failed: StepCreateClaim, scale: "creating web-1"},
-		"a claim that is changed":          {failed: StepEditClaim, scale: "changing web-1"},
-		"a claim that is deleted":          {failed: StepDeleteClaim, scale: "deleting web-1"},
-		"a pod that is deleted":            {failed: StepDelete, reason: ReasonScaleIn, scale: "deleting web-1"},
-		"a pod that is replaced":           {failed: StepDelete, reason: ReasonOutdated, update: "changing web-1"},
-		"a pod that is changed":            {failed: StepEdit, update: "changing web-1"},
-		"a template that is not recorded":  {failed: StepCreate, unrecorded: "exceeded quota", scale: "creating web-1", update: "exceeded quota"},
-		"that, and a pod that is replaced": {failed: StepDelete, reason: ReasonOutdated, unrecorded: "exceeded quota", update: "exceeded quota"},
+		"a pod that is created":   {failed: StepCreate, scale: "creating web-1"},
+		"a claim that is created": {failed: StepCreateClaim, scale: "creating web-1"},
+		"a claim that is changed": {failed: StepEditClaim, scale: "changing web-1"},
+		"a claim that is deleted": {failed: StepDeleteClaim, scale: "deleting web-1"},
+		"a pod that is deleted":   {failed: StepDelete, reason: ReasonScaleIn, scale: "deleting web-1"},
+		"a pod that is replaced":  {failed: StepDelete, reason: ReasonOutdated, update: "changing web-1"},
+		"a pod that is changed":   {failed: StepEdit, update: "changing web-1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			plan := planning.Plan{Actions: []planning.Action{{Step: tc.failed, Slot: "1", Reason: tc.reason}}}
 			outcome := planning.Outcome{Failures: []planning.Failure{{Step: tc.failed, Slot: "1"}}}
-			scale, update := Failures(&Snapshot{Unrecorded: tc.unrecorded}, &plan, outcome, func(verb string, f planning.Failure) string { return verb + " web-" + string(f.Slot) })
+			scale, update := Failures(&plan, outcome, func(verb string, f planning.Failure) string { return verb + " web-" + string(f.Slot) })
 			if scale != tc.scale || update != tc.update {
 				t.Errorf("got %q and %q, want %q and %q", scale, update, tc.scale, tc.update)
+			}
+		})
+	}
+}
+
+// No pod is updated before the template is recorded, so that this is the cause, whatever else was refused.
+func TestFailedUpdateNamesTheTemplateThatIsNotRecordedFirst(t *testing.T) {
+	blocked := &planning.Plan{Held: []planning.Note{{Reason: ReasonInPlaceBlocked, Message: "the node has no room"}}}
+	cases := map[string]struct {
+		unrecorded, refused string
+		plan                *planning.Plan
+		reason, message     string
+	}{
+		"all of them":                 {"exceeded quota", "changing web-1: denied", blocked, "RequestFailed", "exceeded quota"},
+		"a request and a blocked pod": {"", "changing web-1: denied", blocked, "RequestFailed", "changing web-1: denied"},
+		"a blocked pod":               {"", "", blocked, "InPlaceBlocked", "the node has no room"},
+		"nothing":                     {"", "", &planning.Plan{}, "", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, failed := FailedUpdate("FailedUpdate", tc.unrecorded, tc.refused, tc.plan)
+			if failed != (tc.reason != "") || got.Reason != tc.reason || got.Message != tc.message {
+				t.Errorf("got %t, %s %q, want %s %q", failed, got.Reason, got.Message, tc.reason, tc.message)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
@@ -36,6 +37,8 @@ type Memory struct {
 	images predownload.State
 	// requests is what is known of requests for which others hold its pods.
 	requests requests
+	// Pods is what is known of its pods.
+	Pods podset.Known
 	// actions is what became of its last plans.
 	actions executor.State
 	// Own is what its kind remembers beside that; nil at first.

@@ -87,12 +87,26 @@ type Revisions struct {
 	Wanted  string
 }
 
-// WhyRefused is why the server refuses to record the present template; empty when it is recorded.
-func (r *Revisions) WhyRefused() string {
+// whyRefused is why the server refuses to record the present template; empty when it is recorded.
+func (r *Revisions) whyRefused() string {
 	if r.Refused == nil {
 		return ""
 	}
 	return r.Refused.Error()
+}
+
+// Snapshot is what is known at now of a workload with these revisions and pods, without its claims. current names the revision that the pods were at
+// last, as the status has it; empty for a kind without such a field.
+func (r *Revisions) Snapshot(now time.Time, pods []podset.Pod, current string) podset.Snapshot {
+	return podset.Snapshot{
+		Now:        now,
+		Pods:       pods,
+		Update:     r.Update,
+		Unrecorded: r.whyRefused(),
+		Wanted:     r.Wanted,
+		Current:    revision.Current(current, r.Update, r.ByName),
+		Revisions:  r.ByName,
+	}
 }
 
 // Recorded is what a revision records of an object, and where.

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// Known are the facts about the pods of one workload that are at rest: available, without an update in place or anything wrong. They stay true until the
+// pod or the spec changes. During a rollout of thousands of pods, a few dozen change between two passes. The zero value knows nothing.
+type Known struct {
+	// generation is that of the spec that the facts are about.
+	generation int64
+	// pods are those of the last pass. The cache never changes a pod: it replaces it.
+	pods map[*corev1.Pod]resting
+	// spare is an empty map for the next pass.
+	spare map[*corev1.Pod]resting
+}
+
+// resting is what differs between pods at rest.
+type resting struct {
+	id    Identity
+	state shared.LifecycleState
+}
+
+// Observe is what [Observe] finds out about pods, in their order. It derives nothing about a pod that was at rest in the last pass and has not changed
+// since. generation is that of the spec, which must determine what identify says about a pod. Nil remembers nothing.
+func (k *Known) Observe(generation int64, objects []*corev1.Pod, rules FactRules, identify func(*corev1.Pod) Identity) []Pod {
+	pods := make([]Pod, len(objects))
+	if k == nil {
+		for i, object := range objects {
+			pods[i] = Observe(object, identify(object), rules)
+		}
+		return pods
+	}
+	if k.generation != generation {
+		clear(k.pods)
+		k.generation = generation
+	}
+	next := k.spare
+	if next == nil {
+		next = make(map[*corev1.Pod]resting, len(objects))
+	}
+	for i, object := range objects {
+		is, known := k.pods[object]
+		if known {
+			pods[i] = is.pod(object)
+		} else {
+			pods[i] = Observe(object, identify(object), rules)
+			is, known = rest(&pods[i])
+		}
+		if known {
+			next[object] = is
+		}
+	}
+	clear(k.pods) // Nothing must keep pods in memory that are gone.
+	k.pods, k.spare = next, k.pods
+	return pods
+}
+
+// rest is what is remembered of a pod; false when it is not at rest.
+func rest(pod *Pod) (resting, bool) {
+	id := Identity{Slot: pod.Slot, Revision: pod.Revision, DeletionReason: pod.DeletionReason}
+	return resting{id, pod.State}, pod.Available && pod.Update == inplace.Status{} && pod.Trouble == podstate.Trouble{}
+}
+
+// pod is the pod at rest.
+func (r resting) pod(object *corev1.Pod) Pod {
+	return Pod{
+		Object: object, Slot: r.id.Slot, Revision: r.id.Revision, DeletionReason: r.id.DeletionReason, State: r.state, Ready: true, Available: true,
+	}
+}
