@@ -157,6 +157,15 @@ func TestBrokenOldPodsAreReplacedAtOnce(t *testing.T) {
 	w.expect("fewest available", w.fewestAvailable, 6)
 }
 
+// A template that was stored without admission, with labels that the selector does not match: each pod was released as soon as it was there, and another one created.
+func TestATemplateThatTheSelectorDoesNotMatchMakesNoPods(t *testing.T) {
+	w := newSimulation(t, nodeNames(2), maxUnavailable(1))
+	w.rest(func(w *simulation) { w.set.Spec.Template.Labels = map[string]string{"app": "other"} }, happens("n9", podsettest.AddNode))
+	w.expectPods("n0a:1, n1a:1")
+	stalled := w.condition("Stalled")
+	w.expect("stalled", stalled.Status == corev1.ConditionTrue && stalled.Reason == "InvalidSpec", true)
+}
+
 func TestABadImageStopsAtTheLimit(t *testing.T) {
 	for name, limit := range map[string]func(*simulation){"maxUnavailable": maxUnavailable(2), "maxSurge": maxSurge(2)} {
 		t.Run(name, func(t *testing.T) {

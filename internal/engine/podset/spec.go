@@ -4,6 +4,7 @@
 package podset
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,11 +63,17 @@ type Spec struct {
 	InPlace inplace.Options
 }
 
-// ParseSelector sets both forms of the selector.
-func (s *Spec) ParseSelector(selector *metav1.LabelSelector) (err error) {
+// ParseSelector sets both forms of the selector. One that does not match the labels of the template is an error: pods made from it would not be the
+// workload's, which would release each of them and create another one, for ever. The selector is set all the same, since the pods there are may match.
+func (s *Spec) ParseSelector(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) (err error) {
 	s.LabelSelector = selector
-	s.Selector, err = Selector(selector)
-	return err
+	if s.Selector, err = Selector(selector); err != nil {
+		return err
+	}
+	if !s.Selector.Matches(labels.Set(podtemplate.Labels(template))) {
+		return fmt.Errorf("spec.template.metadata.labels: must match spec.selector, which is %s", s.Selector)
+	}
+	return nil
 }
 
 // SelectorText is the selector as the scale subresource says it; empty when it cannot be parsed.
