@@ -140,6 +140,23 @@ func TestWhyAPodIsReplacedIsSaidAfterItsPreDeleteHookToo(t *testing.T) {
 	t.Errorf("the pod is not deleted: %+v", w.plan().Actions)
 }
 
+// Pods from before updates in place were asked for lack the gate and are replaced. Only the condition said why, the event of the deletion did not.
+func TestWhyAPodWithoutTheGateIsReplacedIsSaid(t *testing.T) {
+	w := newSimulation(t, nodeNames(1), maxUnavailable(1))
+	w.do(inPlace, image("2"))
+	const why = "a pod without the readiness gate InPlaceUpdateReady would serve meanwhile"
+	plan := w.plan()
+	note, _ := plan.HeldFor(podset.ReasonReplaced)
+	w.expect("the note says why", strings.Contains(note.Message, "although rollingUpdateType is InPlaceIfPossible: "+why), true)
+	for _, action := range plan.Actions {
+		if action.Step == podset.StepDelete {
+			w.expect("the event says why", strings.Contains(action.Success.Message, "because it cannot be updated in place: "+why), true)
+			return
+		}
+	}
+	t.Errorf("the pod is not deleted: %+v", plan.Actions)
+}
+
 func TestBrokenOldPodsAreReplacedAtOnce(t *testing.T) {
 	w := newSimulation(t, nodeNames(10), maxUnavailable(1))
 	w.do(crash("agent-n0a", "agent-n3a", "agent-n6a", "agent-n8a"), image("2"))

@@ -74,6 +74,7 @@ func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
 			MinReady:        time.Duration(spec.MinReadySeconds) * time.Second,
 			OnDelete:        spec.UpdateStrategy.Type == appsv1beta1.OnDeleteDaemonSetStrategyType,
 			PodUpdatePolicy: shared.RecreatePods,
+			NeedsGate:       true,
 			InPlace:         o.InPlace,
 		},
 		Set:                  set,

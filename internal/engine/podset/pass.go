@@ -81,6 +81,8 @@ type Pass struct {
 	Hooks   *shared.Lifecycle
 	InPlace inplace.Options
 
+	// needsGate is NeedsGate of the workload's Spec.
+	needsGate bool
 	// settled come before the other actions of the plan: they put pods back in service.
 	settled []planning.Action
 	plan    planning.Plan

@@ -55,6 +55,8 @@ type Spec struct {
 	ScaleMaxUnavailable int
 	// PodUpdatePolicy is updateStrategy.rollingUpdate.podUpdatePolicy, ReCreate when omitted.
 	PodUpdatePolicy shared.PodUpdatePolicy
+	// NeedsGate says that a pod without the readiness gate for updates in place is replaced: it is not to serve while it is changed.
+	NeedsGate bool
 	// GracePeriod is updateStrategy.rollingUpdate.inPlaceUpdateStrategy.gracePeriodSeconds: for how long a pod stays out of service before
 	// its containers change.
 	GracePeriod time.Duration
@@ -91,6 +93,8 @@ func (s *Spec) NewPass(snapshot *Snapshot) *Pass {
 		Workload: Workload{Kind: s.Owner.Kind, Name: s.Owner.Name},
 		Hooks:    s.Lifecycle,
 		InPlace:  s.InPlace,
+
+		needsGate: s.NeedsGate,
 	}
 }
 
