@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if len(todo.Actions) > 0 {
 		applied = appliedRecheck
 	}
-	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, applied)
+	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, applied, seen.lookAgain)
 }
 
 // trim deletes revisions beyond the limit that nothing needs.

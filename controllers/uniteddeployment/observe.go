@@ -6,6 +6,7 @@ package uniteddeployment
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,6 +32,8 @@ type observation struct {
 	// stored are its revisions.
 	stored         []united.Revision
 	collisionCount *int32
+	// lookAgain is when to look again at workloads that do not say why pods are not ready; zero when there are none.
+	lookAgain time.Duration
 }
 
 // observe reads the workloads and revisions of a UnitedDeployment, and the pods that the plan needs. It makes sure that the template has a
@@ -50,6 +53,9 @@ func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered 
 	for i := range s.Children {
 		c := &s.Children[i]
 		remembered.Recall(spec.Set.Generation, c)
+		if wait := remembered.Look(c, s.Now); wait > 0 && (seen.lookAgain == 0 || wait < seen.lookAgain) {
+			seen.lookAgain = wait
+		}
 		if spec.Deleting || spec.Invalid != nil || c.Terminating || !c.Adopting() {
 			continue
 		}

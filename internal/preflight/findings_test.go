@@ -335,6 +335,10 @@ func TestCarryOver(t *testing.T) {
 			args: []string{"--assign-pods-by-scheduler=false", "--assign-bcj-pods-by-scheduler=false", "--daemonset-workers=5"},
 			want: Settings{Args: []string{"--assign-bcj-pods-by-scheduler=false", "--assign-pods-by-scheduler=false", "--daemonset-workers=5"}},
 		},
+		"which pods count as replicas": {
+			args: []string{"--cloneset-scaling-exclude-preparing-delete"},
+			want: Settings{Args: []string{"--cloneset-scaling-exclude-preparing-delete=true"}},
+		},
 		"where pods of BroadcastJobs are assigned": {
 			args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"},
 			want: Settings{Args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"}},

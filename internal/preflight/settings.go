@@ -56,7 +56,7 @@ func CarryOver(args []string) Settings {
 
 // carried are flags of OpenKruise, beside those of workers, that mean the same here.
 func carried() []string {
-	return []string{"assign-bcj-pods-by-scheduler", "assign-pods-by-scheduler"}
+	return []string{"assign-bcj-pods-by-scheduler", "assign-pods-by-scheduler", "cloneset-scaling-exclude-preparing-delete"}
 }
 
 // gates keeps the gates that are known here, in a form that the operator accepts.

@@ -71,7 +71,8 @@ const (
 	AnnotationInPlaceState = "apps.kruise.io/inplace-update-state"
 	// AnnotationInPlaceStateLegacy is the older name of apps.kruise.io/inplace-update-state. It is read and never written.
 	AnnotationInPlaceStateLegacy = "inplace-update-state"
-	// AnnotationInPlaceGrace is present while an update in place waits for its grace period, with the JSON of an InPlaceUpdateGrace.
+	// AnnotationInPlaceGrace is present while an update in place waits for its grace period, and from the record of one that changes resources until its
+	// edit is sent, with the JSON of an InPlaceUpdateGrace.
 	AnnotationInPlaceGrace = "apps.kruise.io/inplace-update-grace"
 	// AnnotationInPlaceGraceLegacy is the older name of apps.kruise.io/inplace-update-grace. It is read and never written.
 	AnnotationInPlaceGraceLegacy = "inplace-update-grace"

@@ -165,7 +165,7 @@ type InPlaceContainerBatch struct {
 	Containers []string `json:"containers"`
 }
 
-// InPlaceUpdateGrace is the value of AnnotationInPlaceGrace: an edit that waits for the grace period to pass.
+// InPlaceUpdateGrace is the value of AnnotationInPlaceGrace: an edit that is decided and not sent yet.
 type InPlaceUpdateGrace struct {
 	// Revision is the revision the pod is moved to.
 	Revision string `json:"revision"`

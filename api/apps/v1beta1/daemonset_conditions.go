@@ -30,7 +30,7 @@ const (
 	// while images are pulled ahead of the update; otherwise its reason says why they are not. The rollout does not depend on it.
 	DaemonSetImagePreDownload DaemonSetConditionType = "ImagePreDownload"
 	// DaemonSetPodsWithoutReadinessGate is present and True while updates are made in place and some pods have no readiness gate
-	// InPlaceUpdateReady: they stay in service meanwhile. The message counts them.
+	// InPlaceUpdateReady: they are replaced instead. The message counts them.
 	DaemonSetPodsWithoutReadinessGate DaemonSetConditionType = "PodsWithoutReadinessGate"
 	// DaemonSetPodsHeldNotReady is present and True while others hold pods out of service through the readiness gate KruisePodReady. The message
 	// names them.

@@ -90,6 +90,8 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonUpdatedInService: pods are not taken out of service while they are updated in place.
 	ReasonUpdatedInService = "UpdatedInService"
+	// ReasonReplacedInstead: pods that cannot be taken out of service are replaced instead of being updated in place.
+	ReasonReplacedInstead = "ReplacedInstead"
 	// ReasonHeldByOthers: pods are held out of service by writers other than this operator. The operator releases a hold of a
 	// ContainerRecreateRequest that has ended; other writers have to release theirs.
 	ReasonHeldByOthers = "HeldByOthers"

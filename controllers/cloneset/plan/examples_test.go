@@ -447,6 +447,17 @@ func TestInvalidSpecStopsEverythingButSettling(t *testing.T) {
 	w.expect("held", w.held(), podset.ReasonInvalidSpec)
 }
 
+// A template that was stored without admission, with labels that the selector does not match: each pod was released as soon as it was there, and another one created.
+func TestATemplateThatTheSelectorDoesNotMatchMakesNoPods(t *testing.T) {
+	w := newSimulation(t, 3)
+	w.set.Spec.Template.Labels = map[string]string{"app": "other"}
+	w.rest(replicas(9))
+	w.expectPods("p01:1, p02:1, p03:1")
+	w.expect("held", w.held(), podset.ReasonInvalidSpec)
+	w.expect("stalled", w.condition(appsv1beta1.CloneSetStalled), "True InvalidSpec")
+	w.expect("available", w.available(), 3)
+}
+
 func TestASetThatIsBeingDeletedPlansNothing(t *testing.T) {
 	w := newSimulation(t, 3)
 	w.set.DeletionTimestamp = ptr.To(w.Pods[0].CreationTimestamp)

@@ -110,7 +110,7 @@ func Parse(set *appsv1beta1.CloneSet, o Options) *Spec {
 // parseScale parses what decides which pods are the set's, and how fast more of them are created.
 func (s *Spec) parseScale() error {
 	spec := &s.Set.Spec
-	if err := s.ParseSelector(spec.Selector); err != nil {
+	if err := s.ParseSelector(spec.Selector, &spec.Template); err != nil {
 		return err
 	}
 	s.Claims.Labels = spec.Selector.MatchLabels

@@ -140,6 +140,23 @@ func TestWhyAPodIsReplacedIsSaidAfterItsPreDeleteHookToo(t *testing.T) {
 	t.Errorf("the pod is not deleted: %+v", w.plan().Actions)
 }
 
+// Pods from before updates in place were asked for lack the gate and are replaced. Only the condition said why, the event of the deletion did not.
+func TestWhyAPodWithoutTheGateIsReplacedIsSaid(t *testing.T) {
+	w := newSimulation(t, nodeNames(1), maxUnavailable(1))
+	w.do(inPlace, image("2"))
+	const why = "a pod without the readiness gate InPlaceUpdateReady would serve meanwhile"
+	plan := w.plan()
+	note, _ := plan.HeldFor(podset.ReasonReplaced)
+	w.expect("the note says why", strings.Contains(note.Message, "although rollingUpdateType is InPlaceIfPossible: "+why), true)
+	for _, action := range plan.Actions {
+		if action.Step == podset.StepDelete {
+			w.expect("the event says why", strings.Contains(action.Success.Message, "because it cannot be updated in place: "+why), true)
+			return
+		}
+	}
+	t.Errorf("the pod is not deleted: %+v", plan.Actions)
+}
+
 func TestBrokenOldPodsAreReplacedAtOnce(t *testing.T) {
 	w := newSimulation(t, nodeNames(10), maxUnavailable(1))
 	w.do(crash("agent-n0a", "agent-n3a", "agent-n6a", "agent-n8a"), image("2"))
@@ -155,6 +172,15 @@ func TestBrokenOldPodsAreReplacedAtOnce(t *testing.T) {
 	w.rest()
 	w.expect("updated", w.at("2"), "n0 n1 n2 n3 n4 n5 n6 n7 n8 n9")
 	w.expect("fewest available", w.fewestAvailable, 6)
+}
+
+// A template that was stored without admission, with labels that the selector does not match: each pod was released as soon as it was there, and another one created.
+func TestATemplateThatTheSelectorDoesNotMatchMakesNoPods(t *testing.T) {
+	w := newSimulation(t, nodeNames(2), maxUnavailable(1))
+	w.rest(func(w *simulation) { w.set.Spec.Template.Labels = map[string]string{"app": "other"} }, happens("n9", podsettest.AddNode))
+	w.expectPods("n0a:1, n1a:1")
+	stalled := w.condition("Stalled")
+	w.expect("stalled", stalled.Status == corev1.ConditionTrue && stalled.Reason == "InvalidSpec", true)
 }
 
 func TestABadImageStopsAtTheLimit(t *testing.T) {

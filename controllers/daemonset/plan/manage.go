@@ -46,7 +46,7 @@ func (p *planner) leaveNode(at *place) {
 		case podstate.Finished(pod.Object):
 			p.finished = append(p.finished, pod)
 		case preparingDelete(pod):
-			p.pass.Replaces(pod, p.rollout(pod))
+			p.pass.Replaces(pod, p.rollout())
 			p.remove(pod, podset.ReasonOutdated)
 		default:
 			staying = append(staying, pod)

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // update is step 3.
@@ -119,7 +117,7 @@ func (p *planner) move(targets []target) {
 		// Within what the partition lets move, pods whose node has the images are back sooner.
 		slices.SortStableFunc(movable, podset.ImagesAheadFirst)
 	}
-	p.holdReplaced(movable)
+	p.pass.HoldReplaced(movable, p.rollout())
 	admitted, waiting := limit.Select(movable)
 	for _, pod := range admitted {
 		p.moveOne(pod)
@@ -129,48 +127,22 @@ func (p *planner) move(targets []target) {
 	}
 }
 
-// rollout is how a pod moves. One without the gate for updates in place is replaced: nothing would take it out of service.
-func (p *planner) rollout(pod *podset.Pod) podset.Rollout {
-	rollout := podset.Rollout{
-		Target: p.s.Update, Policy: shared.RecreatePods, PolicyField: "rollingUpdateType",
+// rollout is how pods move.
+func (p *planner) rollout() podset.Rollout {
+	return podset.Rollout{
+		Target: p.s.Update, Policy: p.PodUpdatePolicy, PolicyField: "rollingUpdateType",
 		MarkUpdating: func(*podset.Pod) bool { return false },
 		Replace:      func(pod *podset.Pod) { p.remove(pod, podset.ReasonOutdated) },
 	}
-	if hasGate(pod) {
-		rollout.Policy = p.PodUpdatePolicy
-	}
-	return rollout
-}
-
-func hasGate(pod *podset.Pod) bool {
-	return podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady)
 }
 
 // moveOne brings a pod to the update revision.
 func (p *planner) moveOne(pod *podset.Pod) {
-	rollout := p.rollout(pod)
+	rollout := p.rollout()
 	if method, _ := p.pass.UpdateMethod(pod, rollout); method == podset.MethodInPlace && !p.take(&p.edits, pod.Slot) {
 		return
 	}
 	p.pass.Move(pod, rollout)
-}
-
-// holdReplaced notes why pods are replaced although updates in place were asked for.
-func (p *planner) holdReplaced(movable []*podset.Pod) {
-	if p.PodUpdatePolicy != shared.InPlaceIfPossible {
-		return
-	}
-	for _, pod := range movable {
-		if !hasGate(pod) {
-			p.pass.Hold(planning.Note{Reason: podset.ReasonReplaced, Message: fmt.Sprintf(
-				"pods are replaced although rollingUpdateType is %s: they were created without the readiness gate %s", shared.InPlaceIfPossible, shared.GateInPlaceUpdateReady)})
-			return
-		}
-		if method, why := p.pass.UpdateMethod(pod, p.rollout(pod)); method == podset.MethodReplace && why != "" {
-			p.pass.HoldReplaced([]*podset.Pod{pod}, p.rollout(pod))
-			return
-		}
-	}
 }
 
 // holdKept notes which outdated pods the partition, the selector and their nodes keep.

@@ -40,7 +40,7 @@ func TestPodsThatOthersHoldAndPodsWithoutGateAreNamed(t *testing.T) {
 	}))
 	for kind, want := range map[appsv1beta1.DaemonSetConditionType]string{
 		appsv1beta1.DaemonSetPodsHeldNotReady:         "agent-n0a by ContainerRecreateRequest shop/restart",
-		appsv1beta1.DaemonSetPodsWithoutReadinessGate: "1 pod is without the readiness gate InPlaceUpdateReady: agent-n1a",
+		appsv1beta1.DaemonSetPodsWithoutReadinessGate: "1 pod is without the readiness gate InPlaceUpdateReady: agent-n1a. Such pods are replaced instead of being updated in place",
 	} {
 		if c := w.condition(kind); c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, want) {
 			t.Errorf("%s is %+v, want %q", kind, c, want)

@@ -74,6 +74,7 @@ func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
 			MinReady:        time.Duration(spec.MinReadySeconds) * time.Second,
 			OnDelete:        spec.UpdateStrategy.Type == appsv1beta1.OnDeleteDaemonSetStrategyType,
 			PodUpdatePolicy: shared.RecreatePods,
+			NeedsGate:       true,
 			InPlace:         o.InPlace,
 		},
 		Set:                  set,
@@ -87,7 +88,7 @@ func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
 		s.Lifecycle = &shared.Lifecycle{PreDelete: spec.Lifecycle.PreDelete} // the other hooks have no effect
 	}
 	s.PreDownload = pulls.ParseFor("PreDownloadImageForDaemonSetUpdate", nil, set.Annotations, desired, o.PreDownloadImages, &s.Ignored)
-	if s.Invalid = s.ParseSelector(spec.Selector); s.Invalid == nil {
+	if s.Invalid = s.ParseSelector(spec.Selector, &spec.Template); s.Invalid == nil {
 		s.Invalid = s.parseRolling()
 	}
 	return s

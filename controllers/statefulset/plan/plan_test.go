@@ -159,6 +159,10 @@ func TestPlan(t *testing.T) {
 			replicas: 3, steps: []func(*simulation){func(w *simulation) { w.set.Spec.Selector = &metav1.LabelSelector{} }},
 			held: []string{"InvalidSpec"},
 		},
+		"a template that the selector does not match stops everything": {
+			replicas: 3, steps: []func(*simulation){running, func(w *simulation) { w.set.Spec.Template.Labels = nil }, replicas(5)},
+			held: []string{"InvalidSpec"},
+		},
 		"a negative first ordinal stops everything": {
 			replicas: 3, steps: []func(*simulation){func(w *simulation) {
 				w.o.StartOrdinal = true

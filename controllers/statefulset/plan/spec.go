@@ -109,7 +109,7 @@ func Parse(set *appsv1beta1.StatefulSet, o Options) *Spec {
 // parseOrdinals parses what decides which pods there should be.
 func (s *Spec) parseOrdinals(o Options) error {
 	spec := &s.Set.Spec
-	if err := s.ParseSelector(spec.Selector); err != nil {
+	if err := s.ParseSelector(spec.Selector, &spec.Template); err != nil {
 		return err
 	}
 	replicas := ptr.Deref(spec.Replicas, 1)

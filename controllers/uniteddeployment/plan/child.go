@@ -38,6 +38,8 @@ type Child struct {
 	Revision string
 	// Trouble is what keeps it from going on by itself, in its own words. Empty: nothing does.
 	Trouble string
+	// Lacks says that some of its pods have not been ready for a while, and that it does not say why: see Memory.Look.
+	Lacks bool
 	// noRoom says that the trouble may be that its pods find no node.
 	noRoom bool
 	// MoveFields is a patch after which the fields that we have applied are no longer those of OpenKruise, too. Nil: they are not.

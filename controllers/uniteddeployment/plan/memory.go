@@ -5,6 +5,7 @@ package plan
 
 import (
 	"maps"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,7 +22,18 @@ type Memory struct {
 	compared map[types.UID]compared
 	// alike are the generations of workloads whose specs differ in numbers alone.
 	alike map[types.UID]alike
+	// lacking are the workloads that lack ready pods and do not say why.
+	lacking map[types.UID]lacking
 }
+
+// lacking is how many pods of a workload are ready, and since when no further one has become so.
+type lacking struct {
+	ready int
+	since time.Time
+}
+
+// silence is for how long a workload that does not say why its pods are not ready may lack some until its pods are read, and how often they are.
+const silence = 30 * time.Second
 
 // alike are generations of a workload, all of those from first to last, that were seen and whose specs differ in no more than sizes, partition and limit of
 // updates. What a status about any of them says of updated pods holds for the last one.
@@ -42,7 +54,27 @@ type compared struct {
 
 // NewMemory remembers nothing.
 func NewMemory() *Memory {
-	return &Memory{tried: map[types.UID]int64{}, compared: map[types.UID]compared{}, alike: map[types.UID]alike{}}
+	return &Memory{tried: map[types.UID]int64{}, compared: map[types.UID]compared{}, alike: map[types.UID]alike{}, lacking: map[types.UID]lacking{}}
+}
+
+// Look sees whether a workload has lacked ready pods for a while and does not say why, and returns when to look again. No event of a pod tells.
+func (m *Memory) Look(c *Child, now time.Time) time.Duration {
+	uid := c.Object.GetUID()
+	if !c.Adapter.Silent || c.Terminating || c.Ready >= c.Size {
+		delete(m.lacking, uid)
+		return 0
+	}
+	known, found := m.lacking[uid]
+	if !found || c.Ready > known.ready {
+		known.since = now
+	}
+	known.ready = c.Ready
+	m.lacking[uid] = known
+	left := known.since.Add(silence).Sub(now)
+	if c.Lacks = left <= 0; c.Lacks {
+		return silence
+	}
+	return left
 }
 
 // Recall returns what is remembered about a workload. spec is the generation of the UnitedDeployment.
@@ -101,6 +133,7 @@ func (m *Memory) Note(spec int64, children []Child, todo Decision, outcome plann
 	gone := func(uid types.UID) bool { _, found := present[uid]; return !found }
 	maps.DeleteFunc(m.tried, func(uid types.UID, _ int64) bool { return gone(uid) })
 	maps.DeleteFunc(m.alike, func(uid types.UID, _ alike) bool { return gone(uid) })
+	maps.DeleteFunc(m.lacking, func(uid types.UID, _ lacking) bool { return gone(uid) })
 	failed := map[planning.Slot]bool{}
 	for _, failure := range outcome.Failures {
 		failed[failure.Slot] = true

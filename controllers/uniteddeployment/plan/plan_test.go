@@ -737,6 +737,61 @@ func TestPodsAreReadOnlyWhereNumbersAreNotEnough(t *testing.T) {
 	}
 }
 
+// A StatefulSet of apps/v1 does not say why a pod does not get ready, and a Deployment does after minutes. So their pods are asked when some have not been ready for a
+// while.
+func TestPodsOfNativeWorkloadsSayWhyTheyAreNotReady(t *testing.T) {
+	const native = `template: {cloneSetTemplate: null, %s: {metadata: {labels: {app: shop}}, spec: {template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: main, image: "shop:1"}]}}}}}`
+	for field, owner := range map[string]metav1.OwnerReference{
+		"statefulSetTemplate": {Kind: "StatefulSet"}, "deploymentTemplate": {Kind: "ReplicaSet"},
+	} {
+		t.Run(field, func(t *testing.T) {
+			w := settled(t, fmt.Sprintf(native, field), "replicas: 6")
+			child := w.children[0]
+			owner.UID, owner.Name, owner.Controller = child.GetUID(), child.GetName()+"-5d4f", ptr.To(true)
+			child.Object["status"] = map[string]any{
+				"observedGeneration": child.GetGeneration(), "replicas": int64(2), "readyReplicas": int64(1), "updatedReplicas": int64(2),
+			}
+			w.pods = []*corev1.Pod{{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "shop-a-0", CreationTimestamp: metav1.NewTime(w.now), OwnerReferences: []metav1.OwnerReference{owner}, Labels: map[string]string{shared.LabelSubsetName: "a"},
+				},
+				Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "main", Image: "shop:1"}}},
+				Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{
+					{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}},
+				}},
+			}}
+			look := func() (s Snapshot, again time.Duration) {
+				s = w.snapshot(united.Parse(w.set))
+				for i := range s.Children {
+					again = max(again, w.memory.Look(&s.Children[i], w.now))
+				}
+				if PodsNeeded(united.Parse(w.set), s.Children) == AllPods {
+					s.Pods = Pods([]corev1.Pod{*w.pods[0]})
+				}
+				return s, again
+			}
+			if s, again := look(); s.Pods != nil || again != silence {
+				t.Errorf("at once, %d pods are read, and again after %s", len(s.Pods), again)
+			}
+			w.now = w.now.Add(silence)
+			s, again := look()
+			if again != silence {
+				t.Errorf("it is looked at again after %s", again)
+			}
+			spec := united.Parse(w.set)
+			status := Status(spec, s, Plan(spec, s), planning.Outcome{})
+			want := fmt.Sprintf("subset a: %s %s: shop-a-0: container main: ImagePullBackOff shop:1", child.GetKind(), child.GetName())
+			if c, _ := conditions.Find(Conditions(&status), appsv1beta1.UnitedDeploymentStalled); c.Status != corev1.ConditionTrue || c.Message != want {
+				t.Errorf("Stalled is %+v, want %q", c, want)
+			}
+			w.work() // all are ready
+			if s, again := look(); s.Pods != nil || again != 0 {
+				t.Errorf("when all are ready, %d pods are read, and again after %s", len(s.Pods), again)
+			}
+		})
+	}
+}
+
 func TestAnotherOrderOfSubsetsMovesNothing(t *testing.T) {
 	w := settled(t, "replicas: 8")
 	w.change("topology: {subsets: [{name: c}, {name: a}, {name: b}]}")

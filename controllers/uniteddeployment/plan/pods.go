@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
@@ -79,6 +83,34 @@ func ownPods(children []Child) func(*corev1.Pod) bool {
 	}
 }
 
+// troubleOf is why pods of a workload that does not say so will hardly get ready by themselves; empty when that is not known. noRoom says that they find no
+// node.
+func (s *Snapshot) troubleOf(child *Child) (trouble string, noRoom bool) {
+	if !child.Lacks {
+		return "", false
+	}
+	ours := ownPods(s.Children)
+	never := func() time.Time { return time.Time{} } // these kinds change no containers in place
+	var first podstate.Trouble
+	var names []string
+	for i := range s.Pods {
+		pod := &s.Pods[i]
+		if pod.Subset != child.Subset || pod.Ready || !ours(pod.Object) {
+			continue
+		}
+		t := podstate.TroubleOf(pod.Object, never, s.Now)
+		if !t.Lasting || len(names) > 0 && t.Message != first.Message {
+			continue
+		}
+		first, names = t, append(names, pod.Object.Name)
+	}
+	if len(names) == 0 {
+		return "", false
+	}
+	slices.Sort(names)
+	return podset.List(names) + ": " + first.Message, first.Reason == appsv1beta1.ReasonUnschedulable
+}
+
 // Needed says which pods a plan has to know.
 type Needed string
 
@@ -104,7 +136,7 @@ func PodsNeeded(spec *united.Spec, children []Child) Needed {
 		c := &children[i]
 		switch {
 		case c.Terminating:
-		case mayBeStuck(c):
+		case mayBeStuck(c), c.Lacks:
 			return AllPods
 		case spec.Mode == subset.Reschedule && c.Ready < c.Size:
 			needed = PendingPods

@@ -265,7 +265,7 @@ func longest(failures []planning.Failure) planning.Failure {
 	return first
 }
 
-// troubles are what workloads say of themselves when they cannot go on.
+// troubles are what workloads say of themselves when they cannot go on, or what their pods say where they do not.
 func (r *report) troubles() []string {
 	var all []string
 	for i := range r.spec.Subsets {
@@ -274,9 +274,13 @@ func (r *report) troubles() []string {
 			continue
 		}
 		kind := child.Adapter.Kind
+		trouble, noRoom := r.s.troubleOf(child)
+		if trouble == "" {
+			trouble, noRoom = child.Trouble, child.noRoom
+		}
 		switch {
-		case child.Trouble != "" && !r.stoodIn(i, child):
-			all = append(all, fmt.Sprintf("subset %s: %s %s: %s", child.Subset, kind.Kind, child.Object.GetName(), child.Trouble))
+		case trouble != "" && (!noRoom || !r.stoodIn(i, child)):
+			all = append(all, fmt.Sprintf("subset %s: %s %s: %s", child.Subset, kind.Kind, child.Object.GetName(), trouble))
 		case r.s.Disabled[kind.GroupKind()]: // What it says of its pods may be old, too.
 			all = append(all, fmt.Sprintf("subset %s: nothing is done for %s %s: its kind is switched off in the operator", child.Subset, kind.Kind, child.Object.GetName()))
 		}
@@ -287,7 +291,7 @@ func (r *report) troubles() []string {
 // stoodIn says that other subsets run replacements for all pods that a subset lacks: that these find no node is how adaptive sets are meant to be.
 func (r *report) stoodIn(i int, child *Child) bool {
 	reserved := r.d.rooms[i].reserved
-	return child.noRoom && reserved > 0 && child.Size-child.Ready <= reserved
+	return reserved > 0 && child.Size-child.Ready <= reserved
 }
 
 // moves are clauses about the subsets, by what they are at.

@@ -27,6 +27,10 @@ import (
 // waits for the grace period. An update that restarts nothing (metadata; resources, unless a resize policy restarts the container)
 // leaves the pod in service and does not wait.
 //
+// Resources take a request of their own, and the one that follows it may be refused. So an update that changes some is recorded on the pod first, as
+// one with a grace period is, and its edit is sent by the next pass. Otherwise the pod could keep the new resources under the old revision: when
+// that is wanted again, or a third one that has the same resources as the old one, nothing would differ.
+//
 // What to write is computed against the live pod, for everything that differs between the revisions and for everything that an
 // earlier, unfinished update still had to write. So no change is lost when a third revision arrives in the middle of a grace
 // period or between two batches. Containers whose restart was not proven yet stay part of what Check looks at. If an annotation of
@@ -83,12 +87,17 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, difference Difference, g
 	if restarts {
 		e.Merge(outOfService(pod, now))
 	}
-	if restarts && grace > 0 {
+	if !restarts {
+		grace = 0
+	}
+	if grace > 0 || len(wanted.resources) > 0 {
 		if err := setGrace(&e, update.Revision, wanted, metadata, grace); err != nil {
 			return edit.Edit{}, err
 		}
-		// The server keeps whole seconds. Rounding up makes the period too long by a part of one, never too short.
-		update.UpdateTimestamp = podstate.Time(now.Add(time.Second - time.Nanosecond))
+		if grace > 0 {
+			// The server keeps whole seconds. Rounding up makes the period too long by a part of one, never too short.
+			update.UpdateTimestamp = podstate.Time(now.Add(time.Second - time.Nanosecond))
+		}
 	} else {
 		e.Merge(metadata)
 		e.Merge(update.start(pod, wanted, now))

@@ -131,7 +131,7 @@ func malformed(err error) Status {
 }
 
 func checkGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) Status {
-	s := Status{Progress: Grace, Reason: ReasonGracePeriod, Message: "the grace period is over"}
+	s := Status{Progress: Grace, Reason: ReasonGracePeriod, Message: "the edit is recorded and about to be sent"}
 	if grace == nil || !sameRevision(grace.Revision, pod.Labels[shared.LabelControllerRevisionHash]) {
 		return s
 	}

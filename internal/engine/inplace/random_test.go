@@ -10,7 +10,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
@@ -20,7 +24,7 @@ import (
 type kubelet struct {
 	*simulation
 	created map[string]string // what each container was created from
-	seen    map[string]string // the spec of the pass that is under way; nil between passes
+	seen    map[string]corev1.Container // the spec of the pass that is under way; nil between passes
 	waited  int
 }
 
@@ -29,27 +33,29 @@ func (k *kubelet) see() {
 		return
 	}
 	k.observe()
-	k.seen = map[string]string{}
+	k.seen = map[string]corev1.Container{}
 	for _, container := range k.pod.Spec.Containers {
-		k.seen[container.Name] = container.Image
+		k.seen[container.Name] = *container.DeepCopy()
 	}
 	k.waited = 0
 }
 
 func (k *kubelet) act() {
-	for name, image := range k.seen {
-		if k.created[name] != image {
-			k.created[name] = image
-			k.restartAs(name, image)
+	for name, container := range k.seen {
+		if k.created[name] != container.Image {
+			k.created[name] = container.Image
+			k.restartAs(name, container.Image)
 		}
+		statusOf(k.pod, name).Resources = &container.Resources
 	}
 	k.seen = nil
 }
 
 func (k *kubelet) crash(name string) { k.restartAs(name, k.created[name]) }
 
-// Revisions arrive at any moment: before the kubelet sees the last one, in grace periods, between batches, after crashes. The pod
-// is never put back in service with a container that has to be replaced, and it always ends as the last revision wants it.
+// Revisions arrive at any moment: before the kubelet sees the last one, in grace periods, between batches, after crashes, after requests of which the server
+// has taken only the first ones; also those that the pod is at already. The pod is never put back in service with a container that has to be replaced, and it
+// always ends as the last revision wants it.
 func TestNoChangeIsLostWhateverTheOrder(t *testing.T) {
 	const seed = 20260102
 	for round := range 150 {
@@ -65,10 +71,16 @@ func TestNoChangeIsLostWhateverTheOrder(t *testing.T) {
 			if random.Intn(2) == 0 {
 				changes = append(changes, annotation("sometimes", "x"))
 			}
+			if round%2 == 0 {
+				cpu := resource.MustParse(fmt.Sprintf("%d00m", 1+random.Intn(2)))
+				changes = append(changes, func(t *corev1.PodTemplateSpec) { t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": cpu} })
+			}
 			return rev(fmt.Sprintf("shop-%d", next), changes...)
 		}
-		current := make()
-		k := &kubelet{simulation: start(t, current), created: map[string]string{}}
+		wanted := make()
+		revisions := map[string]revision.Revision{wanted.Name: wanted}
+		k := &kubelet{simulation: start(t, wanted), created: map[string]string{}}
+		k.o.Resources = true
 		k.pod.Spec.TerminationGracePeriodSeconds = new(int64(5)) // from an edit to the restart it takes less
 		for _, container := range k.pod.Spec.Containers {
 			k.created[container.Name] = container.Image
@@ -76,13 +88,36 @@ func TestNoChangeIsLostWhateverTheOrder(t *testing.T) {
 		fail := func(format string, args ...any) {
 			t.Fatalf("seed %d: %s\n%s", seed+int64(round), fmt.Sprintf(format, args...), strings.Join(log, "\n"))
 		}
+		at := func() revision.Revision { return revisions[k.pod.Labels[shared.LabelControllerRevisionHash]] }
+		refuses := true
+		// send sends an edit; the server may refuse one of its requests.
+		send := func(e edit.Edit) {
+			if refuses && len(e.Images)+len(e.Resources) > 0 && random.Intn(4) == 0 {
+				part := edit.Edit{Conditions: e.Conditions}
+				if random.Intn(2) == 0 {
+					part.Resources = e.Resources
+				}
+				e = part
+			}
+			k.write(e)
+		}
+		move := func(grace time.Duration) {
+			if from := at(); from.Name != wanted.Name {
+				e, err := Begin(k.pod, from, wanted, Compare(from.Template, wanted.Template, k.o), grace, true, k.o, k.now)
+				if err != nil {
+					fail("%v", err)
+				}
+				send(e)
+			}
+		}
 		step := func(event int) {
 			switch event {
 			case 0:
-				to := make()
-				grace := time.Duration(random.Intn(2)*random.Intn(4)) * time.Second
-				k.begin(current, to, grace)
-				current = to
+				if wanted = at(); random.Intn(4) > 0 {
+					wanted = make()
+					revisions[wanted.Name] = wanted
+				}
+				move(time.Duration(random.Intn(2)*random.Intn(4)) * time.Second)
 			case 1, 2:
 				k.see()
 			case 3:
@@ -97,10 +132,16 @@ func TestNoChangeIsLostWhateverTheOrder(t *testing.T) {
 					k.see()
 				}
 			}
-			k.advance()
+			if !refuses || random.Intn(3) == 0 {
+				move(0)
+			}
+			if e, ok := k.next(); ok {
+				send(e)
+			}
 			s := k.check()
-			log = append(log, fmt.Sprintf("event %d at %s: %s created %v, %+v", event, k.now.Format(time.TimeOnly), k.images(), k.created, s))
-			if s.Progress == Done {
+			log = append(log, fmt.Sprintf("event %d at %s: at %s of %s, %s created %v, %+v",
+				event, k.now.Format(time.TimeOnly), at().Name, wanted.Name, k.images(), k.created, s))
+			if s.Progress == Done && at().Name == wanted.Name {
 				for _, container := range k.pod.Spec.Containers {
 					if k.created[container.Name] != container.Image {
 						fail("container %s is taken for updated", container.Name)
@@ -112,14 +153,18 @@ func TestNoChangeIsLostWhateverTheOrder(t *testing.T) {
 		for range 30 {
 			step(random.Intn(8))
 		}
-		for i := 0; k.check().Progress != None; i++ {
+		refuses = false
+		for i := 0; at().Name != wanted.Name || k.check().Progress != None; i++ {
 			if i > 60 {
 				fail("the update does not end")
 			}
 			step([]int{1, 3, 7}[i%3])
 		}
-		want := current.Template
+		want := wanted.Template
 		for i, container := range k.pod.Spec.Containers {
+			if got := container.Resources.Requests.Cpu(); !got.Equal(*want.Spec.Containers[i].Resources.Requests.Cpu()) {
+				fail("container %s has %s of cpu, wanted %s", container.Name, got, want.Spec.Containers[i].Resources.Requests.Cpu())
+			}
 			if container.Image != want.Spec.Containers[i].Image || k.created[container.Name] != container.Image {
 				fail("container %s has %s, created from %s, wanted %s", container.Name, container.Image, k.created[container.Name], want.Spec.Containers[i].Image)
 			}

@@ -148,7 +148,7 @@ const longestDrain = 10 * time.Second
 // graceLeft is how long the grace period still lasts: the time asked for and, where the pod is Ready in spite of its gate, up to
 // longestDrain more. The kubelet writes Ready=True back when a status of its own was under way as ours arrived; until it has noticed,
 // which takes it a second or two, the pod is still sent requests, and its containers should not be changed under them. Any event
-// of the pod ends the wait; the recheck is there for the limit.
+// of the pod ends the wait; the recheck is there for the limit. Who asks for no time at all waits for nothing.
 func graceLeft(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) time.Duration {
 	var begun time.Time
 	if r, _, err := readRun(pod); err == nil {
@@ -159,7 +159,7 @@ func graceLeft(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time)
 	}
 	over := begun.Add(time.Duration(grace.GraceSeconds) * time.Second)
 	gate := podstate.Condition(pod, shared.GateInPlaceUpdateReady)
-	if podstate.HasGate(pod, shared.GateInPlaceUpdateReady) && gate != nil && gate.Status == corev1.ConditionFalse && podstate.Ready(pod) {
+	if grace.GraceSeconds > 0 && podstate.HasGate(pod, shared.GateInPlaceUpdateReady) && gate != nil && gate.Status == corev1.ConditionFalse && podstate.Ready(pod) {
 		over = over.Add(longestDrain)
 	}
 	return max(over.Sub(now), 0)

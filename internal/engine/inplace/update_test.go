@@ -118,15 +118,23 @@ func (w *simulation) write(e edit.Edit) []string {
 // advance writes what Continue says, if anything.
 func (w *simulation) advance() bool {
 	w.t.Helper()
+	e, ok := w.next()
+	if ok {
+		w.write(e)
+	}
+	return ok
+}
+
+// next is what Continue says.
+func (w *simulation) next() (edit.Edit, bool) {
+	w.t.Helper()
 	before := w.pod.DeepCopy()
 	e, ok := Continue(w.pod, w.o, w.now)
 	equal(w.t, before, w.pod)
-	if ok {
-		w.write(e)
-	} else if !e.IsZero() {
+	if !ok && !e.IsZero() {
 		w.t.Errorf("Continue returns false and %+v", e)
 	}
-	return ok
+	return e, ok
 }
 
 // finish writes the end of an update as a planner does.
@@ -752,6 +760,11 @@ func TestResources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if diff := cmp.Diff([]string{"pods"}, w.write(e)); diff != "" {
+			t.Error(diff)
+		}
+		w.want(Grace, ReasonGracePeriod)
+		e, _ = w.next()
 		want := map[string]corev1.ResourceRequirements{"web": {Requests: corev1.ResourceList{"cpu": resource.MustParse("200m")}}}
 		if diff := cmp.Diff(want, e.Resources, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })); diff != "" {
 			t.Error(diff)
@@ -782,6 +795,7 @@ func TestResources(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.write(e)
+		w.advance()
 		w.observe()
 		w.want(Running, ReasonResizing)
 		apply(w)
@@ -791,11 +805,15 @@ func TestResources(t *testing.T) {
 		w := start(t, from)
 		w.o.Resources = true
 		w.pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: "cpu", RestartPolicy: corev1.RestartContainer}}
-		if diff := cmp.Diff([]string{"pods/status", "pods/resize", "pods"}, w.begin(from, to, 0)); diff != "" {
+		if diff := cmp.Diff([]string{"pods/status"}, w.begin(from, to, 0)); diff != "" {
 			t.Error(diff)
 		}
 		if w.gate().Status != corev1.ConditionFalse {
 			t.Error("the pod should be out of service")
+		}
+		e, _ := w.next()
+		if diff := cmp.Diff([]string{"pods/resize", "pods"}, w.write(e)); diff != "" {
+			t.Error(diff)
 		}
 	})
 	t.Run("a restart policy for the other resource does not", func(t *testing.T) {
@@ -811,6 +829,7 @@ func TestResources(t *testing.T) {
 		w := start(t, from)
 		w.o.Resources = true
 		w.begin(from, rev("shop-2", sized("200m", "64Mi"), image(0, "web:5")), 0)
+		w.advance()
 		if w.pod.Generation != 3 || !strings.Contains(w.pod.Annotations[shared.AnnotationInPlaceEvidence], `"generation":3`) {
 			t.Errorf("generation %d, evidence %s", w.pod.Generation, w.pod.Annotations[shared.AnnotationInPlaceEvidence])
 		}
@@ -820,6 +839,7 @@ func TestResources(t *testing.T) {
 			w := start(t, from)
 			w.o.Resources = true
 			w.begin(from, to, 0)
+			w.advance()
 			w.observe()
 			var e edit.Edit
 			e.SetCondition(corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason, Message: "Node didn't have enough resource: cpu"})
@@ -841,6 +861,7 @@ func TestResources(t *testing.T) {
 		w := start(t, one)
 		w.o.Resources = true
 		w.begin(one, two, 0)
+		w.advance()
 		if got := containerOf(w.pod.Spec.Containers, "web").Resources.Requests.Cpu().String(); got != "100m" {
 			t.Errorf("cpu is %s", got)
 		}
@@ -861,12 +882,11 @@ func TestResources(t *testing.T) {
 	t.Run("an attempt that died after the resize is taken up again", func(t *testing.T) {
 		w := start(t, from)
 		w.o.Resources = true
-		e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, true, w.o, w.now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.begin(from, to, 0)
+		e, _ := w.next()
 		w.write(edit.Edit{Resources: e.Resources})
-		if diff := cmp.Diff([]string{"pods"}, w.begin(from, to, 0)); diff != "" {
+		e, _ = w.next()
+		if diff := cmp.Diff([]string{"pods"}, w.write(e)); diff != "" {
 			t.Error(diff)
 		}
 		w.observe()
@@ -874,6 +894,35 @@ func TestResources(t *testing.T) {
 		apply(w)
 		w.want(Done, "")
 	})
+	// The server took the resize and refused the image, and then the template was changed: the pod kept the new resources under another revision.
+	for name, last := range map[string]revision.Revision{
+		"goes back": from, "has other images and the resources of before": rev("shop-3", sized("100m", "64Mi"), image(0, "web:6")),
+	} {
+		t.Run("a pod whose image was refused after its resize follows a template that "+name, func(t *testing.T) {
+			w := start(t, from)
+			w.o.Resources = true
+			next := rev("shop-2", sized("200m", "64Mi"), image(0, "web:5"))
+			e, err := Begin(w.pod, from, next, Compare(from.Template, next.Template, w.o), 0, true, w.o, w.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for ok := true; ok && len(e.Resources) == 0; e, ok = w.next() {
+				w.write(e)
+			}
+			w.write(edit.Edit{Conditions: e.Conditions, Resources: e.Resources})
+			at := from
+			if w.pod.Labels[shared.LabelControllerRevisionHash] == next.Name {
+				at = next
+			}
+			if at.Name != last.Name {
+				w.begin(at, last, 0)
+				w.advance()
+			}
+			if got := containerOf(w.pod.Spec.Containers, "web").Resources.Requests.Cpu().String(); got != "100m" {
+				t.Errorf("the pod is at %s, and its cpu is %s", w.pod.Labels[shared.LabelControllerRevisionHash], got)
+			}
+		})
+	}
 	t.Run("a limit without a request takes its request along", func(t *testing.T) {
 		limited := func(cpu string) templateChange {
 			return func(t *corev1.PodTemplateSpec) {
@@ -885,6 +934,7 @@ func TestResources(t *testing.T) {
 		w.o.Resources = true
 		w.pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1")}
 		w.begin(one, rev("shop-2", limited("2")), 0)
+		w.advance()
 		if got := w.pod.Spec.Containers[0].Resources; got.Requests.Cpu().String() != "2" || got.Limits.Cpu().String() != "2" {
 			t.Errorf("resources are %+v", got)
 		}

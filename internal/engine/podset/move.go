@@ -56,7 +56,12 @@ func (p *Pass) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 		return MethodReplace, ""
 	}
 	difference := p.difference(pod.Revision, r)
-	if difference.InPlace && difference.ForMetadata && !podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady) {
+	switch gated := podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady); {
+	case !difference.InPlace, gated:
+	case p.needsGate:
+		difference = inplace.Difference{Reason: "a pod without the readiness gate " + string(shared.GateInPlaceUpdateReady) +
+			" would serve meanwhile; those that replace such pods have the gate"}
+	case difference.ForMetadata:
 		difference = inplace.Difference{Reason: "a container reads changed metadata through its environment, and the node daemon restarts containers " +
 			"only in pods with the readiness gate " + string(shared.GateInPlaceUpdateReady)}
 	}

@@ -37,7 +37,7 @@ const (
 	ReasonFinished = "Finished"
 	// ReasonInPlaceUpdate is the first edit of an update in place.
 	ReasonInPlaceUpdate = "InPlaceUpdate"
-	// ReasonInPlaceContinue is a later edit of it: the grace period is over, or the next batch begins.
+	// ReasonInPlaceContinue is a later edit of it: it is recorded and its grace period is over, or the next batch begins.
 	ReasonInPlaceContinue = "InPlaceContinue"
 	// ReasonInPlaceFinished puts a pod back in service after it.
 	ReasonInPlaceFinished = "InPlaceFinished"
@@ -81,6 +81,8 @@ type Pass struct {
 	Hooks   *shared.Lifecycle
 	InPlace inplace.Options
 
+	// needsGate is NeedsGate of the workload's Spec.
+	needsGate bool
 	// settled come before the other actions of the plan: they put pods back in service.
 	settled []planning.Action
 	plan    planning.Plan

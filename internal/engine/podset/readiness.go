@@ -25,8 +25,9 @@ const (
 	conditionHeld        = "PodsHeldNotReady"
 )
 
-// WithoutGate counts the pods that go on serving while they are updated in place; false where there are none, or where no update is made in
-// place. Those that the operator creates have the gate. Others come from another manager, and no gate can be added to a pod.
+// WithoutGate counts the pods that go on serving while they are updated in place, or are replaced instead, where the workload needs the gate; false
+// where there are none, or where no update is made in place. Pods that the operator creates for updates in place have the gate. Others come from
+// another manager or policy, and no gate can be added to a pod.
 func WithoutGate(spec *Spec, s *Snapshot) (conditions.Condition, bool) {
 	if spec.PodUpdatePolicy != shared.InPlaceIfPossible && spec.PodUpdatePolicy != shared.InPlaceOnly {
 		return conditions.Condition{}, false
@@ -40,9 +41,13 @@ func WithoutGate(spec *Spec, s *Snapshot) (conditions.Condition, bool) {
 	if len(without) == 0 {
 		return conditions.Condition{}, false
 	}
-	message := fmt.Sprintf("%s without the readiness gate %s: %s. Such pods are not taken out of service while they are updated in place; "+
-		"those that replace them have the gate.", Count(len(without), "pod is", "pods are"), shared.GateInPlaceUpdateReady, List(names(without)))
-	return conditions.New(conditionWithoutGate, true, appsv1beta1.ReasonUpdatedInService, message), true
+	reason, fate := appsv1beta1.ReasonUpdatedInService, "not taken out of service while they are updated in place"
+	if spec.NeedsGate {
+		reason, fate = appsv1beta1.ReasonReplacedInstead, "replaced instead of being updated in place"
+	}
+	message := fmt.Sprintf("%s without the readiness gate %s: %s. Such pods are %s; those that replace them have the gate.",
+		Count(len(without), "pod is", "pods are"), shared.GateInPlaceUpdateReady, List(names(without)), fate)
+	return conditions.New(conditionWithoutGate, true, reason, message), true
 }
 
 // HeldByOthers names the writers other than us who hold pods out of service through the readiness gate KruisePodReady; false if none does.

@@ -53,7 +53,7 @@ func (p *Pass) settle(pod *Pod, rules SettleRules) {
 	if conditions := podstate.InitialConditions(pod.Object, now); len(conditions) > 0 {
 		add(edit.Edit{Conditions: conditions, Fresh: true}, ReasonInitialize)
 	}
-	repaired := false
+	repaired, continues := false, false
 	if rules.Repair != nil {
 		repair := rules.Repair(pod)
 		repaired = !repair.IsZero()
@@ -69,6 +69,7 @@ func (p *Pass) settle(pod *Pod, rules SettleRules) {
 	switch pod.Update.Progress {
 	case inplace.Grace, inplace.Running:
 		if next, ok := inplace.Continue(pod.Object, p.InPlace, now); ok {
+			continues = true
 			add(next, ReasonInPlaceContinue)
 		} else if pod.Update.Progress == inplace.Grace {
 			p.Wait(pod, ReasonGracePeriod, "the grace period before the update in place is not over")
@@ -85,6 +86,9 @@ func (p *Pass) settle(pod *Pod, rules SettleRules) {
 		action := p.write(pod, e, reason)
 		if repaired {
 			action.Success = p.success("SuccessfulUpdate", "update", pod.Object.Name)
+		}
+		if continues {
+			action.Failure = p.failure("FailedUpdatePodInPlace", "update in place", pod.Object.Name)
 		}
 		p.settled = append(p.settled, action)
 	}

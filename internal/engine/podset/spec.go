@@ -4,6 +4,7 @@
 package podset
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +55,8 @@ type Spec struct {
 	ScaleMaxUnavailable int
 	// PodUpdatePolicy is updateStrategy.rollingUpdate.podUpdatePolicy, ReCreate when omitted.
 	PodUpdatePolicy shared.PodUpdatePolicy
+	// NeedsGate says that a pod without the readiness gate for updates in place is replaced: it is not to serve while it is changed.
+	NeedsGate bool
 	// GracePeriod is updateStrategy.rollingUpdate.inPlaceUpdateStrategy.gracePeriodSeconds: for how long a pod stays out of service before
 	// its containers change.
 	GracePeriod time.Duration
@@ -62,11 +65,17 @@ type Spec struct {
 	InPlace inplace.Options
 }
 
-// ParseSelector sets both forms of the selector.
-func (s *Spec) ParseSelector(selector *metav1.LabelSelector) (err error) {
+// ParseSelector sets both forms of the selector. One that does not match the labels of the template is an error: pods made from it would not be the
+// workload's, which would release each of them and create another one, for ever. The selector is set all the same, since the pods there are may match.
+func (s *Spec) ParseSelector(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) (err error) {
 	s.LabelSelector = selector
-	s.Selector, err = Selector(selector)
-	return err
+	if s.Selector, err = Selector(selector); err != nil {
+		return err
+	}
+	if !s.Selector.Matches(labels.Set(podtemplate.Labels(template))) {
+		return fmt.Errorf("spec.template.metadata.labels: must match spec.selector, which is %s", s.Selector)
+	}
+	return nil
 }
 
 // SelectorText is the selector as the scale subresource says it; empty when it cannot be parsed.
@@ -84,6 +93,8 @@ func (s *Spec) NewPass(snapshot *Snapshot) *Pass {
 		Workload: Workload{Kind: s.Owner.Kind, Name: s.Owner.Name},
 		Hooks:    s.Lifecycle,
 		InPlace:  s.InPlace,
+
+		needsGate: s.NeedsGate,
 	}
 }
 

@@ -18,11 +18,8 @@ import (
 // replaced as a whole, but nothing in them may be changed.
 func Sharing(t *corev1.PodTemplateSpec) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(t.Labels), Annotations: maps.Clone(t.Annotations), Finalizers: slices.Clone(t.Finalizers)},
+		ObjectMeta: metav1.ObjectMeta{Labels: Labels(t), Annotations: maps.Clone(t.Annotations), Finalizers: slices.Clone(t.Finalizers)},
 		Spec:       t.Spec,
-	}
-	for _, label := range Reserved() {
-		delete(pod.Labels, label)
 	}
 	pod.Spec.Containers, pod.Spec.ReadinessGates = slices.Clone(t.Spec.Containers), slices.Clone(t.Spec.ReadinessGates)
 	alwaysPull(pod.Spec.Containers)
@@ -44,11 +41,8 @@ func ForPod(t *corev1.PodTemplateSpec) *corev1.Pod {
 // Labels by which a workload tracks single pods are left out (Reserved): one that says "delete this pod" would make every pod go at birth.
 func AsWritten(t *corev1.PodTemplateSpec) *corev1.Pod {
 	t = t.DeepCopy()
-	for _, label := range Reserved() {
-		delete(t.Labels, label)
-	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Labels: t.Labels, Annotations: t.Annotations, Finalizers: t.Finalizers},
+		ObjectMeta: metav1.ObjectMeta{Labels: Labels(t), Annotations: t.Annotations, Finalizers: t.Finalizers},
 		Spec:       t.Spec,
 	}
 }
@@ -59,6 +53,15 @@ func alwaysPull(containers []corev1.Container) {
 			containers[i].ImagePullPolicy = corev1.PullAlways
 		}
 	}
+}
+
+// Labels are those that a pod gets from the template.
+func Labels(t *corev1.PodTemplateSpec) map[string]string {
+	labels := maps.Clone(t.Labels)
+	for _, label := range Reserved() {
+		delete(labels, label)
+	}
+	return labels
 }
 
 // Reserved are the labels that workloads give to single pods. In a template they mean nothing good.

@@ -36,6 +36,8 @@ type Adapter struct {
 	reservable bool
 	// Stuck says that an update can wait for pods that never become ready, until somebody deletes them.
 	Stuck bool
+	// Silent says that a workload does not say why its pods are not ready.
+	Silent bool
 	// changeable are the fields of the spec that the kind lets change; others are fixed once a workload exists. Nil: all may change.
 	changeable []string
 	// typed is the type of the spec, to compare templates with.
@@ -50,7 +52,7 @@ func Adapters() []Adapter {
 		{
 			Kind:  appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
 			Field: "statefulSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.StatefulSetTemplate },
-			partition: rollingPartition(), onlyRolling: true, Stuck: true,
+			partition: rollingPartition(), onlyRolling: true, Stuck: true, Silent: true,
 			changeable: []string{"template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds", "ordinals", "revisionHistoryLimit"},
 			typed:      func() any { return &appsv1.StatefulSetSpec{} },
 		},
@@ -76,7 +78,7 @@ func Adapters() []Adapter {
 		{
 			Kind:  appsv1.SchemeGroupVersion.WithKind("Deployment"),
 			Field: "deploymentTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.DeploymentTemplate },
-			maxUnavailable: []string{"strategy", "rollingUpdate", "maxUnavailable"}, reservable: true, paused: []string{"paused"},
+			maxUnavailable: []string{"strategy", "rollingUpdate", "maxUnavailable"}, reservable: true, paused: []string{"paused"}, Silent: true,
 			typed: func() any { return &appsv1.DeploymentSpec{} },
 		},
 	}

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ type Delete struct {
 func (w *Writer) Create(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, fieldManager string) error {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	err := w.Client.Create(ctx, object, client.FieldOwner(manager(fieldManager)))
+	err := plain(w.Client.Create(ctx, object, client.FieldOwner(manager(fieldManager))))
 	ref := freshness.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	w.answered(owner, ref, freshness.Create, object.GetResourceVersion(), err)
 	return err
@@ -107,6 +108,7 @@ func (w *Writer) PatchInto(ctx context.Context, owner freshness.Owner, ref fresh
 	} else {
 		err = w.Client.SubResource(patch.Subresource).Patch(ctx, answer, raw, by)
 	}
+	err = plain(err)
 	if patch.Type == types.JSONPatchType && testFailed(err) {
 		err = apierrors.NewConflict(schema.GroupResource{Group: ref.Kind.Group, Resource: strings.ToLower(ref.Kind.Kind)}, ref.Name, err)
 	}
@@ -119,6 +121,27 @@ func (w *Writer) PatchInto(ctx context.Context, owner freshness.Owner, ref fresh
 func testFailed(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && apierrors.IsInvalid(err) && (status.Status().Details == nil || len(status.Status().Details.Causes) == 0)
+}
+
+// plain makes the refusal of an admission webhook a plain one. The webhook chooses the code, and some codes would be taken for the API server's own: that
+// the object has changed or exists, is gone, or is not what a JSON patch expects. Nobody is told of these, and the same request is sent again.
+func plain(err error) error {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return err
+	}
+	status := answer.Status()
+	switch status.Code {
+	case http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity:
+	default:
+		return err
+	}
+	// This is how the API server begins such an answer.
+	if !strings.HasPrefix(status.Message, "admission webhook ") || !strings.Contains(status.Message, " denied the request") {
+		return err
+	}
+	status.Code, status.Reason = http.StatusForbidden, metav1.StatusReasonForbidden
+	return &apierrors.StatusError{ErrStatus: status}
 }
 
 // Apply makes the fields that the object has those of the field manager, and creates it if it does not exist. The object has to be
@@ -136,7 +159,7 @@ func (w *Writer) Apply(ctx context.Context, owner freshness.Owner, kind schema.G
 	}
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	err = w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), options...)
+	err = plain(w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), options...))
 	ref := freshness.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	w.answered(owner, ref, freshness.Apply, answer.GetResourceVersion(), err)
 	return answer.GetResourceVersion(), err
@@ -157,7 +180,7 @@ func (w *Writer) Delete(ctx context.Context, owner freshness.Owner, ref freshnes
 	if w.Tracker != nil {
 		w.Tracker.Deleting(owner, ref)
 	}
-	err := w.Client.Delete(ctx, bare(ref), options...)
+	err := plain(w.Client.Delete(ctx, bare(ref), options...))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

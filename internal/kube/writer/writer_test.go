@@ -6,6 +6,7 @@ package writer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"testing"
@@ -174,6 +175,31 @@ func TestApplyRefusesTypedObjects(t *testing.T) {
 	}
 	if got := len(server.Writes()); got != 0 {
 		t.Errorf("%d writes", got)
+	}
+}
+
+// An admission webhook denied a write with the code of a conflict, or of an object that is gone: it was tried again and again, and nobody was told.
+func TestTheRefusalOfAWebhookIsPlainWhateverItsCode(t *testing.T) {
+	for _, answer := range []metav1.Status{
+		{Code: 404, Reason: metav1.StatusReasonNotFound}, {Code: 409, Reason: metav1.StatusReasonConflict}, {Code: 409, Reason: metav1.StatusReasonAlreadyExists},
+		{Code: 410, Reason: metav1.StatusReasonGone}, {Code: 422}, {Code: 422, Reason: metav1.StatusReasonInvalid},
+	} {
+		answer.Status, answer.Message = metav1.StatusFailure, `admission webhook "labels.example.com" denied the request: no owner`
+		for verb := range verbs(nil, &corev1.Pod{}) {
+			t.Run(fmt.Sprint(verb, answer.Code, answer.Reason), func(t *testing.T) {
+				w, server, pod := newWriter(t)
+				server.SetFault(func(context.Context, testutil.Write, func() error) error {
+					return &apierrors.StatusError{ErrStatus: answer}
+				})
+				err := verbs(w, pod)[verb](t.Context())
+				if !apierrors.IsForbidden(err) || err.Error() != answer.Message {
+					t.Errorf("got %v, want a refusal with the words of the webhook", err)
+				}
+				if w.Tracker.Going(owner(), kindPod(), slices.Values([]metav1.Object{pod})).Has(pod.UID) {
+					t.Error("the pod counts as deleted")
+				}
+			})
+		}
 	}
 }
 
