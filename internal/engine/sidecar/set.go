@@ -6,6 +6,7 @@ package sidecar
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -160,7 +161,11 @@ func (p payload) payload() Payload {
 	for i := range p.ImagePullSecrets {
 		secrets[i] = p.ImagePullSecrets[i].Name
 	}
-	return Payload{InitContainers: p.InitContainers, Containers: p.Containers, Volumes: p.Volumes, Secrets: secrets, Patches: p.PatchPodMetadata}
+	// OpenKruise has stored any patchPolicy. One that there is not does nothing.
+	patches := slices.DeleteFunc(slices.Clone(p.PatchPodMetadata), func(m PodMetadata) bool {
+		return !slices.Contains([]string{"", Retain, Overwrite, MergePatchJSON}, m.PatchPolicy)
+	})
+	return Payload{InitContainers: p.InitContainers, Containers: p.Containers, Volumes: p.Volumes, Secrets: secrets, Patches: patches}
 }
 
 // template is one sidecar, split into the container and what a SidecarSet says about it.
@@ -223,9 +228,27 @@ func split(sidecar map[string]any) (template, error) {
 		}
 		delete(t.container, field)
 	}
+	dropNulls(t.container)
 	t.name, _ = t.container["name"].(string)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(part, &t.extra); err != nil {
 		return t, fmt.Errorf("decoding container %s: %w", t.name, err)
 	}
 	return t, nil
+}
+
+// dropNulls removes the fields that are null, which an API server reads as absent: an expression would take them for fields that are there.
+func dropNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			if member == nil {
+				delete(value, name)
+			}
+			dropNulls(member)
+		}
+	case []any:
+		for _, item := range value {
+			dropNulls(item)
+		}
+	}
 }
