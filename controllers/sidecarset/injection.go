@@ -98,7 +98,7 @@ type InjectionOptions struct {
 	Clock      clock.PassiveClock
 	// Metadata watches what is registered; nil: it is compared with what it should be every few minutes only.
 	Metadata metadata.Interface
-	// ReadError is told when it cannot be watched; nil: that is logged.
+	// ReadError is called when it cannot be watched; nil: that is logged.
 	ReadError cache.WatchErrorHandlerWithContext
 }
 
@@ -373,6 +373,14 @@ const noOwner = "neither the ClusterRoleBinding kruise-operator-manager nor the 
 
 // state is what is known of one set.
 func (i *Injection) state(one *injected) InjectionState {
+	if s, is := one.withoutWay(); is {
+		return s
+	}
+	return i.proven(one)
+}
+
+// withoutWay is the state of a set that no way injects, or that lacks one of the two that it needs; false for any other set.
+func (one *injected) withoutWay() (InjectionState, bool) {
 	s := InjectionState{Path: PathNone, Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionFalse}}
 	switch {
 	case one.fault != nil:
@@ -381,10 +389,10 @@ func (i *Injection) state(one *injected) InjectionState {
 		if errors.Is(one.fault, sidecar.ErrNoRevision) {
 			s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonInjectRevisionNotFound, time.Minute
 		}
-		return s
+		return s, true
 	case one.set.Paused:
 		s.Condition.Reason, s.Condition.Message = appsv1beta1.ReasonPaused, "nothing is injected: injectionStrategy.paused is true"
-		return s
+		return s, true
 	case one.crowdedOut:
 		s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonWebhookFull, time.Minute
 		s.Fault, s.Stalled = webhookFull, true
@@ -393,13 +401,19 @@ func (i *Injection) state(one *injected) InjectionState {
 			s.Path, who = PathSplit, "pods that the policy does not serve get no sidecars: "
 		}
 		s.Condition.Message = who + webhookFull
-		return s
+		return s, true
 	case !one.wantEntry && !one.wantBinding:
 		s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonNoInstallationOwner, verifyEvery
 		s.Fault, s.Stalled = noOwner, true
 		s.Condition.Message = "nothing is injected: " + noOwner
-		return s
+		return s, true
 	}
+	return InjectionState{}, false
+}
+
+// proven is the state of a set that has its ways, by what their proofs have shown.
+func (i *Injection) proven(one *injected) InjectionState {
+	s := InjectionState{Condition: metav1.Condition{Type: ConditionInjectionPath}}
 	known, now, epoch := i.proofs[one.name], i.options.Clock.Now(), i.registry.epoch()
 	s.Path = PathWebhook
 	ways := []*proof{&known.webhook}

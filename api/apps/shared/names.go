@@ -40,7 +40,8 @@ const (
 	LabelBroadcastJobUID = "broadcastjob-controller-uid"
 	// LabelAdvancedCronJob on a run is the name of the AdvancedCronJob that it belongs to.
 	LabelAdvancedCronJob = "operator.kruise.io/advancedcronjob"
-	// LabelDeleteProtection on a workload forbids deleting it.
+	// LabelDeleteProtection on a workload, Service, Ingress, Namespace or CustomResourceDefinition forbids deleting it, while the feature gate
+	// ResourcesDeletionProtection is on.
 	LabelDeleteProtection = "policy.kruise.io/delete-protection"
 )
 
@@ -48,7 +49,8 @@ const (
 const (
 	// DeleteProtectionAlways forbids deleting the object.
 	DeleteProtectionAlways = "Always"
-	// DeleteProtectionCascading forbids deleting a workload that has replicas.
+	// DeleteProtectionCascading forbids deleting a workload that has replicas, a Namespace with pods or bound claims, and a
+	// CustomResourceDefinition with objects.
 	DeleteProtectionCascading = "Cascading"
 )
 

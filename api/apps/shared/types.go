@@ -27,8 +27,8 @@ type InPlaceUpdateStrategy struct {
 	// When omitted, it is 0.
 	// +optional
 	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
-	// imagePreDownloadParallelism is how many nodes pull the new image at the same time, ahead of the update.
-	// When omitted, it is 1.
+	// imagePreDownloadParallelism is how many nodes pull the new image at the same time, ahead of the update: a whole
+	// number, no percentage. When omitted, it is 1.
 	// +optional
 	ImagePreDownloadParallelism *intstr.IntOrString `json:"imagePreDownloadParallelism,omitempty"`
 	// imagePreDownloadTimeoutSeconds is how long one node may take to pull the image, in seconds, from 1 to 86400.
@@ -89,10 +89,11 @@ type Lifecycle struct {
 
 // LifecycleHook says what on a pod counts as the hook.
 type LifecycleHook struct {
-	// labelsHandler hooks a pod that has these labels with exactly these values.
+	// labelsHandler are labels of a pod. It waits before an update or a deletion while it has any of them with exactly this value, or any of
+	// finalizersHandler. At preNormal, and after an update, it waits until it has all of them.
 	// +optional
 	LabelsHandler map[string]string `json:"labelsHandler,omitempty"`
-	// finalizersHandler hooks a pod that has these finalizers.
+	// finalizersHandler are finalizers of a pod, which count as labelsHandler does.
 	// +optional
 	FinalizersHandler []string `json:"finalizersHandler,omitempty"`
 	// markPodNotReady takes the pod out of service while it waits at this hook. Meaningful on inPlaceUpdate and preDelete.

@@ -12,10 +12,10 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=imagelistpulljobs,scope=Namespaced
-// +operator-sdk:csv:customresourcedefinitions:displayName="ImageListPullJob (v1alpha1)",order=28,resources={{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="ImageListPullJob (v1alpha1)",order=28,resources={{ImagePullJob,apps.kruise.io/v1beta1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.desired",description="The number of images."
 // +kubebuilder:printcolumn:name="SUCCEEDED",type="integer",JSONPath=".status.succeeded",description="The number of images that every node has."
-// +kubebuilder:printcolumn:name="COMPLETED",type="integer",JSONPath=".status.completed",description="The number of images about which every node has answered."
+// +kubebuilder:printcolumn:name="COMPLETED",type="integer",JSONPath=".status.completed",description="The number of images for which all nodes have reported a result."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 
 // ImageListPullJob pulls several images to the same nodes ahead of need, by an ImagePullJob for each of them.

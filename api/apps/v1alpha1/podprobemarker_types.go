@@ -13,8 +13,8 @@ type PodProbeMarkerSpec struct {
 	// selector chooses pods of the same namespace by their labels. It must not be empty, and cannot be changed.
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:selector:core:v1:Pod"
 	Selector *metav1.LabelSelector `json:"selector"`
-	// probes are carried out on every pod that is chosen, at least 1 and at most 32. One that is removed leaves its condition, labels and
-	// annotations on the pods as they are.
+	// probes are carried out on every pod that is chosen, at least 1 and at most 32. When one is removed, its labels and annotations are removed
+	// from the pods, except on virtual nodes. Its condition stays as it is.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1

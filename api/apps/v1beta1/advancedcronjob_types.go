@@ -124,7 +124,7 @@ type AdvancedCronJobStatus struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=advancedcronjobs,scope=Namespaced,shortName=acj
-// +operator-sdk:csv:customresourcedefinitions:displayName="AdvancedCronJob",order=11,resources={{Job,batch/v1,""},{BroadcastJob,apps.kruise.io/v1beta1,""},{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="AdvancedCronJob",order=11,resources={{Job,batch/v1,""},{BroadcastJob,apps.kruise.io/v1beta1,""},{ImageListPullJob,apps.kruise.io/v1beta1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="Schedule",type="string",JSONPath=".spec.schedule",description="When runs are due."
 // +kubebuilder:printcolumn:name="Type",type="string",JSONPath=".status.type",description="The kind of what is created."
 // +kubebuilder:printcolumn:name="LastScheduleTime",type="date",JSONPath=".status.lastScheduleTime",description="When the newest run was due."
@@ -133,7 +133,7 @@ type AdvancedCronJobStatus struct {
 // +kubebuilder:printcolumn:name="Paused",type="boolean",priority=1,JSONPath=".spec.paused",description="Whether no run is started."
 // +kubebuilder:printcolumn:name="Stalled",type="string",priority=1,JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why no run can be started."
 
-// AdvancedCronJob creates a Job or a BroadcastJob each time that its schedule says.
+// AdvancedCronJob creates a Job, a BroadcastJob or an ImageListPullJob each time that its schedule says.
 type AdvancedCronJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -30,8 +30,8 @@ type BroadcastJobSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	CompletionPolicy BroadcastJobCompletionPolicy `json:"completionPolicy,omitempty"`
 
-	// paused stops the creation of pods. Pods that run go on, also beyond the deadline: what that asks for follows when paused is false
-	// again. When omitted, it is false.
+	// paused stops the creation and deletion of pods. Pods that run go on. The time of activeDeadlineSeconds still counts, but the job fails only
+	// when paused is false again. When omitted, it is false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:booleanSwitch"
 	Paused bool `json:"paused,omitempty"`
@@ -179,10 +179,10 @@ type FinishedNodes struct {
 	// failures is how many failures there were in all, on nodes that are gone, too.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
-	// resumed is the value of the annotation operator.kruise.io/resume that was seen last, and resumedFailures what failures was then: they
-	// do not pause the job any more.
+	// resumed is the value of the annotation operator.kruise.io/resume that was seen last.
 	// +optional
 	Resumed string `json:"resumed,omitempty"`
+	// resumedFailures is what failures was when resumed last changed: these failures do not pause the job any more.
 	// +optional
 	ResumedFailures int32 `json:"resumedFailures,omitempty"`
 }

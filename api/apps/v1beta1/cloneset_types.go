@@ -156,7 +156,8 @@ type RollingUpdateCloneSetStrategy struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors="urn:alm:descriptor:com.tectonic.ui:booleanSwitch"
 	Paused bool `json:"paused,omitempty"`
 
-	// priorityStrategy says which pods are updated first. When omitted, they are those that serve the least.
+	// priorityStrategy says which pods are updated first, after those that are not available. When omitted, pods without a node come first, then
+	// pending ones, then those that are not ready or have been ready for the shortest time.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	PriorityStrategy *shared.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`

@@ -55,8 +55,8 @@ type EphemeralJobSpec struct {
 
 // EphemeralContainerTemplateSpec is what is added to a pod.
 type EphemeralContainerTemplateSpec struct {
-	// ephemeralContainers are the containers. Their names have to be new in the pods: a pod with an ephemeral container of one of the
-	// names that another made is no target. What they leave out is filled in by the API server, as for all containers of a pod.
+	// ephemeralContainers are the containers, at least 1 and at most 20. Their names have to be new in the pods: a pod that has an ephemeral
+	// container with one of these names from somebody else is no target. The API server fills in what they leave out, as for all containers.
 	// +required
 	EphemeralContainers []corev1.EphemeralContainer `json:"ephemeralContainers" patchStrategy:"merge" patchMergeKey:"name"`
 }

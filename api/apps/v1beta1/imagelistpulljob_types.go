@@ -44,7 +44,7 @@ type ImageListPullJobStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Active int32 `json:"active"`
-	// completed is about how many images every node has answered, well or not.
+	// completed is how many images all nodes have reported a result for, whether they have the image or not.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Completed int32 `json:"completed"`
@@ -85,10 +85,10 @@ type FailedImageStatus struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=imagelistpulljobs,scope=Namespaced
-// +operator-sdk:csv:customresourcedefinitions:displayName="ImageListPullJob",order=27,resources={{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="ImageListPullJob",order=27,resources={{ImagePullJob,apps.kruise.io/v1beta1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.desired",description="The number of images."
 // +kubebuilder:printcolumn:name="SUCCEEDED",type="integer",JSONPath=".status.succeeded",description="The number of images that every node has."
-// +kubebuilder:printcolumn:name="COMPLETED",type="integer",JSONPath=".status.completed",description="The number of images about which every node has answered."
+// +kubebuilder:printcolumn:name="COMPLETED",type="integer",JSONPath=".status.completed",description="The number of images for which all nodes have reported a result."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 
 // ImageListPullJob pulls several images to the same nodes ahead of need, by an ImagePullJob for each of them.

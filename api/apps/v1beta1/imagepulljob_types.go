@@ -20,7 +20,8 @@ type ImagePullJobSpec struct {
 
 // ImagePullJobTemplate is how an image is pulled: all of a job but the image itself.
 type ImagePullJobTemplate struct {
-	// pullSecrets names Secrets of the job's namespace with credentials of the registry. It cannot be changed later.
+	// pullSecrets names Secrets of the job's namespace with credentials of the registry, at most 64. In an ImagePullJob it cannot be changed later;
+	// a change in an ImageListPullJob replaces its ImagePullJobs.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	PullSecrets []string `json:"pullSecrets,omitempty"`
@@ -47,7 +48,7 @@ type ImagePullJobTemplate struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	CompletionPolicy CompletionPolicy `json:"completionPolicy,omitempty"`
-	// sandboxConfig is handed to the container runtime with every pull.
+	// sandboxConfig is passed to the container runtime with every pull.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
@@ -85,11 +86,11 @@ type ImagePullJobPodSelector struct {
 
 // PullPolicy limits how long and how often one node tries.
 type PullPolicy struct {
-	// timeoutSeconds is how long one try may take, in seconds. When omitted, it is 600.
+	// timeoutSeconds is how long one try may take, in seconds, from 1 to 86400. When omitted, it is 600.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
-	// backoffLimit is how often a node tries again after a failure. When omitted, it is 3.
+	// backoffLimit is how often a node tries again after a failure, from 0 to 100. When omitted, it is 3.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`

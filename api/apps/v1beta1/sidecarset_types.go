@@ -357,12 +357,14 @@ type SidecarSetUpdateStrategy struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// priorityStrategy says which pods are updated first. When omitted, they are those that serve the least.
+	// priorityStrategy says which pods are updated first, after those that are not ready. When omitted, pods without a node come first, then
+	// pending ones, then those that are not ready or have been ready for the shortest time.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	PriorityStrategy *shared.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 
-	// scatterStrategy spreads pods with certain labels evenly over the order of the update. The value "*" stands for every value of its key.
+	// scatterStrategy spreads pods with certain labels evenly over the order of the update. The value "*" stands for every value of its key that
+	// at least two pods have, the 100 most frequent ones.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ScatterStrategy []shared.UpdateScatterTerm `json:"scatterStrategy,omitempty"`

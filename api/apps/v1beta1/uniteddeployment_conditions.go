@@ -54,7 +54,8 @@ const (
 
 // Reasons of the condition Schedulable of a subset.
 const (
-	// ReasonReschedule: pods of the subset find no node, or others stand in for them; where the status is True, every pod has found one.
+	// ReasonReschedule: pods of the subset find no node, or other subsets run replacements for them; where the status is True, every pod has found
+	// one.
 	ReasonReschedule = "reschedule"
 	// ReasonRecover: the subset is tried again.
 	ReasonRecover = "recover"

@@ -249,8 +249,8 @@ type UnitedDeploymentStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	UpdatedReplicas int32 `json:"updatedReplicas"`
-	// updatedReadyReplicas is how many of updatedReplicas are known to be ready. Of StatefulSets of apps/v1 and Deployments it can be less than
-	// there are while they are updated: they do not tell.
+	// updatedReadyReplicas is how many of updatedReplicas are known to be ready. While StatefulSets of apps/v1 and Deployments are updated, it can
+	// be less than there are: their statuses do not have this number.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
@@ -271,7 +271,7 @@ type UnitedDeploymentStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	UpdatedRevision string `json:"updatedRevision,omitempty"`
-	// subsetStatuses tell where each subset is, in the order of the topology.
+	// subsetStatuses are the progress of each subset, in the order of the topology.
 	// +optional
 	// +listType=atomic
 	// +operator-sdk:csv:customresourcedefinitions:type=status

@@ -225,7 +225,7 @@ type ImageSettings struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9._:/]*[a-z0-9])?$`
 	Repository string `json:"repository,omitempty"`
 
-	// pullSecrets are Secrets in the operator's namespace for pulling these images.
+	// pullSecrets are Secrets in the namespace of the node daemon, kruise-daemon-config, for pulling these images. At most 16.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -254,7 +254,8 @@ type NodeDaemonSettings struct {
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
 
-	// resources are what the daemon's container asks for on each node, and its limits.
+	// resources are what the daemon's container asks for on each node, and its limits. When omitted, it requests 5m of CPU and 32Mi of memory, and
+	// is limited to 128Mi.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 

@@ -501,10 +501,12 @@ func TestPods(t *testing.T) {
 	}
 	bound := newSimulation(t, 1, func(w *simulation) { w.o.Bind = true })
 	spec, s := bound.snapshot()
-	for _, action := range Plan(spec, s).Actions {
-		if made := action.Object.(*corev1.Pod); made.Spec.NodeName != "n0" || made.Spec.Affinity != nil {
-			t.Errorf("nodeName is %q, affinity %v", made.Spec.NodeName, made.Spec.Affinity)
-		}
+	actions := Plan(spec, s).Actions
+	if len(actions) != 1 {
+		t.Fatalf("the plan is %+v, want one pod", actions)
+	}
+	if made := actions[0].Object.(*corev1.Pod); made.Spec.NodeName != "n0" || made.Spec.Affinity != nil {
+		t.Errorf("nodeName is %q, affinity %v", made.Spec.NodeName, made.Spec.Affinity)
 	}
 	long := newSimulation(t, 1)
 	long.job.Name = strings.Repeat("a", 51) + "-" + strings.Repeat("b", 11)
@@ -551,7 +553,7 @@ func TestRefusedPodsAreTold(t *testing.T) {
 	w.expectCondition("Reconciling", "RequestFailed")
 }
 
-func TestDeadlineDoesNotRunWhilePaused(t *testing.T) {
+func TestDeadlineCountsWhilePausedAndStopsPodsAfterwards(t *testing.T) {
 	w := newSimulation(t, 2, deadline(10))
 	w.at(0)
 	w.job.Spec.Paused = true

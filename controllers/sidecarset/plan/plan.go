@@ -179,7 +179,7 @@ func (p *planner) move() {
 	for _, pod := range moving {
 		switch {
 		case p.takenOver(pod):
-			// Settling makes the container idle that has handed over, which would not take over again without a restart.
+			// Settling makes the container idle that the new one has replaced. It would not take over again without a restart.
 		case !pod.Available:
 			p.updatePod(pod)
 		case len(waiting) == 0 && limit.Room():

@@ -3,7 +3,7 @@
 
 // Package podset has the types of all workloads that manage pods, and the planning stages they share.
 //
-// A workload observes a Snapshot, composes stages into a planning.Plan, and hands the Plan to the executor. Nothing here talks to a
+// A workload observes a Snapshot, composes stages into a planning.Plan, and passes the Plan to the executor. Nothing here talks to a
 // server, reads a clock or keeps state: the same Snapshot gives the same Plan.
 package podset
 

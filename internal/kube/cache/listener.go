@@ -104,7 +104,7 @@ type registration struct {
 	handler *joined
 }
 
-// listener hands each event on to all handlers, one after the other. They must not block.
+// listener passes each event to all handlers, one after the other. They must not block.
 type listener struct {
 	mu           sync.Mutex
 	registration toolscache.ResourceEventHandlerRegistration
@@ -116,8 +116,8 @@ type joined struct {
 	toolscache.ResourceEventHandler
 }
 
-// join adds a handler. It is told of the objects that the informer has now before it is told of what happens to them, as a handler of the informer is.
-// What the listener has not handed on yet it is told twice, and it may hear of the end of an object that it never saw.
+// join adds a handler. It gets the objects that the informer has now, and then their events, as a handler of the informer does. An event that the
+// listener has not passed on yet reaches it twice, and it may get the deletion of an object that it never saw.
 func (l *listener) join(informer toolscache.SharedIndexInformer, h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -623,11 +624,16 @@ func TestApplyDeletesOnlyWhatWasSeen(t *testing.T) {
 	if len(outcome.Failures) != 0 {
 		t.Errorf("outcome %+v", outcome)
 	}
+	deleted := map[string]bool{}
 	for _, w := range f.server.Writes() {
+		deleted[w.Object.GetName()] = w.Verb == "delete"
 		p := w.DeleteOptions.Preconditions
 		if p == nil || p.UID == nil || (p.ResourceVersion != nil) != (w.Object.GetName() == "web-0") {
 			t.Errorf("deletion of %s with the preconditions %+v", w.Object.GetName(), p)
 		}
+	}
+	if want := map[string]bool{"web-0": true, "web-1": true, "web-9": true}; !maps.Equal(deleted, want) {
+		t.Errorf("deletions %v, want %v", deleted, want)
 	}
 }
 

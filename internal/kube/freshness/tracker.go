@@ -22,14 +22,11 @@ package freshness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"net/http"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -342,90 +339,6 @@ func (t *Tracker) Unseen(o Owner, own schema.GroupVersionKind) bool {
 	return false
 }
 
-// resolve looks up live every write in doubt, and every deleted pod that has looked whole for too long.
-func (t *Tracker) resolve(ctx context.Context, o Owner) error {
-	r := t.lock(o)
-	if len(r.unknown) == 0 && len(r.going) == 0 {
-		r.mu.Unlock()
-		return nil
-	}
-	for uid, d := range r.going {
-		if !t.isAsked(d.ref.Kind) {
-			delete(r.going, uid)
-		}
-	}
-	now := t.options.Clock.Now()
-	doubts := make(map[Ref]doubt, len(r.unknown))
-	for ref, d := range r.unknown {
-		doubts[ref] = d
-	}
-	for uid, d := range r.going {
-		if now.Sub(d.lookedAt) >= lookAgain {
-			if _, ok := doubts[d.ref]; !ok {
-				doubts[d.ref] = doubt{op: Delete, at: d.at}
-			}
-			d.lookedAt = now
-			r.going[uid] = d
-		}
-	}
-	r.mu.Unlock()
-
-	var failed error
-	for ref, d := range doubts {
-		found, err := t.look(ctx, ref)
-		if err != nil && now.Sub(d.at) <= t.options.Patience {
-			failed = fmt.Errorf("looking up %s %s, whose last write is in doubt: %w", ref.Kind.Kind, ref.Name, err)
-			if Judge(err) == InDoubt {
-				break // The server is not there; the others would only take as long.
-			}
-			continue
-		}
-		// After an error this gives up. What the write did will show in the cache sooner or later.
-		t.settle(o, ref, d.op, found)
-	}
-	return failed
-}
-
-// look reads an object's metadata live; nil when there is no such object.
-func (t *Tracker) look(ctx context.Context, ref Ref) (*metav1.PartialObjectMetadata, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.options.Timeout)
-	defer cancel()
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(ref.Kind)
-	if err := t.options.Live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, found); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return found, nil
-}
-
-// settle ends a doubt with what was found live; nil when there is no such object.
-func (t *Tracker) settle(o Owner, ref Ref, op Op, found *metav1.PartialObjectMetadata) {
-	r := t.lock(o)
-	defer r.mu.Unlock()
-	delete(r.unknown, ref)
-	if found == nil {
-		return
-	}
-	switch op {
-	case Create, Apply:
-		// Ours or not: the next plan has to know that the name is taken, and by what.
-		t.wrote(r, ref.Kind, found.ResourceVersion)
-	case Patch:
-		if found.UID == ref.UID && found.ResourceVersion != ref.ResourceVersion {
-			t.wrote(r, ref.Kind, found.ResourceVersion)
-		}
-	case Delete:
-		switch {
-		case found.UID != ref.UID:
-			// Gone; the cache will show it. The object stays among those going until then.
-		case found.DeletionTimestamp != nil:
-			t.wrote(r, ref.Kind, found.ResourceVersion)
-		default:
-			delete(r.going, ref.UID)
-		}
-	}
-}
-
 // store is where objects of a kind show, if they are watched.
 func (t *Tracker) store(kind schema.GroupVersionKind) (Store, bool) {
 	t.mu.RLock()
@@ -465,37 +378,4 @@ func reached(have, want string) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(have, want)
 	return err != nil || order >= 0
-}
-
-// Outcome says what an error tells about the write it answers.
-type Outcome string
-
-const (
-	// Done means that it happened: there is no error.
-	Done Outcome = "Done"
-	// Refused means that the server answered that it did not do it.
-	Refused Outcome = "Refused"
-	// InDoubt means that it may have happened all the same.
-	InDoubt Outcome = "InDoubt"
-)
-
-// Judge says what err tells about the write it answers. Only these answers of the server itself are proof that nothing happened:
-// 400, 401, 403, 404, 409, 410, 413, 415, 422 and 429. Everything else, a 500 or a timeout of the server included, may come
-// after the write was committed.
-func Judge(err error) Outcome {
-	if err == nil {
-		return Done
-	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return InDoubt
-	}
-	switch status.Status().Code {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
-		http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
-		http.StatusTooManyRequests:
-		return Refused
-	default:
-		return InDoubt
-	}
 }

@@ -41,7 +41,7 @@ type Changes struct {
 // IsZero says whether there is nothing to do.
 func (c Changes) IsZero() bool { return len(c.Adopt) == 0 && len(c.Release) == 0 }
 
-// Apply carries out changes for the workload whose controller reference is reference. It returns how many objects changed hands;
+// Apply carries out changes for the workload whose controller reference is reference. It returns how many objects were adopted or released;
 // the workload should then be looked at again before it is planned. One object that fails does not hold back the others;
 // conflicts and objects that are gone are no errors.
 func (a *Adopter) Apply(ctx context.Context, owner freshness.Owner, reference metav1.OwnerReference, changes Changes) (int, error) {

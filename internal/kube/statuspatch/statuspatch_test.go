@@ -186,7 +186,7 @@ func TestWriteTellsTheTracker(t *testing.T) {
 	}
 }
 
-func TestADeletedObjectThatTheCacheStillShowsGetsNoPodsAgainAndAgain(t *testing.T) {
+func TestADeletedObjectThatTheCacheStillShowsCountsAsGoneForAWhile(t *testing.T) {
 	f := newFixture(t)
 	shown := f.stored(t)
 	if err := f.server.Delete(t.Context(), f.stored(t)); err != nil {

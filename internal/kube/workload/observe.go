@@ -23,7 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
-// ErrViewChanged says that objects changed hands: the workload has to be looked at again before it is planned.
+// ErrViewChanged says that objects were adopted or released: the workload has to be looked at again before it is planned.
 var ErrViewChanged = errors.New("objects were adopted or released")
 
 // ErrNotSynced says that the cache does not hold yet what the workload needs.
@@ -124,8 +124,8 @@ type Recorded struct {
 }
 
 // EnsureRevision reads the revisions and makes sure that there is one of what is to be recorded. For an object that is being deleted it
-// only finds it. While the server refuses it, by a quota on revisions say, the newest that is recorded stands in for it; without any, the refusal is
-// the error. The server is asked again every refusedRecheck, or when the object has changed.
+// only finds it. While the server refuses it, by a quota on revisions say, the newest that is recorded is returned instead; without any, the refusal
+// is the error. The server is asked again every refusedRecheck, or when the object has changed.
 func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recorded) (Revisions, error) {
 	of := freshness.OwnerOf(object)
 	namespace := cmp.Or(object.GetNamespace(), r.Namespace)

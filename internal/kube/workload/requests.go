@@ -24,7 +24,7 @@ import (
 const (
 	// requestAgent is how a ContainerRecreateRequest signs its hold on a pod; the key is its namespace and name.
 	requestAgent = "ContainerRecreateRequest"
-	// lookAtRequests is how often requests are looked at that hold pods: nothing else tells that they are over.
+	// lookAtRequests is how often requests are looked at that hold pods: nothing else reports that they are over.
 	lookAtRequests = 10 * time.Second
 	// requestsAtOnce is how many of them are looked at in one pass.
 	requestsAtOnce = 20

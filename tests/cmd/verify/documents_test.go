@@ -68,16 +68,16 @@ func TestLinesOfDocumentsAreShort(t *testing.T) {
 	}
 }
 
-// The page about installing names the newest release that is in a stable channel.
+// The page about installing names the newest release that is in a stable channel, and has its commit checked out.
 func TestTheNewestReleaseIsInstalled(t *testing.T) {
 	releases, err := packaging.ReadReleases(filepath.Join(sourceTree, "catalog", "versions.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	newest := ""
+	newest, commit := "", ""
 	for _, version := range releases.Versions {
 		if slices.Contains(version.Channels, "stable") {
-			newest = version.Version
+			newest, commit = version.Version, version.Commit
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(sourceTree, "docs", "operations", "install.md"))
@@ -92,5 +92,9 @@ func TestTheNewestReleaseIsInstalled(t *testing.T) {
 		if version != newest {
 			t.Errorf("it names %s, and the newest is %s", version, newest)
 		}
+	}
+	checkedOut := regexp.MustCompile(`git checkout ([0-9a-f]{12})\n`).FindStringSubmatch(string(page))
+	if checkedOut == nil || !strings.HasPrefix(commit, checkedOut[1]) {
+		t.Errorf("it checks out %q, and the commit of %s is %s", checkedOut, newest, commit)
 	}
 }

@@ -100,9 +100,7 @@ func testDaemonsCreate(t *testing.T, e *env) {
 	}
 	t.Run("v1alpha1/surging with maxUnavailable", func(t *testing.T) {
 		got := e.send(t, http.MethodPost, "v1alpha1", ns, "", daemons("v1alpha1", "web", rolling, "{rollingUpdate: {rollingUpdateType: Surging, maxUnavailable: 1}}"), map[string]string{"dryRun": "All"})
-		if got.err == nil {
-			t.Error("it was let in")
-		}
+		got.check(t, []string{path + "maxSurge"}, "the type Surging means 1")
 	})
 }
 

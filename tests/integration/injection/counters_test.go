@@ -25,29 +25,36 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 )
 
-// counted is a line of the API server's metrics about one of its calls of webhooks, evaluations of policies or of their match conditions.
+// counted is a line of the API server's metrics about one of its calls of webhooks, evaluations of policies or of their match conditions: its labels
+// and its value.
 var counted = regexp.MustCompile(`^apiserver_(?:admission_webhook_request_total|admission_webhook_admission_duration_seconds_count|` +
 	`admission_match_condition_\w+|mutating_admission_policy_check_total)\{(.*)\} (\S+)$`)
 
-// calledFor is a line about the calls of one webhook.
+// calledFor is a line about the calls of one webhook: its name and their number.
 var calledFor = regexp.MustCompile(`^apiserver_admission_webhook_request_total\{.*name="(sidecarset-[^"]*)".*\} (\S+)$`)
 
-// calls are how often the API server has called the operator for each set, by the name of its entry.
-func (w *fixture) calls(t *testing.T) map[string]int {
+// sums adds up the values of the API server's metrics whose lines match, by what the first group of the pattern has found. The second group is the value.
+func (w *fixture) sums(t *testing.T, pattern *regexp.Regexp) map[string]float64 {
 	t.Helper()
-	counted := map[string]int{}
+	sums := map[string]float64{}
 	for line := range strings.Lines(string(w.metrics(t))) {
-		match := calledFor.FindStringSubmatch(strings.TrimSpace(line))
+		match := pattern.FindStringSubmatch(strings.TrimSpace(line))
 		if match == nil {
 			continue
 		}
-		value, err := strconv.Atoi(match[2])
+		value, err := strconv.ParseFloat(match[2], 64)
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		counted[match[1]] += value
+		sums[match[1]] += value
 	}
-	return counted
+	return sums
+}
+
+// calls are how often the API server has called the operator for each set, by the name of its entry.
+func (w *fixture) calls(t *testing.T) map[string]float64 {
+	t.Helper()
+	return w.sums(t, calledFor)
 }
 
 // Several sets on one pod cost one call each, whatever they inject: the first call injects them all and mounts the token, so nothing changes after it. Sets by
@@ -106,12 +113,12 @@ spec:
 			}
 			after := w.calls(t)
 			for name, path := range paths {
-				want := pods
+				want := float64(pods)
 				if path == sidecarset.PathPolicy {
 					want = 0
 				}
 				if got := after[sidecar.EntryName(name)] - before[sidecar.EntryName(name)]; got != want {
-					t.Errorf("set %s was called %d times for %d pods, want %d", name, got, pods, want)
+					t.Errorf("set %s was called %v times for %d pods, want %v", name, got, pods, want)
 				}
 			}
 		})
@@ -136,16 +143,10 @@ func (w *fixture) metrics(t *testing.T) []byte {
 func (w *fixture) counts(t *testing.T) int {
 	t.Helper()
 	total := 0.0
-	for line := range strings.Lines(string(w.metrics(t))) {
-		match := counted.FindStringSubmatch(strings.TrimSpace(line))
-		if match == nil || !strings.Contains(match[1], "sidecarset-") && !strings.Contains(match[1], sidecar.PolicyName) {
-			continue
+	for labels, value := range w.sums(t, counted) {
+		if strings.Contains(labels, "sidecarset-") || strings.Contains(labels, sidecar.PolicyName) {
+			total += value
 		}
-		value, err := strconv.ParseFloat(match[2], 64)
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		total += value
 	}
 	return int(total)
 }

@@ -223,8 +223,8 @@ spec:
 	}
 	w.stop()
 	defer w.serve(t.Context())
-	if image, err := drawn(without); err == nil {
-		t.Errorf("without a token, with the operator dead: %s", image)
+	if image, err := drawn(without); err == nil || !strings.Contains(err.Error(), "sidecarset-drawn.operator.kruise.io") {
+		t.Errorf("without a token, with the operator dead: %s, %v", image, err)
 	}
 	counts := map[string]int{}
 	const pods = 300

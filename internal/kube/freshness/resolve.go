@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package freshness
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// resolve looks up live every write in doubt, and every deleted pod that has looked whole for too long.
+func (t *Tracker) resolve(ctx context.Context, o Owner) error {
+	r := t.lock(o)
+	if len(r.unknown) == 0 && len(r.going) == 0 {
+		r.mu.Unlock()
+		return nil
+	}
+	for uid, d := range r.going {
+		if !t.isAsked(d.ref.Kind) {
+			delete(r.going, uid)
+		}
+	}
+	now := t.options.Clock.Now()
+	doubts := make(map[Ref]doubt, len(r.unknown))
+	for ref, d := range r.unknown {
+		doubts[ref] = d
+	}
+	for uid, d := range r.going {
+		if now.Sub(d.lookedAt) >= lookAgain {
+			if _, ok := doubts[d.ref]; !ok {
+				doubts[d.ref] = doubt{op: Delete, at: d.at}
+			}
+			d.lookedAt = now
+			r.going[uid] = d
+		}
+	}
+	r.mu.Unlock()
+
+	var failed error
+	for ref, d := range doubts {
+		found, err := t.look(ctx, ref)
+		if err != nil && now.Sub(d.at) <= t.options.Patience {
+			failed = fmt.Errorf("looking up %s %s, whose last write is in doubt: %w", ref.Kind.Kind, ref.Name, err)
+			if Judge(err) == InDoubt {
+				break // The server is not there; the others would only take as long.
+			}
+			continue
+		}
+		// After an error this gives up. What the write did will show in the cache sooner or later.
+		t.settle(o, ref, d.op, found)
+	}
+	return failed
+}
+
+// look reads an object's metadata live; nil when there is no such object.
+func (t *Tracker) look(ctx context.Context, ref Ref) (*metav1.PartialObjectMetadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.options.Timeout)
+	defer cancel()
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(ref.Kind)
+	if err := t.options.Live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, found); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return found, nil
+}
+
+// settle ends a doubt with what was found live; nil when there is no such object.
+func (t *Tracker) settle(o Owner, ref Ref, op Op, found *metav1.PartialObjectMetadata) {
+	r := t.lock(o)
+	defer r.mu.Unlock()
+	delete(r.unknown, ref)
+	if found == nil {
+		return
+	}
+	switch op {
+	case Create, Apply:
+		// Ours or not: the next plan has to know that the name is taken, and by what.
+		t.wrote(r, ref.Kind, found.ResourceVersion)
+	case Patch:
+		if found.UID == ref.UID && found.ResourceVersion != ref.ResourceVersion {
+			t.wrote(r, ref.Kind, found.ResourceVersion)
+		}
+	case Delete:
+		switch {
+		case found.UID != ref.UID:
+			// Gone; the cache will show it. The object stays among those going until then.
+		case found.DeletionTimestamp != nil:
+			t.wrote(r, ref.Kind, found.ResourceVersion)
+		default:
+			delete(r.going, ref.UID)
+		}
+	}
+}
