@@ -67,6 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	started := plan.Started(outcome)
 	known.evaluated = plan.EvaluatedUntil(snapshot, due, started)
 	if started {
+		known.started = due.Run.Round(0)
 		r.Metrics.CronSkew.Observe(r.Clock.Since(due.Run).Seconds())
 	}
 	missed := known.announced.Missed

@@ -22,6 +22,8 @@ import (
 type remembered struct {
 	// evaluated is until when its schedule was evaluated.
 	evaluated time.Time
+	// started is when the newest run was due that was started.
+	started time.Time
 	// announced is which runs events were emitted about.
 	announced plan.Announced
 }
@@ -32,7 +34,7 @@ func rememberedOf(pass *workload.Pass) *remembered {
 
 // observe reads the runs of an AdvancedCronJob. Those of a kind that nobody manages are not asked for: there may be no such kind.
 func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, known *remembered) (plan.Snapshot, error) {
-	snapshot := plan.Snapshot{Now: r.Clock.Now(), Evaluated: known.evaluated}
+	snapshot := plan.Snapshot{Now: r.Clock.Now(), Evaluated: known.evaluated, Started: known.started}
 	if spec.Adapter == nil || !spec.Managed {
 		return snapshot, nil
 	}

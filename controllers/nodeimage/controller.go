@@ -24,6 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
 // Name is the controller's name, and the reportingController of its events.
@@ -47,12 +48,14 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 // Reconciler reconciles NodeImages.
 type Reconciler struct {
 	*workload.Base
-	gone gone
+	// daemonOff says that the Kruise object keeps the operator from deploying the node daemon.
+	daemonOff bool
+	gone      gone
 }
 
 // Setup makes the manager run the reconciler of NodeImages.
-func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
-	r := &Reconciler{Base: workload.New(Name, Kind(), d)}
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
+	r := &Reconciler{Base: workload.New(Name, Kind(), d), daemonOff: c.Deployment != "" && !c.NodeDaemon && c.Features.Enabled(features.KruiseDaemon)}
 	if err := r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Nodes: ofNode}); err != nil {
 		return err
 	}
@@ -157,7 +160,7 @@ func (r *Reconciler) announce(image *appsv1beta1.NodeImage, tag plan.GivenUp) {
 
 // observe reads the node, and which jobs are gone.
 func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) (plan.Snapshot, error) {
-	snapshot := plan.Snapshot{Now: r.Clock.Now()}
+	snapshot := plan.Snapshot{Now: r.Clock.Now(), DaemonOff: r.daemonOff}
 	node, name := &corev1.Node{}, client.ObjectKey{Name: image.Name}
 	err := r.Cache.Get(ctx, name, node, client.UnsafeDisableDeepCopy)
 	_, fake := image.Labels[plan.LabelFake]

@@ -221,8 +221,12 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 		}
 		if one.set.Revision != nil && !one.set.Paused {
 			pins = true
-			if err := i.pin(ctx, one.set, one.owner.UID); err != nil {
+			revision, err := i.pinned(ctx, one.set, one.owner.UID)
+			if err != nil {
 				return nil, false, one.errorf(err)
+			}
+			if revision != nil {
+				one.set.Pinned, one.fault = payloadOf(revision)
 			}
 		}
 		all = append(all, one.set)
@@ -271,15 +275,15 @@ func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured
 	return err
 }
 
-// pin reads the historic revision that a set asks for. When there is none, compiling says so.
-func (i *Injection) pin(ctx context.Context, set *sidecar.Set, uid types.UID) error {
+// pinned reads the historic revision that a set asks for. When there is none, compiling says so.
+func (i *Injection) pinned(ctx context.Context, set *sidecar.Set, uid types.UID) (*appsv1.ControllerRevision, error) {
 	wanted := client.MatchingLabels{nameLabel: set.Name}
 	if set.Revision.Name == "" {
 		wanted[versionLabel] = set.Revision.CustomVersion
 	}
 	history := &appsv1.ControllerRevisionList{}
 	if err := i.options.Live.List(ctx, history, wanted); err != nil {
-		return fmt.Errorf("reading its history: %w", err)
+		return nil, fmt.Errorf("reading its history: %w", err)
 	}
 	found := slices.DeleteFunc(history.Items, func(r appsv1.ControllerRevision) bool {
 		owner := metav1.GetControllerOfNoCopy(&r)
@@ -287,7 +291,7 @@ func (i *Injection) pin(ctx context.Context, set *sidecar.Set, uid types.UID) er
 			r.Namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
 	})
 	if len(found) == 0 {
-		return nil
+		return nil, nil
 	}
 	// Nobody but the operator writes to its own namespace, so what is there goes first.
 	home := func(r appsv1.ControllerRevision) int {
@@ -296,22 +300,26 @@ func (i *Injection) pin(ctx context.Context, set *sidecar.Set, uid types.UID) er
 	newest := slices.MaxFunc(found, func(a, b appsv1.ControllerRevision) int {
 		return cmp.Or(cmp.Compare(home(a), home(b)), cmp.Compare(a.Revision, b.Revision))
 	})
+	return &newest, nil
+}
+
+// payloadOf is what a historic revision injects. One that cannot be decoded is a fault of its set alone.
+func payloadOf(revision *appsv1.ControllerRevision) (*sidecar.Payload, error) {
 	data := map[string]any{}
-	if err := json.Unmarshal(newest.Data.Raw, &data); err != nil {
-		return fmt.Errorf("decoding revision %s: %w", newest.Name, err)
+	if err := json.Unmarshal(revision.Data.Raw, &data); err != nil {
+		return nil, fmt.Errorf("decoding revision %s: %w", revision.Name, err)
 	}
 	payload, err := sidecar.ParseRevision(data)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("revision %s: %w", revision.Name, err)
 	}
-	hashes, err := sidecarspec.HashesRecorded(&newest)
+	hashes, err := sidecarspec.HashesRecorded(revision)
 	if err != nil {
-		return fmt.Errorf("revision %s: %w", newest.Name, err)
+		return nil, fmt.Errorf("revision %s: %w", revision.Name, err)
 	}
 	payload.Hash, payload.HashWithoutImage = hashes.Hash, hashes.WithoutImage
-	payload.Revision, payload.Time = newest.Name, newest.CreationTimestamp.UTC().Format(time.RFC3339)
-	set.Pinned = payload
-	return nil
+	payload.Revision, payload.Time = revision.Name, revision.CreationTimestamp.UTC().Format(time.RFC3339)
+	return payload, nil
 }
 
 // plan decides by which ways each set is to be open. While one takes the place of the other, both are, until the new one is proven.

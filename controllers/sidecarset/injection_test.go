@@ -816,6 +816,32 @@ func TestASetThatIsTooLargeLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
+// A revision that cannot be decoded, and that one set asks for, kept all sets from being registered, paused and deleted.
+func TestASetWhoseRevisionCannotBeDecodedLeavesTheOthersAlone(t *testing.T) {
+	for name, data := range map[string]string{"no object": `[]`, "another type": `{"spec":{"containers":"none"}}`} {
+		t.Run(name, func(t *testing.T) {
+			revision := &appsv1.ControllerRevision{Revision: 5}
+			revision.Namespace, revision.Name = "operators", "pinned-5"
+			revision.Labels = map[string]string{nameLabel: "pinned", versionLabel: "1"}
+			revision.Data.Raw = []byte(data)
+			r := newRig(t, true, installation(), revision)
+			r.options.Namespace = "operators"
+			r.injects["policy"] = true
+			r.set(plain, `{metadata: {name: pinned}, spec: {selector: {matchLabels: {app: shop}}, injectionStrategy: {revision: {customVersion: '1'}}, containers: [{name: b, image: b}]}}`)
+			if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue {
+				t.Errorf("the other one: %+v", state)
+			}
+			state := r.pass("pinned", time.Minute)
+			if state.Condition.Reason != "InvalidSpec" || !state.Stalled || !strings.Contains(state.Fault, "revision pinned-5") {
+				t.Errorf("%+v", state)
+			}
+			if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding log" {
+				t.Errorf("registered: %s", got)
+			}
+		})
+	}
+}
+
 // A quota refuses what one set injects: it stays injected as it was, and others can be paused and deleted, as where their sidecars keep pods from starting.
 func TestASetWhoseRevisionIsRefusedLeavesTheOthersAlone(t *testing.T) {
 	broken := strings.NewReplacer("name: log", "name: broken", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)

@@ -262,7 +262,7 @@ func findWebhooks(c Cluster, _ Options) []Finding {
 	for _, w := range c.Webhooks {
 		f := Finding{
 			Severity: Blocker, Subject: strings.ToLower(w.Kind) + " " + w.Name,
-			Finding: fmt.Sprintf("%d entries lead to OpenKruise's Service %s. When it has stopped, what they are asked about fails", len(w.Entries), serviceName),
+			Finding: fmt.Sprintf("%d entries lead to OpenKruise. When it has stopped, what they are asked about fails", len(w.Entries)),
 			Next:    "when OpenKruise has stopped: kruise-operator preflight --remove-webhooks",
 		}
 		if w.OnPods {
@@ -316,10 +316,15 @@ func (crd CRD) clears() bool { return crd.ConvertedBy.Name != "" && crd.Ours && 
 func findDaemons(c Cluster, _ Options) []Finding {
 	var all []Finding
 	for _, d := range c.Daemons {
-		all = append(all, Finding{
+		f := Finding{
 			Severity: Note, Subject: "daemonset " + d.String(), Finding: "goes on restarting containers and reporting about them; this operator does not need it",
 			Next: fmt.Sprintf("when no pod waits for it any more: kubectl -n %s delete daemonset/%s", d.Namespace, d.Name),
-		})
+		}
+		if !c.mayRun() {
+			f.Severity = Warning
+			f.Finding += ". Beside the node daemon that this operator deploys, two act on each node: images are pulled and probes are run twice"
+		}
+		all = append(all, f)
 	}
 	return all
 }

@@ -125,7 +125,19 @@ func TestFindings(t *testing.T) {
 		"pods that wait for the node daemon, and the daemon": {
 			cluster: Cluster{WaitingPods: []types.NamespacedName{{Namespace: "shop", Name: "web-68fpv"}}, Daemons: []types.NamespacedName{name(daemonName)}},
 			options: options,
-			want:    []string{"warning|pods shop/web-68fpv|1 is in the middle of an update in place", "note|daemonset kruise-system/kruise-daemon|delete daemonset/kruise-daemon"},
+			want:    []string{"warning|pods shop/web-68fpv|1 is in the middle of an update in place", "warning|daemonset kruise-system/kruise-daemon|delete daemonset/kruise-daemon"},
+		},
+		"the daemon of an OpenKruise that has stopped acts beside that of this operator": {
+			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName), RevisionNamespace: takeover.Namespace}}, Daemons: []types.NamespacedName{name(daemonName)}},
+			options: options,
+			want:    []string{"warning|daemonset kruise-system/kruise-daemon|two act on each node"},
+		},
+		"the daemon of one that has not is in its place": {
+			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName), Replicas: 1, RevisionNamespace: takeover.Namespace}}, Daemons: []types.NamespacedName{name(daemonName)}},
+			options: options,
+			want: []string{
+				"blocker|deployment kruise-system/kruise-controller-manager|wants 1 replicas", "note|daemonset kruise-system/kruise-daemon|goes on restarting containers",
+			},
 		},
 		"a takeover that would delete pods, because their first ordinal is not honored here, blocks": {
 			cluster: Cluster{Managers: manages("StatefulSetStartOrdinal=true"), Uses: uses(useStartOrdinal, "statefulsets")},

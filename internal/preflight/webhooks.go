@@ -10,7 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// Webhooks is a webhook configuration that leads to OpenKruise's Service.
+// Webhooks is a webhook configuration that leads to OpenKruise.
 type Webhooks struct {
 	// Kind is MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
 	Kind, Name string
@@ -34,28 +34,29 @@ func (r Reading) readWebhooks(ctx context.Context, c *Cluster) error {
 	for _, m := range mutating.Items {
 		w := Webhooks{Kind: "MutatingWebhookConfiguration", Name: m.Name}
 		for _, entry := range m.Webhooks {
-			w.add(entry.Name, entry.ClientConfig, entry.Rules)
+			w.add(entry.Name, entry.ClientConfig, entry.Rules, m.Name == mutatingName)
 		}
-		c.addWebhooks(w, mutatingName)
+		c.addWebhooks(w)
 	}
 	for _, v := range validating.Items {
 		w := Webhooks{Kind: "ValidatingWebhookConfiguration", Name: v.Name}
 		for _, entry := range v.Webhooks {
-			w.add(entry.Name, entry.ClientConfig, entry.Rules)
+			w.add(entry.Name, entry.ClientConfig, entry.Rules, v.Name == validatingName)
 		}
-		c.addWebhooks(w, validatingName)
+		c.addWebhooks(w)
 	}
 	return nil
 }
 
-// add looks at one entry: it is OpenKruise's when it leads to a Service of that name.
-func (w *Webhooks) add(name string, to admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations) {
-	if to.Service == nil || to.Service.Name != serviceName {
+// add looks at one entry: it is OpenKruise's when it leads to a Service of that name, or is in a configuration that OpenKruise writes as a whole (known),
+// where it may lead to a URL (WEBHOOK_HOST) or to a Service of another name.
+func (w *Webhooks) add(name string, to admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations, known bool) {
+	if !known && (to.Service == nil || to.Service.Name != serviceName) {
 		w.Others++
 		return
 	}
 	w.Entries = append(w.Entries, name)
-	if !slices.Contains(w.Namespaces, to.Service.Namespace) {
+	if to.Service != nil && !slices.Contains(w.Namespaces, to.Service.Namespace) {
 		w.Namespaces = append(w.Namespaces, to.Service.Namespace)
 	}
 	for _, rule := range rules {
@@ -63,9 +64,9 @@ func (w *Webhooks) add(name string, to admissionregistrationv1.WebhookClientConf
 	}
 }
 
-// addWebhooks keeps a configuration that leads to OpenKruise, or that has its name.
-func (c *Cluster) addWebhooks(w Webhooks, known string) {
-	if len(w.Entries) > 0 || w.Name == known {
+// addWebhooks keeps a configuration that leads to OpenKruise. One without entries asks nobody.
+func (c *Cluster) addWebhooks(w Webhooks) {
+	if len(w.Entries) > 0 {
 		c.Webhooks = append(c.Webhooks, w)
 	}
 }

@@ -46,6 +46,9 @@ type Snapshot struct {
 	// Evaluated is until when the schedule was evaluated in this process; zero before the first time. It only matters while
 	// lastScheduleTime lies in the future.
 	Evaluated time.Time
+	// Started is when the newest run was due that this process has started; zero before the first one. The status may not say so yet, and the run may be
+	// gone already.
+	Started time.Time
 }
 
 // Due is what the schedule says about now.
@@ -70,8 +73,8 @@ const farAhead = 24 * time.Hour
 
 // Evaluate says what is due.
 //
-//  1. What was due until Last is never started again, whether its run still exists or not. Last is the later of lastScheduleTime and the
-//     newest existing run, so that it survives the deletion of runs as well as a status that could not be written.
+//  1. What was due until Last is never started again, whether its run still exists or not. Last is the latest of lastScheduleTime, the newest existing
+//     run and what this process has started, so that it survives the deletion of runs as well as a status that could not be written.
 //  2. Of all instants since then, only the newest counts.
 //  3. If Last lies in the future, the clock went back. Then what this process has evaluated counts as over, else Last. The schedule waits
 //     until then, so that nothing is started twice, unless that is more than a day: then it goes on from now.
@@ -86,6 +89,9 @@ func Evaluate(spec *Spec, s Snapshot) Due {
 		if s.Runs[i].Due.After(d.Last) {
 			d.Last = s.Runs[i].Due
 		}
+	}
+	if s.Started.After(d.Last) {
+		d.Last = s.Started
 	}
 	if spec.Invalid != nil {
 		return d

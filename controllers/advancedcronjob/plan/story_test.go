@@ -33,12 +33,15 @@ type simulation struct {
 	now       time.Time
 	runs      []*unstructured.Unstructured
 	evaluated time.Time
+	begun     time.Time
 	told      Announced
 	options   Options
 	// refuses is what the server says to creations, refusesDeletes what it says to deletions; empty: it takes them.
 	refuses, refusesDeletes string
 	// dies says that the operator is killed after its next writes, before the status is written.
 	dies bool
+	// unwritten says that the next pass which starts a run leaves the status to the pass that the run wakes, as the controller does.
+	unwritten bool
 	// deletions are the actions of all passes that deleted runs.
 	deletions []planning.Action
 	// started are all instants for which a run was ever created.
@@ -120,7 +123,7 @@ func (w *simulation) spec() *Spec {
 func (w *simulation) pass() planning.Plan {
 	w.t.Helper()
 	spec := w.spec()
-	s := Snapshot{Now: w.now, Evaluated: w.evaluated}
+	s := Snapshot{Now: w.now, Evaluated: w.evaluated, Started: w.begun}
 	for _, run := range w.runs {
 		s.Runs = append(s.Runs, spec.Adapter.Observe(run))
 	}
@@ -140,11 +143,18 @@ func (w *simulation) pass() planning.Plan {
 		fmt.Fprintf(&w.log, "  (%s) %s\n", event.Reason, w.short(event.Message))
 	}
 	if w.dies {
-		w.dies, w.evaluated, w.told = false, time.Time{}, Announced{}
+		w.dies, w.evaluated, w.begun, w.told = false, time.Time{}, time.Time{}, Announced{}
 		fmt.Fprintf(&w.log, "  killed before the status is written\n")
 		return plan
 	}
 	w.evaluated = EvaluatedUntil(s, w.due, Started(outcome))
+	if Started(outcome) {
+		w.begun = w.due.Run
+		if w.unwritten {
+			w.unwritten = false
+			return plan
+		}
+	}
 	before := w.cron.Status.LastScheduleTime
 	w.cron.Status = Status(spec, s, w.due, plan, outcome)
 	if after := w.cron.Status.LastScheduleTime; before != nil && (after == nil || after.Before(before)) {
@@ -209,11 +219,11 @@ func (w *simulation) find(name string) *unstructured.Unstructured {
 	return nil
 }
 
-// covered says that the status says of a run's instant that it has been. Until then nobody deletes the run so soon after its creation.
+// covered says that the status, or this process, knows of a run's instant that it has been.
 func (w *simulation) covered(run *unstructured.Unstructured) bool {
 	due, err := time.Parse(time.RFC3339, run.GetAnnotations()["apps.kruise.io/scheduled-at"])
 	last := w.cron.Status.LastScheduleTime
-	return err == nil && last != nil && !due.After(last.Time)
+	return err == nil && (last != nil && !due.After(last.Time) || !due.After(w.begun))
 }
 
 // end lets the run of a time end: Complete or Failed.
@@ -451,6 +461,20 @@ func TestRunsThatVanishAreNotRepeated(t *testing.T) {
 	w.expect("10:10")
 }
 
+// A run of a moment, with a TTL of 0, was started twice while the operator was busy with others: the status is written when the run wakes its object.
+func TestRunThatIsGoneBeforeTheStatusIsWrittenIsNotRepeated(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00")
+	w.unwritten = true
+	w.passes("10:05:00")
+	w.expect("10:05")
+	w.runs = nil
+	w.passes("10:05:04", "10:06:00")
+	w.expect()
+	w.expectLast("10:05")
+	w.passes("10:10:00")
+	w.expect("10:10")
+}
+
 func TestRefusedRunDoesNotHoldUpTheNext(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.refuses = "the quota is used up"
@@ -577,7 +601,7 @@ func TestClocksAreComparedAsTheyAreOnTheWall(t *testing.T) {
 func TestClockThatJumps(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.passes("10:05:00", "2026-06-01T10:05:00Z", "10:06:00", "10:09:59", "10:10:00", "10:10:01", "10:15:00")
-	w.evaluated = time.Time{} // the operator starts again
+	w.evaluated, w.begun = time.Time{}, time.Time{} // the operator starts again
 	w.passes("10:21:00", "10:24:00", "10:25:00", "10:25:01")
 	w.runs = nil
 	w.passes("10:12:00", "10:15:00", "10:20:00", "10:25:00", "10:30:00") // what has been is not repeated
@@ -637,7 +661,7 @@ func TestRandomWalk(t *testing.T) {
 				deadline(random.Int64N(600))(w)
 			}
 			for range 120 {
-				switch random.IntN(12) {
+				switch random.IntN(13) {
 				case 0:
 					w.now = w.now.Add(-time.Duration(random.IntN(1800)) * time.Second)
 				case 1:
@@ -646,7 +670,7 @@ func TestRandomWalk(t *testing.T) {
 					w.dies = !w.due.Behind // what a process knew of a clock that was wrong ends with it
 				case 3:
 					if !w.due.Behind {
-						w.evaluated, w.told = time.Time{}, Announced{}
+						w.evaluated, w.begun, w.told = time.Time{}, time.Time{}, Announced{}
 					}
 				case 4:
 					w.cron.Spec.Paused = ptr.To(random.IntN(2) == 0)
@@ -661,6 +685,8 @@ func TestRandomWalk(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
+				case 9:
+					w.unwritten = true
 				default:
 					w.now = w.now.Add(time.Duration(random.IntN(400)) * time.Second)
 				}
@@ -671,7 +697,7 @@ func TestRandomWalk(t *testing.T) {
 					t.Errorf("%v was started %d times\n%s", time.Unix(due, 0).UTC(), times, w.log.String())
 				}
 			}
-			w.refuses, w.dies, w.cron.Spec.Paused, w.cron.Spec.StartingDeadlineSeconds = "", false, nil, nil
+			w.refuses, w.dies, w.unwritten, w.cron.Spec.Paused, w.cron.Spec.StartingDeadlineSeconds = "", false, false, nil, nil
 			policy(appsv1beta1.AllowConcurrent)(w)
 			w.pass()
 			next := w.cron.Status.NextScheduleTime

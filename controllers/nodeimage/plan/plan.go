@@ -43,6 +43,8 @@ const (
 	mostTries = 100
 
 	messageSilent  = "node has not responded for a long time"
+	messageVirtual = messageSilent + ": it is a virtual node, on which no node daemon runs"
+	messageOff     = messageSilent + ": the operator deploys no node daemon, because spec.nodeDaemon.mode of the Kruise object is Disabled"
 	messageLate    = "the node has not finished in the time that its tries may take"
 	messageOverdue = "pulling exceeds the activeDeadlineSeconds"
 )
@@ -57,6 +59,8 @@ type Snapshot struct {
 	// Node says that a node of its name exists and is not terminating. Its labels are Labels. Virtual says that there can be no node daemon on it.
 	Node, Virtual bool
 	Labels        map[string]string
+	// DaemonOff says that the Kruise object keeps the operator from deploying the node daemon.
+	DaemonOff bool
 	// Gone says that the job of a tag no longer exists, Working that the job has not ended and will end. They are asked about ImagePullJobs
 	// only.
 	Gone, Working func(corev1.ObjectReference) bool
@@ -250,6 +254,9 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s 
 				continue
 			}
 			limit, message := limitOf(tag, answer)
+			if message == messageSilent {
+				message = s.silence()
+			}
 			if left := limit.Sub(s.Now); left > 0 {
 				d.Recheck(left)
 				continue
@@ -267,6 +274,17 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s 
 	d.Actions = append(d.Actions, patch(image, StepGiveUp, "status", map[string]any{
 		"metadata": map[string]any{"uid": image.UID, "resourceVersion": image.ResourceVersion}, "status": status,
 	}))
+}
+
+// silence is why a node says nothing, as far as that is known.
+func (s *Snapshot) silence() string {
+	switch {
+	case s.Virtual:
+		return messageVirtual
+	case s.DaemonOff:
+		return messageOff
+	}
+	return messageSilent
 }
 
 // limitOf is the deadline of a node for a tag that has not ended, and the message when it is exceeded. A node that dies while it pulls, or

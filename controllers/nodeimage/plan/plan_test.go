@@ -216,6 +216,27 @@ func TestASilentNodeIsGivenUpInItsStatus(t *testing.T) {
 	}
 }
 
+// A tag that was written by hand failed as if its node were broken, where nobody was ever to pull.
+func TestATagThatNobodyPullsSaysWhy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		snapshot Snapshot
+		want     string
+	}{
+		"the node daemon is switched off": {Snapshot{DaemonOff: true}, "node has not responded for a long time: the operator deploys no node daemon, because " +
+			"spec.nodeDaemon.mode of the Kruise object is Disabled"},
+		"a virtual node": {Snapshot{DaemonOff: true, Virtual: true}, "node has not responded for a long time: it is a virtual node, on which no node daemon runs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tc.snapshot
+			s.Now, s.Node, s.Labels, s.Gone = noon(), true, map[string]string{"a": "b"}, func(corev1.ObjectReference) bool { return false }
+			d := Plan(list(func(*appsv1beta1.ImageTagSpec) {}, nil), s)
+			if len(d.GivenUp) != 1 || d.GivenUp[0].Message != tc.want {
+				t.Errorf("given up: %+v, want %q", d.GivenUp, tc.want)
+			}
+		})
+	}
+}
+
 // The jobs of a tag name their pull secrets. One that has ended must not leave the copy of its secret behind for as long as others use the repository.
 func TestCopiesOfPullSecretsGoWithTheJobsThatAskForThem(t *testing.T) {
 	shared := func(name string) appsv1beta1.ImagePullSecret { return engineimage.PullSecret("ns", name) }

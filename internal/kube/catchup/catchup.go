@@ -38,9 +38,12 @@ import (
 const (
 	// page is how many objects one request lists.
 	page = 1000
-	// attempt is the deadline of one list, pause how long to wait after one that failed.
-	attempt = 15 * time.Second
-	pause   = 200 * time.Millisecond
+	// attempt is the deadline of one list. After one that failed, the wait doubles from pause to longestPause.
+	attempt      = 15 * time.Second
+	pause        = 200 * time.Millisecond
+	longestPause = 2 * time.Second
+	// sayAgain is when the log says again that a kind cannot be listed.
+	sayAgain = 30 * time.Second
 	// poll is how often the store is looked at.
 	poll = 10 * time.Millisecond
 	// Patience is how long the cache is waited for after a list. It is long: a watch that breaks is made again within seconds.
@@ -132,7 +135,8 @@ type state struct {
 
 func (g *Gate) catchUp(ctx context.Context, kind schema.GroupVersionKind, store Store) error {
 	var had state
-	for {
+	var said time.Time
+	for wait := pause; ; wait = min(2*wait, longestPause) {
 		var err error
 		had, err = g.list(ctx, kind)
 		if err == nil {
@@ -141,8 +145,11 @@ func (g *Gate) catchUp(ctx context.Context, kind schema.GroupVersionKind, store 
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err) {
 			return nil // then the cache holds nothing of it either
 		}
-		g.log.Info("Listing again", "kind", kind.Kind, "err", err.Error())
-		if !g.wait(ctx, pause) {
+		if now := g.clock.Now(); said.IsZero() || now.Sub(said) >= sayAgain {
+			said = now
+			g.log.Info("Listing again", "kind", kind.Kind, "err", err.Error())
+		}
+		if !g.wait(ctx, wait) {
 			return ctx.Err()
 		}
 	}

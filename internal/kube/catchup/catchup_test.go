@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -174,6 +175,51 @@ func TestANewLeaderWaitsUntilItsCacheHoldsWhatTheServerHad(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A list that failed for an hour was asked for five times a second, each time with a line in the log.
+func TestAListThatFailsForLongIsAskedForLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const outage = time.Hour
+		asked, lines := 0, 0
+		refusing := &refusing{until: time.Now().Add(outage), asked: &asked}
+		gate := New(refusing, clock.RealClock{}, funcr.New(func(_, text string) {
+			if strings.Contains(text, "Listing again") {
+				lines++
+			}
+		}, funcr.Options{}))
+		cache := &store{}
+		cache.set("12")
+		gate.Follow(corev1.SchemeGroupVersion.WithKind("Pod"), cache)
+		began := time.Now()
+		if err := gate.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if late := time.Since(began) - outage; late < 0 || late > 3*time.Second {
+			t.Errorf("the gate opens %v after the end of the outage", late)
+		}
+		if most := int(outage / longestPause); asked > most+10 {
+			t.Errorf("asked %d times", asked)
+		}
+		if most := int(outage / sayAgain); lines > most || lines < 1 {
+			t.Errorf("%d lines, want 1 to %d", lines, most)
+		}
+	})
+}
+
+// refusing answers from some time on.
+type refusing struct {
+	server
+	until time.Time
+	asked *int
+}
+
+func (r *refusing) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	*r.asked++
+	if time.Now().Before(r.until) {
+		return apierrors.NewInternalError(context.DeadlineExceeded)
+	}
+	return r.server.List(ctx, list, opts...)
 }
 
 func TestACacheThatNeverCatchesUpDoesNotStopTheLeaderForEver(t *testing.T) {

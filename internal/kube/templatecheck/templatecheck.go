@@ -8,6 +8,8 @@
 //
 // A server accepts some templates whose pods it refuses, because fields that a template leaves open may be filled in by admission of the pod.
 // This package also finds the one such fault that admission does not repair, an image with white space around it.
+//
+// What a Job template says beside its pods is asked about in the same way, by a Job as a dry run.
 package templatecheck
 
 import (
@@ -21,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +51,7 @@ func (f Fault) String() string { return f.Field + ": " + f.Message }
 
 // Checker asks about pod templates.
 type Checker struct {
-	// Client creates the PodTemplate, as a dry run. It needs the permission to create podtemplates.
+	// Client creates the PodTemplate or the Job, as a dry run. It needs the permission to create them.
 	Client client.Writer
 	// Accepted is shared by who asks about the same templates. Nil remembers nothing.
 	Accepted *Accepted
@@ -73,20 +76,23 @@ func NewAccepted(clock cache.Clock) *Accepted {
 type digest [sha256.Size]byte
 
 // digestOf is the same for the same question.
-func digestOf(question *corev1.PodTemplate) (digest, error) {
+func digestOf(question client.Object) (digest, error) {
 	body, err := json.Marshal(question)
 	return sha256.Sum256(body), err
 }
+
+// generated is how the names of questions begin, which are never stored.
+const generated = "kruise-operator-template-check-"
 
 // Check returns the faults of a template whose pods get volumes from these claim templates. None means that the server would
 // take it and, as far as can be told, its pods. An error means that the server did not answer the question: a quota, another admission
 // webhook or an outage stood in the way, and nothing is known about the template.
 func (c Checker) Check(ctx context.Context, namespace string, template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim) ([]Fault, error) {
 	question := &corev1.PodTemplate{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "kruise-operator-template-check-"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: generated},
 		Template:   *withClaims(template, claims),
 	}
-	faults, err := c.ask(ctx, question)
+	faults, err := c.ask(ctx, question, faultsOf)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +107,17 @@ func (c Checker) Check(ctx context.Context, namespace string, template *corev1.P
 	return faults, nil
 }
 
-// ask returns what the server finds, unless it is known that it finds nothing.
-func (c Checker) ask(ctx context.Context, question *corev1.PodTemplate) ([]Fault, error) {
+// CheckJob returns the faults of a Job, with those of its pods. Admission for Jobs is involved, so that an answer may say nothing about the Job itself.
+func (c Checker) CheckJob(ctx context.Context, namespace string, spec *batchv1.JobSpec) ([]Fault, error) {
+	question := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: generated}, Spec: *spec.DeepCopy()}
+	return c.ask(ctx, question, faultsOfJob)
+}
+
+// ask returns what the server finds, as its answer is read, unless it is known that it finds nothing.
+func (c Checker) ask(ctx context.Context, question client.Object, read func(error) []Fault) ([]Fault, error) {
 	key, err := digestOf(question)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the pod template: %w", err)
+		return nil, fmt.Errorf("encoding the template: %w", err)
 	}
 	if c.Accepted != nil {
 		if _, known := c.Accepted.templates.Get(key); known {
@@ -119,10 +131,10 @@ func (c Checker) ask(ctx context.Context, question *corev1.PodTemplate) ([]Fault
 		}
 		return nil, nil
 	}
-	if faults := faultsOf(err); len(faults) > 0 {
+	if faults := read(err); len(faults) > 0 {
 		return faults, nil
 	}
-	return nil, fmt.Errorf("checking the pod template by a dry run: %w", err)
+	return nil, fmt.Errorf("checking the template by a dry run: %w", err)
 }
 
 // imageFaults are the images that the server refuses in a pod although it takes them in a template.
@@ -155,18 +167,30 @@ func withClaims(template *corev1.PodTemplateSpec, claims []corev1.PersistentVolu
 // faultsOf reads the field errors of an answer, those of the template only. Whatever else refuses an object (quotas, admission,
 // a namespace that is going away) either answers with another code or names no field of the template.
 func faultsOf(err error) []Fault {
+	faults := below(err, "PodTemplate", "template")
+	for i := range faults {
+		faults[i].Field = "spec." + faults[i].Field
+	}
+	return faults
+}
+
+// faultsOfJob reads those of the spec of a Job.
+func faultsOfJob(err error) []Fault { return below(err, "Job", "spec") }
+
+// below are the field errors of an answer about an object of a kind that are about a field of it or what is in that.
+func below(err error, kind, field string) []Fault {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return nil
 	}
 	answer := status.Status()
-	if answer.Code != http.StatusUnprocessableEntity || answer.Details == nil || answer.Details.Kind != "PodTemplate" {
+	if answer.Code != http.StatusUnprocessableEntity || answer.Details == nil || answer.Details.Kind != kind {
 		return nil
 	}
 	var faults []Fault
 	for _, cause := range answer.Details.Causes {
-		if cause.Field == "template" || strings.HasPrefix(cause.Field, "template.") {
-			faults = append(faults, Fault{Field: "spec." + cause.Field, Message: cause.Message})
+		if cause.Field == field || strings.HasPrefix(cause.Field, field+".") {
+			faults = append(faults, Fault{Field: cause.Field, Message: cause.Message})
 		}
 	}
 	return faults

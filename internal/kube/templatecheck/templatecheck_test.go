@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
@@ -115,11 +117,42 @@ func TestCheckAddsClaimsAsVolumes(t *testing.T) {
 	}
 }
 
+// A Job has faults of its own beside those of its pods. What admission for Jobs says is about something else.
+func TestCheckOfAJob(t *testing.T) {
+	jobs := schema.GroupKind{Group: "batch", Kind: "Job"}
+	limit := field.NewPath("spec", "backoffLimit")
+	for name, tc := range map[string]struct {
+		answer error
+		want   []templatecheck.Fault
+		known  bool
+	}{
+		"accepted": {known: true},
+		"refused": {
+			answer: apierrors.NewInvalid(jobs, "", field.ErrorList{field.Invalid(limit, -1, "must be greater than or equal to 0")}),
+			want:   []templatecheck.Fault{{Field: "spec.backoffLimit", Message: "Invalid value: -1: must be greater than or equal to 0"}}, known: true,
+		},
+		"refused for its name": {answer: apierrors.NewInvalid(jobs, "", field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), "A", "must be small")})},
+		"a quota":              {answer: apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "", errors.New("exceeded quota"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{answer: tc.answer}
+			got, err := templatecheck.Checker{Client: s}.CheckJob(t.Context(), "there", &batchv1.JobSpec{BackoffLimit: ptr.To[int32](-1)})
+			if diff := cmp.Diff(tc.want, got); diff != "" || (err == nil) != tc.known {
+				t.Errorf("faults (-want +got):\n%s\n%v", diff, err)
+			}
+			if s.job == nil || s.job.Namespace != "there" || s.job.Name != "" || s.job.GenerateName == "" || *s.job.Spec.BackoffLimit != -1 {
+				t.Errorf("asked about %+v", s.job)
+			}
+		})
+	}
+}
+
 // server gives one answer to every creation, and refuses to store anything.
 type server struct {
 	client.Writer
 	answer    error
 	asked     *corev1.PodTemplate
+	job       *batchv1.Job
 	questions int
 }
 
@@ -127,7 +160,12 @@ func (s *server) Create(_ context.Context, object client.Object, options ...clie
 	if o := (&client.CreateOptions{}).ApplyOptions(options); !cmp.Equal(o.DryRun, []string{metav1.DryRunAll}) {
 		return errors.New("the question would be stored")
 	}
-	s.asked = object.(*corev1.PodTemplate)
+	switch question := object.(type) {
+	case *batchv1.Job:
+		s.job = question
+	case *corev1.PodTemplate:
+		s.asked = question
+	}
 	s.questions++
 	return s.answer
 }

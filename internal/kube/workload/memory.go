@@ -98,7 +98,12 @@ func (b *Base) Remembered(object client.Object) *Memory {
 }
 
 // Forget drops all that is remembered of an object that is gone.
-func (b *Base) Forget(name types.NamespacedName) { b.memories.forget(name) }
+func (b *Base) Forget(name types.NamespacedName) {
+	b.memories.forget(name)
+	if b.Pool != nil {
+		b.Pool.Forget(b.Name, b.Workers, name)
+	}
+}
 
 // wakeFor has the object of this name planned after an event about another object, which concerns it: as soon as it may be, but no earlier than
 // after gather. An event that only shows what was written for it lets it wait for others.

@@ -157,12 +157,24 @@ func (p *Pool) room(s *share, controller string, workers int, namespace string) 
 	return limit - s.workers[controller]
 }
 
-// leave gives a worker back and wakes as many as there is room for.
-func (p *Pool) leave(s *share, controller string, workers int, namespace string) {
+// Forget takes an object that is gone out of the line. The worker that it was woken for is the next one's, who would not be woken for it otherwise.
+func (p *Pool) Forget(controller string, workers int, name types.NamespacedName) {
 	p.mu.Lock()
-	if s.workers[controller]--; s.workers[controller] == 0 {
-		delete(s.workers, controller)
+	s, known := p.namespaces[name.Namespace]
+	if !known || s.lines[controller] == nil {
+		p.mu.Unlock()
+		return
 	}
+	delete(s.lines[controller].wake, name)
+	wake := p.next(s, controller, workers, name.Namespace)
+	p.mu.Unlock()
+	for _, wake := range wake {
+		wake()
+	}
+}
+
+// next takes as many out of the line as there is room for. The lock is held.
+func (p *Pool) next(s *share, controller string, workers int, namespace string) []func() {
 	var wake []func()
 	if l := s.lines[controller]; l != nil {
 		if wake = l.take(p.room(s, controller, workers, namespace)); len(l.wake) == 0 {
@@ -170,6 +182,16 @@ func (p *Pool) leave(s *share, controller string, workers int, namespace string)
 		}
 	}
 	p.tidy(namespace, s)
+	return wake
+}
+
+// leave gives a worker back and wakes as many as there is room for.
+func (p *Pool) leave(s *share, controller string, workers int, namespace string) {
+	p.mu.Lock()
+	if s.workers[controller]--; s.workers[controller] == 0 {
+		delete(s.workers, controller)
+	}
+	wake := p.next(s, controller, workers, namespace)
 	p.mu.Unlock()
 	for _, wake := range wake {
 		wake()

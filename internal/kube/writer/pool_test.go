@@ -186,3 +186,40 @@ func TestPoolWakesInTheOrderOfTheLine(t *testing.T) {
 		t.Errorf("left over: %v", p.namespaces)
 	}
 }
+
+// The line of a namespace that was deleted with all that waited in it stayed for ever.
+func TestPoolForgetsWhoIsGone(t *testing.T) {
+	p := NewPool(8, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
+	var woken []string
+	enter := func(name string) (leave func()) {
+		leave, _ = p.Enter("x", 2, types.NamespacedName{Namespace: "a", Name: name}, func() { woken = append(woken, name) })
+		return leave
+	}
+	gone := func(name string) { p.Forget("x", 2, types.NamespacedName{Namespace: "a", Name: name}) }
+	leave := enter("1")
+	for _, name := range []string{"2", "3", "4"} {
+		if enter(name) != nil {
+			t.Fatalf("%s enters", name)
+		}
+	}
+	gone("3") // while it waits
+	leave()
+	gone("2") // after it was woken: its worker is that of the next one
+	if diff := cmp.Diff([]string{"2", "4"}, woken); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+	gone("4")
+	gone("5")
+	if len(p.namespaces) != 0 {
+		t.Errorf("left over: %v", p.namespaces)
+	}
+	leave = enter("6")
+	enter("7")
+	enter("8")
+	leave() // wakes 7
+	gone("8")
+	gone("7")
+	if len(p.namespaces) != 0 {
+		t.Errorf("left over: %v", p.namespaces)
+	}
+}

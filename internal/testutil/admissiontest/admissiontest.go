@@ -13,6 +13,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admission/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -107,11 +108,13 @@ func Denied(response admission.Response) []string {
 	return fields
 }
 
-// Templates is an API server that is asked about pod templates, and nothing else, by dry runs.
+// Templates is an API server that is asked about pod templates and Jobs, and nothing else, by dry runs.
 type Templates struct {
 	client.Writer
 	// Answer is the error for a template; nil accepts all.
 	Answer func(*corev1.PodTemplateSpec) error
+	// AnswerJob is the error for a Job; nil accepts all.
+	AnswerJob func(*batchv1.JobSpec) error
 	// Asked says whether there was a question.
 	Asked bool
 }
@@ -119,17 +122,22 @@ type Templates struct {
 // Create answers a question.
 func (s *Templates) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
 	s.Asked = true
-	template, ok := object.(*corev1.PodTemplate)
-	if !ok {
-		return errors.New("something else than a pod template is created")
-	}
 	if o := (&client.CreateOptions{}).ApplyOptions(options); len(o.DryRun) == 0 {
-		return errors.New("the pod template would be stored")
+		return errors.New("the template would be stored")
 	}
-	if s.Answer == nil {
-		return nil
+	switch question := object.(type) {
+	case *corev1.PodTemplate:
+		if s.Answer != nil {
+			return s.Answer(&question.Template)
+		}
+	case *batchv1.Job:
+		if s.AnswerJob != nil {
+			return s.AnswerJob(&question.Spec)
+		}
+	default:
+		return errors.New("something else than a template is created")
 	}
-	return s.Answer(&template.Template)
+	return nil
 }
 
 // NewPod is what the API server sends about a pod that is created in the namespace ns.

@@ -96,8 +96,8 @@ type Kind[T any, P Object[T]] struct {
 	RefuseTemplates bool
 	// OlderField is the name that a field of the stored version has in Older. Nil: no name differs.
 	OlderField func(path string) string
-	// OlderText says what an error explains to a client of Older, where it names other fields. Nil: the same.
-	OlderText func(text string) string
+	// OlderText says what an error about a field of the stored version explains to a client of Older. Nil: the same.
+	OlderText func(path, text string) string
 }
 
 // MutatePath is where the API server calls the Defaulter.
@@ -452,12 +452,14 @@ func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, s
 
 func (v validator[T, P]) refuse(req ctrladmission.Request, errs field.ErrorList) ctrladmission.Response {
 	errs = first(errs) // the others are not shown, and need no name
-	if v.Kind.OlderField != nil && v.Kind.throughOlder(req) {
+	if v.Kind.throughOlder(req) {
 		for i, err := range errs {
 			named := *err
-			named.Field = v.Kind.OlderField(err.Field)
+			if v.Kind.OlderField != nil {
+				named.Field = v.Kind.OlderField(err.Field)
+			}
 			if v.Kind.OlderText != nil {
-				named.Detail = v.Kind.OlderText(err.Detail)
+				named.Detail = v.Kind.OlderText(err.Field, err.Detail)
 			}
 			errs[i] = &named
 		}

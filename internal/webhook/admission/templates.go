@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,13 +23,15 @@ const maxFaults = 10
 type Templates struct {
 	Pod    *corev1.PodTemplateSpec
 	Claims []corev1.PersistentVolumeClaim
+	// Job is what a Job makes the pods from; nil where none does. The API server is asked about the rest of it when the pods are fine.
+	Job *batchv1.JobSpec
 	// Field is the name in the object of a field of spec.template. Nil: it has the same one.
 	Field func(path string) string
 }
 
 // same says whether the API server would give the same answer about other templates.
 func (t Templates) same(other Templates) bool {
-	return equality.Semantic.DeepEqual(t.Pod, other.Pod) &&
+	return equality.Semantic.DeepEqual(t.Pod, other.Pod) && equality.Semantic.DeepEqual(t.Job, other.Job) &&
 		slices.EqualFunc(t.Claims, other.Claims, func(a, b corev1.PersistentVolumeClaim) bool { return a.Name == b.Name })
 }
 
@@ -38,9 +41,14 @@ func (t Templates) faults(ctx context.Context, checker templatecheck.Checker, na
 	ctx, cancel := context.WithTimeout(ctx, LookupTimeout)
 	defer cancel()
 	faults, err := checker.Check(ctx, namespace, t.Pod, t.Claims)
+	refused := func(f templatecheck.Fault) bool { return !f.PodsOnly }
+	if err == nil && t.Job != nil && !slices.ContainsFunc(faults, refused) {
+		var more []templatecheck.Fault
+		more, err = checker.CheckJob(ctx, namespace, t.Job)
+		faults = append(faults, more...)
+	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Letting a pod template in unchecked", "reason", err.Error())
-		return nil
+		ctrl.LoggerFrom(ctx).V(1).Info("Letting a template in unchecked", "reason", err.Error())
 	}
 	for i := range faults {
 		if t.Field != nil {

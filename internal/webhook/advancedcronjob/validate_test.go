@@ -4,11 +4,19 @@
 package advancedcronjob
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
 
 const job = `{jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: web}]}}}}}`
@@ -77,6 +85,44 @@ func TestListsOfImagesThatNoRunCouldHave(t *testing.T) {
 			errs := Kind().Faults(cron, nil)
 			if len(errs) != 1 || errs[0].Field != at+want {
 				t.Errorf("errors %v, want one of %s", errs, at+want)
+			}
+		})
+	}
+}
+
+// A fault of a Job template beside its pods let every run fail, and nobody was told when the template was written.
+func TestFaultsOfAJobAreRefused(t *testing.T) {
+	limits := func(spec *batchv1.JobSpec) error {
+		path := field.NewPath("spec", "backoffLimit")
+		if spec.BackoffLimit == nil || *spec.BackoffLimit >= 0 {
+			return nil
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "", field.ErrorList{field.Invalid(path, *spec.BackoffLimit, "must be greater than or equal to 0")})
+	}
+	quota := func(*batchv1.JobSpec) error {
+		return apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "", errors.New("exceeded quota"))
+	}
+	of := func(limit, image string) string {
+		return `{"metadata":{"name":"web"},"spec":{"schedule":"@daily","concurrencyPolicy":"Allow","template":{"jobTemplate":{"spec":{"backoffLimit":` + limit +
+			`,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main","image":"` + image + `"}]}}}}}}}`
+	}
+	for name, tc := range map[string]struct {
+		answer    func(*batchv1.JobSpec) error
+		sent, old string
+		refused   bool
+	}{
+		"a new one":                        {answer: limits, sent: of("-1", "web"), refused: true},
+		"one that becomes so":              {answer: limits, sent: of("-1", "web"), old: of("1", "web"), refused: true},
+		"one that was so":                  {answer: limits, sent: of("-1", "web:2"), old: of("-1", "web")},
+		"a good one":                       {answer: limits, sent: of("1", "web")},
+		"a server that does not answer so": {answer: quota, sent: of("-1", "web")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := admission.Cluster{Checker: templatecheck.Checker{Client: &admissiontest.Templates{AnswerJob: tc.answer}}}
+			response := Kind().Validator(cluster).Handle(t.Context(), admissiontest.Request(Kind().GroupVersionKind, "v1beta1", tc.sent, tc.old))
+			const fault = "spec.template.jobTemplate.spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0"
+			if response.Allowed == tc.refused || tc.refused && !strings.Contains(response.Result.Message, fault) {
+				t.Errorf("allowed %v: %v", response.Allowed, response.Result)
 			}
 		})
 	}

@@ -3,7 +3,7 @@
 
 // Package advancedcronjob is admission for AdvancedCronJobs of apps.kruise.io: it fills in defaults and refuses what cannot work.
 //
-// Beside what holds for all kinds (package admission): a pod template that the API server would refuse is refused, and an update through
+// Beside what holds for all kinds (package admission): a template of pods or of a Job that the API server would refuse is refused, and an update through
 // v1alpha1 keeps imageListPullJobTemplate, which OpenKruise's v1alpha1 does not know.
 package advancedcronjob
 
@@ -36,7 +36,7 @@ func Kind() admission.Kind[appsv1beta1.AdvancedCronJob, *appsv1beta1.AdvancedCro
 func podTemplate(cron *appsv1beta1.AdvancedCronJob) admission.Templates {
 	switch template := &cron.Spec.Template; {
 	case template.JobTemplate != nil:
-		return admission.Templates{Pod: &template.JobTemplate.Spec.Template, Field: within("jobTemplate")}
+		return admission.Templates{Pod: &template.JobTemplate.Spec.Template, Job: &template.JobTemplate.Spec, Field: within("jobTemplate")}
 	case template.BroadcastJobTemplate != nil:
 		return admission.Templates{Pod: &template.BroadcastJobTemplate.Spec.Template, Field: within("broadcastJobTemplate")}
 	default:
@@ -44,7 +44,7 @@ func podTemplate(cron *appsv1beta1.AdvancedCronJob) admission.Templates {
 	}
 }
 
-// within names a field of a pod template that lies in a template of runs.
+// within names a field of the spec of a run that lies in a template.
 func within(template string) func(string) string {
 	return func(path string) string { return "spec.template." + template + "." + path }
 }

@@ -27,7 +27,7 @@ func Kind(o Options, pods Pods) admission.Kind[appsv1beta1.CloneSet, *appsv1beta
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("CloneSet"),
 		Older:            appsv1alpha1.GroupVersion().Version,
 		OlderField:       inV1alpha1,
-		OlderText:        func(text string) string { return strings.ReplaceAll(text, "podUpdatePolicy", "updateStrategy.type") },
+		OlderText:        func(_, text string) string { return strings.ReplaceAll(text, "podUpdatePolicy", "updateStrategy.type") },
 		Keep:             Keep,
 		Default:          Default,
 		Validate:         Validate,

@@ -121,7 +121,7 @@ func inV1alpha1(path string) string {
 }
 
 // textInV1alpha1 is an explanation for a client of v1alpha1, which may have sent no maxSurge.
-func textInV1alpha1(text string) string {
+func textInV1alpha1(_, text string) string {
 	if text == eitherOr {
 		return text + "; the type Surging means 1 where it is left out"
 	}

@@ -149,6 +149,19 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// A client of v1alpha1 that has sent spec.namespace was told of a namespaceSelector that it had not sent.
+func TestANamespaceOfV1alpha1IsExplained(t *testing.T) {
+	object := admissiontest.Merge(t, base, `{spec: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "no name"}}}}`)
+	const explained = "; spec.namespace of v1alpha1 is the label kubernetes.io/metadata.name in it"
+	for version, want := range map[string]bool{"v1beta1": false, "v1alpha1": true} {
+		kind := sidecarset.Kind(sidecarset.Options{}, sidecarset.Others{})
+		response := kind.Validator(admission.Cluster{}).Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, version, object, ""))
+		if response.Allowed || !strings.Contains(response.Result.Message, "spec.namespaceSelector.matchLabels") || strings.Contains(response.Result.Message, explained) != want {
+			t.Errorf("%s: allowed %v: %v", version, response.Allowed, response.Result)
+		}
+	}
+}
+
 func TestValidateUpdate(t *testing.T) {
 	cases := map[string]struct {
 		old, change string

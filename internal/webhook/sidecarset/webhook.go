@@ -8,6 +8,8 @@
 package sidecarset
 
 import (
+	"strings"
+
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
@@ -29,11 +31,20 @@ func OptionsOf(gates features.Set) Options {
 	return Options{AnyMetadata: gates.Enabled(features.SidecarSetPatchPodMetadataDefaultsAllowed)}
 }
 
+// textInV1alpha1 is an explanation for a client of v1alpha1, which may have sent no namespaceSelector.
+func textInV1alpha1(path, text string) string {
+	if strings.HasPrefix(path, "spec.namespaceSelector") {
+		return text + "; spec.namespace of v1alpha1 is the label kubernetes.io/metadata.name in it"
+	}
+	return text
+}
+
 // Kind are the rules for SidecarSets.
 func Kind(o Options, others Others) admission.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet] {
 	return admission.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("SidecarSet"),
 		Older:            appsv1alpha1.GroupVersion().Version,
+		OlderText:        textInV1alpha1,
 		Default:          func(set *appsv1beta1.SidecarSet) { sidecarspec.Default(&set.Spec) },
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
