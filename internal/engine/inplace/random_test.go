@@ -23,7 +23,7 @@ import (
 // then replaces the containers that were created from another image.
 type kubelet struct {
 	*simulation
-	created map[string]string // what each container was created from
+	created map[string]string           // what each container was created from
 	seen    map[string]corev1.Container // the spec of the pass that is under way; nil between passes
 	waited  int
 }
@@ -73,7 +73,9 @@ func TestNoChangeIsLostWhateverTheOrder(t *testing.T) {
 			}
 			if round%2 == 0 {
 				cpu := resource.MustParse(fmt.Sprintf("%d00m", 1+random.Intn(2)))
-				changes = append(changes, func(t *corev1.PodTemplateSpec) { t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": cpu} })
+				changes = append(changes, func(t *corev1.PodTemplateSpec) {
+					t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": cpu}
+				})
 			}
 			return rev(fmt.Sprintf("shop-%d", next), changes...)
 		}
