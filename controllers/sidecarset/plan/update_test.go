@@ -373,11 +373,15 @@ func TestAVeryOldPodSaysItsHashInTodaysWayAfterAnUpdate(t *testing.T) {
 	pod.Annotations[shared.AnnotationSidecarSetHashWithoutImage] = fmt.Sprintf(`{"logs":%q,"mesh":"abc"}`, hashesOf(t, old).WithoutImage)
 	todo, _ := planFor(t, set, pod)
 	after := carried(t, todo, pod)
-	var said map[string]json.RawMessage
-	var entry shared.SidecarSetUpgrade
-	text := after.Annotations[shared.AnnotationSidecarSetHash]
-	if err := json.Unmarshal([]byte(text), &said); err != nil || json.Unmarshal(said["logs"], &entry) != nil || entry.SidecarSetHash != hashesOf(t, set).Hash || string(said["mesh"]) != `"abc"` {
-		t.Errorf("it says %s", text)
+	for key, want := range map[string]string{
+		shared.AnnotationSidecarSetHash: hashesOf(t, set).Hash, shared.AnnotationSidecarSetHashWithoutImage: hashesOf(t, set).WithoutImage,
+	} {
+		var said map[string]json.RawMessage
+		var entry shared.SidecarSetUpgrade
+		text := after.Annotations[key]
+		if err := json.Unmarshal([]byte(text), &said); err != nil || json.Unmarshal(said["logs"], &entry) != nil || entry.SidecarSetHash != want || string(said["mesh"]) != `"abc"` {
+			t.Errorf("it says %s", text)
+		}
 	}
 	if todo, status := planFor(t, set, follows(after)); len(todo.Actions) > 0 || status.UpdatedReadyPods != 1 {
 		t.Errorf("afterwards: %d actions, status %+v", len(todo.Actions), status)
