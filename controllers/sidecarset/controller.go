@@ -88,5 +88,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Announce(set, "Update", plan.Announcements(seen.spec, status))
 		trimErr = r.trim(ctx, set, seen)
 	}
-	return pass.Finish(errors.Join(seen.refused, statusErr, trimErr, injectionErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, injectionWait)
+	return pass.Finish(errors.Join(seen.refused, statusErr, trimErr, injectionErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, injectionWait, seen.again)
 }

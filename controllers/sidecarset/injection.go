@@ -224,7 +224,7 @@ func (i *Injection) unrehearsed(ctx context.Context, of about) ([]*injected, err
 	var asked []*injected
 	for _, one := range seen.sets {
 		known := i.proofsOf(one.name).rehearsal
-		again := one.name == of.name && i.byPolicy(one) && (!known.done || known.epoch != i.registry.epoch())
+		again := one.name == of.name && i.byPolicy(one) && known.due(i.options.Clock.Now(), i.registry.epoch())
 		if again || i.neverRehearsed(one) {
 			copied := *one
 			asked = append(asked, &copied)

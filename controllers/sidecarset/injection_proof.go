@@ -59,11 +59,19 @@ type proofs struct {
 // rehearsal is whether the server takes what a policy would make.
 type rehearsal struct {
 	revision string
-	// epoch is that of the API server that was asked.
+	// asked is when the server was asked last, whether or not it answered, and of which epoch it was.
+	asked      time.Time
+	askedEpoch int
+	// epoch is that of the API server that answered.
 	epoch int
 	done  bool
 	// refused is why it does not.
 	refused string
+}
+
+// due says that the server has to be asked, and was not a short while ago: a webhook of others may take seconds to answer, each time.
+func (r *rehearsal) due(now time.Time, epoch int) bool {
+	return (!r.done || r.epoch != epoch) && (r.asked.IsZero() || r.askedEpoch != epoch || now.Sub(r.asked) >= lastTry)
 }
 
 // proof is what dry runs showed of one way.
@@ -245,12 +253,11 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (proof, 
 	if !possible {
 		return proof{}, errors.New("no labels could be made up that the selector matches")
 	}
-	namespace, err := i.exampleNamespace(ctx, one.set.Match.Namespace)
+	namespace, err := i.exampleNamespace(ctx, one, labels)
 	if err != nil {
 		return proof{}, err
 	}
-	pod := examplePod(namespace.Name, labels, way)
-	want, err := example(one.compiled, pod, namespace)
+	pod, want, err := exampleOf(one.compiled, namespace, labels, way)
 	if refusal := (refusedError{}); errors.As(err, &refusal) {
 		lacks, err := i.tryRefusal(ctx, pod, refusal.Error())
 		return proof{message: lacks}, err
@@ -340,6 +347,7 @@ func (i *Injection) rehearse(ctx context.Context, one *injected) {
 	if rehearsed.revision != one.revision {
 		*rehearsed = rehearsal{revision: one.revision}
 	}
+	rehearsed.asked, rehearsed.askedEpoch = i.options.Clock.Now(), epoch
 	if known {
 		rehearsed.done, rehearsed.epoch, rehearsed.refused = true, epoch, refused
 	}
@@ -351,11 +359,11 @@ func (i *Injection) rehearsalOf(ctx context.Context, one *injected) (refused str
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
 	labels, possible := sidecar.ExampleLabels(one.set.Match.Labels)
-	namespace, err := i.exampleNamespace(ctx, one.set.Match.Namespace)
+	namespace, err := i.exampleNamespace(ctx, one, labels)
 	if !possible || err != nil {
 		return "", false
 	}
-	pod := examplePod(namespace.Name, labels, sidecar.ProofPolicy)
+	pod := examplePod(namespace.Name, labels, sidecar.ProofPolicy, amounts()[0])
 	// What is computed has no fields that could be unknown, and needs containers that the example may not have.
 	want, err := example(one.compiled.WithoutResources(), pod, namespace)
 	if err != nil {
@@ -380,28 +388,72 @@ func unanswered(err error) bool {
 		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err))
 }
 
+// amounts are what the container of a pod for a dry run has of each resource, the least first.
+func amounts() []corev1.ResourceList {
+	var all []corev1.ResourceList
+	for _, of := range [][2]string{{"1m", "4Mi"}, {"100m", "128Mi"}, {"1", "1Gi"}, {"16", "64Gi"}} {
+		all = append(all, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(of[0]), corev1.ResourceMemory: resource.MustParse(of[1])})
+	}
+	return all
+}
+
+// exampleOf is a pod for a dry run, and how it should come out. Where resources are computed from those of its container, this has the least with which no
+// sidecar requests more than its limit: a server would refuse that.
+func exampleOf(compiled sidecar.Injection, namespace *corev1.Namespace, labels map[string]string, way string) (pod *corev1.Pod, want map[string]any, err error) {
+	for _, amount := range amounts() {
+		tried := examplePod(namespace.Name, labels, way, amount)
+		out, refusal := example(compiled, tried, namespace)
+		if pod == nil {
+			pod, want, err = tried, out, refusal
+		}
+		if refusal != nil {
+			break
+		}
+		if withinLimits(out) {
+			return tried, out, nil
+		}
+	}
+	return pod, want, err
+}
+
+// withinLimits says that no container requests more than its limit.
+func withinLimits(pod map[string]any) bool {
+	known := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(pod, known); err != nil {
+		return true // The dry run says what is wrong.
+	}
+	return !slices.ContainsFunc(slices.Concat(known.Spec.InitContainers, known.Spec.Containers), func(c corev1.Container) bool {
+		for name, requested := range c.Resources.Requests {
+			if limit, limited := c.Resources.Limits[name]; limited && requested.Cmp(limit) > 0 {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // examplePod is one that strict namespaces admit, too. It is for dry runs only.
-func examplePod(namespace string, labels map[string]string, way string) *corev1.Pod {
+func examplePod(namespace string, labels map[string]string, way string, amount corev1.ResourceList) *corev1.Pod {
 	all := map[string]string{sidecar.ProofLabel: way}
 	for key, value := range labels {
 		all[key] = value
 	}
-	little := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("4Mi")}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kruise-operator-injection-proof", Labels: all},
 		Spec: corev1.PodSpec{
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Containers: []corev1.Container{{
-				Name: "dry-run-only", Image: "example.com/dry-run-only", Resources: corev1.ResourceRequirements{Limits: little, Requests: little},
+				Name: "dry-run-only", Image: "example.com/dry-run-only", Resources: corev1.ResourceRequirements{Limits: amount, Requests: amount},
 				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 			}},
 		},
 	}
 }
 
-// exampleNamespace is one whose pods the set selects. It is never the operator's own.
-func (i *Injection) exampleNamespace(ctx context.Context, requirements []sidecar.Requirement) (*corev1.Namespace, error) {
-	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(append(slices.Clone(requirements), sidecar.NamespaceExclusions(i.options.Namespace)...)))
+// exampleNamespace is one in which the set injects into pods with these labels: a canary may take those of some namespaces. It is never the operator's own.
+func (i *Injection) exampleNamespace(ctx context.Context, one *injected, labels map[string]string) (*corev1.Namespace, error) {
+	requirements := append(slices.Clone(one.set.Match.Namespace), sidecar.NamespaceExclusions(i.options.Namespace)...)
+	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(requirements))
 	if err != nil {
 		return nil, err
 	}
@@ -410,17 +462,24 @@ func (i *Injection) exampleNamespace(ctx context.Context, requirements []sidecar
 		return nil, fmt.Errorf("looking for a namespace: %w", err)
 	}
 	var fallback *corev1.Namespace
+	canaries := false
 	for at := range list.Items {
 		namespace := &list.Items[at]
 		switch {
 		case namespace.DeletionTimestamp != nil:
+		case !one.compiled.Concerns(labels, namespace.Labels):
+			canaries = true
 		case strings.HasPrefix(namespace.Name, "kube-"):
 			fallback = namespace
 		default:
 			return namespace, nil
 		}
 	}
-	if fallback == nil {
+	switch {
+	case fallback != nil:
+	case canaries:
+		return nil, errors.New("there is no namespace in which no canary takes its pods")
+	default:
 		return nil, errors.New("there is no namespace in which it selects pods")
 	}
 	return fallback, nil

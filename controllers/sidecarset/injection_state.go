@@ -187,7 +187,10 @@ func (i *Injection) recall(ctx context.Context, list []unstructured.Unstructured
 			if revision.Name != name || !sidecarspec.HasRevisions(revision.Namespace, i.options.Namespace) || owner == nil || owner.UID != object.GetUID() {
 				continue
 			}
-			annotations := object.GetAnnotations()
+			annotations := revision.Annotations // Those of the set may be of an earlier revision.
+			if annotations[sidecar.HashAnnotation] == "" || annotations[sidecar.HashWithoutImageAnnotation] == "" {
+				annotations = object.GetAnnotations()
+			}
 			i.latest[object.GetName()] = Latest{
 				Generation: observed, Revision: name, Made: revision.CreationTimestamp.Time,
 				Hash: annotations[sidecar.HashAnnotation], HashWithoutImage: annotations[sidecar.HashWithoutImageAnnotation],
@@ -266,6 +269,8 @@ func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured
 		}
 	case typed.Status.ObservedGeneration != typed.Generation:
 		set.Latest.Revision, set.Latest.Hash = "", ""
+	case latest.Generation == typed.Generation && latest.Hash != "": // The server refuses the revision, and may have refused the annotations.
+		set.Latest.Hash, set.Latest.HashWithoutImage = latest.Hash, latest.HashWithoutImage
 	}
 	if set.Latest.Hash != "" {
 		return nil

@@ -61,6 +61,8 @@ type rig struct {
 	ended func(namespace string) (more bool)
 	// dryRun is called for each pod that is created by a dry run.
 	dryRun func(*corev1.Pod)
+	// rehearse answers rehearsals; nil: the server takes what is tried.
+	rehearse func() error
 	// refuse is asked about each revision that is created; nil: none is refused.
 	refuse func(client.Object) error
 	// mirrored says that a webhook of others has all images pulled from a mirror of the registry.
@@ -157,6 +159,9 @@ func (r *rig) functions() interceptor.Funcs {
 				return nil
 			}
 			if object.GetObjectKind().GroupVersionKind().Kind == "Pod" {
+				if r.rehearse != nil {
+					return r.rehearse()
+				}
 				return nil
 			}
 			if _, is := object.(*appsv1.ControllerRevision); is && r.refuse != nil {
@@ -1042,4 +1047,95 @@ patchPodMetadata: [{annotations: {NAME: '{}'}, patchPolicy: MergePatchJson}, {an
 	}
 	full("late", PathSplit)
 	injected("log", PathPolicy)
+}
+
+// Webhooks of others may take seconds to answer a dry run, or never do. Passes over a set come with every change of a pod.
+func TestARehearsalThatIsNotAnsweredIsNotRepeatedWithEachPass(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects[sidecar.ProofPolicy] = true
+	r.set(plain)
+	asked, answers := 0, false
+	r.rehearse = func() error {
+		if asked++; answers {
+			return nil
+		}
+		return context.DeadlineExceeded
+	}
+	passes := func(what string, want int) {
+		t.Helper()
+		for range 5 {
+			if _, err := r.Reconcile(t.Context(), "log", Latest{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if asked != want {
+			t.Errorf("%s: asked %d times, want %d", what, asked, want)
+		}
+	}
+	passes("at first", 1)
+	r.registry.losses++
+	passes("after a restart of the API server", 2)
+	r.clock.SetTime(r.clock.Now().Add(lastTry))
+	passes("after a while", 3)
+	r.clock.SetTime(r.clock.Now().Add(lastTry))
+	answers = true
+	passes("after a while, with an answer", 4)
+	r.clock.SetTime(r.clock.Now().Add(lastTry))
+	passes("once it has answered", 4)
+}
+
+// A canary that takes the pods of some namespaces leaves its base unproven there.
+func TestABaseIsProvenWhereNoCanaryTakesItsPods(t *testing.T) {
+	first := &corev1.Namespace{}
+	first.Name, first.Labels = "a-test", map[string]string{corev1.LabelMetadataName: "a-test", "stage": "test"}
+	r := newRig(t, true, installation(), first)
+	r.injects[sidecar.ProofPolicy] = true
+	tried := map[string]bool{}
+	r.dryRun = func(pod *corev1.Pod) { tried[pod.Namespace] = true }
+	const canary = `{metadata: {name: canary, annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}, spec: {
+		selector: {matchLabels: {app: shop}}, namespaceSelector: {matchLabels: {stage: test}}, containers: [{name: agent, image: a}]}}`
+	r.set(canary, plain)
+	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue || !maps.Equal(tried, map[string]bool{"shop": true}) {
+		t.Errorf("tried in %v: %+v", tried, state.Condition)
+	}
+	r.set(strings.Replace(canary, "{stage: test}", "null, matchExpressions: [{key: stage, operator: NotIn, values: [prod]}]", 1), plain)
+	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionUnknown || !strings.Contains(state.Condition.Message, "in which no canary takes its pods") {
+		t.Errorf("with a canary that takes all: %+v", state.Condition)
+	}
+}
+
+// Of what a quota leaves little is taken, but enough for what is computed from it: a server refuses a container that requests more than its limit.
+func TestAPodForADryRunHasEnoughForWhatIsComputed(t *testing.T) {
+	namespace := &corev1.Namespace{}
+	namespace.Name = "shop"
+	for policy, want := range map[string]string{
+		`{}`: "1m",
+		`{resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {limits: {cpu: cpu*50%}, requests: {cpu: cpu*10%}}}}`:        "1m",
+		`{resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {limits: {cpu: cpu*50%}, requests: {cpu: 10m}}}}`:            "100m",
+		`{resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {limits: {memory: memory*50%}, requests: {memory: 200Mi}}}}`: "1",
+		`{resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {limits: {memory: 1Mi}, requests: {memory: 2Mi}}}}`:          "1m",
+		`{resources: {limits: {cpu: 1m}, requests: {cpu: 2m}}}`:                                                                    "1m",
+	} {
+		content, container := map[string]any{}, map[string]any{}
+		if err := errors.Join(yaml.Unmarshal([]byte(plain), &content), yaml.Unmarshal([]byte(policy), &container)); err != nil {
+			t.Fatal(err)
+		}
+		containers, _ := content["spec"].(map[string]any)["containers"].([]any)
+		maps.Copy(containers[0].(map[string]any), container)
+		set, err := sidecar.ParseSet(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled, err := sidecar.Compile(set, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod, _, err := exampleOf(compiled, namespace, map[string]string{"app": "shop"}, sidecar.ProofPolicy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pod.Spec.Containers[0].Resources.Limits.Cpu().String(); got != want {
+			t.Errorf("%s: its container has %s, want %s", policy, got, want)
+		}
+	}
 }

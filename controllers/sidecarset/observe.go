@@ -6,9 +6,11 @@ package sidecarset
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -35,11 +37,37 @@ import (
 // recorded is a revision of a SidecarSet.
 type recorded = revision.Of[sidecarspec.Payload]
 
+// remembered is what is remembered of a set beside what all kinds remember.
+type remembered struct {
+	known plan.Known
+	// hashes and version are the last tries to write what only others read: the hashes to the set, and the version to its revision.
+	hashes, version attempt
+}
+
+// attempt is when something was last tried to be written, and what.
+type attempt struct {
+	what string
+	at   time.Time
+}
+
+// attemptAgain is when the same is written again that the server has refused, or that somebody has taken away.
+const attemptAgain = time.Minute
+
+// left is how long the same is not tried again.
+func (a *attempt) left(what string, now time.Time) time.Duration {
+	if a.what != what {
+		return 0
+	}
+	return max(a.at.Add(attemptAgain).Sub(now), 0)
+}
+
 // observation is what was read of a set.
 type observation struct {
 	spec     *plan.Spec
 	snapshot plan.Snapshot
 	known    *plan.Known
+	// again is when to write again what others read, after that was refused; 0: it was not.
+	again time.Duration
 	// objects are the pods that say that they have the sidecars, whether or not the set still selects them.
 	objects []*corev1.Pod
 	// stored are the revisions that there were before.
@@ -58,12 +86,13 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 	if err != nil {
 		return observation{}, err
 	}
+	own := workload.Own(pass.Memory, func() *remembered { return &remembered{} })
 	var seen observation
-	update, hashes, err := r.ensureRevision(ctx, set, payload, hashes, &seen)
+	update, hashes, err := r.ensureRevision(ctx, set, payload, hashes, own, &seen)
 	if err != nil {
 		return observation{}, err
 	}
-	if err := r.keepHashes(ctx, set, hashes); err != nil {
+	if err := r.keepHashes(ctx, set, hashes, own, &seen); err != nil {
 		return observation{}, err
 	}
 	seen.spec = plan.Parse(set, hashes)
@@ -75,8 +104,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 	if err != nil {
 		return observation{}, err
 	}
-	now := r.Clock.Now()
-	known := workload.Own(pass.Memory, func() *plan.Known { return &plan.Known{} })
+	now, known := r.Clock.Now(), &own.known
 	seen.snapshot = plan.Snapshot{Now: now, Pods: known.Pods(seen.spec, seen.objects, inNamespace, now), Update: update, Refused: known.Refused(now)}
 	if seen.refused != nil {
 		seen.snapshot.Unrecorded = seen.refused.Error()
@@ -89,7 +117,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 // another manager injected carry them, too. While the server refuses the revision, by a quota for example, there is none: that stops updates, and neither what
 // is under way on pods nor injection, which do without.
 func (r *Reconciler) ensureRevision(
-	ctx context.Context, set *appsv1beta1.SidecarSet, payload *sidecarspec.Payload, hashes sidecarspec.Hashes, seen *observation,
+	ctx context.Context, set *appsv1beta1.SidecarSet, payload *sidecarspec.Payload, hashes sidecarspec.Hashes, own *remembered, seen *observation,
 ) (recorded, sidecarspec.Hashes, error) {
 	of, codec, namespace := freshness.OwnerOf(set), sidecarspec.Codec(), r.Options.Namespace
 	var err error
@@ -134,7 +162,7 @@ func (r *Reconciler) ensureRevision(
 		if hashes, err = sidecarspec.HashesRecorded(object); err != nil {
 			return recorded{}, hashes, err
 		}
-		if err := r.keepVersion(ctx, set, object); err != nil {
+		if err := r.keepVersion(ctx, set, object, own, seen); err != nil {
 			return recorded{}, hashes, err
 		}
 	}
@@ -142,17 +170,28 @@ func (r *Reconciler) ensureRevision(
 }
 
 // keepVersion names the revision as spec.customVersion does.
-func (r *Reconciler) keepVersion(ctx context.Context, set *appsv1beta1.SidecarSet, object *appsv1.ControllerRevision) error {
+func (r *Reconciler) keepVersion(
+	ctx context.Context, set *appsv1beta1.SidecarSet, object *appsv1.ControllerRevision, own *remembered, seen *observation,
+) error {
 	version := set.Spec.CustomVersion
 	if version == "" || object.Labels[shared.LabelSidecarSetCustomVersion] == version || set.DeletionTimestamp != nil {
 		return nil
 	}
-	labels := map[string]*string{shared.LabelSidecarSetCustomVersion: &version}
-	return r.History.Label(ctx, freshness.OwnerOf(set), object, labels)
+	what := object.Name + " " + version
+	return r.forOthers(set, &own.version, what, seen, func() error {
+		labels := map[string]*string{shared.LabelSidecarSetCustomVersion: &version}
+		err := r.History.Label(ctx, freshness.OwnerOf(set), object, labels)
+		if err == nil {
+			own.version = attempt{what, r.Clock.Now()}
+		}
+		return err
+	})
 }
 
 // keepHashes writes the hashes to the set, where OpenKruise looks for them.
-func (r *Reconciler) keepHashes(ctx context.Context, set *appsv1beta1.SidecarSet, hashes sidecarspec.Hashes) error {
+func (r *Reconciler) keepHashes(
+	ctx context.Context, set *appsv1beta1.SidecarSet, hashes sidecarspec.Hashes, own *remembered, seen *observation,
+) error {
 	wanted := map[string]string{
 		shared.AnnotationSidecarSetHash: hashes.Hash, shared.AnnotationSidecarSetHashWithoutImage: hashes.WithoutImage,
 	}
@@ -163,17 +202,41 @@ func (r *Reconciler) keepHashes(ctx context.Context, set *appsv1beta1.SidecarSet
 	if same || set.DeletionTimestamp != nil {
 		return nil
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": set.UID, "resourceVersion": set.ResourceVersion, "annotations": wanted,
-	}})
-	if err != nil {
-		return fmt.Errorf("writing the hashes of the sidecars: %w", err)
-	}
-	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(Kind(), set), writer.Patch{Type: types.MergePatchType, Body: body})
-	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	return r.forOthers(set, &own.hashes, hashes.Hash, seen, func() error {
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"uid": set.UID, "resourceVersion": set.ResourceVersion, "annotations": wanted,
+		}})
+		if err != nil {
+			return fmt.Errorf("writing the hashes of the sidecars: %w", err)
+		}
+		_, err = r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(Kind(), set), writer.Patch{Type: types.MergePatchType, Body: body})
+		switch {
+		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+			return workload.ErrViewChanged
+		case err != nil:
+			return fmt.Errorf("writing the hashes of the sidecars: %w", err)
+		}
+		own.hashes = attempt{hashes.Hash, r.Clock.Now()} // Somebody may take them away each time.
 		return workload.ErrViewChanged
+	})
+}
+
+// forOthers writes what only others read, unless the same was tried a short while ago. That the server refuses it stops nothing: an event has the answer.
+func (r *Reconciler) forOthers(set *appsv1beta1.SidecarSet, last *attempt, what string, seen *observation, write func() error) error {
+	now := r.Clock.Now()
+	left := last.left(what, now)
+	if left == 0 {
+		err := write()
+		if errors.Is(err, workload.ErrViewChanged) || freshness.Judge(err) != freshness.Refused || apierrors.IsTooManyRequests(err) {
+			return err
+		}
+		*last, left = attempt{what, now}, attemptAgain
+		r.Recorder.Eventf(set, nil, corev1.EventTypeWarning, "FailedUpdate", "Update", "%s", err.Error())
 	}
-	return fmt.Errorf("writing the hashes of the sidecars: %w", err)
+	if seen.again == 0 || left < seen.again {
+		seen.again = left
+	}
+	return nil
 }
 
 // namespaceFilter says of namespaces whether the set selects their pods. Namespaces are watched only from the first set that needs

@@ -258,3 +258,63 @@ func TestADeletedPodIsNotCountedAnyMore(t *testing.T) {
 		t.Errorf("%d pods are matched, %d updated", status.MatchedPods, status.UpdatedPods)
 	}
 }
+
+// What is written to the set and to its revision is for others to read: pods are updated, and status and injection go on, when the server refuses it, or when
+// somebody takes it away again.
+func TestAnnotationsThatCannotBeKeptStopNothing(t *testing.T) {
+	refuse := func(context.Context, *shell, testutil.Write, func() error) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "sidecarsets"}, "logs", errors.New("a policy of others refuses it"))
+	}
+	for name, tc := range map[string]struct {
+		kind string
+		do   func(context.Context, *shell, testutil.Write, func() error) error
+		told bool
+	}{
+		"the hashes are refused": {kind: "SidecarSet", do: refuse, told: true},
+		"the version is refused": {kind: "ControllerRevision", do: refuse, told: true},
+		"the hashes are taken away": {kind: "SidecarSet", do: func(ctx context.Context, s *shell, _ testutil.Write, forward func() error) error {
+			if err := forward(); err != nil {
+				return err
+			}
+			set := s.stored("logs")
+			set.Annotations = nil
+			return s.server.Update(ctx, set)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := newSet()
+			s := newShell(t, "kruise-system", newSet(), newPod(t, "a", "shop", old))
+			s.passes("logs")
+			tries := 0
+			s.server.SetFault(func(ctx context.Context, w testutil.Write, forward func() error) error {
+				if w.Verb != "patch" || w.Subresource != "" || w.Object.GetObjectKind().GroupVersionKind().Kind != tc.kind {
+					return forward()
+				}
+				tries++
+				return tc.do(ctx, s, w, forward)
+			})
+			s.change(func(set *appsv1beta1.SidecarSet) { set.Spec.Containers[0].Image = "agent:2" })
+			s.passes("logs")
+			s.change(func(set *appsv1beta1.SidecarSet) { set.Spec.CustomVersion = "1.5" })
+			s.passes("logs")
+			if got := s.images()["a"]; got != "agent:2" {
+				t.Errorf("the pod has %s", got)
+			}
+			if status := s.stored("logs").Status; status.UpdatedPods != 1 || status.ObservedGeneration != 3 {
+				t.Errorf("status %+v", status)
+			}
+			if tries == 0 || tries > 2 {
+				t.Errorf("it was tried %d times", tries)
+			}
+			told := 0
+			for len(s.events.Events) > 0 {
+				if event := <-s.events.Events; strings.Contains(event, "FailedUpdate") && strings.Contains(event, "a policy of others refuses it") {
+					told++
+				}
+			}
+			if (told > 0) != tc.told {
+				t.Errorf("it was told %d times", told)
+			}
+		})
+	}
+}

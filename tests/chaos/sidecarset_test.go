@@ -77,7 +77,7 @@ func deployApp(settled func(context.Context, *chaos.World) error) chaos.Step {
 	}}
 }
 
-// sidecarSets are what is done with a SidecarSet: the API server injects by its policy, and the operator updates in place.
+// sidecarSets are what is done with a SidecarSet: the API server injects by its policy, or asks an operator, and the operator updates in place.
 func sidecarSets() []chaos.Scenario {
 	create, deploy := createAgents(v1beta1.SidecarUpgradeStrategy{}), deployApp(agents(3, agentV1, v1beta1.ReasonComplete))
 	hot := createAgents(v1beta1.SidecarUpgradeStrategy{UpgradeType: v1beta1.HotUpgrade, HotUpgradeEmptyImage: agentIdle})
@@ -121,6 +121,10 @@ func sidecarSets() []chaos.Scenario {
 		{Name: "pods-come-while-it-is-changed", Steps: []chaos.Step{create, deploy, also}},
 		{Name: "updated-beside-a-cloneset", Steps: []chaos.Step{create, clones, together}},
 		{Name: "inject-and-upgrade", Steps: []chaos.Step{create, deploy, change(agents(3, agentV2, v1beta1.ReasonComplete), image(agentV2))}},
+		{Name: "injected-by-webhook", Args: []string{"--admission-mode=Webhook"}, Steps: []chaos.Step{
+			create, deploy, change(agents(3, agentV2, v1beta1.ReasonComplete), image(agentV2)),
+			{Settled: agents(4, agentV2, v1beta1.ReasonComplete), Do: scaleTo4},
+		}},
 		{Name: "upgraded-hot", Observe: pairsServe, Steps: []chaos.Step{
 			hot, deployApp(sidecars(3, v1beta1.ReasonComplete, pair(agentV1, agentIdle))),
 			change(sidecars(3, v1beta1.ReasonComplete, pair(agentIdle, agentV2)), image(agentV2)),
@@ -240,14 +244,18 @@ func registeredAgain(ctx context.Context, w *chaos.World) error {
 	return agents(3, agentV1, v1beta1.ReasonComplete)(ctx, w)
 }
 
-// injecting says that the API server injects by policy, proven.
+// injecting says that the API server injects in the way of the scenario, proven.
 func injecting(ctx context.Context, w *chaos.World) error {
 	set := &v1beta1.SidecarSet{}
 	if err := w.Client.Get(ctx, client.ObjectKey{Name: "agents"}, set); err != nil {
 		return err
 	}
+	path := v1beta1.ReasonInjectedByPolicy
+	if len(w.Lane.Args) > 0 {
+		path = v1beta1.ReasonInjectedByWebhook
+	}
 	c := meta.FindStatusCondition(set.Status.Conditions, string(v1beta1.SidecarSetInjectionPath))
-	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Policy" || set.Status.ObservedGeneration != set.Generation {
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != path || set.Status.ObservedGeneration != set.Generation {
 		return fmt.Errorf("the condition is %+v", c)
 	}
 	return nil

@@ -171,7 +171,7 @@ func (p *planner) move() {
 
 	limit := podset.Limit{Name: "updateStrategy.maxUnavailable", Max: most}
 	for i := range p.s.Pods {
-		if pod := &p.s.Pods[i]; pod.Updated && !pod.Available || pod.UnderWay() {
+		if pod := &p.s.Pods[i]; !pod.Spent && (pod.Updated && !pod.Available || pod.UnderWay()) {
 			limit.Use(&pod.Pod)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
@@ -48,6 +49,8 @@ type Pod struct {
 	Selected bool
 	// Serves says that the sidecars themselves are ready, whatever the other containers of the pod are.
 	Serves bool
+	// Spent says that a container of the pod has ended for good, as in a pod of a Job: it will not be ready again, and no update waits for that.
+	Spent bool
 	// underWay says that an update of the sidecars has begun and is not over.
 	underWay bool
 	// deniesUpgradable says that its condition says that the set cannot update it.
@@ -94,6 +97,7 @@ func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts ha
 	if complete {
 		pod.recorded = inplace.Recorded{}
 	}
+	pod.Spent = restart.EndedForGood(object)
 	pod.Serves = complete && sidecarsReady(spec, object, pairs)
 	pod.Available = pod.Ready && complete
 	return pod, true

@@ -165,7 +165,7 @@ func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	var concerned []podset.Pod
 	for i := range s.Pods {
 		pod := &s.Pods[i]
-		if !pod.Available && (!pod.Serves || waiting && pod.Updated) || pod.UnderWay() {
+		if !pod.Spent && (!pod.Available && (!pod.Serves || waiting && pod.Updated) || pod.UnderWay()) {
 			concerned = append(concerned, pod.Pod)
 		}
 	}
@@ -182,7 +182,7 @@ func progressOfPods(spec *Spec, s *Snapshot, plan *planning.Plan, waiting bool) 
 	}
 	serving, updated := 0, 0
 	for i := range s.Pods {
-		if pod := &s.Pods[i]; pod.Updated {
+		if pod := &s.Pods[i]; pod.Updated && !pod.Spent {
 			updated++
 			if pod.Serves {
 				serving++
@@ -204,7 +204,7 @@ func moves(s *Snapshot, plan *planning.Plan) bool {
 		}
 	}
 	for i := range s.Pods {
-		if pod := &s.Pods[i]; pod.UnderWay() && pod.Update.Progress != inplace.Blocked {
+		if pod := &s.Pods[i]; pod.UnderWay() && !pod.Spent && pod.Update.Progress != inplace.Blocked {
 			return true
 		}
 	}

@@ -13,10 +13,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
@@ -373,11 +375,15 @@ func TestAVeryOldPodSaysItsHashInTodaysWayAfterAnUpdate(t *testing.T) {
 	pod.Annotations[shared.AnnotationSidecarSetHashWithoutImage] = fmt.Sprintf(`{"logs":%q,"mesh":"abc"}`, hashesOf(t, old).WithoutImage)
 	todo, _ := planFor(t, set, pod)
 	after := carried(t, todo, pod)
-	var said map[string]json.RawMessage
-	var entry shared.SidecarSetUpgrade
-	text := after.Annotations[shared.AnnotationSidecarSetHash]
-	if err := json.Unmarshal([]byte(text), &said); err != nil || json.Unmarshal(said["logs"], &entry) != nil || entry.SidecarSetHash != hashesOf(t, set).Hash || string(said["mesh"]) != `"abc"` {
-		t.Errorf("it says %s", text)
+	for key, want := range map[string]string{
+		shared.AnnotationSidecarSetHash: hashesOf(t, set).Hash, shared.AnnotationSidecarSetHashWithoutImage: hashesOf(t, set).WithoutImage,
+	} {
+		var said map[string]json.RawMessage
+		var entry shared.SidecarSetUpgrade
+		text := after.Annotations[key]
+		if err := json.Unmarshal([]byte(text), &said); err != nil || json.Unmarshal(said["logs"], &entry) != nil || entry.SidecarSetHash != want || string(said["mesh"]) != `"abc"` {
+			t.Errorf("it says %s", text)
+		}
 	}
 	if todo, status := planFor(t, set, follows(after)); len(todo.Actions) > 0 || status.UpdatedReadyPods != 1 {
 		t.Errorf("afterwards: %d actions, status %+v", len(todo.Actions), status)
@@ -490,5 +496,67 @@ func TestAPodWhoseLabelsChangeIsUpdated(t *testing.T) {
 		if got := updated(plan.Plan(spec, s)); got != want {
 			t.Errorf("with gray=%s updated are %q, want %q", gray, got, want)
 		}
+	}
+}
+
+// A pod of a Job is not ready any more once one of its containers has ended, and never will be: others do not wait for it.
+func TestAPodWhoseContainerHasEndedForGoodHoldsUpNoOther(t *testing.T) {
+	v1, v2 := newSet("agent:v1"), newSet("agent:v2", maxUnavailable("1"))
+	for name, tc := range map[string]struct {
+		policy corev1.RestartPolicy
+		// own is the restart policy of the container itself.
+		own   *corev1.ContainerRestartPolicy
+		ended string
+		code  int32
+		waits bool
+	}{
+		"the sidecar of a Job":                                  {policy: corev1.RestartPolicyNever, ended: "agent"},
+		"the sidecar of a Job, with an error":                   {policy: corev1.RestartPolicyNever, ended: "agent", code: 1},
+		"the main container of a Job":                           {policy: corev1.RestartPolicyNever, ended: "main"},
+		"the sidecar of a Job that retries":                     {policy: corev1.RestartPolicyOnFailure, ended: "agent"},
+		"the sidecar of a Job that retries, with an error":      {policy: corev1.RestartPolicyOnFailure, ended: "agent", code: 1, waits: true},
+		"a sidecar that is restarted":                           {policy: corev1.RestartPolicyAlways, ended: "agent", waits: true},
+		"a sidecar with a policy of its own":                    {policy: corev1.RestartPolicyAlways, own: ptr.To(corev1.ContainerRestartPolicyNever), ended: "agent"},
+		"a sidecar of a Job that its own policy has restarted":  {policy: corev1.RestartPolicyNever, own: ptr.To(corev1.ContainerRestartPolicyAlways), ended: "agent", waits: true},
+		"no container, and so the pod of the Job is as any one": {policy: corev1.RestartPolicyNever, waits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := run(newPod(t, "job", v1), false)
+			job.Spec.RestartPolicy = tc.policy
+			for i := range job.Spec.Containers {
+				if c := &job.Spec.Containers[i]; c.Name == tc.ended {
+					c.RestartPolicy = tc.own
+					job.Status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: tc.code}}
+				}
+			}
+			pods := []*corev1.Pod{job, run(newPod(t, "p1", v1), true), run(newPod(t, "p2", v1), true)}
+			changed := func() string {
+				todo, _ := planFor(t, v2, pods...)
+				var names []string
+				for _, action := range todo.Actions {
+					names = append(names, podset.PodOf(action).Name)
+				}
+				slices.Sort(names)
+				return strings.Join(names, " ")
+			}
+			if got := changed(); got != "job p1" && got != "job p2" {
+				t.Fatalf("changed are %s", got)
+			}
+			todo, _ := planFor(t, v2, pods...)
+			pods[0] = carried(t, todo, job)
+			pods[0].Status.ObservedGeneration = pods[0].Generation
+			if got := changed(); (got == "") != tc.waits {
+				t.Errorf("once the pod of the Job has its image, changed are %q", got)
+			}
+			for i := range pods[1:] {
+				pod := run(newPod(t, pods[i+1].Name, v2), true)
+				pods[i+1] = pod
+			}
+			_, status := planFor(t, v2, pods...)
+			c, _ := conditions.Find(plan.Conditions(&status), appsv1beta1.SidecarSetReconciling)
+			if (c.Reason == appsv1beta1.ReasonComplete) == tc.waits || status.MatchedPods != 3 || status.ReadyPods != 2 {
+				t.Errorf("in the end: %+v, status %+v", c, status)
+			}
+		})
 	}
 }

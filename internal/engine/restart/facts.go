@@ -135,6 +135,15 @@ func staysDown(pod *corev1.Pod, name string, instance Instance) corev1.RestartPo
 	return ""
 }
 
+// EndedForGood says that a container of the pod has ended and gets no successor, as in a pod of a Job, whatever image it is given: the pod is not ready any
+// more, and will not be again.
+func EndedForGood(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
+		ended := status.State.Terminated
+		return ended != nil && staysDown(pod, status.Name, Instance{State: Exited, ExitCode: ended.ExitCode}) != ""
+	})
+}
+
 // restartedByRule says that the kubelet restarts a container that has ended with this code, by the first of its rules that matches.
 func restartedByRule(container *corev1.Container, code int32) bool {
 	for i := range container.RestartPolicyRules {

@@ -33,6 +33,12 @@ func EntryOf(pod *corev1.Pod, key, set string) shared.SidecarSetUpgrade {
 	return entry
 }
 
+// Bare says that the entry of a set is the hash alone.
+func Bare(pod *corev1.Pod, key, set string) bool {
+	raw := EntriesOf(pod, key)[set]
+	return len(raw) > 0 && raw[0] == '"'
+}
+
 // HasContainer says whether a pod has a container of this name, init containers left out.
 func HasContainer(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })

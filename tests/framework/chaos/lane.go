@@ -50,6 +50,8 @@ type Scenario struct {
 	Kind, Name string
 	// Kinds are what the operator has to reconcile; Kind when empty.
 	Kinds []string
+	// Args are further arguments of the operator.
+	Args []string
 	// RandomNames says that the names of pods mean nothing.
 	RandomNames bool
 	// Observe begins to judge every change in the API server, until the test ends. It is called before the first step.
@@ -110,7 +112,7 @@ type Lane struct {
 	// T is the test of all runs of the lane.
 	T           *testing.T
 	Environment *environment.Environment
-	Kinds       []string
+	Kinds, Args []string
 	Name        string
 	namespace   *environment.Namespace
 	proxy       *faultproxy.Proxy
@@ -129,7 +131,7 @@ func NewLane(t *testing.T, e *environment.Environment, name string, s Scenario) 
 	if len(kinds) == 0 {
 		kinds = []string{s.Kind}
 	}
-	l := &Lane{T: t, Environment: e, Kinds: kinds, Name: name, everywhere: s.Everywhere, ownNodes: s.OwnNodes}
+	l := &Lane{T: t, Environment: e, Kinds: kinds, Args: s.Args, Name: name, everywhere: s.Everywhere, ownNodes: s.OwnNodes}
 	l.interceptor = &interceptor{version: l.version}
 	l.interceptor.arm("", Perturbation{Kind: None}, false)
 	var err error
@@ -153,7 +155,7 @@ func NewLane(t *testing.T, e *environment.Environment, name string, s Scenario) 
 
 // args are those of each operator of the lane.
 func (l *Lane) args() []string {
-	return []string{"--kinds=" + strings.Join(l.Kinds, ","), "--resync-period=10s", "--metrics-bind-address=0"}
+	return append([]string{"--kinds=" + strings.Join(l.Kinds, ","), "--resync-period=10s", "--metrics-bind-address=0"}, l.Args...)
 }
 
 // confine lets the operators behind a proxy see what belongs to the lane.
