@@ -56,14 +56,13 @@ func (p *Pass) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 		return MethodReplace, ""
 	}
 	difference := p.difference(pod.Revision, r)
-	switch gated := podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady); {
-	case !difference.InPlace, gated:
-	case p.needsGate:
-		difference = inplace.Difference{Reason: "a pod without the readiness gate " + string(shared.GateInPlaceUpdateReady) +
-			" would serve meanwhile; those that replace such pods have the gate"}
-	case difference.ForMetadata:
+	if gate := p.needsGate || difference.ForMetadata; difference.InPlace && gate && !podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady) {
 		difference = inplace.Difference{Reason: "a container reads changed metadata through its environment, and the node daemon restarts containers " +
 			"only in pods with the readiness gate " + string(shared.GateInPlaceUpdateReady)}
+		if p.needsGate {
+			difference.Reason = "a pod without the readiness gate " + string(shared.GateInPlaceUpdateReady) +
+				" would serve meanwhile; those that replace such pods have the gate"
+		}
 	}
 	switch {
 	case difference.InPlace:
