@@ -30,14 +30,14 @@ type ImageSpec struct {
 	// +listMapKey=tag
 	// +kubebuilder:validation:MaxItems=256
 	Tags []ImageTagSpec `json:"tags,omitempty"`
-	// sandboxConfig is passed to the container runtime with every pull.
+	// sandboxConfig is handed to the container runtime with every pull.
 	// +optional
 	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 }
 
 // ImagePullSecret names a Secret with credentials of a registry.
 type ImagePullSecret struct {
-	// namespace is that of the node daemon, kruise-daemon-config. Secrets in other namespaces are not read.
+	// namespace is the node daemon's. Secrets of others are not read.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 	// name is the name of the Secret.
@@ -83,8 +83,7 @@ type ImageTagPullPolicy struct {
 	// backoffLimit is how often the node tries again after a failure. When omitted, it is 3.
 	// +optional
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
-	// ttlSecondsAfterFinished is how long after its end the tag is removed from this list, in seconds. The image stays on the node. When omitted,
-	// it is a day.
+	// ttlSecondsAfterFinished is how long after its end the tag is removed from this list, in seconds. The image stays on the node.
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 	// activeDeadlineSeconds is how long all tries together may take, in seconds. When omitted, there is no limit.
@@ -147,7 +146,7 @@ type ImageTagStatus struct {
 	// phase is Waiting, Pulling, Succeeded or Failed.
 	// +optional
 	Phase ImagePullPhase `json:"phase,omitempty"`
-	// progress is 100 when the image is on the node, and 0 before: the container runtime reports no more than that.
+	// progress is 100 when the image is on the node, and 0 before: the container runtime does not tell more.
 	// +optional
 	Progress int32 `json:"progress,omitempty"`
 	// startTime is when the first try began.
