@@ -809,11 +809,17 @@ func TestASetThatIsTooLargeLeavesTheOthersAlone(t *testing.T) {
 	large := `{metadata: {name: large}, spec: {selector: {matchLabels: {app: shop}}, containers: [{name: big, image: b, env: [{name: A, value: "` + strings.Repeat("x", 800_000) +
 		`"}], upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: e}}]}}`
 	r.set(large, plain)
+	r.onlyPlainIsInjected(t, "large", "at most 1400000 can be stored")
+}
+
+// onlyPlainIsInjected checks that the other set is stalled with a fault.
+func (r *rig) onlyPlainIsInjected(t *testing.T, other, fault string) {
+	t.Helper()
 	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue {
 		t.Errorf("the other one: %+v", state)
 	}
-	state := r.pass("large", time.Minute)
-	if state.Condition.Reason != "InvalidSpec" || !state.Stalled || !strings.Contains(state.Fault, "at most 1400000 can be stored") {
+	state := r.pass(other, time.Minute)
+	if state.Condition.Reason != "InvalidSpec" || !state.Stalled || !strings.Contains(state.Fault, fault) {
 		t.Errorf("%+v", state)
 	}
 	if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding log" {
@@ -833,16 +839,7 @@ func TestASetWhoseRevisionCannotBeDecodedLeavesTheOthersAlone(t *testing.T) {
 			r.options.Namespace = "operators"
 			r.injects["policy"] = true
 			r.set(plain, `{metadata: {name: pinned}, spec: {selector: {matchLabels: {app: shop}}, injectionStrategy: {revision: {customVersion: '1'}}, containers: [{name: b, image: b}]}}`)
-			if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue {
-				t.Errorf("the other one: %+v", state)
-			}
-			state := r.pass("pinned", time.Minute)
-			if state.Condition.Reason != "InvalidSpec" || !state.Stalled || !strings.Contains(state.Fault, "revision pinned-5") {
-				t.Errorf("%+v", state)
-			}
-			if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding log" {
-				t.Errorf("registered: %s", got)
-			}
+			r.onlyPlainIsInjected(t, "pinned", "revision pinned-5")
 		})
 	}
 }
