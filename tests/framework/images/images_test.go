@@ -6,6 +6,8 @@
 package images_test
 
 import (
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
@@ -81,6 +84,69 @@ func TestRegistryServesImageUnderEachName(t *testing.T) {
 	registry.Intercept("openkruise/guestbook", nil)
 	if got, err := pull(t, reference); err != nil || got != want {
 		t.Errorf("a repository that is left alone again gives %s (%v), want %s", got, err, want)
+	}
+}
+
+// A runtime that was stopped in the middle of a layer asks for the rest of it, without saying where that ends.
+func TestRegistryServesTheRestOfALayer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := images.Serve(listener)
+	defer func() {
+		if err := served.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	image, err := random.Image(1000, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := served.Push(t.Context(), "team/web:v1", image); err != nil {
+		t.Fatal(err)
+	}
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := layers[0].Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(ranged string) (int, string) {
+		t.Helper()
+		url := "http://" + listener.Addr().String() + "/v2/team/web/blobs/" + digest.String()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ranged != "" {
+			request.Header.Set("Range", ranged)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close() //nolint:errcheck // it was read
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(body)
+	}
+	code, whole := get("")
+	if code != http.StatusOK || len(whole) < 500 {
+		t.Fatalf("the layer gives %d and %d bytes", code, len(whole))
+	}
+	if code, rest := get("bytes=100-"); code != http.StatusPartialContent || rest != whole[100:] {
+		t.Errorf("what follows the first 100 bytes gives %d and %d bytes, want 206 and %d", code, len(rest), len(whole)-100)
+	}
+	if code, part := get("bytes=100-199"); code != http.StatusPartialContent || part != whole[100:200] {
+		t.Errorf("100 bytes in the middle give %d and %d bytes", code, len(part))
+	}
+	if code, _ := get(fmt.Sprintf("bytes=%d-", len(whole)+1)); code != http.StatusRequestedRangeNotSatisfiable {
+		t.Errorf("what follows the end gives %d", code)
 	}
 }
 

@@ -46,7 +46,7 @@ type credentials struct{ user, password string }
 
 // Serve starts a registry on the listener and owns it from then on.
 func Serve(listener net.Listener) *Registry {
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	handler := http.Handler(closedRanges{registry.New(registry.Logger(log.New(io.Discard, "", 0)))})
 	r := &Registry{
 		handler: handler,
 		done:    make(chan error, 1),
@@ -145,6 +145,36 @@ func (r *Registry) Close() error {
 		return errors.Join(closed, err)
 	}
 	return closed
+}
+
+// closedRanges gives a request for the rest of a blob, which is what a runtime sends that goes on with a pull, the end that the handler needs: it
+// refuses "bytes=100-", which has none.
+type closedRanges struct {
+	handler http.Handler
+}
+
+func (c closedRanges) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	var from int64
+	given := request.Header.Get("Range")
+	if _, err := fmt.Sscanf(given, "bytes=%d-", &from); err != nil || !strings.HasSuffix(given, "-") || request.Method != http.MethodGet {
+		c.handler.ServeHTTP(response, request)
+		return
+	}
+	head := request.Clone(request.Context())
+	head.Method = http.MethodHead
+	head.Header.Del("Range")
+	whole := httptest.NewRecorder()
+	c.handler.ServeHTTP(whole, head)
+	if whole.Code == http.StatusOK {
+		size := whole.Result().ContentLength
+		if from >= size {
+			http.Error(response, fmt.Sprintf("the blob has %d bytes", size), http.StatusRequestedRangeNotSatisfiable)
+			return
+		}
+		request = request.Clone(request.Context())
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, size-1))
+	}
+	c.handler.ServeHTTP(response, request)
 }
 
 // handlerTransport answers requests by calling a handler, without a connection.
