@@ -146,35 +146,93 @@ func frame(t *testing.T, text string) []byte {
 	return encoded.Bytes()
 }
 
+// arrive has events arrive one after the other, reads them all, and returns how often that took a read of the connection and how late the first and the
+// latest were.
+func arrive(t *testing.T, events, size int, apart time.Duration) (reads int, first, latest time.Duration) {
+	t.Helper()
+	ofPods, _ := streams(t)
+	start, from := time.Now().Add(time.Hour), &stream{}
+	for i := range events {
+		from.arrivals = append(from.arrivals, arrival{start.Add(time.Duration(i) * apart), frame(t, strings.Repeat("e", size+i%10))})
+	}
+	reader, buffer := ofPods.NewFrameReader(opened(t, from)), make([]byte, 2*size)
+	for i := range events {
+		n, err := reader.Read(buffer)
+		if err != nil || n != size+i%10 {
+			t.Fatalf("event %d has %d bytes, %v", i, n, err)
+		}
+		late := time.Since(start.Add(time.Duration(i) * apart))
+		if latest = max(latest, late); i == 0 {
+			first = late
+		}
+	}
+	reads = from.reads
+	if _, err := reader.Read(buffer); !errors.Is(err, io.EOF) {
+		t.Errorf("the end of the stream is %v", err)
+	}
+	if err := reader.Close(); err != nil || !from.closed {
+		t.Errorf("the stream is closed: %t, %v", from.closed, err)
+	}
+	return reads, first, latest
+}
+
 func TestAConnectionIsReadInBatches(t *testing.T) {
+	for name, c := range map[string]struct {
+		events, size int
+		apart, pause time.Duration
+	}{
+		"some pods a second":       {100, 4000, 25 * time.Millisecond, readEvery},
+		"hundreds a second":        {400, 4000, 5 * time.Millisecond, readBusyEvery},
+		"small ones":               {1000, 200, time.Millisecond, readEvery},
+		"a thousand a second":      {2000, 4000, time.Millisecond, readBusyEvery},
+		"one now and then":         {20, 4000, time.Second, 0},
+		"a large one now and then": {20, 40_000, time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reads, first, latest := arrive(t, c.events, c.size, c.apart)
+				if first != 0 || latest > c.pause {
+					t.Errorf("the first is %s late, want no delay, and another one %s, want at most %s", first, latest, c.pause)
+				}
+				if most := int(time.Duration(c.events)*c.apart/max(c.pause, c.apart)) + c.events*c.size/readAhead + 5; reads > most {
+					t.Errorf("%d events %s apart were read %d times, at most %d are needed", c.events, c.apart, reads, most)
+				}
+			})
+		})
+	}
+}
+
+// More events than a rollout causes are a list that arrives slowly. Pauses would make the server wait; after the list there are pauses again.
+func TestAListThatArrivesSlowlyIsReadWithFewPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ofPods, _ := streams(t)
-		const events = 200
 		start, from := time.Now(), &stream{}
-		var sent []time.Time
-		for i := range events {
-			at := start.Add(time.Hour + time.Duration(i)*time.Millisecond)
-			sent, from.arrivals = append(sent, at), append(from.arrivals, arrival{at, frame(t, strings.Repeat("e", 1000+i))})
+		const pods, later = 4000, 200
+		for i := range pods {
+			from.arrivals = append(from.arrivals, arrival{start.Add(time.Duration(i) * 100 * time.Microsecond), frame(t, strings.Repeat("p", 5000))})
 		}
-		reader, buffer := ofPods.NewFrameReader(opened(t, from)), make([]byte, 4096)
-		for i, at := range sent {
-			n, err := reader.Read(buffer)
-			late := time.Since(at)
-			if err != nil || n != 1000+i {
-				t.Fatalf("event %d has %d bytes, %v", i, n, err)
+		reader, buffer := ofPods.NewFrameReader(opened(t, from)), make([]byte, 8192)
+		var waited time.Duration
+		for i := range pods {
+			if _, err := reader.Read(buffer); err != nil {
+				t.Fatal(err)
 			}
-			if i == 0 && late != 0 || late > readEvery {
-				t.Errorf("event %d is %s late", i, late)
+			waited += time.Since(start.Add(time.Duration(i) * 100 * time.Microsecond))
+		}
+		if mean := waited / pods; mean > readEvery {
+			t.Errorf("%d pods of a list waited for %s on average", pods, mean)
+		}
+		start, from.reads = time.Now(), 0
+		for i := range later {
+			from.arrivals = append(from.arrivals, arrival{start.Add(time.Duration(i) * 5 * time.Millisecond), frame(t, strings.Repeat("e", 5000))})
+		}
+		for range later {
+			if _, err := reader.Read(buffer); err != nil {
+				t.Fatal(err)
 			}
 		}
-		if most := int(events*time.Millisecond/readEvery) + 2; from.reads > most {
-			t.Errorf("%d events a millisecond apart were read %d times, at most %d are needed", events, from.reads, most)
-		}
-		if _, err := reader.Read(buffer); !errors.Is(err, io.EOF) {
-			t.Errorf("the end of the stream is %v", err)
-		}
-		if err := reader.Close(); err != nil || !from.closed {
-			t.Errorf("the stream is closed: %t, %v", from.closed, err)
+		if from.reads > bulkReads+later/5 {
+			t.Errorf("%d events after the list were read %d times", later, from.reads)
 		}
 	})
 }
