@@ -258,6 +258,7 @@ func (p *plugins) run(ctx context.Context, of *provider, image string) (*pluginA
 	limited, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
 	command := exec.CommandContext(limited, filepath.Join(p.folder, of.Name), of.Args...)
+	endWithChildren(command)
 	command.Env, command.WaitDelay = os.Environ(), pluginEnd
 	for _, variable := range of.Env {
 		command.Env = append(command.Env, variable.Name+"="+variable.Value)
