@@ -19,10 +19,10 @@ const (
 	// readEvery is how often the connection that pods are watched on is read at most. A rollout of thousands of pods causes hundreds of events a second.
 	// Reading one by one wakes half a dozen goroutines for each, which costs more than to decode it. The first event after a quiet time is read at once.
 	readEvery = 20 * time.Millisecond
-	// readBusyEvery is readEvery while the connection is busy: while each read brings at least busyBytes, which is about a hundred pods a second.
-	readBusyEvery, busyBytes = 50 * time.Millisecond, 8 << 10
+	// readBusyEvery is readEvery while the connection is busy: while each read brings at least busyBytes, a pod or two.
+	readBusyEvery, busyBytes = 50 * time.Millisecond, 4 << 10
 	// bulkBytes is how much arrives during a pause when it is no rollout but a list of pods: after that, bulkReads reads are not preceded by a pause.
-	bulkBytes, bulkReads = 256 << 10, 64
+	bulkBytes, bulkReads = 256 << 10, 256
 	// readAhead is how much of the watch is taken at once, in bytes: about a dozen pods.
 	readAhead = 64 << 10
 	// dialTimeout and keepAlive are those of the connections of client-go.

@@ -183,7 +183,7 @@ func TestAConnectionIsReadInBatches(t *testing.T) {
 	}{
 		"some pods a second":       {100, 4000, 25 * time.Millisecond, readEvery},
 		"hundreds a second":        {400, 4000, 5 * time.Millisecond, readBusyEvery},
-		"small ones":               {1000, 200, time.Millisecond, readEvery},
+		"small ones":               {1000, 100, time.Millisecond, readEvery},
 		"a thousand a second":      {2000, 4000, time.Millisecond, readBusyEvery},
 		"one now and then":         {20, 4000, time.Second, 0},
 		"a large one now and then": {20, 40_000, time.Second, 0},
@@ -207,7 +207,7 @@ func TestAListThatArrivesSlowlyIsReadWithFewPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ofPods, _ := streams(t)
 		start, from := time.Now(), &stream{}
-		const pods, later = 4000, 200
+		const pods, later = 4000, 2000
 		for i := range pods {
 			from.arrivals = append(from.arrivals, arrival{start.Add(time.Duration(i) * 100 * time.Microsecond), frame(t, strings.Repeat("p", 5000))})
 		}
