@@ -109,6 +109,94 @@ func TestAPodSaysWhyItDoesNotGetReady(t *testing.T) {
 	}
 }
 
+// A command that does not exist never stalled a workload: where the process cannot be started, containerd reports that it started in 1970, and the kubelet
+// has a run of 56 years. One that ends well at once stalled it only while the kubelet waited between two tries.
+func TestAContainerThatCannotRunStallsTheWorkloadSteadily(t *testing.T) {
+	ended := func(code int32, reason string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			status := &pod.Status.ContainerStatuses[0]
+			last := corev1.ContainerStateTerminated{
+				Reason: reason, ExitCode: code, StartedAt: metav1.NewTime(now().Add(-21 * time.Second)), FinishedAt: metav1.NewTime(now().Add(-20 * time.Second)),
+			}
+			if reason == "StartError" {
+				last.StartedAt = metav1.NewTime(time.Unix(0, 0))
+			}
+			if status.State.Terminated != nil {
+				status.State.Terminated = &last
+			} else {
+				status.LastTerminationState.Terminated = &last
+			}
+		}
+	}
+	waits, over := waitingFor("CrashLoopBackOff", ""), corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now().Add(-time.Second))}}
+	mayEnd := func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }
+	ofInit := func(pod *corev1.Pod) {
+		pod.Spec.InitContainers, pod.Status.InitContainerStatuses = pod.Spec.Containers, pod.Status.ContainerStatuses
+		pod.Spec.Containers, pod.Status.ContainerStatuses = nil, nil
+	}
+	crash := func(why string, recheck time.Duration) podstate.Trouble {
+		return podstate.Trouble{Reason: "CrashLoop", Message: "container c: CrashLoopBackOff (" + why + ")", Lasting: true, RecheckAfter: recheck}
+	}
+	cases := map[string]struct {
+		restarts int32
+		state    corev1.ContainerState
+		change   []func(*corev1.Pod)
+		want     podstate.Trouble
+	}{
+		"a command that does not exist":               {3, waits, []func(*corev1.Pod){ended(128, "StartError")}, crash("StartError, exit code 128", 0)},
+		"the same when it has just failed":            {3, over, []func(*corev1.Pod){ended(128, "StartError")}, crash("StartError, exit code 128", 0)},
+		"a command that ends at once":                 {3, waits, []func(*corev1.Pod){ended(0, "Completed")}, crash("Completed, exit code 0", 0)},
+		"the same while it runs":                      {3, runs, []func(*corev1.Pod){ended(0, "Completed")}, crash("Completed, exit code 0", 10*time.Second)},
+		"the same when it has just ended":             {3, over, []func(*corev1.Pod){ended(0, "Completed")}, crash("Completed, exit code 0", 0)},
+		"a container that somebody restarts":          {1, over, []func(*corev1.Pod){ended(0, "Completed")}, podstate.Trouble{}},
+		"a container that may end":                    {3, over, []func(*corev1.Pod){ended(0, "Completed"), mayEnd}, podstate.Trouble{}},
+		"an init container that has ended once again": {3, over, []func(*corev1.Pod){ended(0, "Completed"), ofInit}, podstate.Trouble{}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := stuckPod("a", time.Minute, tc.restarts, tc.state, tc.change...).Trouble; got != tc.want {
+				t.Errorf("trouble is %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// The third of three updates in place within minutes stalled the workload: what an update had stopped counted as a crash, for as long as it had run, or
+// while the new image was being pulled.
+func TestAnUpdateInPlaceIsNoCrash(t *testing.T) {
+	began := now().Add(-40 * time.Second)
+	updated := func(pod *corev1.Pod) {
+		pod.Annotations = map[string]string{shared.AnnotationInPlaceState: `{"revision":"web-4","updateTimestamp":"` + began.Format(time.RFC3339) + `"}`}
+	}
+	stopped := func(started time.Duration) *corev1.ContainerStateTerminated {
+		return &corev1.ContainerStateTerminated{
+			Reason: "Error", ExitCode: 137, StartedAt: metav1.NewTime(began.Add(started)), FinishedAt: metav1.NewTime(began.Add(10 * time.Second)),
+		}
+	}
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now().Add(-10 * time.Second))}}
+	after := func(last *corev1.ContainerStateTerminated) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = last }
+	}
+	crash := podstate.Trouble{Reason: "CrashLoop", Message: "container c: CrashLoopBackOff (Error, exit code 137)", Lasting: true}
+	cases := map[string]struct {
+		pod  Pod
+		want podstate.Trouble
+	}{
+		"the new container runs":      {stuckPod("a", time.Hour, 3, runs, updated, after(stopped(-5*time.Minute))), podstate.Trouble{}},
+		"its image is still pulled":   {stuckPod("a", time.Hour, 2, corev1.ContainerState{Terminated: stopped(-5 * time.Minute)}, updated), podstate.Trouble{}},
+		"it has crashed since":        {stuckPod("a", time.Hour, 2, corev1.ContainerState{Terminated: stopped(2 * time.Second)}, updated), crash},
+		"the kubelet waits to try it": {stuckPod("a", time.Hour, 3, waitingFor("CrashLoopBackOff", ""), updated, after(stopped(2*time.Second))), crash},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.pod.Trouble != tc.want {
+				t.Errorf("trouble is %+v, want %+v", tc.pod.Trouble, tc.want)
+			}
+		})
+	}
+}
+
 func TestAnImageThatCannotBePulledStallsTheWorkload(t *testing.T) {
 	waits := Progress{Reconciling: true, Reason: "RollingOut", Message: "4 pods wait: maxUnavailable 2 is used up by ring-4, ring-5"}
 	at := func(ago time.Duration) []Pod {
