@@ -537,7 +537,8 @@ func TestASetWhosePodFailsAgainAndAgainIsStalled(t *testing.T) {
 	w := newSimulation(t, 2, running)
 	stalled := func() conditions.Condition {
 		s := w.snapshot()
-		status := Status(Parse(w.set, w.o), s, Plan(Parse(w.set, w.o), s), planning.Outcome{Failing: []planning.Slot{"1"}})
+		failing := []planning.FailingSlot{{Slot: "1", MadeFrom: s.Current.Name}}
+		status := Status(Parse(w.set, w.o), s, Plan(Parse(w.set, w.o), s), planning.Outcome{Failing: failing})
 		c, _ := conditions.Find(Conditions(&status), appsv1beta1.StatefulSetStalled)
 		return c
 	}
@@ -548,5 +549,9 @@ func TestASetWhosePodFailsAgainAndAgainIsStalled(t *testing.T) {
 	w.pod(1).Status.Reason = "NodeAffinity"
 	if c := stalled(); c.Status != corev1.ConditionTrue || c.Reason != appsv1beta1.ReasonPodsFail || !strings.Contains(c.Message, "web-1 (NodeAffinity)") {
 		t.Errorf("the condition Stalled is %+v", c)
+	}
+	w.pod(1).Labels[shared.LabelControllerRevisionHash], w.pod(1).Status.Phase = "web-2", corev1.PodPending
+	if c := stalled(); c.Status != corev1.ConditionFalse {
+		t.Errorf("with a pod of another template, which has not failed yet, the condition Stalled is %+v", c)
 	}
 }

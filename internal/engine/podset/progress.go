@@ -98,7 +98,8 @@ func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outc
 		return Progress{Stalled: true, Reason: appsv1beta1.ReasonPodsFail, Message: note.Message}, true
 	}
 	for i := range s.Pods {
-		if pod := &s.Pods[i]; !pod.Available && slices.Contains(outcome.Failing, pod.Slot) {
+		pod := &s.Pods[i]
+		if !pod.Available && slices.Contains(outcome.Failing, planning.FailingSlot{Slot: pod.Slot, MadeFrom: pod.Revision}) {
 			return Progress{Stalled: true, Reason: appsv1beta1.ReasonPodsFail, Message: FailAgain(pod.Object)}, true
 		}
 	}
