@@ -179,6 +179,14 @@ func TestStatusConditions(t *testing.T) {
 			replicas: 3, steps: []func(*simulation){running, infeasible(2)},
 			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=False/InPlaceBlocked", "Reconciling=False/InPlaceBlocked", "Stalled=True/InPlaceBlocked", "Available=True/EnoughPodsAvailable"},
 		},
+		"a resize that the node refuses, and a pod that is created after it": {
+			replicas: 3, steps: []func(*simulation){ordered, running, infeasible(2), replicas(4)},
+			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=False/InPlaceBlocked", "Reconciling=False/InPlaceBlocked", "Stalled=True/InPlaceBlocked", "Available=False/TooFewPodsAvailable"},
+		},
+		"a resize that the node refuses, and a pod that is created beside it": {
+			replicas: 3, steps: []func(*simulation){running, infeasible(2), replicas(4)},
+			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=True/Scaling", "Reconciling=True/Scaling", "Stalled=False/NotStalled", "Available=False/TooFewPodsAvailable"},
+		},
 		"a resize that the node has no room for yet": {
 			replicas: 3, steps: []func(*simulation){running, infeasible(2), func(w *simulation) {
 				w.pod(2).Status.Conditions[len(w.pod(2).Status.Conditions)-1].Reason = corev1.PodReasonDeferred

@@ -135,12 +135,40 @@ func firstHeld(plan *planning.Plan, blockers ...blocker) (reason, message string
 	return "", "", false
 }
 
+// blockers are all of them.
+func blockers(claimNotes []string) []blocker {
+	return slices.Concat(inPlaceBlockers(), []blocker{{ReasonTemplateInvalid, appsv1beta1.ReasonInvalidTemplate}}, claimBlockers(claimNotes))
+}
+
 // Blocked is the progress of a workload whose pods cannot be moved at all, or have begun to move and cannot go on; false if that is
 // not so. claimNotes are the reasons of notes about claims that cannot follow their template.
 func Blocked(plan *planning.Plan, claimNotes ...string) (Progress, bool) {
-	blockers := append(inPlaceBlockers(), blocker{ReasonTemplateInvalid, appsv1beta1.ReasonInvalidTemplate})
-	reason, message, ok := firstHeld(plan, append(blockers, claimBlockers(claimNotes)...)...)
+	reason, message, ok := firstHeld(plan, blockers(claimNotes)...)
 	return Progress{Stalled: true, Reason: reason, Message: message}, ok
+}
+
+// BehindBlocked is Blocked for a workload all of whose steps wait for such pods, which use up a limit or hold up an order: nothing is planned, and no
+// other pod is on its way. Otherwise it is p. goOn are the reasons of notes about what goes on by itself.
+func (p Progress) BehindBlocked(plan *planning.Plan, pods []Pod, goOn []string, claimNotes ...string) Progress {
+	blocked, ok := Blocked(plan, claimNotes...)
+	if _, goesOn := plan.HeldFor(goOn...); !ok || goesOn || !p.Reconciling || len(plan.Actions) > 0 {
+		return p
+	}
+	stuck := map[planning.Slot]bool{}
+	for _, b := range blockers(claimNotes) {
+		for _, note := range plan.Held {
+			for _, slot := range note.Slots {
+				stuck[slot] = stuck[slot] || note.Reason == b.note
+			}
+		}
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Terminating || !pod.Available && !stuck[pod.Slot] || mayGetRoom(pod) {
+			return p
+		}
+	}
+	return blocked
 }
 
 // FailedUpdate is the condition of the given type that says why pods cannot be updated: the template is not recorded, else a request was refused, else
