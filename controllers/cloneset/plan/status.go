@@ -53,7 +53,7 @@ func Status(
 	setFailures(list, &s, &plan, outcome)
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.CloneSetFieldsIgnored, spec.Ignored))
 	recheck = setProgressing(list, before, spec, &status)
-	progress := progressOf(spec, &counted, failed(&s), counts, plan, outcome).WithRefusals(list)
+	progress := progressOf(spec, &counted, failed(&s), counts, plan, outcome).WithAnyRefusals(list)
 	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))
 	list.Set(also...)
 	for _, c := range list.All() {

@@ -96,7 +96,7 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.DaemonSetFieldsIgnored, spec.Ignored))
 	expected := spec.Spec
 	expected.Replicas -= kept(&plan)
-	podset.SetCommon(list, progressOf(spec, &s, counts, plan, outcome).WithRefusals(list), &expected, &s.Snapshot, counts.available)
+	podset.SetCommon(list, progressOf(spec, &s, counts, plan, outcome).WithAnyRefusals(list), &expected, &s.Snapshot, counts.available)
 	list.Set(also...)
 	status.Conditions = conditions.To(list, func(c conditions.Stored[appsv1beta1.DaemonSetConditionType]) appsv1beta1.DaemonSetCondition {
 		return appsv1beta1.DaemonSetCondition(c)

@@ -107,7 +107,14 @@ func TestStatusConditions(t *testing.T) {
 		},
 		"a refused deletion": {
 			replicas: 2, steps: []func(*simulation){running}, outcome: planning.Outcome{Failures: []planning.Failure{{Step: podset.StepDelete, Slot: "1", Message: "forbidden"}}},
-			want: []string{"FailedUpdatePod=True/RequestFailed", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+			want: []string{"FailedUpdatePod=True/RequestFailed", "Progressing=True/RequestFailed", "Reconciling=True/RequestFailed", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"a deletion that has been refused for a minute": {
+			replicas: 2, steps: []func(*simulation){running, func(w *simulation) {
+				since := metav1.NewTime(w.Time.Add(-time.Minute))
+				w.set.Status.Conditions = append(w.set.Status.Conditions, appsv1.StatefulSetCondition{Type: "FailedUpdatePod", Status: corev1.ConditionTrue, LastTransitionTime: since})
+			}}, outcome: planning.Outcome{Failures: []planning.Failure{{Step: podset.StepEditClaim, Slot: "1", Message: "forbidden"}}},
+			want: []string{"FailedUpdatePod=True/RequestFailed", "Progressing=False/RequestFailed", "Reconciling=False/RequestFailed", "Stalled=True/RequestFailed", "Available=True/EnoughPodsAvailable"},
 		},
 		"a failure that is over": {
 			replicas: 2, steps: []func(*simulation){running, func(w *simulation) {

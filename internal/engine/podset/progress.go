@@ -53,6 +53,19 @@ func (p Progress) WithRefusals(list *conditions.List) Progress {
 	if !p.Reconciling {
 		return p
 	}
+	return p.refused(list)
+}
+
+// WithAnyRefusals is WithRefusals for a workload that the server may refuse something although all pods are as they should be: a change of a claim or of
+// a pod's labels, or the deletion of a claim that nobody uses.
+func (p Progress) WithAnyRefusals(list *conditions.List) Progress {
+	if p.Stalled {
+		return p
+	}
+	return p.refused(list)
+}
+
+func (p Progress) refused(list *conditions.List) Progress {
 	for _, c := range list.All() {
 		if c.Status != corev1.ConditionTrue || c.Reason != appsv1beta1.ReasonRequestFailed {
 			continue
