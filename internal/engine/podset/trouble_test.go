@@ -51,6 +51,11 @@ func TestAPodSaysWhyItDoesNotGetReady(t *testing.T) {
 		pod.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: "gone:v1"}}
 		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "setup", State: waitingFor("ErrImagePull", "")}}
 	}
+	unprepared := func(pod *corev1.Pod) {
+		pod.Spec.NodeName = "n"
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, LastTransitionTime: pod.CreationTimestamp}}
+	}
+	const notMounted = "its volumes are not mounted, or its network is not set up: the events of the pod say why"
 	oldStatus := func(pod *corev1.Pod) { pod.Generation, pod.Status.ObservedGeneration = 3, 2 }
 	running := func(ago time.Duration) corev1.ContainerState {
 		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now().Add(-ago))}}
@@ -92,6 +97,13 @@ func TestAPodSaysWhyItDoesNotGetReady(t *testing.T) {
 		"a queue has just released it": {stuckPod("a", time.Hour, 0, starting, noNode, func(pod *corev1.Pod) {
 			pod.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
 		}), podstate.Trouble{}},
+		"volumes that are being mounted": {stuckPod("a", 10*time.Second, 0, starting, unprepared), podstate.Trouble{RecheckAfter: 20 * time.Second}},
+		"volumes that are not mounted yet": {stuckPod("a", time.Minute, 0, starting, unprepared),
+			podstate.Trouble{Reason: "ContainerConfigError", Message: notMounted, RecheckAfter: 9 * time.Minute}},
+		"a volume of a ConfigMap that does not exist": {stuckPod("a", 10*time.Minute, 0, starting, unprepared),
+			podstate.Trouble{Reason: "ContainerConfigError", Message: notMounted, Lasting: true}},
+		"a pod that runs and gets a new sandbox": {stuckPod("a", time.Hour, 0, starting, unprepared, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning }),
+			podstate.Trouble{}},
 		"an init container": {stuckPod("a", time.Minute, 0, starting, inInit),
 			podstate.Trouble{Reason: "ImagePullFailed", Message: "init container setup: ImagePullBackOff gone:v1", Lasting: true}},
 		"a pod that starts": {stuckPod("a", time.Hour, 0, starting), podstate.Trouble{}},

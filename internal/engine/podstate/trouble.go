@@ -32,6 +32,8 @@ const (
 	pullPatience = 30 * time.Second
 	// schedulePatience is for how long a pod may be without a node: an autoscaler may bring one.
 	schedulePatience = 5 * time.Minute
+	// preparePatience is for how long the volumes and the network of a pod may be on their way: a volume comes from a node that is lost after six minutes.
+	preparePatience = 10 * time.Minute
 	// manyCrashes is how many crashes in a row are no accident.
 	manyCrashes = 3
 	// longRun is how long a container has to run for its crash to be the first one: the kubelet forgets those before.
@@ -69,7 +71,25 @@ func TroubleOf(pod *corev1.Pod, began func() time.Time, now time.Time) Trouble {
 		container := &pod.Spec.Containers[i]
 		worst = worse(worst, containerTrouble(pod, container, pod.Status.ContainerStatuses, "container", mayEnd(pod, container), began, now))
 	}
+	if worst.Message == "" && pod.Status.Phase == corev1.PodPending {
+		return unprepared(pod, now)
+	}
 	return worst
+}
+
+// unprepared is the trouble of a pod for which its node has not mounted the volumes, or not set up the network: containers come after that. The status
+// does not say why; a ConfigMap or Secret that does not exist is a usual cause.
+func unprepared(pod *corev1.Pod, now time.Time) Trouble {
+	prepared := Condition(pod, corev1.PodReadyToStartContainers)
+	if prepared == nil || prepared.Status != corev1.ConditionFalse {
+		return Trouble{}
+	}
+	since := prepared.LastTransitionTime
+	if left := since.Add(pullPatience).Sub(now); left > 0 {
+		return Trouble{RecheckAfter: left}
+	}
+	t := Trouble{Reason: appsv1beta1.ReasonContainerConfigError, Message: "its volumes are not mounted, or its network is not set up: the events of the pod say why"}
+	return t.after(since.Add(preparePatience), now)
 }
 
 // mayEnd says that a main container may end for good: its restart policy, or that of the pod, lets it.
