@@ -4,8 +4,6 @@
 package plan
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,8 +22,7 @@ import (
 // their garbage collector deletes them unless their user asks for it: they count for nothing. Where the spec cannot be parsed, no other
 // pod has one. known is what the last pass found out about them; nil is nothing.
 func Pods(spec *Spec, objects []*corev1.Pod, known *podset.Known, now time.Time) []podset.Pod {
-	ordered := slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	pods := known.Observe(spec.Set.Generation, ordered, spec.FactRules(now), spec.identityOf)
+	pods := known.Observe(spec.Set.Generation, podset.ByName(objects), spec.FactRules(now), spec.identityOf)
 	for i := range pods {
 		// An update in place takes a pod out of service before the kubelet says so.
 		if pod := &pods[i]; pod.Ready && !pod.Available {

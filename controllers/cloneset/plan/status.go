@@ -53,7 +53,7 @@ func Status(
 	setFailures(list, &s, &plan, outcome)
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.CloneSetFieldsIgnored, spec.Ignored))
 	recheck = setProgressing(list, before, spec, &status)
-	progress := progressOf(spec, &counted, failed(&s), counts, plan, outcome).WithRefusals(list)
+	progress := progressOf(spec, &counted, failed(&s), counts, plan, outcome).WithAnyRefusals(list)
 	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))
 	list.Set(also...)
 	for _, c := range list.All() {
@@ -134,7 +134,7 @@ func Announcements(spec *Spec, after appsv1beta1.CloneSetStatus, before, plan pl
 //  2. pods are being moved, or may be moved next, which can add pods and take some away;
 //  3. a limit of no pods at all keeps pods waiting: stalled, see atZero;
 //  4. pods are missing or too many, or are to be deleted;
-//  5. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
+//  5. pods cannot be moved at all, or have begun to move and cannot go on: stalled. So is a set of which everything else waits for such pods;
 //  6. pods are where they should be, see podset.Settled.
 //
 // What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. Pods that have
@@ -149,7 +149,8 @@ func progressOf(
 	if len(failed) > 0 {
 		pods = slices.Concat(failed, s.Pods)
 	}
-	return progressOfPods(spec, s, counts, plan).WithTroubles(&plan, pods)
+	goOn := []string{podset.ReasonBackOff, noteClaimsReturning, noteNoFreshSlot}
+	return progressOfPods(spec, s, counts, plan).BehindBlocked(&plan, s.Pods, goOn).WithTroubles(&plan, pods)
 }
 
 // failed are the pods at the update revision that have failed.
@@ -167,7 +168,7 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 	blocked, isBlocked := podset.Blocked(&plan)
 	zero, isAtZero := atZero(spec, s, &plan)
 	moving := podset.Moves(&plan, s.Pods, podset.ReasonOutdated)
-	if !isBlocked && !isAtZero && !spec.OnDelete && !spec.Paused {
+	if !isAtZero && !spec.OnDelete && !spec.Paused {
 		moving = moving || len(s.Pods)-int(counts.Updated) > spec.Partition && int(counts.Updated) < spec.Replicas-spec.Partition
 	}
 	switch {

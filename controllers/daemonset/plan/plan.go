@@ -140,10 +140,13 @@ func (p *planner) remove(pod *podset.Pod, reason string) {
 		p.pass.Recreate(pod, reason)
 	case reason == podset.ReasonFinished && pod.Object.Status.Phase == corev1.PodFailed && !p.pass.HeldFromDeletion(pod):
 		action := podset.DeletePod(pod.Slot, pod.Object, reason)
+		action.MadeFrom = p.s.Update.Name
 		action.Success = planning.Event{Warning: true, Reason: "FailedDaemonPod", Message: fmt.Sprintf(
 			"Found failed daemon pod %s/%s on node %s, deleted it", pod.Object.Namespace, pod.Object.Name, pod.Slot)}
 		action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: fmt.Sprintf("Error deleting pod %s", pod.Object.Name)}
 		p.pass.Act(action)
+	case reason == podset.ReasonFinished:
+		p.pass.RemoveFinished(pod, p.s.Update.Name)
 	default:
 		p.pass.Remove(pod, reason)
 	}

@@ -4,8 +4,6 @@
 package plan
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +22,7 @@ const schedulerName = "kubernetes.io/daemonset-controller"
 
 // Pods derives the facts about the pods of the set, in the order of their names. known is what the last pass found out about them; nil is nothing.
 func Pods(spec *Spec, objects []*corev1.Pod, known *podset.Known, now time.Time) []podset.Pod {
-	ordered := slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return known.Observe(spec.Set.Generation, ordered, spec.FactRules(now), spec.identityOf)
+	return known.Observe(spec.Set.Generation, podset.ByName(objects), spec.FactRules(now), spec.identityOf)
 }
 
 func (s *Spec) identityOf(pod *corev1.Pod) podset.Identity {

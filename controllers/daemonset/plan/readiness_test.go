@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -50,4 +51,30 @@ func TestPodsThatOthersHoldAndPodsWithoutGateAreNamed(t *testing.T) {
 	if c := w.condition(appsv1beta1.DaemonSetPodsHeldNotReady); c.Type != "" {
 		t.Errorf("when nobody holds the pod any more: %+v", c)
 	}
+}
+
+// The other nodes waited behind one that can never give its pod the new resources, and Stalled said that what is left goes on by itself.
+func TestNodesBehindAResizeThatIsRefusedStallTheSet(t *testing.T) {
+	cpu := func(amount string) func(*simulation) {
+		return func(w *simulation) {
+			w.set.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
+		}
+	}
+	answer := func(reason string) func(*simulation) {
+		return changePod("agent-n2a", func(pod *corev1.Pod) {
+			pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+				Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason, Message: "the node has 1 cpu",
+			})
+		})
+	}
+	resizes := func(w *simulation) { w.o.InPlace.Resources = true }
+	w := newSimulation(t, nodeNames(3), resizes, inPlace, maxUnavailable(1), cpu("1"))
+	w.rest(cpu("2"), image("2"))
+	for reason, want := range map[string]string{corev1.PodReasonDeferred: "NotStalled", corev1.PodReasonInfeasible: "InPlaceBlocked"} {
+		w.do(answer(reason))
+		w.Pass()
+		w.expect("stalled when the resize is "+reason, w.condition("Stalled").Reason, want)
+	}
+	w.expect("the pods", w.pods(), "n0a:1, n1a:1, n2a:2")
 }

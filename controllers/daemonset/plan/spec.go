@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -20,9 +19,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
-
-// defaultBurst is burstReplicas when it is omitted.
-const defaultBurst = 250
 
 // Kind is the kind that is planned, in the version that is stored.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("DaemonSet") }
@@ -99,12 +95,11 @@ func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
 func (s *Spec) parseRolling() error {
 	const field = "spec.updateStrategy.rollingUpdate."
 	spec, desired := &s.Set.Spec, int32(s.Replicas)
-	burst, err := budget.Count(ptr.Deref(spec.BurstReplicas, intstr.FromInt32(defaultBurst)), desired, budget.Down)
+	burst, err := budget.DaemonSetBurst(spec.BurstReplicas, desired)
 	if err != nil {
-		return fmt.Errorf("spec.burstReplicas: %w", err)
+		return fmt.Errorf("spec.%w", err)
 	}
-	// Nothing would ever be created with a burst of 0.
-	s.Burst = max(int(burst), 1)
+	s.Burst = int(burst)
 
 	rolling := spec.UpdateStrategy.RollingUpdate
 	if rolling == nil {
@@ -114,21 +109,13 @@ func (s *Spec) parseRolling() error {
 	if rolling.Type == appsv1beta1.InplaceRollingUpdateType {
 		s.PodUpdatePolicy = shared.InPlaceIfPossible
 	}
-	partition, err := budget.Count(ptr.Deref(rolling.Partition, intstr.FromInt32(0)), desired, budget.Down)
+	partition, err := budget.DaemonSetPartition(rolling.Partition, desired)
 	if err != nil {
-		return fmt.Errorf(field+"partition: %w", err)
+		return fmt.Errorf(field+"%w", err)
 	}
-	unavailable, err := budget.Count(ptr.Deref(rolling.MaxUnavailable, intstr.FromInt32(0)), desired, budget.Up)
+	unavailable, surge, err := budget.DaemonSetLimits(rolling.MaxUnavailable, rolling.MaxSurge, desired)
 	if err != nil {
-		return fmt.Errorf(field+"maxUnavailable: %w", err)
-	}
-	surge, err := budget.Count(ptr.Deref(rolling.MaxSurge, intstr.FromInt32(0)), desired, budget.Up)
-	if err != nil {
-		return fmt.Errorf(field+"maxSurge: %w", err)
-	}
-	// Without either no pod could ever move.
-	if unavailable == 0 && surge == 0 {
-		unavailable = 1
+		return fmt.Errorf(field+"%w", err)
 	}
 	s.Partition, s.MaxUnavailable, s.MaxSurge = int(partition), int(unavailable), int(surge)
 	if rolling.Selector != nil {

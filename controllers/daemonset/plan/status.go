@@ -96,7 +96,7 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.DaemonSetFieldsIgnored, spec.Ignored))
 	expected := spec.Spec
 	expected.Replicas -= kept(&plan)
-	podset.SetCommon(list, progressOf(spec, &s, counts, plan, outcome).WithRefusals(list), &expected, &s.Snapshot, counts.available)
+	podset.SetCommon(list, progressOf(spec, &s, counts, plan, outcome).WithAnyRefusals(list), &expected, &s.Snapshot, counts.available)
 	list.Set(also...)
 	status.Conditions = conditions.To(list, func(c conditions.Stored[appsv1beta1.DaemonSetConditionType]) appsv1beta1.DaemonSetCondition {
 		return appsv1beta1.DaemonSetCondition(c)
@@ -152,7 +152,7 @@ func Announcements(spec *Spec, after appsv1beta1.DaemonSetStatus) []planning.Eve
 //  1. its pods say nothing about it, see podset.Stopped;
 //  2. pods are being moved, or wait for their turn;
 //  3. pods are missing, or there are some that should go;
-//  4. pods cannot be moved at all, or have begun to move and cannot go on: stalled;
+//  4. pods cannot be moved at all, or have begun to move and cannot go on: stalled. So is a set of which everything else waits for such pods;
 //  5. no node should run a pod;
 //  6. pods are where they should be, see podset.Settled.
 //
@@ -161,7 +161,7 @@ func progressOf(spec *Spec, s *Snapshot, counts nodeCounts, plan planning.Plan, 
 	if stopped, ok := podset.Stopped(&spec.Spec, &s.Snapshot, &plan, outcome); ok {
 		return stopped
 	}
-	return progressOfNodes(s, counts, plan).WithTroubles(&plan, s.Pods)
+	return progressOfNodes(s, counts, plan).BehindBlocked(&plan, s.Pods, []string{noteBurst}).WithTroubles(&plan, s.Pods)
 }
 
 func progressOfNodes(s *Snapshot, counts nodeCounts, plan planning.Plan) podset.Progress {

@@ -179,7 +179,11 @@ func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.Persis
 // wanted again after its claims were condemned. The claim is released first, and the pod is deleted when the cache shows that.
 func (p *planner) removeWanted(pod *podset.Pod, reason string) {
 	if pod.Terminating || p.pass.HeldFromDeletion(pod) || !p.letGo(pod) {
-		p.pass.Remove(pod, reason)
+		if reason == podset.ReasonFinished {
+			p.pass.RemoveFinished(pod, p.revisionAfter(pod).Name)
+		} else {
+			p.pass.Remove(pod, reason)
+		}
 		return
 	}
 	p.pass.Keep(pod)

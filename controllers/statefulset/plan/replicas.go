@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -24,7 +25,7 @@ const namedSlots = 100
 func (p *planner) replicasAtOnce() {
 	for _, pod := range p.pods {
 		if pod.DeletionReason == podset.DeletionFinished {
-			p.removeWanted(pod.Pod, podset.ReasonFinished)
+			p.removeFinished(pod.Pod)
 		}
 	}
 
@@ -89,7 +90,7 @@ func (p *planner) replicasInOrder() bool {
 			p.holdFor(pod, noteTerminating, "is terminating")
 			return false
 		case pod.DeletionReason == podset.DeletionFinished:
-			p.removeWanted(pod, podset.ReasonFinished)
+			p.removeFinished(pod)
 			return false
 		case !pod.Available:
 			p.holdFor(pod, notePodNotReady, "is not available yet")
@@ -121,6 +122,25 @@ func (p *planner) create(o int) {
 	pod := p.newPod(o, rev)
 	p.fixOwnersOf(slotOf(o), pod, false)
 	p.pass.Create(slotOf(o), pod, p.missingClaims(pod.Name), podset.ReasonScaleOut)
+}
+
+// removeFinished removes a pod that has failed or succeeded, so that another one takes its place. Where its user asks for that, it is not slowed down.
+func (p *planner) removeFinished(pod *podset.Pod) {
+	reason := podset.ReasonFinished
+	if _, asked := pod.Object.Labels[shared.LabelSpecifiedDelete]; asked {
+		reason = podset.ReasonSpecifiedDelete
+	}
+	p.removeWanted(pod, reason)
+}
+
+// revisionAfter is the revision at which the pod is created that takes the place of this one.
+func (p *planner) revisionAfter(pod *podset.Pod) revision.Revision {
+	old := p.old
+	defer func() { p.old = old }()
+	if p.outdated(pod) {
+		p.old--
+	}
+	return p.revisionFor(slotOrdinal(pod.Slot))
 }
 
 // revisionFor is the revision at which a missing pod is created. The partition keeps the lowest ordinals at the current one;

@@ -5,7 +5,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
@@ -49,7 +48,7 @@ func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.
 	list := conditions.NewList(Conditions(&set.Status), s.Now)
 	setFailures(list, &s, &plan, outcome)
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.StatefulSetFieldsIgnored, spec.Ignored))
-	progress := progressOf(spec, &s, counts, plan, outcome).WithRefusals(list)
+	progress := progressOf(spec, &s, counts, plan, outcome).WithAnyRefusals(list)
 	list.Set(conditions.New(appsv1beta1.StatefulSetProgressing, progress.Reconciling, progress.Reason, progress.Message))
 	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))
 	list.Set(also...)
@@ -113,7 +112,8 @@ func Announcements(spec *Spec, after appsv1beta1.StatefulSetStatus) []planning.E
 //  1. its pods say nothing about it, see podset.Stopped;
 //  2. pods are missing or surplus;
 //  3. pods are being moved;
-//  4. pods cannot be moved at all, or have begun to move and cannot go on, or their claims cannot follow: stalled;
+//  4. pods cannot be moved at all, or have begun to move and cannot go on, or their claims cannot follow: stalled. So is a set of which everything
+//     else waits for such pods;
 //  5. pods are where they should be, see podset.Settled.
 //
 // What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles.
@@ -121,7 +121,14 @@ func progressOf(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan plann
 	if stopped, ok := podset.Stopped(&spec.Spec, s, &plan, outcome); ok {
 		return stopped
 	}
-	return progressOfPods(spec, s, counts, plan).WithTroubles(&plan, s.Pods)
+	goOn := []string{noteClaimGrowing, noteClaimOwned, noteClaimGoing}
+	progress := progressOfPods(spec, s, counts, plan)
+	return progress.BehindBlocked(&plan, s.Pods, goOn, claimBlockers()...).WithTroubles(&plan, s.Pods)
+}
+
+// claimBlockers are the reasons of notes about claims that cannot follow their template.
+func claimBlockers() []string {
+	return []string{noteClaimDiffers, noteClaimNotExpandable, noteClaimStuck}
 }
 
 func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan) podset.Progress {
@@ -132,11 +139,7 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 		}
 	}
 	moving := podset.Moves(&plan, s.Pods, podset.ReasonOutdated, podset.ReasonSpecifiedDelete, reasonClaimGrow)
-	blockers, isBlocked := plan.HeldFor(podset.ReasonInPlaceBlocked, noteClaimStuck)
-	if _, ok := plan.HeldFor(noteClaimGrowing, noteClaimOwned); ok {
-		moving = true
-	}
-	if _, ok := plan.HeldFor(podset.ReasonMaxUnavailable); ok && (!isBlocked || othersMove(s, blockers.Slots)) {
+	if _, ok := plan.HeldFor(noteClaimGrowing, noteClaimOwned, podset.ReasonMaxUnavailable); ok {
 		moving = true
 	}
 	switch {
@@ -147,17 +150,10 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
 			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
 	}
-	if blocked, ok := podset.Blocked(&plan, noteClaimDiffers, noteClaimNotExpandable, noteClaimStuck); ok {
+	if blocked, ok := podset.Blocked(&plan, claimBlockers()...); ok {
 		return blocked
 	}
 	return podset.Settled(&plan, int(counts.Available), spec.Replicas)
-}
-
-// othersMove says that a pod other than those in the slots is on its way to the update revision.
-func othersMove(s *podset.Snapshot, slots []planning.Slot) bool {
-	return slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool {
-		return !slices.Contains(slots, pod.Slot) && (pod.Terminating || !pod.Available && pod.Revision == s.Update.Name)
-	})
 }
 
 // setFailures adds the two conditions that are present only while something fails.
@@ -169,9 +165,7 @@ func setFailures(list *conditions.List, s *podset.Snapshot, plan *planning.Plan,
 	if failure, ok := outcome.Failed(podset.StepEdit, podset.StepDelete, podset.StepEditClaim); ok {
 		refused = failureMessage("changing", failure)
 	}
-	list.SetIf(podset.FailedUpdate(
-		appsv1beta1.StatefulSetFailedUpdatePod, s.Unrecorded, refused, plan, noteClaimDiffers, noteClaimNotExpandable, noteClaimStuck,
-	))
+	list.SetIf(podset.FailedUpdate(appsv1beta1.StatefulSetFailedUpdatePod, s.Unrecorded, refused, plan, claimBlockers()...))
 }
 
 func failureMessage(verb string, failure planning.Failure) string {

@@ -107,7 +107,14 @@ func TestStatusConditions(t *testing.T) {
 		},
 		"a refused deletion": {
 			replicas: 2, steps: []func(*simulation){running}, outcome: planning.Outcome{Failures: []planning.Failure{{Step: podset.StepDelete, Slot: "1", Message: "forbidden"}}},
-			want: []string{"FailedUpdatePod=True/RequestFailed", "Progressing=False/Complete", "Reconciling=False/Complete", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+			want: []string{"FailedUpdatePod=True/RequestFailed", "Progressing=True/RequestFailed", "Reconciling=True/RequestFailed", "Stalled=False/NotStalled", "Available=True/EnoughPodsAvailable"},
+		},
+		"a deletion that has been refused for a minute": {
+			replicas: 2, steps: []func(*simulation){running, func(w *simulation) {
+				since := metav1.NewTime(w.Time.Add(-time.Minute))
+				w.set.Status.Conditions = append(w.set.Status.Conditions, appsv1.StatefulSetCondition{Type: "FailedUpdatePod", Status: corev1.ConditionTrue, LastTransitionTime: since})
+			}}, outcome: planning.Outcome{Failures: []planning.Failure{{Step: podset.StepEditClaim, Slot: "1", Message: "forbidden"}}},
+			want: []string{"FailedUpdatePod=True/RequestFailed", "Progressing=False/RequestFailed", "Reconciling=False/RequestFailed", "Stalled=True/RequestFailed", "Available=True/EnoughPodsAvailable"},
 		},
 		"a failure that is over": {
 			replicas: 2, steps: []func(*simulation){running, func(w *simulation) {
@@ -178,6 +185,14 @@ func TestStatusConditions(t *testing.T) {
 		"a resize that the node refuses, and pods behind it": {
 			replicas: 3, steps: []func(*simulation){running, infeasible(2)},
 			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=False/InPlaceBlocked", "Reconciling=False/InPlaceBlocked", "Stalled=True/InPlaceBlocked", "Available=True/EnoughPodsAvailable"},
+		},
+		"a resize that the node refuses, and a pod that is created after it": {
+			replicas: 3, steps: []func(*simulation){ordered, running, infeasible(2), replicas(4)},
+			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=False/InPlaceBlocked", "Reconciling=False/InPlaceBlocked", "Stalled=True/InPlaceBlocked", "Available=False/TooFewPodsAvailable"},
+		},
+		"a resize that the node refuses, and a pod that is created beside it": {
+			replicas: 3, steps: []func(*simulation){running, infeasible(2), replicas(4)},
+			want: []string{"FailedUpdatePod=True/InPlaceBlocked", "Progressing=True/Scaling", "Reconciling=True/Scaling", "Stalled=False/NotStalled", "Available=False/TooFewPodsAvailable"},
 		},
 		"a resize that the node has no room for yet": {
 			replicas: 3, steps: []func(*simulation){running, infeasible(2), func(w *simulation) {
@@ -537,7 +552,8 @@ func TestASetWhosePodFailsAgainAndAgainIsStalled(t *testing.T) {
 	w := newSimulation(t, 2, running)
 	stalled := func() conditions.Condition {
 		s := w.snapshot()
-		status := Status(Parse(w.set, w.o), s, Plan(Parse(w.set, w.o), s), planning.Outcome{Failing: []planning.Slot{"1"}})
+		failing := []planning.FailingSlot{{Slot: "1", MadeFrom: s.Current.Name}}
+		status := Status(Parse(w.set, w.o), s, Plan(Parse(w.set, w.o), s), planning.Outcome{Failing: failing})
 		c, _ := conditions.Find(Conditions(&status), appsv1beta1.StatefulSetStalled)
 		return c
 	}
@@ -548,5 +564,9 @@ func TestASetWhosePodFailsAgainAndAgainIsStalled(t *testing.T) {
 	w.pod(1).Status.Reason = "NodeAffinity"
 	if c := stalled(); c.Status != corev1.ConditionTrue || c.Reason != appsv1beta1.ReasonPodsFail || !strings.Contains(c.Message, "web-1 (NodeAffinity)") {
 		t.Errorf("the condition Stalled is %+v", c)
+	}
+	w.pod(1).Labels[shared.LabelControllerRevisionHash], w.pod(1).Status.Phase = "web-2", corev1.PodPending
+	if c := stalled(); c.Status != corev1.ConditionFalse {
+		t.Errorf("with a pod of another template, which has not failed yet, the condition Stalled is %+v", c)
 	}
 }

@@ -208,6 +208,12 @@ func TestDaemonSet(t *testing.T) {
 	if err != nil || partition != 2 {
 		t.Errorf("30%% of 7 nodes kept: got %d, %v, want 2", partition, err)
 	}
+	if got, err := DaemonSetPartition(value("9"), 7); err != nil || got != 9 {
+		t.Errorf("more than all nodes that should have a pod: got %d, %v, want it as it is: others may have pods", got, err)
+	}
+	if got, err := DaemonSetPartition(nil, 7); err != nil || got != 0 {
+		t.Errorf("an omitted partition: got %d, %v", got, err)
+	}
 	cases := map[string]struct {
 		unavailable, surge         string
 		desired                    int32

@@ -98,8 +98,9 @@ func DaemonSetLimits(maxUnavailable, maxSurge *intstr.IntOrString, desired int32
 	return unavailable, surge, err
 }
 
-// DaemonSetPartition is how many nodes keep the old revision, rounded down, from 0 to desired. When omitted, it is 0. desired is the
-// live number of nodes that should have a pod, not the one in the status, which is 0 on the first pass.
+// DaemonSetPartition is how many nodes keep the old revision, rounded down. When omitted, it is 0. desired is the live number of nodes that should
+// have a pod, not the one in the status, which is 0 on the first pass. It may be more than that, and means something then: an update counts other nodes
+// that have pods, too.
 func DaemonSetPartition(v *intstr.IntOrString, desired int32) (int32, error) {
 	if v == nil {
 		return 0, nil
@@ -108,7 +109,7 @@ func DaemonSetPartition(v *intstr.IntOrString, desired int32) (int32, error) {
 	if err != nil {
 		return 0, fmt.Errorf("partition: %w", err)
 	}
-	return min(count, max(desired, 0)), nil
+	return count, nil
 }
 
 // DaemonSetBurst is how many pods are created, deleted or edited in one step: rounded down and at least 1. When omitted, it is 250.

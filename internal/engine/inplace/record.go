@@ -132,6 +132,9 @@ func readGrace(pod *corev1.Pod) (grace *shared.InPlaceUpdateGrace, found bool, e
 	if err := json.Unmarshal([]byte(raw), grace); err != nil {
 		return nil, true, fmt.Errorf("reading annotation %s: %w", shared.AnnotationInPlaceGrace, err)
 	}
+	if _, err := decodeMetadata(grace.MetaDataPatch); err != nil {
+		return nil, true, fmt.Errorf("reading the metadata in annotation %s: %w", shared.AnnotationInPlaceGrace, err)
+	}
 	return grace, true, nil
 }
 

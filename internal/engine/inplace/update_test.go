@@ -1036,6 +1036,19 @@ func TestMalformedAnnotations(t *testing.T) {
 			w.want(Done, "")
 		})
 	}
+	// Such a pod was out of service for ever, and said that its grace period is not over.
+	t.Run("metadata in the grace annotation", func(t *testing.T) {
+		w := start(t, from)
+		w.begin(from, to, time.Minute)
+		w.pod.Annotations[shared.AnnotationInPlaceGrace] = `{"revision":"shop-2","containerImages":{"web":"web:5"},"metaDataPatch":"e30","graceSeconds":60}`
+		w.want(Blocked, ReasonMalformed)
+		w.pod.Annotations[shared.AnnotationInPlaceGrace] = `{"revision":"shop-2","containerImages":{"web":"web:5"},"metaDataPatch":"W10=","graceSeconds":60}`
+		w.want(Blocked, ReasonMalformed)
+		w.begin(to, rev("shop-3", image(0, "web:5"), image(1, "log:2")), 0)
+		if w.images() != "web:5 log:2" {
+			t.Errorf("the next revision should find what was lost, got %s", w.images())
+		}
+	})
 	t.Run("a state that is lost during the grace period is made again", func(t *testing.T) {
 		w := start(t, from)
 		w.begin(from, to, time.Minute)

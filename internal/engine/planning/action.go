@@ -73,6 +73,9 @@ type Action struct {
 	// ReplacesFailed says that VerbDelete removes an object that has failed, so that another one gets its slot. Where a slot's objects
 	// fail again and again, such deletions wait longer and longer.
 	ReplacesFailed bool
+	// MadeFrom names what that other object is made from, such as a revision. Failures of objects that were made from something else say nothing
+	// about it. Empty: always the same.
+	MadeFrom string
 
 	// Reason is a short CamelCase word for logs and stories: ScaleOut, ScaleIn, Outdated, SpecifiedDelete, ...
 	Reason string

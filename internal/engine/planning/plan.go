@@ -70,9 +70,16 @@ type Outcome struct {
 	// Conflicts, and objects that are gone, are not failures.
 	Failures []Failure
 	// Failing are the slots whose object was replaced several times in a row because it had failed, sorted.
-	Failing []Slot
+	Failing []FailingSlot
 	// RecheckAfter is when to plan again for the sake of what was left or refused. Zero: only an event can change the answer.
 	RecheckAfter time.Duration
+}
+
+// FailingSlot is a slot whose objects fail again and again.
+type FailingSlot struct {
+	Slot Slot
+	// MadeFrom is what they are made from; see [Action].
+	MadeFrom string
 }
 
 // Failure is an action that was refused.

@@ -4,6 +4,9 @@
 package podset
 
 import (
+	"cmp"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -26,6 +29,11 @@ type Known struct {
 type resting struct {
 	id    Identity
 	state shared.LifecycleState
+}
+
+// ByName are the pods in the order of their names.
+func ByName(objects []*corev1.Pod) []*corev1.Pod {
+	return slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // Observe is what [Observe] finds out about pods, in their order. It derives nothing about a pod that was at rest in the last pass and has not changed

@@ -228,14 +228,21 @@ func (p *Pass) Create(slot planning.Slot, pod *corev1.Pod, claims []*corev1.Pers
 //
 // Deleting a pod that was counted as available is tied to its exact version: a newer one could have changed the decision.
 func (p *Pass) Remove(pod *Pod, reason string) {
-	p.remove(pod, reason,
+	p.remove(pod, reason, "",
+		p.success("SuccessfulDelete", "delete", pod.Object.Name),
+		p.failure("FailedDelete", "delete", pod.Object.Name))
+}
+
+// RemoveFinished is Remove for a pod that has finished, so that another one at the revision of this name gets its slot.
+func (p *Pass) RemoveFinished(pod *Pod, next string) {
+	p.remove(pod, ReasonFinished, next,
 		p.success("SuccessfulDelete", "delete", pod.Object.Name),
 		p.failure("FailedDelete", "delete", pod.Object.Name))
 }
 
 // Recreate is Remove for the sake of an update, and says so in its events.
 func (p *Pass) Recreate(pod *Pod, reason string) {
-	p.remove(pod, reason,
+	p.remove(pod, reason, "",
 		p.success("SuccessfulUpdatePodReCreate", "delete for an update", pod.Object.Name),
 		p.failure("FailedUpdatePodReCreate", "delete for an update", pod.Object.Name))
 }
@@ -245,7 +252,7 @@ func (p *Pass) HeldFromDeletion(pod *Pod) bool {
 	return p.Hooks != nil && lifecycle.Hooked(p.Hooks.PreDelete, pod.Object)
 }
 
-func (p *Pass) remove(pod *Pod, reason string, success, failure planning.Event) {
+func (p *Pass) remove(pod *Pod, reason, next string, success, failure planning.Event) {
 	if pod.Terminating {
 		return
 	}
@@ -261,7 +268,7 @@ func (p *Pass) remove(pod *Pod, reason string, success, failure planning.Event) 
 			success.Message += ", because it cannot be updated in place: " + why
 		}
 		action := DeletePod(pod.Slot, pod.Object, reason)
-		action.ExactVersion, action.Success, action.Failure = pod.Available, success, failure
+		action.MadeFrom, action.ExactVersion, action.Success, action.Failure = next, pod.Available, success, failure
 		p.Act(action)
 	}
 }

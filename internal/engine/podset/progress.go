@@ -53,6 +53,19 @@ func (p Progress) WithRefusals(list *conditions.List) Progress {
 	if !p.Reconciling {
 		return p
 	}
+	return p.refused(list)
+}
+
+// WithAnyRefusals is WithRefusals for a workload that the server may refuse something although all pods are as they should be: a change of a claim or of
+// a pod's labels, or the deletion of a claim that nobody uses.
+func (p Progress) WithAnyRefusals(list *conditions.List) Progress {
+	if p.Stalled {
+		return p
+	}
+	return p.refused(list)
+}
+
+func (p Progress) refused(list *conditions.List) Progress {
 	for _, c := range list.All() {
 		if c.Status != corev1.ConditionTrue || c.Reason != appsv1beta1.ReasonRequestFailed {
 			continue
@@ -98,7 +111,8 @@ func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outc
 		return Progress{Stalled: true, Reason: appsv1beta1.ReasonPodsFail, Message: note.Message}, true
 	}
 	for i := range s.Pods {
-		if pod := &s.Pods[i]; !pod.Available && slices.Contains(outcome.Failing, pod.Slot) {
+		pod := &s.Pods[i]
+		if !pod.Available && slices.Contains(outcome.Failing, planning.FailingSlot{Slot: pod.Slot, MadeFrom: pod.Revision}) {
 			return Progress{Stalled: true, Reason: appsv1beta1.ReasonPodsFail, Message: FailAgain(pod.Object)}, true
 		}
 	}
@@ -134,12 +148,40 @@ func firstHeld(plan *planning.Plan, blockers ...blocker) (reason, message string
 	return "", "", false
 }
 
+// blockers are all of them.
+func blockers(claimNotes []string) []blocker {
+	return slices.Concat(inPlaceBlockers(), []blocker{{ReasonTemplateInvalid, appsv1beta1.ReasonInvalidTemplate}}, claimBlockers(claimNotes))
+}
+
 // Blocked is the progress of a workload whose pods cannot be moved at all, or have begun to move and cannot go on; false if that is
 // not so. claimNotes are the reasons of notes about claims that cannot follow their template.
 func Blocked(plan *planning.Plan, claimNotes ...string) (Progress, bool) {
-	blockers := append(inPlaceBlockers(), blocker{ReasonTemplateInvalid, appsv1beta1.ReasonInvalidTemplate})
-	reason, message, ok := firstHeld(plan, append(blockers, claimBlockers(claimNotes)...)...)
+	reason, message, ok := firstHeld(plan, blockers(claimNotes)...)
 	return Progress{Stalled: true, Reason: reason, Message: message}, ok
+}
+
+// BehindBlocked is Blocked for a workload all of whose steps wait for such pods, which use up a limit or hold up an order: nothing is planned, and no
+// other pod is on its way. Otherwise it is p. goOn are the reasons of notes about what goes on by itself.
+func (p Progress) BehindBlocked(plan *planning.Plan, pods []Pod, goOn []string, claimNotes ...string) Progress {
+	blocked, ok := Blocked(plan, claimNotes...)
+	if _, goesOn := plan.HeldFor(goOn...); !ok || goesOn || !p.Reconciling || len(plan.Actions) > 0 {
+		return p
+	}
+	stuck := map[planning.Slot]bool{}
+	for _, b := range blockers(claimNotes) {
+		for _, note := range plan.Held {
+			for _, slot := range note.Slots {
+				stuck[slot] = stuck[slot] || note.Reason == b.note
+			}
+		}
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Terminating || !pod.Available && !stuck[pod.Slot] || mayGetRoom(pod) {
+			return p
+		}
+	}
+	return blocked
 }
 
 // FailedUpdate is the condition of the given type that says why pods cannot be updated: the template is not recorded, else a request was refused, else

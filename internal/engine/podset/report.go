@@ -23,8 +23,7 @@ func Moves(plan *planning.Plan, pods []Pod, reasons ...string) bool {
 		case inplace.Grace, inplace.Running:
 			return true
 		case inplace.Blocked:
-			// Room on the node may come by itself. Everything else that blocks an update needs the user.
-			if update.Reason == inplace.ReasonResizeDeferred {
+			if mayGetRoom(&pods[i]) {
 				return true
 			}
 		case inplace.None, inplace.Done:
@@ -39,6 +38,10 @@ func Moves(plan *planning.Plan, pods []Pod, reasons ...string) bool {
 		}
 	})
 }
+
+// mayGetRoom says that the update in place of a pod waits for room on its node, which may come by itself. Everything else that blocks an update
+// needs the user.
+func mayGetRoom(pod *Pod) bool { return pod.Update.Reason == inplace.ReasonResizeDeferred }
 
 // Failures are the first refusal that concerns how many pods there are, and the first that concerns an update, in words; empty without one.
 // A pod that is deleted to be replaced at another revision counts as an update. describe words one: creating, deleting or changing what.

@@ -51,6 +51,11 @@ func TestAPodSaysWhyItDoesNotGetReady(t *testing.T) {
 		pod.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: "gone:v1"}}
 		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "setup", State: waitingFor("ErrImagePull", "")}}
 	}
+	unprepared := func(pod *corev1.Pod) {
+		pod.Spec.NodeName = "n"
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, LastTransitionTime: pod.CreationTimestamp}}
+	}
+	const notMounted = "its volumes are not mounted, or its network is not set up: the events of the pod say why"
 	oldStatus := func(pod *corev1.Pod) { pod.Generation, pod.Status.ObservedGeneration = 3, 2 }
 	running := func(ago time.Duration) corev1.ContainerState {
 		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now().Add(-ago))}}
@@ -92,6 +97,13 @@ func TestAPodSaysWhyItDoesNotGetReady(t *testing.T) {
 		"a queue has just released it": {stuckPod("a", time.Hour, 0, starting, noNode, func(pod *corev1.Pod) {
 			pod.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
 		}), podstate.Trouble{}},
+		"volumes that are being mounted": {stuckPod("a", 10*time.Second, 0, starting, unprepared), podstate.Trouble{RecheckAfter: 20 * time.Second}},
+		"volumes that are not mounted yet": {stuckPod("a", time.Minute, 0, starting, unprepared),
+			podstate.Trouble{Reason: "ContainerConfigError", Message: notMounted, RecheckAfter: 9 * time.Minute}},
+		"a volume of a ConfigMap that does not exist": {stuckPod("a", 10*time.Minute, 0, starting, unprepared),
+			podstate.Trouble{Reason: "ContainerConfigError", Message: notMounted, Lasting: true}},
+		"a pod that runs and gets a new sandbox": {stuckPod("a", time.Hour, 0, starting, unprepared, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning }),
+			podstate.Trouble{}},
 		"an init container": {stuckPod("a", time.Minute, 0, starting, inInit),
 			podstate.Trouble{Reason: "ImagePullFailed", Message: "init container setup: ImagePullBackOff gone:v1", Lasting: true}},
 		"a pod that starts": {stuckPod("a", time.Hour, 0, starting), podstate.Trouble{}},
@@ -106,6 +118,94 @@ func TestAPodSaysWhyItDoesNotGetReady(t *testing.T) {
 	long := stuckPod("a", time.Minute, 0, waitingFor("CreateContainerError", strings.Repeat("long ", 1000)))
 	if n := len(long.Trouble.Message); n > 300 {
 		t.Errorf("the message has %d bytes", n)
+	}
+}
+
+// A command that does not exist never stalled a workload: where the process cannot be started, containerd reports that it started in 1970, and the kubelet
+// has a run of 56 years. One that ends well at once stalled it only while the kubelet waited between two tries.
+func TestAContainerThatCannotRunStallsTheWorkloadSteadily(t *testing.T) {
+	ended := func(code int32, reason string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			status := &pod.Status.ContainerStatuses[0]
+			last := corev1.ContainerStateTerminated{
+				Reason: reason, ExitCode: code, StartedAt: metav1.NewTime(now().Add(-21 * time.Second)), FinishedAt: metav1.NewTime(now().Add(-20 * time.Second)),
+			}
+			if reason == "StartError" {
+				last.StartedAt = metav1.NewTime(time.Unix(0, 0))
+			}
+			if status.State.Terminated != nil {
+				status.State.Terminated = &last
+			} else {
+				status.LastTerminationState.Terminated = &last
+			}
+		}
+	}
+	waits, over := waitingFor("CrashLoopBackOff", ""), corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now().Add(-time.Second))}}
+	mayEnd := func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }
+	ofInit := func(pod *corev1.Pod) {
+		pod.Spec.InitContainers, pod.Status.InitContainerStatuses = pod.Spec.Containers, pod.Status.ContainerStatuses
+		pod.Spec.Containers, pod.Status.ContainerStatuses = nil, nil
+	}
+	crash := func(why string, recheck time.Duration) podstate.Trouble {
+		return podstate.Trouble{Reason: "CrashLoop", Message: "container c: CrashLoopBackOff (" + why + ")", Lasting: true, RecheckAfter: recheck}
+	}
+	cases := map[string]struct {
+		restarts int32
+		state    corev1.ContainerState
+		change   []func(*corev1.Pod)
+		want     podstate.Trouble
+	}{
+		"a command that does not exist":               {3, waits, []func(*corev1.Pod){ended(128, "StartError")}, crash("StartError, exit code 128", 0)},
+		"the same when it has just failed":            {3, over, []func(*corev1.Pod){ended(128, "StartError")}, crash("StartError, exit code 128", 0)},
+		"a command that ends at once":                 {3, waits, []func(*corev1.Pod){ended(0, "Completed")}, crash("Completed, exit code 0", 0)},
+		"the same while it runs":                      {3, runs, []func(*corev1.Pod){ended(0, "Completed")}, crash("Completed, exit code 0", 10*time.Second)},
+		"the same when it has just ended":             {3, over, []func(*corev1.Pod){ended(0, "Completed")}, crash("Completed, exit code 0", 0)},
+		"a container that somebody restarts":          {1, over, []func(*corev1.Pod){ended(0, "Completed")}, podstate.Trouble{}},
+		"a container that may end":                    {3, over, []func(*corev1.Pod){ended(0, "Completed"), mayEnd}, podstate.Trouble{}},
+		"an init container that has ended once again": {3, over, []func(*corev1.Pod){ended(0, "Completed"), ofInit}, podstate.Trouble{}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := stuckPod("a", time.Minute, tc.restarts, tc.state, tc.change...).Trouble; got != tc.want {
+				t.Errorf("trouble is %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// The third of three updates in place within minutes stalled the workload: what an update had stopped counted as a crash, for as long as it had run, or
+// while the new image was being pulled.
+func TestAnUpdateInPlaceIsNoCrash(t *testing.T) {
+	began := now().Add(-40 * time.Second)
+	updated := func(pod *corev1.Pod) {
+		pod.Annotations = map[string]string{shared.AnnotationInPlaceState: `{"revision":"web-4","updateTimestamp":"` + began.Format(time.RFC3339) + `"}`}
+	}
+	stopped := func(started time.Duration) *corev1.ContainerStateTerminated {
+		return &corev1.ContainerStateTerminated{
+			Reason: "Error", ExitCode: 137, StartedAt: metav1.NewTime(began.Add(started)), FinishedAt: metav1.NewTime(began.Add(10 * time.Second)),
+		}
+	}
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now().Add(-10 * time.Second))}}
+	after := func(last *corev1.ContainerStateTerminated) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = last }
+	}
+	crash := podstate.Trouble{Reason: "CrashLoop", Message: "container c: CrashLoopBackOff (Error, exit code 137)", Lasting: true}
+	cases := map[string]struct {
+		pod  Pod
+		want podstate.Trouble
+	}{
+		"the new container runs":      {stuckPod("a", time.Hour, 3, runs, updated, after(stopped(-5*time.Minute))), podstate.Trouble{}},
+		"its image is still pulled":   {stuckPod("a", time.Hour, 2, corev1.ContainerState{Terminated: stopped(-5 * time.Minute)}, updated), podstate.Trouble{}},
+		"it has crashed since":        {stuckPod("a", time.Hour, 2, corev1.ContainerState{Terminated: stopped(2 * time.Second)}, updated), crash},
+		"the kubelet waits to try it": {stuckPod("a", time.Hour, 3, waitingFor("CrashLoopBackOff", ""), updated, after(stopped(2*time.Second))), crash},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.pod.Trouble != tc.want {
+				t.Errorf("trouble is %+v, want %+v", tc.pod.Trouble, tc.want)
+			}
+		})
 	}
 }
 

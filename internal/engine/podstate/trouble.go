@@ -32,6 +32,8 @@ const (
 	pullPatience = 30 * time.Second
 	// schedulePatience is for how long a pod may be without a node: an autoscaler may bring one.
 	schedulePatience = 5 * time.Minute
+	// preparePatience is for how long the volumes and the network of a pod may be on their way: a volume comes from a node that is lost after six minutes.
+	preparePatience = 10 * time.Minute
 	// manyCrashes is how many crashes in a row are no accident.
 	manyCrashes = 3
 	// longRun is how long a container has to run for its crash to be the first one: the kubelet forgets those before.
@@ -61,12 +63,41 @@ func TroubleOf(pod *corev1.Pod, began func() time.Time, now time.Time) Trouble {
 	}
 	var worst Trouble
 	for i := range pod.Spec.InitContainers {
-		worst = worse(worst, containerTrouble(pod, &pod.Spec.InitContainers[i], pod.Status.InitContainerStatuses, "init container", began, now))
+		container := &pod.Spec.InitContainers[i]
+		ends := container.RestartPolicy == nil || *container.RestartPolicy != corev1.ContainerRestartPolicyAlways
+		worst = worse(worst, containerTrouble(pod, container, pod.Status.InitContainerStatuses, "init container", ends, began, now))
 	}
 	for i := range pod.Spec.Containers {
-		worst = worse(worst, containerTrouble(pod, &pod.Spec.Containers[i], pod.Status.ContainerStatuses, "container", began, now))
+		container := &pod.Spec.Containers[i]
+		worst = worse(worst, containerTrouble(pod, container, pod.Status.ContainerStatuses, "container", mayEnd(pod, container), began, now))
+	}
+	if worst.Message == "" && pod.Status.Phase == corev1.PodPending {
+		return unprepared(pod, now)
 	}
 	return worst
+}
+
+// unprepared is the trouble of a pod for which its node has not mounted the volumes, or not set up the network: containers come after that. The status
+// does not say why; a ConfigMap or Secret that does not exist is a usual cause.
+func unprepared(pod *corev1.Pod, now time.Time) Trouble {
+	prepared := Condition(pod, corev1.PodReadyToStartContainers)
+	if prepared == nil || prepared.Status != corev1.ConditionFalse {
+		return Trouble{}
+	}
+	since := prepared.LastTransitionTime
+	if left := since.Add(pullPatience).Sub(now); left > 0 {
+		return Trouble{RecheckAfter: left}
+	}
+	t := Trouble{Reason: appsv1beta1.ReasonContainerConfigError, Message: "its volumes are not mounted, or its network is not set up: the events of the pod say why"}
+	return t.after(since.Add(preparePatience), now)
+}
+
+// mayEnd says that a main container may end for good: its restart policy, or that of the pod, lets it.
+func mayEnd(pod *corev1.Pod, container *corev1.Container) bool {
+	if container.RestartPolicy != nil {
+		return *container.RestartPolicy != corev1.ContainerRestartPolicyAlways
+	}
+	return pod.Spec.RestartPolicy != corev1.RestartPolicyAlways && pod.Spec.RestartPolicy != ""
 }
 
 // withoutNode is the trouble of a pod that has no node. It lasts after schedulePatience, but for a pod with scheduling gates: how long these hold it is up to
@@ -115,9 +146,10 @@ func (t Trouble) after(at, now time.Time) Trouble {
 	return t
 }
 
-// containerTrouble is the trouble of one container. Nothing is computed for one without trouble: every pod is looked at in every pass.
+// containerTrouble is the trouble of one container, which ends says may end well. Nothing is computed for one without trouble: every pod is looked at in
+// every pass.
 func containerTrouble(
-	pod *corev1.Pod, container *corev1.Container, statuses []corev1.ContainerStatus, what string, began func() time.Time, now time.Time,
+	pod *corev1.Pod, container *corev1.Container, statuses []corev1.ContainerStatus, what string, ends bool, began func() time.Time, now time.Time,
 ) Trouble {
 	i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == container.Name })
 	if i < 0 {
@@ -143,7 +175,7 @@ func containerTrouble(
 	case "CreateContainerError", "PreCreateHookError", "PreStartHookError":
 		t = waiting(pod, appsv1beta1.ReasonContainerConfigError, strings.Trim(reason+": "+clip(detail), ": "), began, now)
 	default:
-		t = crashing(pod, status, began, now)
+		t = crashing(pod, status, ends, began, now)
 	}
 	if t.Message != "" {
 		t.Message = what + " " + container.Name + ": " + t.Message
@@ -170,21 +202,24 @@ func waiting(pod *corev1.Pod, reason, message string, began func() time.Time, no
 }
 
 // crashing is the trouble of a container that crashes again and again. It lasts while the container runs for the next try, until that one
-// has run for longer than the last.
-func crashing(pod *corev1.Pod, status *corev1.ContainerStatus, began func() time.Time, now time.Time) Trouble {
+// has run for longer than the last. One that is to run for ever and ends well crashes, too, but not at once: whoever restarts a container ends it well. That
+// a change in place has ended the instance before is no crash.
+func crashing(pod *corev1.Pod, status *corev1.ContainerStatus, ends bool, began func() time.Time, now time.Time) Trouble {
 	last, crashes := status.LastTerminationState.Terminated, int(status.RestartCount)
+	many := crashes >= manyCrashes-1
+	crashed := func() bool { return (last.ExitCode != 0 || many && !ends) && !startOfRun(last).Before(began()) }
 	var over time.Time
 	switch state := &status.State; {
 	case state.Terminated != nil:
-		if last = state.Terminated; last.ExitCode == 0 {
+		if last = state.Terminated; !crashed() {
 			return Trouble{}
 		}
 		crashes++
 	case state.Waiting != nil && slices.Contains([]string{"CrashLoopBackOff", "RunContainerError", "PostStartHookError"}, state.Waiting.Reason):
 		crashes++
-	case state.Running != nil && last != nil && last.ExitCode != 0 && crashes >= manyCrashes-1:
+	case state.Running != nil && last != nil && many:
 		over = state.Running.StartedAt.Add(runOf(last) + outlived)
-		if runOf(last) >= longRun || !now.Before(over) || last.FinishedAt.Time.Before(began()) {
+		if runOf(last) >= longRun || !now.Before(over) || !crashed() {
 			return Trouble{}
 		}
 	default:
@@ -205,7 +240,15 @@ func crashing(pod *corev1.Pod, status *corev1.ContainerStatus, began func() time
 }
 
 func runOf(last *corev1.ContainerStateTerminated) time.Duration {
-	return last.FinishedAt.Sub(last.StartedAt.Time)
+	return last.FinishedAt.Sub(startOfRun(last))
+}
+
+// startOfRun is when an instance of a container started. One whose process could not be started has 1970 there.
+func startOfRun(last *corev1.ContainerStateTerminated) time.Time {
+	if last.StartedAt.Unix() <= 0 {
+		return last.FinishedAt.Time
+	}
+	return last.StartedAt.Time
 }
 
 // waitingSince is since when a container that does not start has been waiting, at the earliest: the state itself has no time.

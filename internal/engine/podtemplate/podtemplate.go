@@ -40,10 +40,9 @@ func ForPod(t *corev1.PodTemplateSpec) *corev1.Pod {
 //
 // Labels by which a workload tracks single pods are left out (Reserved): one that says "delete this pod" would make every pod go at birth.
 func AsWritten(t *corev1.PodTemplateSpec) *corev1.Pod {
-	t = t.DeepCopy()
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Labels: Labels(t), Annotations: t.Annotations, Finalizers: t.Finalizers},
-		Spec:       t.Spec,
+		ObjectMeta: metav1.ObjectMeta{Labels: Labels(t), Annotations: maps.Clone(t.Annotations), Finalizers: slices.Clone(t.Finalizers)},
+		Spec:       *t.Spec.DeepCopy(),
 	}
 }
 

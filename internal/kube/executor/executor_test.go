@@ -756,6 +756,7 @@ func TestApplyCreatesClaimsFirst(t *testing.T) {
 func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	f := newFixture(t, nil)
 	f.set.Generation = 1
+	template := "web-1"
 	fails := func() planning.Outcome {
 		t.Helper()
 		pod := testutil.Pod("web-0").UID("a").Obj()
@@ -765,7 +766,9 @@ func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 		if err := f.server.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 			t.Fatal(err)
 		}
-		return f.apply(t, podset.DeletePod("0", pod, podset.ReasonFinished))
+		action := podset.DeletePod("0", pod, podset.ReasonFinished)
+		action.MadeFrom = template
+		return f.apply(t, action)
 	}
 	if outcome := fails(); outcome.Done != 1 {
 		t.Fatalf("outcome %+v, want the first one replaced at once", outcome)
@@ -787,7 +790,7 @@ func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	if delays[0] != time.Second || delays[1] != 2*time.Second || delays[11] != longestDelay {
 		t.Errorf("delays %v, want 1s doubling to %v", delays, longestDelay)
 	}
-	if outcome := f.apply(t); !slices.Equal(outcome.Failing, []planning.Slot{"0"}) {
+	if outcome := f.apply(t); !slices.Equal(outcome.Failing, []planning.FailingSlot{{Slot: "0", MadeFrom: template}}) {
 		t.Errorf("failing are %v after many failures", outcome.Failing)
 	}
 	f.clock.SetTime(f.clock.Now().Add(longestDelay + steady + time.Second))
@@ -798,9 +801,17 @@ func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	if outcome := fails(); outcome.RecheckAfter != time.Second {
 		t.Errorf("waits %v after a steady time, want a second again", outcome.RecheckAfter)
 	}
+	// An autoscaler that changed replicas had failing pods made again at once, each time.
 	f.set.Generation = 2
+	if outcome := fails(); outcome.Done != 0 {
+		t.Errorf("outcome %+v after another part of the spec changed, want it left", outcome)
+	}
+	template = "web-2"
 	if outcome := fails(); outcome.Done != 1 {
-		t.Errorf("outcome %+v after the spec changed, want it replaced at once", outcome)
+		t.Errorf("outcome %+v after the template changed, want it replaced at once", outcome)
+	}
+	if outcome := fails(); outcome.RecheckAfter != time.Second {
+		t.Errorf("waits %v at another template, want a second again", outcome.RecheckAfter)
 	}
 }
 

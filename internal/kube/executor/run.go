@@ -257,7 +257,7 @@ func (r *run) waits(i int, l *lane) bool {
 		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message, Since: last.since}
 	}
 	if wait == 0 && a.ReplacesFailed {
-		wait = r.state.replacementDue(a.Slot, now)
+		wait = r.state.replacementDue(a, now)
 	}
 	if wait == 0 {
 		return false
@@ -328,7 +328,7 @@ func (r *run) conclude(l *lane, i int, err error) {
 			delete(s.refused, l.step(a))
 		}
 		if a.ReplacesFailed {
-			s.replace(a.Slot, now)
+			s.replace(a, now)
 		}
 	case verdictConflict:
 		r.recheck(ordinary)

@@ -4,6 +4,7 @@
 package executor
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -32,12 +33,12 @@ const (
 // State is what is remembered of one owner between its plans: what failed, and how many actions the server has just taken at a time. The
 // zero State knows nothing, and losing it costs time only. It belongs to the goroutine that applies the owner's plan.
 type State struct {
-	// generation is that of the spec that the retries belong to.
+	// generation is that of the spec that the refusals belong to.
 	generation int64
 	// refused are the actions that failed, by what they are; without a name it is a whole step in a namespace.
 	refused map[planning.RetryKey]retry
 	// replaced are the slots whose object had failed and was deleted so that another one takes its place.
-	replaced map[planning.Slot]retry
+	replaced map[planning.Slot]replacement
 	// windows are how many actions could be in flight when the last plan ended, by namespace.
 	windows map[string]window
 }
@@ -53,6 +54,14 @@ type retry struct {
 	since time.Time
 }
 
+// replacement is how often in a row the object of a slot was replaced because it had failed, and until when the next one that fails stays.
+type replacement struct {
+	count int
+	until time.Time
+	// madeFrom is what these objects were made from.
+	madeFrom string
+}
+
 // delay is the one after so many failures in a row: it doubles from firstDelay to longest.
 func delay(failures int, longest time.Duration) time.Duration {
 	return min(firstDelay<<min(failures-1, 16), longest)
@@ -63,11 +72,12 @@ type window struct {
 	at   time.Time
 }
 
-// begin forgets all failures when the owner's spec is another one than theirs: its user may have repaired what was refused, and
-// waits for it now.
+// begin forgets all refusals when the owner's spec is another one than theirs: its user may have repaired what was refused, and
+// waits for it now. What failing objects are made from is a part of the spec only, and says itself when it is another one: an autoscaler, which
+// changes the number of objects every minute, does not repair them.
 func (s *State) begin(generation int64) {
 	if s.generation != generation {
-		*s = State{generation: generation, windows: s.windows}
+		s.generation, s.refused = generation, nil
 	}
 }
 
@@ -106,31 +116,38 @@ func (s *State) keepFor(actions []planning.Action, now time.Time) {
 }
 
 // replacementDue is how long the failed object of a slot stays, for its user to look at: a node that refuses its pods, for example, would
-// otherwise be sent new ones many times a second.
-func (s *State) replacementDue(slot planning.Slot, now time.Time) time.Duration {
-	return max(s.replaced[slot].until.Sub(now), 0)
+// otherwise be sent new ones many times a second. It stays no longer when the one that replaces it is made from something else.
+func (s *State) replacementDue(a *planning.Action, now time.Time) time.Duration {
+	last := s.replaced[a.Slot]
+	if last.madeFrom != a.MadeFrom {
+		return 0
+	}
+	return max(last.until.Sub(now), 0)
 }
 
 // replace notes that the object of a slot was replaced, and forgets slots that have been steady.
-func (s *State) replace(slot planning.Slot, now time.Time) {
+func (s *State) replace(a *planning.Action, now time.Time) {
 	for other, last := range s.replaced {
 		if now.Sub(last.until) > steady {
 			delete(s.replaced, other)
 		}
 	}
-	count := s.replaced[slot].count + 1
-	put(&s.replaced, slot, retry{count: count, until: now.Add(delay(count, longestDelay))})
+	count := 1
+	if last := s.replaced[a.Slot]; last.madeFrom == a.MadeFrom {
+		count += last.count
+	}
+	put(&s.replaced, a.Slot, replacement{count: count, until: now.Add(delay(count, longestDelay)), madeFrom: a.MadeFrom})
 }
 
 // failing are the slots whose objects were replaced many times in a row, and the last time not long ago.
-func (s *State) failing(now time.Time) []planning.Slot {
-	var slots []planning.Slot
+func (s *State) failing(now time.Time) []planning.FailingSlot {
+	var slots []planning.FailingSlot
 	for slot, last := range s.replaced {
 		if last.count >= many && now.Sub(last.until) <= steady {
-			slots = append(slots, slot)
+			slots = append(slots, planning.FailingSlot{Slot: slot, MadeFrom: last.madeFrom})
 		}
 	}
-	slices.Sort(slots)
+	slices.SortFunc(slots, func(a, b planning.FailingSlot) int { return cmp.Compare(a.Slot, b.Slot) })
 	return slots
 }
 

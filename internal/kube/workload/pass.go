@@ -87,23 +87,24 @@ func (b *Base) stored(ctx context.Context, name types.NamespacedName) (*unstruct
 	return stored, nil
 }
 
-// begin returns a pass over a stored object, or nil and the delay of a requeue.
+// begin returns a pass over a stored object, or nil and the delay of a requeue. An object that was woken for a worker and does nothing leaves that one to
+// the next in line.
 func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*Pass, time.Duration) {
-	if paused(stored) {
-		return nil, b.reportPaused(ctx, stored)
-	}
 	name := client.ObjectKeyFromObject(stored)
 	owner := freshness.OwnerOf(stored)
 	memory := b.memories.of(owner)
-	if wait := memory.Pace.WaitFor(b.Clock.Now(), stored.GetGeneration()); wait > 0 {
-		return nil, wait
-	}
-	if wait := memory.status.Gone(b.Clock.Now()); wait > 0 {
+	now := b.Clock.Now()
+	if wait := max(memory.Pace.WaitFor(now, stored.GetGeneration()), memory.status.Gone(now)); wait > 0 {
+		b.Pool.Forget(b.Name, b.Workers, name)
 		return nil, wait
 	}
 	leave, ok := b.Pool.Enter(b.Name, b.Workers, name, func() { b.wake(name) })
 	if !ok {
 		return nil, waitForWorker
+	}
+	if paused(stored) {
+		defer leave()
+		return nil, b.reportPaused(ctx, stored)
 	}
 	wait, err := b.Tracker.Ready(ctx, owner)
 	if wait == 0 {

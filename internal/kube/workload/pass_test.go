@@ -10,12 +10,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
 // A revision that could not be deleted made an update in place wait a minute for the end of its grace period of a second.
@@ -80,6 +84,49 @@ func TestWhatIsDeletedUnseenIsMissed(t *testing.T) {
 			pass := &Pass{Base: &Base{Kind: sets, Dependencies: Dependencies{Clock: clock.RealClock{}}, Tracker: tracker}, Stored: stored, Memory: &Memory{}}
 			if result, err := pass.Finish(nil); err != nil || result.RequeueAfter != tc.want {
 				t.Errorf("the pass ends with %+v, %v, want it to come back after %s", result, err, tc.want)
+			}
+		})
+	}
+}
+
+// An object that was woken for a worker and then had nothing to do kept it for itself: the next one in the line of a busy namespace waited for two seconds.
+func TestAnObjectThatDoesNothingLeavesItsWorkerToTheNext(t *testing.T) {
+	for name, change := range map[string]func(*Base, *unstructured.Unstructured){
+		"it is paused meanwhile": func(_ *Base, object *unstructured.Unstructured) {
+			object.SetAnnotations(map[string]string{shared.AnnotationPaused: "true"})
+			var conditions []any
+			for _, c := range pausedProgress().Conditions() {
+				conditions = append(conditions, map[string]any{"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": c.Message})
+			}
+			object.Object["status"] = map[string]any{"conditions": conditions}
+		},
+		"it was planned a moment ago": func(b *Base, object *unstructured.Unstructured) {
+			b.Remembered(object).Pace.Passed(b.Clock.Now(), object.GetGeneration(), time.Second, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+			b := &Base{Name: "sets", Dependencies: Dependencies{Clock: c, Pool: writer.NewPool(8, c), Workers: 2}}
+			enter := func(name string, wake func()) func() {
+				leave, _ := b.Pool.Enter(b.Name, b.Workers, types.NamespacedName{Namespace: "shop", Name: name}, wake)
+				return leave
+			}
+			first := &unstructured.Unstructured{Object: map[string]any{}}
+			first.SetNamespace("shop")
+			first.SetName("first")
+			first.SetUID("first")
+			leave, woken := enter("busy", nil), false
+			if pass, wait := b.begin(t.Context(), first); pass != nil || wait != waitForWorker {
+				t.Fatalf("the first begins while there is no worker for it, or comes back after %s", wait)
+			}
+			enter("second", func() { woken = true })
+			change(b, first)
+			leave()
+			if pass, _ := b.begin(t.Context(), first); pass != nil {
+				t.Fatal("the first begins")
+			}
+			if !woken {
+				t.Error("the second waits on")
 			}
 		})
 	}

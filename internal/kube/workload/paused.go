@@ -27,13 +27,16 @@ func paused(object client.Object) bool {
 	return err == nil && yes
 }
 
-// reportPaused says, once, that nothing is done. The next pass that is not paused replaces the conditions. It returns when to try again.
-func (b *Base) reportPaused(ctx context.Context, stored *unstructured.Unstructured) time.Duration {
-	progress := podset.Progress{
+func pausedProgress() podset.Progress {
+	return podset.Progress{
 		Stalled: true, Reason: appsv1beta1.ReasonReconciliationPaused,
 		Message: "Nothing is done for this object while its annotation " + shared.AnnotationPaused + " is true.",
 	}
-	written, wait, err := b.AddConditions(ctx, stored, progress.Conditions()...)
+}
+
+// reportPaused says, once, that nothing is done. The next pass that is not paused replaces the conditions. It returns when to try again.
+func (b *Base) reportPaused(ctx context.Context, stored *unstructured.Unstructured) time.Duration {
+	written, wait, err := b.AddConditions(ctx, stored, pausedProgress().Conditions()...)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Pause not reported", "err", err.Error())
 		return notReported

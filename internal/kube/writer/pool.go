@@ -13,13 +13,17 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// slow is how long a write may take before its namespace counts as slow.
-const slow = 2 * time.Second
+const (
+	// slow is how long a write may take before its namespace counts as slow.
+	slow = 2 * time.Second
+	// forgiven is for how long it does if nothing is written to it any more: it may be gone.
+	forgiven = 10 * time.Minute
+)
 
 // Pool distributes two resources among namespaces: writes in flight, and the workers of a controller. It is safe for concurrent use.
 //
 // A namespace gets at most three quarters of the writes, so that another one always finds room. It gets one alone while it is slow:
-// its last write took longer than two seconds, or one in flight has. Writes that have been in flight for that long no longer count
+// its last write took longer than two seconds and is not long ago, or one in flight has. Writes that have been in flight for that long no longer count
 // against the pool; they count only against their namespace.
 type Pool struct {
 	writes int
@@ -28,14 +32,16 @@ type Pool struct {
 	mu         sync.Mutex
 	namespaces map[string]*share
 	waiting    []*Place
+	// swept is when entries were last looked for that only time makes needless.
+	swept time.Time
 }
 
 // share is what one namespace holds.
 type share struct {
 	// inFlight are the writes that have begun and are not over.
 	inFlight map[*Place]struct{}
-	// lastSlow says that the last write took too long.
-	lastSlow bool
+	// lastSlow is when the last write ended, if it took too long; otherwise zero.
+	lastSlow time.Time
 	// workers is how many workers it holds, by controller.
 	workers map[string]int
 	// lines are those that wait for a worker, by controller.
@@ -110,7 +116,10 @@ func (l *Place) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.share(l.namespace)
-	s.lastSlow = p.clock.Since(l.began) >= slow
+	s.lastSlow = time.Time{}
+	if now := p.clock.Now(); now.Sub(l.began) >= slow {
+		s.lastSlow = now
+	}
 	delete(s.inFlight, l)
 	p.tidy(l.namespace, s)
 	p.giveToWaiting()
@@ -157,7 +166,8 @@ func (p *Pool) room(s *share, controller string, workers int, namespace string) 
 	return limit - s.workers[controller]
 }
 
-// Forget takes an object that is gone out of the line. The worker that it was woken for is the next one's, who would not be woken for it otherwise.
+// Forget takes an object that is gone, or has nothing to do now, out of the line. The worker that it was woken for is the next one's, who would not be
+// woken for it otherwise.
 func (p *Pool) Forget(controller string, workers int, name types.NamespacedName) {
 	p.mu.Lock()
 	s, known := p.namespaces[name.Namespace]
@@ -275,7 +285,12 @@ func (p *Pool) countedOf(s *share) int {
 
 // isSlow says whether the namespace gets only one of everything. The lock is held.
 func (p *Pool) isSlow(s *share) bool {
-	return s.lastSlow || p.countedOf(s) < len(s.inFlight)
+	return p.wasSlow(s) || p.countedOf(s) < len(s.inFlight)
+}
+
+// wasSlow says whether the last write of the namespace took too long, and not too long ago. The lock is held.
+func (p *Pool) wasSlow(s *share) bool {
+	return !s.lastSlow.IsZero() && p.clock.Since(s.lastSlow) < forgiven
 }
 
 // withdraw gives up a place that was not given. It returns false when it was given after all.
@@ -293,15 +308,27 @@ func (p *Pool) withdraw(l *Place) bool {
 func (p *Pool) share(namespace string) *share {
 	s, ok := p.namespaces[namespace]
 	if !ok {
+		p.sweep()
 		s = &share{inFlight: map[*Place]struct{}{}, workers: map[string]int{}, lines: map[string]*line{}}
 		p.namespaces[namespace] = s
 	}
 	return s
 }
 
-// tidy drops entries that are no longer needed.
+// sweep drops the entries of namespaces that were slow and to which nobody has written since. The lock is held.
+func (p *Pool) sweep() {
+	if p.clock.Since(p.swept) < forgiven {
+		return
+	}
+	p.swept = p.clock.Now()
+	for namespace, s := range p.namespaces {
+		p.tidy(namespace, s)
+	}
+}
+
+// tidy drops the entry of a namespace if it is no longer needed.
 func (p *Pool) tidy(namespace string, s *share) {
-	if len(s.inFlight) == 0 && len(s.workers) == 0 && len(s.lines) == 0 && !s.lastSlow {
+	if len(s.inFlight) == 0 && len(s.workers) == 0 && len(s.lines) == 0 && !p.wasSlow(s) {
 		delete(p.namespaces, namespace)
 	}
 }

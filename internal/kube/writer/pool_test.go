@@ -110,6 +110,28 @@ func TestPoolConfinesASlowNamespace(t *testing.T) {
 	second()
 }
 
+// The entry of a namespace whose last write had been slow stayed for ever, also when the namespace was deleted.
+func TestPoolForgetsThatANamespaceWasSlow(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	p := NewPool(8, c)
+	end := begin(t, p, "gone")
+	c.Step(slow)
+	end()
+	c.Step(forgiven - time.Second)
+	end = begin(t, p, "gone")
+	full(t, p, "gone")
+	c.Step(slow)
+	end()
+	c.Step(forgiven)
+	begin(t, p, "other")()
+	if len(p.namespaces) != 0 {
+		t.Errorf("left over: %v", p.namespaces)
+	}
+	first, second := begin(t, p, "gone"), begin(t, p, "gone")
+	first()
+	second()
+}
+
 func TestPoolSharesWorkers(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	p := NewPool(8, c)
