@@ -37,8 +37,14 @@ import (
 // relatedDaemon names the image of the node daemon, where it is not the operator's own.
 const relatedDaemon = "RELATED_IMAGE_NODE_DAEMON"
 
-// idle is for how long nothing has to need the node daemon before it goes.
-const idle = 10 * time.Minute
+const (
+	// idle is for how long nothing has to need the node daemon before it goes.
+	idle = 10 * time.Minute
+	// lookForDaemon is how often it is looked whether the daemon is still there, lookedFor how far apart two looks are at least: each object that
+	// needs the daemon is a reason for one.
+	lookForDaemon = time.Minute
+	lookedFor     = 5 * time.Second
+)
 
 // The operator makes the daemon's namespace and what is in it; roles it only binds, so that it gives nothing but what they say. To patch a role
 // is to put it among what goes with the installation: the API server takes no rules from somebody who has fewer rights.
@@ -115,11 +121,12 @@ type NodeDaemon struct {
 	Clock clock.PassiveClock
 
 	// applied is when the daemon was applied, for which generation of the settings; zero when it was removed or nothing is known. removed says
-	// that it is known not to be there. needed is when something needed it last.
+	// that it is known not to be there. needed is when something needed it last, looked when it was last looked for.
 	applied    time.Time
 	generation int64
 	removed    bool
 	needed     time.Time
+	looked     time.Time
 	// owned says that the roles go with the installation.
 	owned bool
 }
@@ -152,14 +159,21 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 		wanted = needed || !n.applied.IsZero() && now.Sub(n.needed) < idle
 	}
 	switch {
-	case wanted && !n.applied.IsZero() && n.generation == generation && now.Sub(n.applied) < lookAgain:
-		return lookAgain, nil
 	case wanted:
+		due := n.applied.IsZero() || n.generation != generation || now.Sub(n.applied) >= lookAgain
+		if !due {
+			if due, err = n.isGone(ctx, now); err != nil {
+				return 0, err
+			}
+		}
+		if !due {
+			return lookForDaemon, nil
+		}
 		if err := n.apply(ctx, settings, images); err != nil {
 			return 0, fmt.Errorf("deploying the node daemon: %w", err)
 		}
-		n.applied, n.generation, n.removed = now, generation, false
-		return lookAgain, nil
+		n.applied, n.generation, n.removed, n.looked = now, generation, false, now
+		return lookForDaemon, nil
 	case n.removed:
 		return 0, nil
 	case n.applied.IsZero() && n.needed.IsZero() && settings.Mode != operatorv1alpha1.NodeDaemonDisabled:
@@ -177,6 +191,18 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 	}
 	n.applied, n.removed = time.Time{}, true
 	return 0, nil
+}
+
+// isGone says that somebody has deleted the daemon, or its namespace, as an uninstall of OpenKruise may: nobody would answer until it is applied again.
+func (n *NodeDaemon) isGone(ctx context.Context, now time.Time) (bool, error) {
+	if now.Sub(n.looked) < lookedFor {
+		return false, nil
+	}
+	exists, err := n.exists(ctx)
+	if err == nil {
+		n.looked = now
+	}
+	return err == nil && !exists, err
 }
 
 // roles are the ClusterRoles that are installed beside the operator's own.

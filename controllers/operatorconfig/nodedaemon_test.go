@@ -127,3 +127,52 @@ func TestNothingIsDeployedOnNodesWhileAnotherManagerActs(t *testing.T) {
 		t.Errorf("afterwards: %d questions, failures %v", asked, failures)
 	}
 }
+
+// A daemon that somebody has deleted, alone or with its namespace, is put back when it is needed next, and within a minute otherwise.
+func TestTheNodeDaemonIsPutBack(t *testing.T) {
+	own := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "op", Name: "manager"}}
+	own.Spec.Template.Spec.Containers = []corev1.Container{{Name: managerContainer, Image: "example/manager:v1"}}
+	installed := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-manager", UID: "installed"}}
+	applied := 0
+	there, asked := true, 0
+	c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(own, installed).Build(), interceptor.Funcs{
+		Apply: applying(func(object *unstructured.Unstructured) {
+			if object.GetKind() == "DaemonSet" {
+				applied++
+				there = true
+			}
+		}),
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, is := object.(*appsv1.DaemonSet); !is {
+				return c.Get(ctx, key, object, options...)
+			}
+			asked++
+			if !there {
+				return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+			}
+			return nil
+		},
+	})
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	n := &NodeDaemon{
+		Client: c, Deployment: client.ObjectKeyFromObject(own), Clock: clock, Needed: func(context.Context) (bool, error) { return true, nil },
+	}
+	settle := func(after time.Duration, want int) {
+		t.Helper()
+		clock.SetTime(clock.Now().Add(after))
+		recheck, err := n.Settle(t.Context(), nil)
+		if err != nil || recheck != lookForDaemon || applied != want {
+			t.Errorf("applied %d times, want %d; looked at again after %s, %v", applied, want, recheck, err)
+		}
+	}
+	settle(0, 1)
+	settle(lookForDaemon, 1)
+	there = false
+	before := asked
+	settle(lookedFor-time.Second, 1) // it was looked for a moment ago
+	if asked != before {
+		t.Error("every object that comes is a reason to ask")
+	}
+	settle(time.Second, 2)
+	settle(lookForDaemon, 2)
+}
