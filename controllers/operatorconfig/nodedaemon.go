@@ -117,6 +117,8 @@ type NodeDaemon struct {
 	NoProbes bool
 	// NoReports keeps it from reporting what containers run: the gate DaemonWatchingPod is off.
 	NoReports bool
+	// Foreign names the DaemonSet of OpenKruise's node daemon. Empty: nobody looks for it.
+	Foreign client.ObjectKey
 	// Clock is the time.
 	Clock clock.PassiveClock
 
@@ -129,6 +131,8 @@ type NodeDaemon struct {
 	looked     time.Time
 	// owned says that the roles go with the installation.
 	owned bool
+	// conflicts says that OpenKruise's daemon ran beside this one when it was last looked.
+	conflicts bool
 }
 
 // Settle brings the daemon closer to what it should be, and says when to look again; zero: when something changes.
@@ -161,19 +165,25 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 	switch {
 	case wanted:
 		due := n.applied.IsZero() || n.generation != generation || now.Sub(n.applied) >= lookAgain
-		if !due {
-			if due, err = n.isGone(ctx, now); err != nil {
-				return 0, err
-			}
-		}
-		if !due {
+		if !due && now.Sub(n.looked) < lookedFor {
 			return lookForDaemon, nil
 		}
-		if err := n.apply(ctx, settings, images); err != nil {
-			return 0, fmt.Errorf("deploying the node daemon: %w", err)
+		if !due {
+			exists, err := n.exists(ctx)
+			if err != nil {
+				return 0, err
+			}
+			// Somebody may have deleted it, or its namespace, as an uninstall of OpenKruise does. Nobody would answer until it is applied again.
+			due = !exists
 		}
-		n.applied, n.generation, n.removed, n.looked = now, generation, false, now
-		return lookForDaemon, nil
+		if due {
+			if err := n.apply(ctx, settings, images); err != nil {
+				return 0, fmt.Errorf("deploying the node daemon: %w", err)
+			}
+			n.applied, n.generation, n.removed = now, generation, false
+		}
+		n.looked = now
+		return lookForDaemon, n.lookForForeign(ctx)
 	case n.removed:
 		return 0, nil
 	case n.applied.IsZero() && n.needed.IsZero() && settings.Mode != operatorv1alpha1.NodeDaemonDisabled:
@@ -189,20 +199,36 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 	if err := n.remove(ctx); err != nil {
 		return 0, fmt.Errorf("removing the node daemon: %w", err)
 	}
-	n.applied, n.removed = time.Time{}, true
+	n.applied, n.removed, n.conflicts = time.Time{}, true, false
 	return 0, nil
 }
 
-// isGone says that somebody has deleted the daemon, or its namespace, as an uninstall of OpenKruise may: nobody would answer until it is applied again.
-func (n *NodeDaemon) isGone(ctx context.Context, now time.Time) (bool, error) {
-	if now.Sub(n.looked) < lookedFor {
-		return false, nil
+// lookForForeign looks whether OpenKruise's daemon is on nodes, too, and logs when that has changed.
+func (n *NodeDaemon) lookForForeign(ctx context.Context) error {
+	if n.Foreign.Name == "" {
+		return nil
 	}
-	exists, err := n.exists(ctx)
-	if err == nil {
-		n.looked = now
+	set := &appsv1.DaemonSet{}
+	err := n.Client.Get(ctx, n.Foreign, set)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for OpenKruise's node daemon: %w", err)
 	}
-	return err == nil && !exists, err
+	before := n.conflicts
+	n.conflicts = err == nil && set.Status.CurrentNumberScheduled+set.Status.NumberMisscheduled > 0
+	if n.conflicts != before {
+		ctrl.LoggerFrom(ctx).Info("OpenKruise's node daemon beside this operator's", "daemonSet", n.Foreign.String(), "runs", n.conflicts)
+	}
+	return nil
+}
+
+// Conflict says that OpenKruise's daemon runs beside this one, and what follows; empty when it does not.
+func (n *NodeDaemon) Conflict() string {
+	if n == nil || !n.conflicts {
+		return ""
+	}
+	return fmt.Sprintf("DaemonSet %s of OpenKruise runs beside the node daemon of this operator. By default both listen on port 10221, so that the one of this operator "+
+		"cannot start, and restarts of containers do not end; with another port, images are pulled and probes are run twice. When no pod waits for OpenKruise's any "+
+		"more, delete it: kubectl --namespace=%s delete daemonset %s", n.Foreign, n.Foreign.Namespace, n.Foreign.Name)
 }
 
 // roles are the ClusterRoles that are installed beside the operator's own.
