@@ -7,7 +7,8 @@
 // What it promises:
 //
 //   - A run that is due is started once. It is named after its instant, and lastScheduleTime never goes back, so neither a crash nor a lost
-//     answer, neither a deleted run nor a clock that jumps starts one a second time.
+//     answer, neither a deleted run nor a clock that jumps starts one a second time. The one exception is a run that is gone before the status
+//     says that it was started, some seconds later at most, if the operator dies just then: nothing is left that tells of it.
 //   - Runs that were missed never hold up the schedule: only the newest is started, at a cost that does not grow with their number.
 //   - A run that the server refuses is tried again until the next one is due, which then takes its place.
 //   - One that is being deleted gets its status written and nothing else.

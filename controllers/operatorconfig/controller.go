@@ -395,6 +395,9 @@ func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise
 		facts.Kinds = append(facts.Kinds, ready(kind, r.denied()))
 	}
 	facts.Ignored, facts.IgnoredReason = r.ignored(object)
+	if leads && (r.Acts == nil || r.Acts()) {
+		facts.DaemonConflict = r.NodeDaemon.Conflict()
+	}
 	status := Status(object.Status, facts)
 	if equality.Semantic.DeepEqual(object.Status, status) {
 		return nil
@@ -406,16 +409,19 @@ func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise
 	if err := r.Client.Status().Patch(ctx, next, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", client.IgnoreNotFound(err))
 	}
-	if message := newlyUnconfirmed(object.Status, status); message != "" {
+	if message := newly(operatorv1alpha1.KruiseConfirmationRequired, object.Status, status); message != "" {
 		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "ConfirmationRequired", "Configure", "%s", short(message, longestNote))
+	}
+	if message := newly(operatorv1alpha1.KruiseNodeDaemonConflict, object.Status, status); message != "" {
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "NodeDaemonConflict", "Configure", "%s", short(message, longestNote))
 	}
 	return nil
 }
 
-// newlyUnconfirmed says which kinds wait for the administrator, when the status before did not say that these wait; empty otherwise.
-func newlyUnconfirmed(before, after operatorv1alpha1.KruiseStatus) string {
-	said := meta.FindStatusCondition(before.Conditions, operatorv1alpha1.KruiseConfirmationRequired)
-	says := meta.FindStatusCondition(after.Conditions, operatorv1alpha1.KruiseConfirmationRequired)
+// newly is the message of a condition that is present only while it is True, when the status before did not have that message; empty otherwise.
+func newly(condition string, before, after operatorv1alpha1.KruiseStatus) string {
+	said := meta.FindStatusCondition(before.Conditions, condition)
+	says := meta.FindStatusCondition(after.Conditions, condition)
 	if says == nil || said != nil && said.Message == says.Message {
 		return ""
 	}

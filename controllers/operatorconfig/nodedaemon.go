@@ -37,8 +37,14 @@ import (
 // relatedDaemon names the image of the node daemon, where it is not the operator's own.
 const relatedDaemon = "RELATED_IMAGE_NODE_DAEMON"
 
-// idle is for how long nothing has to need the node daemon before it goes.
-const idle = 10 * time.Minute
+const (
+	// idle is for how long nothing has to need the node daemon before it goes.
+	idle = 10 * time.Minute
+	// lookForDaemon is how often it is looked whether the daemon is still there, lookedFor how far apart two looks are at least: each object that
+	// needs the daemon is a reason for one.
+	lookForDaemon = time.Minute
+	lookedFor     = 5 * time.Second
+)
 
 // The operator makes the daemon's namespace and what is in it; roles it only binds, so that it gives nothing but what they say. To patch a role
 // is to put it among what goes with the installation: the API server takes no rules from somebody who has fewer rights.
@@ -111,17 +117,22 @@ type NodeDaemon struct {
 	NoProbes bool
 	// NoReports keeps it from reporting what containers run: the gate DaemonWatchingPod is off.
 	NoReports bool
+	// Foreign names the DaemonSet of OpenKruise's node daemon. Empty: nobody looks for it.
+	Foreign client.ObjectKey
 	// Clock is the time.
 	Clock clock.PassiveClock
 
 	// applied is when the daemon was applied, for which generation of the settings; zero when it was removed or nothing is known. removed says
-	// that it is known not to be there. needed is when something needed it last.
+	// that it is known not to be there. needed is when something needed it last, looked when it was last looked for.
 	applied    time.Time
 	generation int64
 	removed    bool
 	needed     time.Time
+	looked     time.Time
 	// owned says that the roles go with the installation.
 	owned bool
+	// conflicts says that OpenKruise's daemon ran beside this one when it was last looked.
+	conflicts bool
 }
 
 // Settle brings the daemon closer to what it should be, and says when to look again; zero: when something changes.
@@ -152,14 +163,27 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 		wanted = needed || !n.applied.IsZero() && now.Sub(n.needed) < idle
 	}
 	switch {
-	case wanted && !n.applied.IsZero() && n.generation == generation && now.Sub(n.applied) < lookAgain:
-		return lookAgain, nil
 	case wanted:
-		if err := n.apply(ctx, settings, images); err != nil {
-			return 0, fmt.Errorf("deploying the node daemon: %w", err)
+		due := n.applied.IsZero() || n.generation != generation || now.Sub(n.applied) >= lookAgain
+		if !due && now.Sub(n.looked) < lookedFor {
+			return lookForDaemon, nil
 		}
-		n.applied, n.generation, n.removed = now, generation, false
-		return lookAgain, nil
+		if !due {
+			exists, err := n.exists(ctx)
+			if err != nil {
+				return 0, err
+			}
+			// Somebody may have deleted it, or its namespace, as an uninstall of OpenKruise does. Nobody would answer until it is applied again.
+			due = !exists
+		}
+		if due {
+			if err := n.apply(ctx, settings, images); err != nil {
+				return 0, fmt.Errorf("deploying the node daemon: %w", err)
+			}
+			n.applied, n.generation, n.removed = now, generation, false
+		}
+		n.looked = now
+		return lookForDaemon, n.lookForForeign(ctx)
 	case n.removed:
 		return 0, nil
 	case n.applied.IsZero() && n.needed.IsZero() && settings.Mode != operatorv1alpha1.NodeDaemonDisabled:
@@ -175,8 +199,36 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 	if err := n.remove(ctx); err != nil {
 		return 0, fmt.Errorf("removing the node daemon: %w", err)
 	}
-	n.applied, n.removed = time.Time{}, true
+	n.applied, n.removed, n.conflicts = time.Time{}, true, false
 	return 0, nil
+}
+
+// lookForForeign looks whether OpenKruise's daemon is on nodes, too, and logs when that has changed.
+func (n *NodeDaemon) lookForForeign(ctx context.Context) error {
+	if n.Foreign.Name == "" {
+		return nil
+	}
+	set := &appsv1.DaemonSet{}
+	err := n.Client.Get(ctx, n.Foreign, set)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for OpenKruise's node daemon: %w", err)
+	}
+	before := n.conflicts
+	n.conflicts = err == nil && set.Status.CurrentNumberScheduled+set.Status.NumberMisscheduled > 0
+	if n.conflicts != before {
+		ctrl.LoggerFrom(ctx).Info("OpenKruise's node daemon beside this operator's", "daemonSet", n.Foreign.String(), "runs", n.conflicts)
+	}
+	return nil
+}
+
+// Conflict says that OpenKruise's daemon runs beside this one, and what follows; empty when it does not.
+func (n *NodeDaemon) Conflict() string {
+	if n == nil || !n.conflicts {
+		return ""
+	}
+	return fmt.Sprintf("DaemonSet %s of OpenKruise runs beside the node daemon of this operator. By default both listen on port 10221, so that the one of this operator "+
+		"cannot start, and restarts of containers do not end; with another port, images are pulled and probes are run twice. When no pod waits for OpenKruise's any "+
+		"more, delete it: kubectl --namespace=%s delete daemonset %s", n.Foreign, n.Foreign.Namespace, n.Foreign.Name)
 }
 
 // roles are the ClusterRoles that are installed beside the operator's own.

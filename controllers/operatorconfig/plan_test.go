@@ -160,6 +160,9 @@ func TestStatus(t *testing.T) {
 		}), []string{
 			"ConfirmationRequired True ObjectsFromBefore SidecarSet: 2 objects are older", "Stalled True ObjectsFromBefore ", "Available True AsExpected ",
 		}},
+		"two node daemons are there": {leader(func(f *Facts) { f.DaemonConflict = "DaemonSet x runs" }), []string{
+			"NodeDaemonConflict True OpenKruiseDaemon DaemonSet x runs", "Stalled False AsExpected ", "Available True AsExpected ",
+		}},
 		"a migration is under way": {leader(func(f *Facts) {
 			f.Upgrade = UpgradeDuring(Work{Reason: operatorv1alpha1.ReasonMigrating, Message: "moving", Since: at(-60)}, at(0))
 		}), []string{"Upgradeable False Migrating moving"}},
@@ -217,7 +220,7 @@ func TestWaitingIsAnnouncedOnce(t *testing.T) {
 		{"SidecarSet: 2", "DaemonSet: 1; SidecarSet: 2", "DaemonSet: 1; SidecarSet: 2"},
 		{"SidecarSet: 2", "", ""},
 	} {
-		if got := newlyUnconfirmed(status(tc.before), status(tc.after)); got != tc.want {
+		if got := newly(operatorv1alpha1.KruiseConfirmationRequired, status(tc.before), status(tc.after)); got != tc.want {
 			t.Errorf("after %q, %q is announced as %q, want %q", tc.before, tc.after, got, tc.want)
 		}
 	}

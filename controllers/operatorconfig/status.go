@@ -43,6 +43,8 @@ type Facts struct {
 	// Ignored are the fields that others decide, with the reason for all of them.
 	Ignored       []string
 	IgnoredReason string
+	// DaemonConflict is what follows from OpenKruise's node daemon running beside the operator's; empty when it does not.
+	DaemonConflict string
 	// Kinds are all kinds.
 	Kinds []operatorv1alpha1.KindStatus
 	// Gates are those that are on.
@@ -105,6 +107,11 @@ func Status(old operatorv1alpha1.KruiseStatus, f Facts) operatorv1alpha1.KruiseS
 		set(operatorv1alpha1.KruiseFieldsIgnored, true, f.IgnoredReason, strings.Join(f.Ignored, "; "))
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, operatorv1alpha1.KruiseFieldsIgnored)
+	}
+	if f.DaemonConflict != "" {
+		set(operatorv1alpha1.KruiseNodeDaemonConflict, true, operatorv1alpha1.ReasonOpenKruiseDaemon, f.DaemonConflict)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, operatorv1alpha1.KruiseNodeDaemonConflict)
 	}
 	set(operatorv1alpha1.KruiseUpgradeable, f.Upgrade.Allowed, f.Upgrade.Reason, f.Upgrade.Message)
 	return status

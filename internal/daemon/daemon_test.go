@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
@@ -26,6 +27,21 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 	if _, err := New(&rest.Config{}, Options{Node: "n"}, &critest.Runtime{}); err == nil || !strings.Contains(err.Error(), "at least 1") {
 		t.Errorf("without pulls: %v", err)
+	}
+}
+
+// A node may have a name that no label can have. A list by such a label is refused, and nothing would begin before that list is there.
+func TestTheDaemonOfANodeWithALongNameWatchesNoRequests(t *testing.T) {
+	for node, want := range map[string]int{"node-a": 3, strings.Repeat("n", 60) + ".example": 2} {
+		watched, requests := byNode(node), 0
+		for object := range watched {
+			if _, is := object.(*appsv1beta1.ContainerRecreateRequest); is {
+				requests++
+			}
+		}
+		if added := len(workers(Options{Node: node})); len(watched) != want || requests != want-2 || added != want+1 {
+			t.Errorf("node %s: %d kinds, %d of them requests, and %d features, want %d, %d and %d", node, len(watched), requests, added, want, want-2, want+1)
+		}
 	}
 }
 

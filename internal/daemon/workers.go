@@ -18,7 +18,10 @@ import (
 
 // workers are the features of the daemon that the options leave on.
 func workers(o Options) []Worker {
-	all := []Worker{recreate.Add, imagepuller.Setup}
+	all := []Worker{imagepuller.Setup}
+	if recreate.Findable(o.Node) {
+		all = append(all, recreate.Add)
+	}
 	if !o.NoReports {
 		all = append(all, containermeta.Add)
 	}
@@ -30,9 +33,12 @@ func workers(o Options) []Worker {
 
 // byNode are the kinds that features watch, beside pods, each limited to the objects of the node.
 func byNode(node string) map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{
-		&appsv1beta1.ContainerRecreateRequest{}: {Label: recreate.Selector(node)},
-		&appsv1beta1.NodeImage{}:                {Field: fields.OneTermEqualSelector("metadata.name", node)},
-		&appsv1alpha1.NodePodProbe{}:            {Field: fields.OneTermEqualSelector("metadata.name", node)},
+	kinds := map[client.Object]cache.ByObject{
+		&appsv1beta1.NodeImage{}:     {Field: fields.OneTermEqualSelector("metadata.name", node)},
+		&appsv1alpha1.NodePodProbe{}: {Field: fields.OneTermEqualSelector("metadata.name", node)},
 	}
+	if recreate.Findable(node) {
+		kinds[&appsv1beta1.ContainerRecreateRequest{}] = cache.ByObject{Label: recreate.Selector(node)}
+	}
+	return kinds
 }

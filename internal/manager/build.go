@@ -256,6 +256,7 @@ func (p *process) completeOperator(
 	}
 	operator.NodeDaemon = &operatorconfig.NodeDaemon{
 		Client: direct, Deployment: client.ObjectKey{Namespace: c.Namespace, Name: c.Deployment}, Clock: clock.RealClock{},
+		Foreign: takeover.NodeDaemon(),
 	}
 	operator.Exists = func(ctx context.Context, replica string) (bool, error) {
 		pod := &metav1.PartialObjectMetadata{}

@@ -322,7 +322,8 @@ func findDaemons(c Cluster, _ Options) []Finding {
 		}
 		if !c.mayRun() {
 			f.Severity = Warning
-			f.Finding += ". Beside the node daemon that this operator deploys, two act on each node: images are pulled and probes are run twice"
+			f.Finding += ". By default both listen on port 10221, so that the one of this operator cannot start beside it, and restarts of containers do not end; " +
+				"with another port, images are pulled and probes are run twice"
 		}
 		all = append(all, f)
 	}

@@ -127,10 +127,10 @@ func TestFindings(t *testing.T) {
 			options: options,
 			want:    []string{"warning|pods shop/web-68fpv|1 is in the middle of an update in place", "warning|daemonset kruise-system/kruise-daemon|delete daemonset/kruise-daemon"},
 		},
-		"the daemon of an OpenKruise that has stopped acts beside that of this operator": {
+		"the daemon of an OpenKruise that has stopped keeps that of this operator from starting": {
 			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName), RevisionNamespace: takeover.Namespace}}, Daemons: []types.NamespacedName{name(daemonName)}},
 			options: options,
-			want:    []string{"warning|daemonset kruise-system/kruise-daemon|two act on each node"},
+			want:    []string{"warning|daemonset kruise-system/kruise-daemon|the one of this operator cannot start"},
 		},
 		"the daemon of one that has not is in its place": {
 			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName), Replicas: 1, RevisionNamespace: takeover.Namespace}}, Daemons: []types.NamespacedName{name(daemonName)}},

@@ -16,10 +16,17 @@ const (
 	Namespace = "kruise-system"
 	// LeaseName is the Lease that its leading manager renews.
 	LeaseName = "kruise-manager"
+	// DaemonName is the DaemonSet of its node daemon.
+	DaemonName = "kruise-daemon"
 )
 
 // Lease names the Lease of OpenKruise's manager.
 func Lease() types.NamespacedName { return types.NamespacedName{Namespace: Namespace, Name: LeaseName} }
+
+// NodeDaemon names the DaemonSet of OpenKruise's node daemon.
+func NodeDaemon() types.NamespacedName {
+	return types.NamespacedName{Namespace: Namespace, Name: DaemonName}
+}
 
 // Kind is a kind that OpenKruise's manager reconciles.
 type Kind struct {

@@ -54,10 +54,11 @@ func (b Bundle) Pair() (tls.Certificate, error) {
 }
 
 // Issue returns a bundle that serves the hosts (names or addresses) at the given time. Usable parts of previous are kept: the authority if it
-// outlives a new certificate, and the certificate if it serves the hosts and is not due for renewal.
+// is valid already and outlives a new certificate, and the certificate if it serves the hosts and is not due for renewal. An authority that was made
+// while a clock was ahead is not valid yet: no certificate of it would be.
 func Issue(previous Bundle, hosts []string, now time.Time) (Bundle, error) {
 	authority, key, err := previous.authority()
-	if err != nil || authority.NotAfter.Before(now.Add(Lifetime)) {
+	if err != nil || authority.NotBefore.After(now) || authority.NotAfter.Before(now.Add(Lifetime)) {
 		if previous, err = newAuthority(now); err != nil {
 			return Bundle{}, err
 		}

@@ -37,15 +37,16 @@ func TestIssue(t *testing.T) {
 		hosts             []string
 		sameCA, sameCerts bool
 	}{
-		"nothing is due":            {previous: first, at: now.Add(Lifetime/2 - day), hosts: []string{"127.0.0.1"}, sameCA: true, sameCerts: true},
-		"a third of its time left":  {previous: first, at: now.Add(2*Lifetime/3 + day), hosts: []string{"127.0.0.1"}, sameCA: true},
-		"it is over":                {previous: first, at: now.Add(2 * Lifetime), hosts: []string{"127.0.0.1"}, sameCA: true},
-		"another host":              {previous: first, at: now, hosts: []string{"192.0.2.7"}, sameCA: true},
-		"the authority nearly over": {previous: first, at: now.Add(10*365*day - Lifetime/2), hosts: []string{"127.0.0.1"}},
-		"a damaged key":             {previous: Bundle{CA: first.CA, CAKey: first.CAKey, Cert: first.Cert, Key: []byte("x")}, at: now, hosts: []string{"127.0.0.1"}, sameCA: true},
-		"a damaged authority":       {previous: Bundle{CA: []byte("x"), CAKey: first.CAKey, Cert: first.Cert, Key: first.Key}, at: now, hosts: []string{"127.0.0.1"}},
-		"another's certificate":     {previous: Bundle{CA: first.CA, CAKey: first.CAKey, Cert: other.Cert, Key: other.Key}, at: now, hosts: []string{"127.0.0.1"}, sameCA: true},
-		"another's authority key":   {previous: Bundle{CA: first.CA, CAKey: other.CAKey, Cert: first.Cert, Key: first.Key}, at: now, hosts: []string{"127.0.0.1"}},
+		"nothing is due":                 {previous: first, at: now.Add(Lifetime/2 - day), hosts: []string{"127.0.0.1"}, sameCA: true, sameCerts: true},
+		"a third of its time left":       {previous: first, at: now.Add(2*Lifetime/3 + day), hosts: []string{"127.0.0.1"}, sameCA: true},
+		"it is over":                     {previous: first, at: now.Add(2 * Lifetime), hosts: []string{"127.0.0.1"}, sameCA: true},
+		"another host":                   {previous: first, at: now, hosts: []string{"192.0.2.7"}, sameCA: true},
+		"the authority nearly over":      {previous: first, at: now.Add(10*365*day - Lifetime/2), hosts: []string{"127.0.0.1"}},
+		"a damaged key":                  {previous: Bundle{CA: first.CA, CAKey: first.CAKey, Cert: first.Cert, Key: []byte("x")}, at: now, hosts: []string{"127.0.0.1"}, sameCA: true},
+		"a damaged authority":            {previous: Bundle{CA: []byte("x"), CAKey: first.CAKey, Cert: first.Cert, Key: first.Key}, at: now, hosts: []string{"127.0.0.1"}},
+		"another's certificate":          {previous: Bundle{CA: first.CA, CAKey: first.CAKey, Cert: other.Cert, Key: other.Key}, at: now, hosts: []string{"127.0.0.1"}, sameCA: true},
+		"made while the clock was ahead": {previous: issue(t, Bundle{}, now.Add(day), "127.0.0.1"), at: now, hosts: []string{"127.0.0.1"}},
+		"another's authority key":        {previous: Bundle{CA: first.CA, CAKey: other.CAKey, Cert: first.Cert, Key: first.Key}, at: now, hosts: []string{"127.0.0.1"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -239,6 +240,9 @@ func dial(t *testing.T, bundle Bundle, now time.Time, host string) {
 		t.Fatal("the authority cannot be parsed")
 	}
 	near, far := net.Pipe()
+	if err := near.SetDeadline(time.Now().Add(10 * time.Second)); err != nil { // a client that refuses would wait for ever to say so
+		t.Fatal(err)
+	}
 	defer near.Close() //nolint:errcheck // a pipe
 	defer far.Close()  //nolint:errcheck // a pipe
 	server := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})

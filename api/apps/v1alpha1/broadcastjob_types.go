@@ -12,7 +12,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=broadcastjobs,scope=Namespaced,shortName=bcj
-// +operator-sdk:csv:customresourcedefinitions:displayName="BroadcastJob (v1alpha1)",order=10,resources={{Pod,v1,""},{Node,v1,""},{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="BroadcastJob (v1alpha1)",order=16,resources={{Pod,v1,""},{Node,v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="Desired",type="integer",JSONPath=".status.desired",description="The number of nodes that fit, or have done their part."
 // +kubebuilder:printcolumn:name="Active",type="integer",JSONPath=".status.active",description="The number of pods at work."
 // +kubebuilder:printcolumn:name="Succeeded",type="integer",JSONPath=".status.succeeded",description="The number of nodes that succeeded."

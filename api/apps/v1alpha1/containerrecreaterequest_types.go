@@ -20,7 +20,7 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=containerrecreaterequests,scope=Namespaced,shortName=crr
-// +operator-sdk:csv:customresourcedefinitions:displayName="ContainerRecreateRequest (v1alpha1)",order=12,resources={{Pod,v1,""},{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="ContainerRecreateRequest (v1alpha1)",order=18,resources={{Pod,v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="PHASE",type="string",JSONPath=".status.phase",description="How far the request is."
 // +kubebuilder:printcolumn:name="POD",type="string",JSONPath=".spec.podName",description="The pod."
 // +kubebuilder:printcolumn:name="NODE",type="string",JSONPath=".metadata.labels.crr\\.apps\\.kruise\\.io/node-name",description="The node of the pod."

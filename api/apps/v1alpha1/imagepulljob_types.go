@@ -12,7 +12,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=imagepulljobs,scope=Namespaced
-// +operator-sdk:csv:customresourcedefinitions:displayName="ImagePullJob (v1alpha1)",order=6,resources={{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="ImagePullJob (v1alpha1)",order=20,resources={{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.desired",description="The number of nodes that are chosen."
 // +kubebuilder:printcolumn:name="ACTIVE",type="integer",JSONPath=".status.active",description="The number of nodes that pull."
 // +kubebuilder:printcolumn:name="SUCCEED",type="integer",JSONPath=".status.succeeded",description="The number of nodes that have the image."

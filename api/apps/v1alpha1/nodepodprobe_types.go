@@ -102,7 +102,7 @@ type ContainerProbeState struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=nodepodprobes,scope=Cluster
-// +operator-sdk:csv:customresourcedefinitions:displayName="NodePodProbe",order=28,resources={{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="NodePodProbe",order=27,resources={{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 
 // NodePodProbe is the list of pods that a node probes, and the results. It has the name of its node. The operator writes the list from the

@@ -154,7 +154,7 @@ const (
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=podprobemarkers,scope=Namespaced
-// +operator-sdk:csv:customresourcedefinitions:displayName="PodProbeMarker",order=27,resources={{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="PodProbeMarker",order=23,resources={{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="MATCHED",type="integer",JSONPath=".status.matchedPods",description="The number of pods that are chosen."
 // +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type==\"Stalled\")].status",description="Whether the marker needs attention.",priority=1
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."

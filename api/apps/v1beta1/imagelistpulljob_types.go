@@ -85,7 +85,7 @@ type FailedImageStatus struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=imagelistpulljobs,scope=Namespaced
-// +operator-sdk:csv:customresourcedefinitions:displayName="ImageListPullJob",order=27,resources={{ImagePullJob,apps.kruise.io/v1beta1,""},{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="ImageListPullJob",order=21,resources={{ImagePullJob,apps.kruise.io/v1beta1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.desired",description="The number of images."
 // +kubebuilder:printcolumn:name="SUCCEEDED",type="integer",JSONPath=".status.succeeded",description="The number of images that every node has."
 // +kubebuilder:printcolumn:name="COMPLETED",type="integer",JSONPath=".status.completed",description="The number of images for which all nodes have reported a result."

@@ -334,6 +334,8 @@ const (
 	KruiseConfirmationRequired = "ConfirmationRequired"
 	// KruiseFieldsIgnored is present and True while the spec asks for something that the operator must leave to others.
 	KruiseFieldsIgnored = "FieldsIgnored"
+	// KruiseNodeDaemonConflict is present and True while the node daemon of OpenKruise runs beside that of this operator.
+	KruiseNodeDaemonConflict = "NodeDaemonConflict"
 )
 
 // Reasons of the conditions of a Kruise.
@@ -358,6 +360,8 @@ const (
 	ReasonTakingOver = "TakingOver"
 	// ReasonObjectsFromBefore: there are objects of kinds that the earlier version did not serve.
 	ReasonObjectsFromBefore = "ObjectsFromBefore"
+	// ReasonOpenKruiseDaemon: the DaemonSet of OpenKruise's node daemon is still there. Somebody has to delete it.
+	ReasonOpenKruiseDaemon = "OpenKruiseDaemon"
 	// ReasonTookTooLong: what delayed an upgrade has not ended, but no longer delays it.
 	ReasonTookTooLong = "TookTooLong"
 )
@@ -386,7 +390,7 @@ type KruiseStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions say whether the operator runs as the spec says: Available, Progressing, Degraded, Reconciling, Stalled, Upgradeable, and
-	// ConfirmationRequired and FieldsIgnored when there is something to say.
+	// ConfirmationRequired, FieldsIgnored and NodeDaemonConflict when there is something to say.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

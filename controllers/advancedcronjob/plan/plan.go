@@ -68,6 +68,10 @@ type Due struct {
 	Next time.Time
 }
 
+// longestWait is when to look at the schedule again at the latest. A wait counts by a clock that stands still while the machine sleeps, and that does not follow
+// when the time is set: what is due in hours would be late by as much.
+const longestWait = 5 * time.Minute
+
 // farAhead is how far in the future lastScheduleTime can lie and still be waited for. A clock that showed more was wrong.
 const farAhead = 24 * time.Hour
 
@@ -162,7 +166,7 @@ func Plan(spec *Spec, s Snapshot, due Due) planning.Plan {
 		return plan
 	}
 	if !due.Next.IsZero() {
-		plan.Recheck(max(due.Next.Sub(s.Now), time.Millisecond))
+		plan.Recheck(min(max(due.Next.Sub(s.Now), time.Millisecond), longestWait))
 	}
 	if due.Run.IsZero() || due.TooLate {
 		return plan

@@ -583,6 +583,18 @@ func TestRunThatWaitsTooLongIsLeftOutInTime(t *testing.T) {
 	}
 }
 
+// TestWaitsAreShort: a wait of hours would be over too late by as long as the machine slept, or by as much as the time was set forward.
+func TestWaitsAreShort(t *testing.T) {
+	w := newSimulation(t, "0 3 * * *", "10:02:00")
+	if again := w.pass().RecheckAfter; again != longestWait {
+		t.Errorf("looked at again after %v, want %v", again, longestWait)
+	}
+	w.at("2026-05-02T02:59:50Z")
+	if again := w.pass().RecheckAfter; again != 10*time.Second {
+		t.Errorf("looked at again after %v, want 10s", again)
+	}
+}
+
 // TestClocksAreComparedAsTheyAreOnTheWall: what is remembered of an earlier pass has to be later than now after the clock went back.
 func TestClocksAreComparedAsTheyAreOnTheWall(t *testing.T) {
 	now := time.Now()

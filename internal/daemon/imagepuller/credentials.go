@@ -116,10 +116,17 @@ func (e entry) credentials() cri.Credentials {
 	c := cri.Credentials{
 		Username: e.Username, Password: e.Password, IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken,
 	}
-	if c.Username == "" && e.Auth != "" {
-		if text, err := base64.StdEncoding.DecodeString(e.Auth); err == nil {
-			c.Username, c.Password, _ = strings.Cut(strings.TrimRight(string(text), "\x00"), ":")
-		}
+	if username, password, ok := basic(e.Auth); ok {
+		c.Username, c.Password = username, password
 	}
 	return c
+}
+
+// basic decodes the field auth, which comes before username and password, as with the kubelet. Some tools write it without padding.
+func basic(auth string) (username, password string, ok bool) {
+	text, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(auth), "="))
+	if err != nil {
+		return "", "", false
+	}
+	return strings.Cut(strings.TrimRight(string(text), "\x00"), ":")
 }

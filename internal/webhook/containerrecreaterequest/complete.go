@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,6 +85,8 @@ func unfit(pod *corev1.Pod) string {
 	switch {
 	case pod.Spec.NodeName == "":
 		return "the pod is on no node yet"
+	case len(validation.IsValidLabelValue(pod.Spec.NodeName)) > 0:
+		return "the name of its node is longer than the 63 characters of a label, by which the daemon of the node would find the request"
 	case stopping:
 		return ""
 	case pod.DeletionTimestamp != nil:

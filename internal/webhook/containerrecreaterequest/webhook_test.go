@@ -112,10 +112,13 @@ func TestWhatCannotBeTiedIsRefused(t *testing.T) {
 		off    bool
 		want   string // empty: it is taken
 	}{
-		"as it is":             {},
-		"the daemon is off":    {off: true, want: "spec: Forbidden: feature gate KruiseDaemon is off"},
-		"no such pod":          {patch: `{"spec":{"podName":"nobody"}}`, want: `spec.podName: Invalid value: "nobody": there is no such pod`},
-		"a pod on no node":     {change: func(p *corev1.Pod, _ *corev1.Node) { p.Spec.NodeName = "" }, want: "the pod is on no node yet"},
+		"as it is":          {},
+		"the daemon is off": {off: true, want: "spec: Forbidden: feature gate KruiseDaemon is off"},
+		"no such pod":       {patch: `{"spec":{"podName":"nobody"}}`, want: `spec.podName: Invalid value: "nobody": there is no such pod`},
+		"a pod on no node":  {change: func(p *corev1.Pod, _ *corev1.Node) { p.Spec.NodeName = "" }, want: "the pod is on no node yet"},
+		"a node whose name is no label": {change: func(p *corev1.Pod, _ *corev1.Node) {
+			p.Spec.NodeName = strings.Repeat("n", 60) + ".example"
+		}, want: "the name of its node is longer than the 63 characters of a label"},
 		"no such node":         {change: func(p *corev1.Pod, _ *corev1.Node) { p.Spec.NodeName = "gone" }, want: "its node gone does not exist"},
 		"a pod that has ended": {change: func(p *corev1.Pod, _ *corev1.Node) { p.Status.Phase = corev1.PodFailed }, want: "the pod has ended (Failed)"},
 		"a pod that has ended, whose sidecars are stopped": {change: func(p *corev1.Pod, _ *corev1.Node) {

@@ -8,6 +8,7 @@ package packaging
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -119,5 +120,29 @@ func TestGraph(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, c.graph()[1:]); diff != "" {
 		t.Errorf("channels (-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryKindHasItsOwnPlace: of two kinds with the same place in the bundle, tools may show either first.
+func TestEveryKindHasItsOwnPlace(t *testing.T) {
+	files, err := filepath.Glob("../../../api/*/*/*_types.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`csv:customresourcedefinitions:displayName="([^"]+)",order=(\d+)`).FindAllStringSubmatch(string(text), -1) {
+			if other := places[found[2]]; other != "" {
+				t.Errorf("%s and %s have the place %s", other, found[1], found[2])
+			}
+			places[found[2]] = found[1]
+		}
+	}
+	if len(places) < 20 {
+		t.Errorf("%d kinds in %v", len(places), files)
 	}
 }
