@@ -285,7 +285,7 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 		i.verified = time.Time{}
 	}
 	later := i.touch()
-	if err := i.settle(ctx, &seen); err != nil {
+	if err := i.settle(ctx, name, &seen); err != nil {
 		return InjectionState{}, err
 	}
 	i.registered = seen
@@ -308,8 +308,8 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 	return state, err
 }
 
-// settle registers what should be, when it is not known to be so already.
-func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
+// settle registers what should be, when it is not known to be so already. of is the set whose pass it is.
+func (i *Injection) settle(ctx context.Context, of string, seen *injectionState) error {
 	i.plan(seen)
 	changed := i.verified.IsZero()
 	for _, one := range seen.sets {
@@ -331,7 +331,7 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 		i.plan(seen)
 	}
 	// What a registration names is there before it, and goes after it.
-	if err := i.writeAllRevisions(ctx, seen, owner); err != nil {
+	if err := i.writeAllRevisions(ctx, of, seen, owner); err != nil {
 		return err
 	}
 	done, err := i.registerPolicy(ctx, seen, owner)
@@ -340,7 +340,7 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	}
 	if !done {
 		// Sets that the webhook injects instead may name other revisions.
-		if err := i.writeAllRevisions(ctx, seen, owner); err != nil {
+		if err := i.writeAllRevisions(ctx, of, seen, owner); err != nil {
 			return err
 		}
 	}

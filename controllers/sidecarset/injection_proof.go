@@ -43,6 +43,8 @@ type proofs struct {
 	retreat retreat
 	// failing is since when passes over the set have failed, one after the other.
 	failing time.Time
+	// refusal is the last answer of the server that has refused revisions of the set.
+	refusal refusal
 	// restored are messages about what was restored since the last pass over the set.
 	restored []string
 	// counted is when pods without sidecars were looked for, for which shown, and what was found.

@@ -5,6 +5,7 @@ package sidecarset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,23 +17,29 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
-	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
 // injectionLabel is on the revisions that say what is injected. Its value is the name of the set.
 const injectionLabel = "operator.kruise.io/injection"
 
-// writeAllRevisions makes the revisions of all sets that are to be registered, unless they are there. One set whose revisions the server refuses does not
-// keep others from being registered, or taken back.
-func (i *Injection) writeAllRevisions(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
+// writeAllRevisions makes the revisions of all sets that are to be registered, unless they are there. One set whose revisions the server refuses, or a
+// webhook that it asks, does not keep others from being registered, or taken back.
+//
+// A pass over another set tries again what was refused only after a while: a webhook may take seconds to fail.
+func (i *Injection) writeAllRevisions(ctx context.Context, of string, seen *injectionState, owner metav1.OwnerReference) error {
 	for _, one := range seen.sets {
 		if !one.wantEntry && !one.wantBinding || one.refused != nil {
 			continue
 		}
+		known, now := i.proofsOf(one.name), i.options.Clock.Now()
+		if one.name != of && known.refusal.of == one.revision+one.call && now.Sub(known.refusal.at) < lastTry {
+			one.refused = known.refusal.err
+			continue
+		}
 		again, err := i.writeRevisions(ctx, one, owner)
 		switch {
-		case freshness.Judge(err) == freshness.Refused:
-			one.refused = err
+		case answered(err):
+			one.refused, known.refusal = err, refusal{of: one.revision + one.call, at: i.options.Clock.Now(), err: err}
 		case err != nil:
 			return err
 		case again:
@@ -40,6 +47,13 @@ func (i *Injection) writeAllRevisions(ctx context.Context, seen *injectionState,
 		}
 	}
 	return nil
+}
+
+// refusal is the answer to a try to write revisions, and when it came.
+type refusal struct {
+	of  string
+	at  time.Time
+	err error
 }
 
 // writeRevisions makes the revisions that binding and entry of a set name, unless they are there, and says whether somebody had deleted one.
@@ -50,6 +64,14 @@ func (i *Injection) writeRevisions(ctx context.Context, one *injected, owner met
 	}
 	more, err := i.writeRevision(ctx, one, one.call, one.callData, owner)
 	return again || more, err
+}
+
+// answered says that an error is the answer to one request, by the server or by a webhook that it asked, also by one that is broken: another request may
+// have a better one. A server that cannot be reached, or has no time, answers none.
+func answered(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsServerTimeout(err) &&
+		!apierrors.IsTimeout(err)
 }
 
 // writeRevision makes a revision of a set, unless it is there, and says whether somebody had deleted it. What has its name says the same.

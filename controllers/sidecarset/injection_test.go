@@ -844,29 +844,46 @@ func TestASetWhoseRevisionCannotBeDecodedLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-// A quota refuses what one set injects: it stays injected as it was, and others can be paused and deleted, as where their sidecars keep pods from starting.
+// A quota, or a webhook of others that is broken, refuses what one set injects: it stays injected as it was, and others can be paused and deleted, as where their
+// sidecars keep pods from starting.
 func TestASetWhoseRevisionIsRefusedLeavesTheOthersAlone(t *testing.T) {
 	broken := strings.NewReplacer("name: log", "name: broken", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)
-	for _, preferPolicy := range []bool{true, false} {
+	for _, tc := range []struct {
+		preferPolicy bool
+		answer       *apierrors.StatusError
+		says         string
+	}{
+		{true, apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("exceeded quota")), "exceeded quota"},
+		{false, apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("exceeded quota")), "exceeded quota"},
+		{true, apierrors.NewInternalError(errors.New("failed calling webhook")), "failed calling webhook"},
+		{false, apierrors.NewInternalError(errors.New("failed calling webhook")), "failed calling webhook"},
+	} {
+		preferPolicy := tc.preferPolicy
 		r := newRig(t, preferPolicy, installation())
 		r.injects["policy"], r.injects["webhook"] = preferPolicy, !preferPolicy
 		r.set(plain, broken)
 		r.pass("log", time.Minute)
 		r.pass("broken", time.Minute)
+		tries := 0
 		r.refuse = func(object client.Object) error {
 			if object.GetLabels()[injectionLabel] == "log" {
-				return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), object.GetName(), errors.New("exceeded quota"))
+				tries++
+				return tc.answer
 			}
 			return nil
 		}
 		newer := strings.Replace(plain, "image: a", "image: newer", 1)
 		r.set(newer, strings.Replace(broken, "spec: {", "spec: {injectionStrategy: {paused: true}, ", 1))
 		r.pass("broken", time.Minute)
+		before := tries
+		if _, err := r.Reconcile(t.Context(), "broken", Latest{}); err != nil || before == 0 || tries > before { // The answer may take seconds.
+			t.Errorf("passes over another set have tried it %d times, and then %d times: %v", before, tries-before, err)
+		}
 		want := map[bool]string{true: "binding kruise-operator-sidecars-anchor, binding log", false: "entry log Fail"}[preferPolicy]
 		if got := r.registered(); got != want {
 			t.Errorf("registered: %s, want %s", got, want)
 		}
-		if _, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+		if _, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("its own pass: %v", err)
 		}
 		images := func() string {

@@ -221,13 +221,14 @@ func (r *Reconciler) keepHashes(
 	})
 }
 
-// forOthers writes what only others read, unless the same was tried a short while ago. That the server refuses it stops nothing: an event has the answer.
+// forOthers writes what only others read, unless the same was tried a short while ago. That the server refuses it, or a webhook that it asks is broken, stops
+// nothing: an event has the answer.
 func (r *Reconciler) forOthers(set *appsv1beta1.SidecarSet, last *attempt, what string, seen *observation, write func() error) error {
 	now := r.Clock.Now()
 	left := last.left(what, now)
 	if left == 0 {
 		err := write()
-		if errors.Is(err, workload.ErrViewChanged) || freshness.Judge(err) != freshness.Refused || apierrors.IsTooManyRequests(err) {
+		if errors.Is(err, workload.ErrViewChanged) || !answered(err) {
 			return err
 		}
 		*last, left = attempt{what, now}, attemptAgain

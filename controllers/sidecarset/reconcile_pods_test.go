@@ -265,13 +265,18 @@ func TestAnnotationsThatCannotBeKeptStopNothing(t *testing.T) {
 	refuse := func(context.Context, *shell, testutil.Write, func() error) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "sidecarsets"}, "logs", errors.New("a policy of others refuses it"))
 	}
+	fail := func(context.Context, *shell, testutil.Write, func() error) error {
+		return apierrors.NewInternalError(errors.New("a policy of others refuses it: failed calling webhook"))
+	}
 	for name, tc := range map[string]struct {
 		kind string
 		do   func(context.Context, *shell, testutil.Write, func() error) error
 		told bool
 	}{
-		"the hashes are refused": {kind: "SidecarSet", do: refuse, told: true},
-		"the version is refused": {kind: "ControllerRevision", do: refuse, told: true},
+		"a webhook for the hashes is broken":  {kind: "SidecarSet", do: fail, told: true},
+		"a webhook for the version is broken": {kind: "ControllerRevision", do: fail, told: true},
+		"the hashes are refused":              {kind: "SidecarSet", do: refuse, told: true},
+		"the version is refused":              {kind: "ControllerRevision", do: refuse, told: true},
 		"the hashes are taken away": {kind: "SidecarSet", do: func(ctx context.Context, s *shell, _ testutil.Write, forward func() error) error {
 			if err := forward(); err != nil {
 				return err
