@@ -98,17 +98,21 @@ func (i *Injection) tryCleanUp(ctx context.Context) (time.Duration, error) {
 	return state.RecheckAfter, err
 }
 
-// injectionGone removes the injection of a deleted set.
-func (r *Reconciler) injectionGone(ctx context.Context, req ctrl.Request) (time.Duration, error) {
+// endInjection removes the injection of a set that was deleted, or whose stored object cannot be decoded. Such a set has no pass of its own.
+func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	if r.Injection == nil {
 		return 0, nil
 	}
 	set := &unstructured.Unstructured{}
 	set.SetGroupVersionKind(Kind())
-	if err := r.Cache.Get(ctx, req.NamespacedName, set); !apierrors.IsNotFound(err) {
-		return 0, err
+	err := r.Cache.Get(ctx, req.NamespacedName, set, client.UnsafeDisableDeepCopy)
+	var state InjectionState
+	switch {
+	case apierrors.IsNotFound(err):
+		state, err = r.Injection.Gone(ctx, req.Name)
+	case err == nil && r.Undecodable(req.NamespacedName):
+		state, err = r.Injection.Reconcile(ctx, req.Name, Latest{})
 	}
-	state, err := r.Injection.Gone(ctx, req.Name)
 	return state.RecheckAfter, err
 }
 
