@@ -169,8 +169,12 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 		state, one, err = i.register(ctx, now)
 		state.Events = append(told, state.Events...)
 	}
-	if err != nil || one == nil {
+	if err != nil {
+		state.Without = i.lastFound(name)
 		return state, err
+	}
+	if one == nil {
+		return state, nil
 	}
 	// Looking for pods takes requests, for which the passes over other sets do not wait.
 	state.Without, err = i.without(ctx, one)

@@ -57,8 +57,10 @@ type rig struct {
 	// woken are the sets that watches have woken, asked is how many proofs were made.
 	woken []string
 	asked int
-	// ended is called for each page of finished pods that is read, with the namespace, and may say that there is another page.
-	ended func(namespace string) (more bool)
+	// unended is called for each page of pods that have not ended that is read, with the namespace, and may say that there is another page.
+	unended func(namespace string) (more bool)
+	// unread is why the server does not say which pods have not ended; nil: it does.
+	unread error
 	// dryRun is called for each pod that is created by a dry run.
 	dryRun func(*corev1.Pod)
 	// rehearse answers rehearsals; nil: the server takes what is tried.
@@ -121,7 +123,7 @@ func mapperOf(types *runtime.Scheme) meta.RESTMapper {
 // functions count writes, and answer a dry run as a server does that injects.
 func (r *rig) functions() interceptor.Funcs {
 	return interceptor.Funcs{
-		// The names of pods by phase, which the fake server cannot select.
+		// The names of pods by phase, which the fake server cannot select. One named unread is on a page that comes late.
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if _, is := list.(*admissionv1.MutatingAdmissionPolicyBindingList); is && r.without {
 				return errNotServed
@@ -131,14 +133,17 @@ func (r *rig) functions() interceptor.Funcs {
 			if !is || asked.FieldSelector == nil {
 				return c.List(ctx, list, options...)
 			}
+			if r.unread != nil {
+				return r.unread
+			}
 			named.Items, named.Continue = nil, ""
-			if r.ended != nil && r.ended(asked.Namespace) {
+			if r.unended != nil && r.unended(asked.Namespace) {
 				named.Continue = "more"
 			}
 			pods := &corev1.PodList{}
 			err := c.List(ctx, pods, client.InNamespace(asked.Namespace), client.MatchingLabelsSelector{Selector: asked.LabelSelector})
 			for _, pod := range pods.Items {
-				if asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase)}) {
+				if pod.Name != "unread" && asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase)}) {
 					named.Items = append(named.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
 				}
 			}
@@ -585,7 +590,7 @@ func TestAnotherProcessCleansUp(t *testing.T) {
 func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	pod := func(name string, labels map[string]string, annotations ...string) *corev1.Pod {
 		p := &corev1.Pod{}
-		p.Namespace, p.Name, p.Labels = "shop", name, map[string]string{"app": "shop"}
+		p.Namespace, p.Name, p.UID, p.Labels = "shop", name, types.UID("uid-of-"+name), map[string]string{"app": "shop"}
 		p.Spec.Containers = []corev1.Container{{Name: "web"}}
 		maps.Copy(p.Labels, labels)
 		if len(annotations) > 0 {
@@ -609,7 +614,7 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 		objects = append(objects, pod(fmt.Sprintf("old-%d", n), nil))
 	}
 	ended := pod("ended", nil)
-	ended.UID, ended.Status.Phase = "uid-of-ended", corev1.PodSucceeded
+	ended.Status.Phase = corev1.PodSucceeded
 	objects = append(objects, ended)
 	outside := pod("outside", nil)
 	outside.Namespace = "kube-system"
@@ -635,7 +640,7 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 	}
 	t.Run("nothing is asked about pods of other namespaces", func(t *testing.T) {
 		r := newRig(t, true, installation(), pod("kube-system", "old"))
-		r.ended = func(string) bool { t.Error("it is asked"); return false }
+		r.unended = func(string) bool { t.Error("it is asked"); return false }
 		r.set(plain)
 		if state := r.pass("log", time.Minute); state.Without != nil {
 			t.Errorf("%+v", state.Without)
@@ -644,25 +649,44 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 	t.Run("one namespace is asked", func(t *testing.T) {
 		r := newRig(t, true, installation(), pod("shop", "old"), pod("kube-system", "old"))
 		pages := map[string]int{}
-		r.ended = func(namespace string) bool { pages[namespace]++; return false }
+		r.unended = func(namespace string) bool { pages[namespace]++; return false }
 		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without == nil || len(pages) != 1 || pages["shop"] != 2 {
+		if state := r.pass("log", time.Second); state.Without == nil || len(pages) != 1 || pages["shop"] != 1 {
 			t.Errorf("%+v, asked: %v", state.Without, pages)
 		}
 	})
-	t.Run("with more finished pods than are read none is named", func(t *testing.T) {
+	t.Run("of more pods than are read those that were read are named", func(t *testing.T) {
+		r := newRig(t, true, installation(), pod("shop", "old"), pod("shop", "unread"))
+		pages := 0
+		r.unended = func(string) bool { pages++; return true }
+		r.set(plain)
+		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/old") || pages != mostPages {
+			t.Errorf("%+v, %d pages", state.Without, pages)
+		}
+	})
+	t.Run("no page is read once all are known", func(t *testing.T) {
 		r := newRig(t, true, installation(), pod("shop", "old"))
 		pages := 0
-		r.ended = func(string) bool { pages++; return true }
+		r.unended = func(string) bool { pages++; return true }
 		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without != nil || pages != mostPages {
+		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, ": 1: shop/old") || pages != 1 {
 			t.Errorf("%+v, %d pages", state.Without, pages)
+		}
+	})
+	t.Run("what was found stays while the server does not answer", func(t *testing.T) {
+		r := newRig(t, true, installation(), pod("shop", "old"))
+		r.set(plain)
+		found := r.pass("log", time.Second).Without
+		r.clock.SetTime(r.clock.Now().Add(countEvery))
+		r.unread = apierrors.NewTooManyRequests("later", 1)
+		if state, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || found == nil || state.Without != found {
+			t.Errorf("%+v, %v", state.Without, err)
 		}
 	})
 	t.Run("another set does not wait for it", func(t *testing.T) {
 		r := newRig(t, true, installation(), pod("shop", "old"))
 		asked, answer := make(chan struct{}), make(chan struct{})
-		r.ended = func(string) bool { close(asked); <-answer; r.ended = nil; return false }
+		r.unended = func(string) bool { close(asked); <-answer; r.unended = nil; return false }
 		r.set(plain, strings.Replace(strings.Replace(plain, "name: log", "name: mesh", 1), "app: shop", "app: other", 1))
 		done := make(chan error, 1)
 		go func() {
