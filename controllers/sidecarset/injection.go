@@ -293,23 +293,23 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 		return InjectionState{}, err
 	}
 	i.registered = seen
-	wait, err := i.collect(ctx)
+	wait := i.collect(ctx)
 	if later > 0 && (wait == 0 || later < wait) {
 		wait = later
 	}
 	one := seen.sets[name]
 	if one == nil {
-		return InjectionState{Path: PathNone, RecheckAfter: wait}, err
+		return InjectionState{Path: PathNone, RecheckAfter: wait}, nil
 	}
 	if one.refused != nil {
-		return InjectionState{RecheckAfter: wait}, errors.Join(one.refused, err)
+		return InjectionState{RecheckAfter: wait}, one.refused
 	}
 	state := i.state(one)
 	state.Events = i.proofsOf(name).announcements()
 	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
 		state.RecheckAfter = wait
 	}
-	return state, err
+	return state, nil
 }
 
 // settle registers what should be, when it is not known to be so already. of is the set whose pass it is.

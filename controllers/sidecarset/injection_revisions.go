@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -107,8 +108,9 @@ func (i *Injection) writeRevision(ctx context.Context, one *injected, name strin
 	return again && err == nil, nil
 }
 
-// collect deletes revisions that nothing has registered for a while, and says when to look again.
-func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
+// collect deletes revisions that nothing has registered for a while, and says when to look again. Nobody waits for them: one that cannot be deleted is logged,
+// and tried again as late as one that has just become useless.
+func (i *Injection) collect(ctx context.Context) time.Duration {
 	used := map[string]bool{sidecar.AnchorName: true}
 	for _, one := range i.registered.sets {
 		if one.wantEntry || one.wantBinding {
@@ -127,10 +129,11 @@ func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
 			i.unused[name] = now
 		}
 	}
-	if err := i.findLeftovers(ctx, used, now); err != nil {
-		return 0, err
-	}
 	var wait time.Duration
+	if err := i.findLeftovers(ctx, used, now); err != nil {
+		ctrl.LoggerFrom(ctx).Info("Cannot look yet for revisions that nothing injects any more", "reason", err.Error())
+		wait = keepUnused
+	}
 	for name, since := range i.unused {
 		if used[name] {
 			delete(i.unused, name)
@@ -143,12 +146,14 @@ func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
 		i.registry.forget(watchedRevision, name)
 		revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: i.options.Namespace, Name: name}}
 		if err := client.IgnoreNotFound(i.options.Client.Delete(ctx, revision)); err != nil {
-			return 0, fmt.Errorf("deleting revision %s, which nothing injects any more: %w", name, err)
+			ctrl.LoggerFrom(ctx).Info("Cannot delete yet a revision that nothing injects any more", "revision", name, "reason", err.Error())
+			i.unused[name], wait = now, keepUnused
+			continue
 		}
 		delete(i.unused, name)
 		delete(i.written, name)
 	}
-	return wait, nil
+	return wait
 }
 
 // findLeftovers looks, once in the life of the process, for revisions that another process left behind.

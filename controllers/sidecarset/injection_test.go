@@ -67,6 +67,8 @@ type rig struct {
 	rehearse func() error
 	// refuse is asked about each revision that is created; nil: none is refused.
 	refuse func(client.Object) error
+	// keeps is why the server does not delete revisions; nil: it does.
+	keeps error
 	// mirrored says that a webhook of others has all images pulled from a mirror of the registry.
 	mirrored bool
 }
@@ -194,6 +196,9 @@ func (r *rig) functions() interceptor.Funcs {
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
 			r.writes++
+			if _, is := object.(*appsv1.ControllerRevision); is && r.keeps != nil {
+				return r.keeps
+			}
 			if _, is := object.(*admissionv1.MutatingAdmissionPolicyBinding); is && r.without {
 				return errNotServed
 			}
@@ -932,6 +937,31 @@ func TestASetWhoseRevisionIsRefusedLeavesTheOthersAlone(t *testing.T) {
 		if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue || images() != "newer" || r.registered() != want {
 			t.Errorf("then %+v, revisions of %s, registered: %s", state, images(), r.registered())
 		}
+	}
+}
+
+// Somebody keeps a revision from being deleted that nothing injects any more: no set was proven after that.
+func TestARevisionThatCannotBeDeletedHoldsUpNoSet(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"] = true
+	other := strings.NewReplacer("name: log", "name: mesh", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)
+	r.set(plain, other)
+	r.pass("log", time.Minute)
+	r.pass("mesh", time.Minute)
+	r.keeps = apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("a policy of others refuses it"))
+	r.set(other)
+	if _, err := r.Gone(t.Context(), "log"); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.SetTime(r.clock.Now().Add(keepUnused))
+	r.set(strings.Replace(other, "image: a", "image: newer", 1))
+	if state := r.pass("mesh", time.Minute); state.Condition.Status != metav1.ConditionTrue || state.RecheckAfter == 0 || state.RecheckAfter > keepUnused {
+		t.Errorf("%+v", state)
+	}
+	r.keeps = nil
+	r.pass("mesh", time.Minute)
+	if got := r.revisions(); got != 2 { // the set's, and that of the anchor
+		t.Errorf("%d revisions are left", got)
 	}
 }
 
