@@ -323,6 +323,7 @@ func (i *Injection) settle(ctx context.Context, of string, seen *injectionState)
 	if !changed && len(i.entries)+len(i.bindings) <= 2*len(seen.sets) {
 		return nil
 	}
+	before := i.standing()
 	for _, one := range seen.sets {
 		one.refused, one.standing = nil, nil
 	}
@@ -348,7 +349,7 @@ func (i *Injection) settle(ctx context.Context, of string, seen *injectionState)
 			return err
 		}
 	}
-	i.keepStanding(seen)
+	seen.keepStanding(before)
 	if err := i.registerWebhooks(ctx, seen, owner); err != nil {
 		return err
 	}
@@ -356,15 +357,22 @@ func (i *Injection) settle(ctx context.Context, of string, seen *injectionState)
 	return nil
 }
 
-// keepStanding notes what was registered for sets whose revision the server refuses, whether or not it could be read just now: it may still be named.
-func (i *Injection) keepStanding(seen *injectionState) {
-	for name, one := range seen.sets {
-		before := i.registered.sets[name]
-		if one.refused == nil || before == nil {
-			continue
+// standing are, by set, the revisions that what is registered may name: of a set whose revisions the server refuses those of before.
+func (i *Injection) standing() map[string][]string {
+	all := map[string][]string{}
+	for name, one := range i.registered.sets {
+		if all[name] = one.standing; one.refused == nil {
+			all[name] = []string{one.revision, one.call}
 		}
-		for _, revision := range append([]string{before.revision, before.call}, before.standing...) {
-			if revision != "" && !slices.Contains(one.standing, revision) {
+	}
+	return all
+}
+
+// keepStanding notes what was registered for sets whose revision the server refuses, whether or not it could be read just now: it may still be named.
+func (w injectionState) keepStanding(before map[string][]string) {
+	for name, one := range w.sets {
+		for _, revision := range before[name] {
+			if one.refused != nil && revision != "" && !slices.Contains(one.standing, revision) {
 				one.standing = append(one.standing, revision)
 			}
 		}

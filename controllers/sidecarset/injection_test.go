@@ -67,6 +67,8 @@ type rig struct {
 	rehearse func() error
 	// refuse is asked about each revision that is created; nil: none is refused.
 	refuse func(client.Object) error
+	// unlisted is why the server does not say which bindings there are; nil: it does.
+	unlisted error
 	// keeps is why the server does not delete revisions; nil: it does.
 	keeps error
 	// mirrored says that a webhook of others has all images pulled from a mirror of the registry.
@@ -129,6 +131,8 @@ func (r *rig) functions() interceptor.Funcs {
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if _, is := list.(*admissionv1.MutatingAdmissionPolicyBindingList); is && r.without {
 				return errNotServed
+			} else if is && r.unlisted != nil {
+				return r.unlisted
 			}
 			asked := (&client.ListOptions{}).ApplyOptions(options)
 			named, is := list.(*metav1.PartialObjectMetadataList)
@@ -937,6 +941,27 @@ func TestASetWhoseRevisionIsRefusedLeavesTheOthersAlone(t *testing.T) {
 		if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue || images() != "newer" || r.registered() != want {
 			t.Errorf("then %+v, revisions of %s, registered: %s", state, images(), r.registered())
 		}
+	}
+}
+
+// The server refuses the next revision, and does not say which bindings there are: that of before was deleted after a while, and pods got no sidecars.
+func TestWhatIsInjectedStandsWhileNothingIsKnownOfBindings(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"] = true
+	r.set(plain)
+	r.pass("log", time.Minute)
+	r.refuse = func(client.Object) error { return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("exceeded quota")) }
+	r.unlisted = apierrors.NewForbidden(admissionv1.Resource("mutatingadmissionpolicybindings"), "", errors.New("not allowed"))
+	r.set(strings.Replace(plain, "image: a", "image: newer", 1))
+	for range 4 {
+		if _, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil {
+			t.Error("nothing was refused")
+		}
+		r.clock.SetTime(r.clock.Now().Add(keepUnused))
+	}
+	r.unlisted = nil
+	if got := r.revisions(); got != 2 || !strings.Contains(r.registered(), "binding log") { // the set's, and that of the anchor
+		t.Errorf("%d revisions are left, registered: %s", got, r.registered())
 	}
 }
 
