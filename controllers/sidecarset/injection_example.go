@@ -100,8 +100,9 @@ func examplePod(namespace string, labels map[string]string, way string, amount c
 	}
 }
 
-// exampleNamespace is one in which the set injects into pods with these labels: a canary may take those of some namespaces. It is never the operator's own.
-func (i *Injection) exampleNamespace(ctx context.Context, one *injected, labels map[string]string) (*corev1.Namespace, error) {
+// exampleNamespaces are some in which the set injects into pods with these labels, at least one: a canary may take those of some namespaces. None is the
+// operator's own, and those of the cluster come last.
+func (i *Injection) exampleNamespaces(ctx context.Context, one *injected, labels map[string]string) ([]*corev1.Namespace, error) {
 	requirements := append(slices.Clone(one.set.Match.Namespace), sidecar.NamespaceExclusions(i.options.Namespace)...)
 	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(requirements))
 	if err != nil {
@@ -111,7 +112,7 @@ func (i *Injection) exampleNamespace(ctx context.Context, one *injected, labels 
 	if err := i.options.Live.List(ctx, list, client.MatchingLabelsSelector{Selector: selector}, client.Limit(someNamespaces)); err != nil {
 		return nil, fmt.Errorf("looking for a namespace: %w", err)
 	}
-	var fallback *corev1.Namespace
+	var found, last []*corev1.Namespace
 	canaries := false
 	for at := range list.Items {
 		namespace := &list.Items[at]
@@ -120,19 +121,20 @@ func (i *Injection) exampleNamespace(ctx context.Context, one *injected, labels 
 		case !one.compiled.Concerns(labels, namespace.Labels):
 			canaries = true
 		case strings.HasPrefix(namespace.Name, "kube-"):
-			fallback = namespace
+			last = append(last, namespace)
 		default:
-			return namespace, nil
+			found = append(found, namespace)
 		}
 	}
+	found = append(found, last...)
 	switch {
-	case fallback != nil:
+	case len(found) > 0:
 	case canaries:
 		return nil, errors.New("there is no namespace in which no canary takes its pods")
 	default:
 		return nil, errors.New("there is no namespace in which it selects pods")
 	}
-	return fallback, nil
+	return found[:min(len(found), triedNamespaces)], nil
 }
 
 // objectOf is anything as JSON.

@@ -63,6 +63,8 @@ type rig struct {
 	unread error
 	// dryRun is called for each pod that is created by a dry run.
 	dryRun func(*corev1.Pod)
+	// forbids is asked about each such pod; nil: none is forbidden.
+	forbids func(*corev1.Pod) error
 	// rehearse answers rehearsals; nil: the server takes what is tried.
 	rehearse func() error
 	// refuse is asked about each revision that is created; nil: none is refused.
@@ -161,6 +163,11 @@ func (r *rig) functions() interceptor.Funcs {
 					r.dryRun(pod)
 				}
 				r.asked++
+				if r.forbids != nil {
+					if err := r.forbids(pod); err != nil {
+						return err
+					}
+				}
 				r.answer(ctx, pod)
 				for at := range pod.Spec.Containers {
 					if r.mirrored {
@@ -1195,6 +1202,48 @@ func TestABaseIsProvenWhereNoCanaryTakesItsPods(t *testing.T) {
 	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionUnknown || !strings.Contains(state.Condition.Message, "in which no canary takes its pods") {
 		t.Errorf("with a canary that takes all: %+v", state.Condition)
 	}
+}
+
+// Namespaces differ: what one of them forbids may be proven in another. The condition names both.
+func TestASetIsProvenWhereItsPodsAreAllowed(t *testing.T) {
+	var all []client.Object
+	for _, name := range []string{"a-strict", "b-full", "c", "d"} {
+		namespace := &corev1.Namespace{}
+		namespace.Name, namespace.Labels = name, map[string]string{corev1.LabelMetadataName: name}
+		all = append(all, namespace)
+	}
+	r := newRig(t, true, append(all, installation())...)
+	r.injects[sidecar.ProofPolicy] = true
+	forbidden := map[string]error{
+		"a-strict": apierrors.NewForbidden(corev1.Resource("pods"), "proof", errors.New("violates PodSecurity")),
+		"b-full":   apierrors.NewForbidden(corev1.Resource("pods"), "proof", errors.New("exceeded quota")),
+	}
+	var tried []string
+	r.forbids = func(pod *corev1.Pod) error {
+		tried = append(tried, pod.Namespace)
+		return forbidden[pod.Namespace]
+	}
+	check := func(status metav1.ConditionStatus, where []string, says ...string) {
+		t.Helper()
+		tried = nil
+		r.set(strings.Replace(plain, "image: a", fmt.Sprintf("image: a%d", r.changes), 1))
+		state, err := r.Reconcile(t.Context(), "log", Latest{})
+		if err != nil || state.Condition.Status != status || !slices.Equal(tried, where) {
+			t.Errorf("tried in %v: %+v, %v", tried, state.Condition, err)
+		}
+		for _, words := range says {
+			if !strings.Contains(state.Condition.Message, words) {
+				t.Errorf("it says %q, not %q", state.Condition.Message, words)
+			}
+		}
+	}
+	check(metav1.ConditionTrue, []string{"a-strict", "b-full", "c"}, "verified by a dry run in namespace c; it could not be verified elsewhere: namespace a-strict: ", "violates PodSecurity")
+	forbidden["c"] = forbidden["b-full"]
+	check(metav1.ConditionUnknown, []string{"a-strict", "b-full", "c"}, "it could not be verified: namespace a-strict: ", "violates PodSecurity")
+	forbidden["a-strict"] = apierrors.NewTooManyRequests("later", 1)
+	check(metav1.ConditionUnknown, []string{"a-strict"}, "it could not be verified: namespace a-strict: ")
+	delete(forbidden, "a-strict")
+	check(metav1.ConditionTrue, []string{"a-strict"}, "verified by a dry run in namespace a-strict")
 }
 
 // Of what a quota leaves little is taken, but enough for what is computed from it: a server refuses a container that requests more than its limit.
