@@ -42,8 +42,10 @@ type proofs struct {
 	rehearsal       rehearsal
 	// retreat keeps the policy away while it has no effect.
 	retreat retreat
-	// failing is since when passes over the set have failed, one after the other.
-	failing time.Time
+	// failing is since when passes over the set have failed, one after the other, and said what the last one before has said, about which version of the set.
+	failing   time.Time
+	said      InjectionState
+	saidAbout string
 	// refusal is the last answer of the server that has refused revisions of the set.
 	refusal refusal
 	// restored are messages about what was restored since the last pass over the set.

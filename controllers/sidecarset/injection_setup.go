@@ -134,6 +134,30 @@ func (i *Injection) failing(name string, err error) time.Duration {
 	return now.Sub(known.failing)
 }
 
+// says notes what is said of a version of a set. After an error that is what was said before, for a while and about the same spec: mostly others had changed
+// something at the same moment, or the server was busy, and what is registered stays so.
+func (i *Injection) says(name, version string, state InjectionState, err error) InjectionState {
+	failing := i.failing(name, err)
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	known := i.proofsOf(name)
+	switch passes := !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && failing < registerPatience; {
+	case err == nil:
+		known.said, known.saidAbout = state, version
+		known.said.Events = nil
+	case state.Condition.Type != "":
+	case passes && known.said.Condition.Type != "" && known.saidAbout == version:
+		said := known.said
+		said.Without, said.Events = state.Without, state.Events
+		return said
+	default:
+		said := notRegistered(err, failing)
+		said.Without, said.Events = state.Without, state.Events
+		return said
+	}
+	return state
+}
+
 // notRegistered is the state of a set that could not be registered for some time. The operator retries, which helps when the server was busy;
 // otherwise somebody has to grant the permissions or correct what the server refuses.
 func notRegistered(err error, failing time.Duration) InjectionState {
@@ -157,9 +181,7 @@ func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.Si
 		latest.Made = object.CreationTimestamp.Time
 	}
 	state, err := r.Injection.Reconcile(ctx, set.Name, latest)
-	if failing := r.Injection.failing(set.Name, err); err != nil && state.Condition.Type == "" {
-		state = notRegistered(err, failing)
-	}
+	state = r.Injection.says(set.Name, fmt.Sprint(set.UID, set.Generation), state, err)
 	r.Announce(set, "Inject", state.Events)
 	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled}
 	for _, c := range []*metav1.Condition{&state.Condition, state.Without} {

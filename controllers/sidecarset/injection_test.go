@@ -821,6 +821,33 @@ func TestARegistrationThatIsRefusedForLongIsStalled(t *testing.T) {
 	}
 }
 
+// Somebody else changes the webhook configuration at the same moment, or the server is busy: that is no reason to say of a set that is injected that it is not.
+func TestARegistrationThatFailsForAMomentSaysNothing(t *testing.T) {
+	r := newRig(t, true, installation())
+	conflict := apierrors.NewConflict(admissionv1.Resource("mutatingwebhookconfigurations"), sidecar.WebhookConfiguration, errors.New("changed"))
+	proven := InjectionState{Path: PathPolicy, Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionTrue, Reason: "Policy"}}
+	for _, step := range []struct {
+		after   time.Duration
+		version string
+		err     error
+		reason  string
+	}{
+		{0, "1", conflict, "NotRegistered"}, // Nothing has been said before.
+		{0, "1", nil, "Policy"}, {time.Second, "1", conflict, "Policy"}, {29 * time.Second, "1", conflict, "Policy"}, {time.Second, "1", conflict, "NotRegistered"},
+		{0, "1", nil, "Policy"}, {0, "1", apierrors.NewForbidden(admissionv1.Resource("policies"), "p", nil), "NotRegistered"},
+		{0, "1", nil, "Policy"}, {0, "2", conflict, "NotRegistered"},
+	} {
+		r.clock.SetTime(r.clock.Now().Add(step.after))
+		state := InjectionState{}
+		if step.err == nil {
+			state = proven
+		}
+		if got := r.says("log", step.version, state, step.err).Condition.Reason; got != step.reason {
+			t.Errorf("after %+v it says %s", step, got)
+		}
+	}
+}
+
 // A proof is about the pods that the set selects: another selector has to be proven before it is said to be in force.
 func TestAnotherSelectorIsProvenAgain(t *testing.T) {
 	r := newRig(t, true, installation())
@@ -957,7 +984,9 @@ func TestWhatIsInjectedStandsWhileNothingIsKnownOfBindings(t *testing.T) {
 	r.injects["policy"] = true
 	r.set(plain)
 	r.pass("log", time.Minute)
-	r.refuse = func(client.Object) error { return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("exceeded quota")) }
+	r.refuse = func(client.Object) error {
+		return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("exceeded quota"))
+	}
 	r.unlisted = apierrors.NewForbidden(admissionv1.Resource("mutatingadmissionpolicybindings"), "", errors.New("not allowed"))
 	r.set(strings.Replace(plain, "image: a", "image: newer", 1))
 	for range 4 {
