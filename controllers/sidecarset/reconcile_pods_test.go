@@ -323,3 +323,13 @@ func TestAnnotationsThatCannotBeKeptStopNothing(t *testing.T) {
 		})
 	}
 }
+
+// Pods keep what they say of a set that was deleted: each change of one caused a pass for it, and a pod can name as many as fit into an annotation.
+func TestPodsThatNameASetThatIsGoneWakeNobody(t *testing.T) {
+	s := newShell(t, "kruise-system", newSet())
+	pod := newPod(t, "a", "shop", newSet())
+	pod.Annotations[shared.AnnotationSidecarSetInjectedList] = "gone,logs,other"
+	if got := s.injected(t.Context(), pod); len(got) != 1 || got[0].Name != "logs" {
+		t.Errorf("woken are %v", got)
+	}
+}
