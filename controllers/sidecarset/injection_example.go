@@ -100,9 +100,19 @@ func examplePod(namespace string, labels map[string]string, way string, amount c
 	}
 }
 
-// exampleNamespaces are some in which the set injects into pods with these labels, at least one: a canary may take those of some namespaces. None is the
-// operator's own, and those of the cluster come last.
-func (i *Injection) exampleNamespaces(ctx context.Context, one *injected, labels map[string]string) ([]*corev1.Namespace, error) {
+// place is where a pod for a dry run is tried, and with which labels.
+type place struct {
+	namespace *corev1.Namespace
+	labels    map[string]string
+}
+
+// examplePlaces are some namespaces in which the set injects into pods with certain labels, at least one: a canary may take those of some namespaces, or with some
+// labels. None is the operator's own, and those of the cluster come last.
+func (i *Injection) examplePlaces(ctx context.Context, one *injected) ([]place, error) {
+	examples := sidecar.Examples(one.set.Match.Labels)
+	if len(examples) == 0 {
+		return nil, errors.New("no labels could be made up that the selector matches")
+	}
 	requirements := append(slices.Clone(one.set.Match.Namespace), sidecar.NamespaceExclusions(i.options.Namespace)...)
 	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(requirements))
 	if err != nil {
@@ -112,18 +122,19 @@ func (i *Injection) exampleNamespaces(ctx context.Context, one *injected, labels
 	if err := i.options.Live.List(ctx, list, client.MatchingLabelsSelector{Selector: selector}, client.Limit(someNamespaces)); err != nil {
 		return nil, fmt.Errorf("looking for a namespace: %w", err)
 	}
-	var found, last []*corev1.Namespace
+	var found, last []place
 	canaries := false
 	for at := range list.Items {
 		namespace := &list.Items[at]
+		ours := slices.IndexFunc(examples, func(labels map[string]string) bool { return one.compiled.Concerns(labels, namespace.Labels) })
 		switch {
 		case namespace.DeletionTimestamp != nil:
-		case !one.compiled.Concerns(labels, namespace.Labels):
+		case ours < 0:
 			canaries = true
 		case strings.HasPrefix(namespace.Name, "kube-"):
-			last = append(last, namespace)
+			last = append(last, place{namespace, examples[ours]})
 		default:
-			found = append(found, namespace)
+			found = append(found, place{namespace, examples[ours]})
 		}
 	}
 	found = append(found, last...)

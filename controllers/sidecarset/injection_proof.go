@@ -256,19 +256,15 @@ func (i *Injection) proofsOf(name string) *proofs {
 func (i *Injection) try(ctx context.Context, one *injected, way string) (proof, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	labels, possible := sidecar.ExampleLabels(one.set.Match.Labels)
-	if !possible {
-		return proof{}, errors.New("no labels could be made up that the selector matches")
-	}
-	namespaces, err := i.exampleNamespaces(ctx, one, labels)
+	places, err := i.examplePlaces(ctx, one)
 	if err != nil {
 		return proof{}, err
 	}
 	var first error
-	for _, namespace := range namespaces {
-		shown, err := i.tryIn(ctx, one, way, namespace, labels)
+	for _, there := range places {
+		shown, err := i.tryIn(ctx, one, way, there.namespace, there.labels)
 		if err == nil {
-			shown.where = namespace.Name
+			shown.where = there.namespace.Name
 			if first != nil {
 				shown.elsewhere = strings.TrimSpace(first.Error())
 			}
@@ -374,12 +370,11 @@ func (i *Injection) rehearse(ctx context.Context, one *injected) {
 func (i *Injection) rehearsalOf(ctx context.Context, one *injected) (refused string, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	labels, possible := sidecar.ExampleLabels(one.set.Match.Labels)
-	namespaces, err := i.exampleNamespaces(ctx, one, labels)
-	if !possible || err != nil {
+	places, err := i.examplePlaces(ctx, one)
+	if err != nil {
 		return "", false
 	}
-	namespace := namespaces[0]
+	namespace, labels := places[0].namespace, places[0].labels
 	pod := examplePod(namespace.Name, labels, sidecar.ProofPolicy, amounts()[0])
 	// What is computed has no fields that could be unknown, and needs containers that the example may not have.
 	want, err := example(one.compiled.WithoutResources(), pod, namespace)

@@ -1231,6 +1231,12 @@ func TestABaseIsProvenWhereNoCanaryTakesItsPods(t *testing.T) {
 	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionUnknown || !strings.Contains(state.Condition.Message, "in which no canary takes its pods") {
 		t.Errorf("with a canary that takes all: %+v", state.Condition)
 	}
+	const some = `{metadata: {name: canary, annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}, spec: {
+		selector: {matchLabels: {app: market}}, containers: [{name: agent, image: a}]}}`
+	r.set(some, strings.Replace(plain, "matchLabels: {app: shop}", "matchExpressions: [{key: app, operator: In, values: [market, shop]}]", 1))
+	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue {
+		t.Errorf("with a canary that takes one of two: %+v", state.Condition)
+	}
 }
 
 // Namespaces differ: what one of them forbids may be proven in another. The condition names both.
