@@ -55,13 +55,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 
 // Reconcile takes one SidecarSet a step closer to its spec, when it is due and the cache shows all earlier writes for it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	pass, set, result, err := workload.Begin[appsv1beta1.SidecarSet](ctx, r.Base, req.NamespacedName)
+	pass, set, result, err := workload.Begin[appsv1beta1.SidecarSet](ctx, r.Base, req.NamespacedName, ConditionInjectionPath)
 	if pass == nil {
-		wait, goneErr := r.injectionGone(ctx, req)
-		if err == nil && goneErr == nil && result.IsZero() {
+		wait, endErr := r.endInjection(ctx, req)
+		if err == nil && endErr == nil && result.IsZero() {
 			result.RequeueAfter = wait
 		}
-		return result, errors.Join(err, goneErr)
+		return result, errors.Join(err, endErr)
 	}
 	defer pass.End()
 

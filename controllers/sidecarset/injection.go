@@ -169,8 +169,12 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 		state, one, err = i.register(ctx, now)
 		state.Events = append(told, state.Events...)
 	}
-	if err != nil || one == nil {
+	if err != nil {
+		state.Without = i.lastFound(name)
 		return state, err
+	}
+	if one == nil {
+		return state, nil
 	}
 	// Looking for pods takes requests, for which the passes over other sets do not wait.
 	state.Without, err = i.without(ctx, one)
@@ -285,31 +289,31 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 		i.verified = time.Time{}
 	}
 	later := i.touch()
-	if err := i.settle(ctx, &seen); err != nil {
+	if err := i.settle(ctx, name, &seen); err != nil {
 		return InjectionState{}, err
 	}
 	i.registered = seen
-	wait, err := i.collect(ctx)
+	wait := i.collect(ctx)
 	if later > 0 && (wait == 0 || later < wait) {
 		wait = later
 	}
 	one := seen.sets[name]
 	if one == nil {
-		return InjectionState{Path: PathNone, RecheckAfter: wait}, err
+		return InjectionState{Path: PathNone, RecheckAfter: wait}, nil
 	}
 	if one.refused != nil {
-		return InjectionState{RecheckAfter: wait}, errors.Join(one.refused, err)
+		return InjectionState{RecheckAfter: wait}, one.refused
 	}
 	state := i.state(one)
 	state.Events = i.proofsOf(name).announcements()
 	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
 		state.RecheckAfter = wait
 	}
-	return state, err
+	return state, nil
 }
 
-// settle registers what should be, when it is not known to be so already.
-func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
+// settle registers what should be, when it is not known to be so already. of is the set whose pass it is.
+func (i *Injection) settle(ctx context.Context, of string, seen *injectionState) error {
 	i.plan(seen)
 	changed := i.verified.IsZero()
 	for _, one := range seen.sets {
@@ -319,6 +323,7 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	if !changed && len(i.entries)+len(i.bindings) <= 2*len(seen.sets) {
 		return nil
 	}
+	before := i.standing()
 	for _, one := range seen.sets {
 		one.refused, one.standing = nil, nil
 	}
@@ -331,7 +336,7 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 		i.plan(seen)
 	}
 	// What a registration names is there before it, and goes after it.
-	if err := i.writeAllRevisions(ctx, seen, owner); err != nil {
+	if err := i.writeAllRevisions(ctx, of, seen, owner); err != nil {
 		return err
 	}
 	done, err := i.registerPolicy(ctx, seen, owner)
@@ -340,11 +345,11 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	}
 	if !done {
 		// Sets that the webhook injects instead may name other revisions.
-		if err := i.writeAllRevisions(ctx, seen, owner); err != nil {
+		if err := i.writeAllRevisions(ctx, of, seen, owner); err != nil {
 			return err
 		}
 	}
-	i.keepStanding(seen)
+	seen.keepStanding(before)
 	if err := i.registerWebhooks(ctx, seen, owner); err != nil {
 		return err
 	}
@@ -352,15 +357,22 @@ func (i *Injection) settle(ctx context.Context, seen *injectionState) error {
 	return nil
 }
 
-// keepStanding notes what was registered for sets whose revision the server refuses, whether or not it could be read just now: it may still be named.
-func (i *Injection) keepStanding(seen *injectionState) {
-	for name, one := range seen.sets {
-		before := i.registered.sets[name]
-		if one.refused == nil || before == nil {
-			continue
+// standing are, by set, the revisions that what is registered may name: of a set whose revisions the server refuses those of before.
+func (i *Injection) standing() map[string][]string {
+	all := map[string][]string{}
+	for name, one := range i.registered.sets {
+		if all[name] = one.standing; one.refused == nil {
+			all[name] = []string{one.revision, one.call}
 		}
-		for _, revision := range append([]string{before.revision, before.call}, before.standing...) {
-			if revision != "" && !slices.Contains(one.standing, revision) {
+	}
+	return all
+}
+
+// keepStanding notes what was registered for sets whose revision the server refuses, whether or not it could be read just now: it may still be named.
+func (w injectionState) keepStanding(before map[string][]string) {
+	for name, one := range w.sets {
+		for _, revision := range before[name] {
+			if one.refused != nil && revision != "" && !slices.Contains(one.standing, revision) {
 				one.standing = append(one.standing, revision)
 			}
 		}

@@ -100,8 +100,19 @@ func examplePod(namespace string, labels map[string]string, way string, amount c
 	}
 }
 
-// exampleNamespace is one in which the set injects into pods with these labels: a canary may take those of some namespaces. It is never the operator's own.
-func (i *Injection) exampleNamespace(ctx context.Context, one *injected, labels map[string]string) (*corev1.Namespace, error) {
+// place is where a pod for a dry run is tried, and with which labels.
+type place struct {
+	namespace *corev1.Namespace
+	labels    map[string]string
+}
+
+// examplePlaces are some namespaces in which the set injects into pods with certain labels, at least one: a canary may take those of some namespaces, or with some
+// labels. None is the operator's own, and those of the cluster come last.
+func (i *Injection) examplePlaces(ctx context.Context, one *injected) ([]place, error) {
+	examples := sidecar.Examples(one.set.Match.Labels)
+	if len(examples) == 0 {
+		return nil, errors.New("no labels could be made up that the selector matches")
+	}
 	requirements := append(slices.Clone(one.set.Match.Namespace), sidecar.NamespaceExclusions(i.options.Namespace)...)
 	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(requirements))
 	if err != nil {
@@ -111,28 +122,30 @@ func (i *Injection) exampleNamespace(ctx context.Context, one *injected, labels 
 	if err := i.options.Live.List(ctx, list, client.MatchingLabelsSelector{Selector: selector}, client.Limit(someNamespaces)); err != nil {
 		return nil, fmt.Errorf("looking for a namespace: %w", err)
 	}
-	var fallback *corev1.Namespace
+	var found, last []place
 	canaries := false
 	for at := range list.Items {
 		namespace := &list.Items[at]
+		ours := slices.IndexFunc(examples, func(labels map[string]string) bool { return one.compiled.Concerns(labels, namespace.Labels) })
 		switch {
 		case namespace.DeletionTimestamp != nil:
-		case !one.compiled.Concerns(labels, namespace.Labels):
+		case ours < 0:
 			canaries = true
 		case strings.HasPrefix(namespace.Name, "kube-"):
-			fallback = namespace
+			last = append(last, place{namespace, examples[ours]})
 		default:
-			return namespace, nil
+			found = append(found, place{namespace, examples[ours]})
 		}
 	}
+	found = append(found, last...)
 	switch {
-	case fallback != nil:
+	case len(found) > 0:
 	case canaries:
 		return nil, errors.New("there is no namespace in which no canary takes its pods")
 	default:
 		return nil, errors.New("there is no namespace in which it selects pods")
 	}
-	return fallback, nil
+	return found[:min(len(found), triedNamespaces)], nil
 }
 
 // objectOf is anything as JSON.

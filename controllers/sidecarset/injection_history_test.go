@@ -5,6 +5,7 @@ package sidecarset
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -13,13 +14,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
 // A policy that was in force, and is not any more, gives way to the webhook: an API server was replaced by one that does not serve policies, or
@@ -141,5 +146,41 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// undecodable is a cache whose set cannot be decoded. The typed fake server could not hold it.
+type undecodable struct {
+	cache.Cache
+	set *unstructured.Unstructured
+}
+
+func (v undecodable) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	v.set.DeepCopyInto(into.(*unstructured.Unstructured))
+	return nil
+}
+
+// A set that was stored without admission, so that it cannot be decoded any more, was injected as before until another set was looked at.
+func TestASetThatCannotBeDecodedIsNotInjected(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"] = true
+	r.set(plain)
+	r.pass("log", time.Minute)
+	r.set(strings.Replace(plain, "image: a", "image: a, ports: none", 1))
+	s := newShell(t, "kruise-system")
+	s.Injection, s.Cache = r.Injection, undecodable{s.Cache, &r.sets[0]}
+	var written []string
+	s.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error {
+		written = append(written, w.Patch)
+		return nil
+	})
+	if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "log"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.registered(); got != "binding kruise-operator-sidecars-anchor" {
+		t.Errorf("registered: %s", got)
+	}
+	if len(written) != 1 || !strings.Contains(written[0], `"Undecodable","status":"False","type":"InjectionPath"`) {
+		t.Errorf("written: %q", written)
 	}
 }

@@ -31,8 +31,9 @@ const (
 	lastRetry  = 10 * time.Minute
 	// proofTimeout is how long one try may take.
 	proofTimeout = 5 * time.Second
-	// someNamespaces is how many namespaces are looked at to find one for a proof.
-	someNamespaces = 100
+	// someNamespaces is how many namespaces are looked at to find some for a proof, and triedNamespaces in how many it is tried: one may have a quota, or rules for
+	// pods, that another one does not have.
+	someNamespaces, triedNamespaces = 100, 3
 )
 
 // proofs are what is known of the two ways of a set.
@@ -41,8 +42,12 @@ type proofs struct {
 	rehearsal       rehearsal
 	// retreat keeps the policy away while it has no effect.
 	retreat retreat
-	// failing is since when passes over the set have failed, one after the other.
-	failing time.Time
+	// failing is since when passes over the set have failed, one after the other, and said what the last one before has said, about which version of the set.
+	failing   time.Time
+	said      InjectionState
+	saidAbout string
+	// refusal is the last answer of the server that has refused revisions of the set.
+	refusal refusal
 	// restored are messages about what was restored since the last pass over the set.
 	restored []string
 	// counted is when pods without sidecars were looked for, for which shown, and what was found.
@@ -85,6 +90,8 @@ type proof struct {
 	// takenOut says that the last try lacked what had been injected, changed which field of what was injected somebody else gave another value.
 	takenOut bool
 	changed  string
+	// where is the namespace of the last try that was answered, elsewhere why another one was of no use before.
+	where, elsewhere string
 }
 
 // unproven is a proof of a way of which nothing is known.
@@ -134,10 +141,15 @@ func (p *proof) verdict(shown string) (metav1.ConditionStatus, string) {
 		return metav1.ConditionUnknown, p.message + "; not verified since"
 	case p.shows != shown || p.tries == 0:
 		return metav1.ConditionUnknown, "not verified yet"
-	case p.injected && p.changed != "":
-		return metav1.ConditionTrue, "verified by a dry run, in which something else changed " + p.changed
 	case p.injected:
-		return metav1.ConditionTrue, "verified by a dry run"
+		message := "verified by a dry run in namespace " + p.where
+		if p.changed != "" {
+			message += ", in which something else changed " + p.changed
+		}
+		if p.elsewhere != "" {
+			message += "; it could not be verified elsewhere: " + p.elsewhere
+		}
+		return metav1.ConditionTrue, message
 	case p.refuted:
 		return metav1.ConditionFalse, "a pod made by a dry run lacked " + p.message
 	default:
@@ -213,9 +225,9 @@ func (i *Injection) tried(one *injected, name string, try proof, err error) {
 	way.last, way.epoch = try.last, try.epoch
 	way.held = way.held || way.injected
 	way.injected, way.refuted = err == nil && try.message == "", err == nil && try.message != ""
-	way.message, way.takenOut, way.changed = try.message, try.takenOut, try.changed
+	way.message, way.takenOut, way.changed, way.where, way.elsewhere = try.message, try.takenOut, try.changed, try.where, try.elsewhere
 	if err != nil {
-		way.message = err.Error()
+		way.message = strings.TrimSpace(err.Error())
 	}
 	if way.injected {
 		way.tries = 1
@@ -239,19 +251,37 @@ func (i *Injection) proofsOf(name string) *proofs {
 	return i.proofs[name]
 }
 
-// try has the API server create a pod, without keeping it, and returns what that shows: as its message what the pod lacks, and what somebody else has
-// changed of it. An error says why nothing is known.
+// try has the API server create a pod, without keeping it, in the first of some namespaces that takes it, and returns what that shows: as its message what the
+// pod lacks, and what somebody else has changed of it. An error says why nothing is known.
 func (i *Injection) try(ctx context.Context, one *injected, way string) (proof, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	labels, possible := sidecar.ExampleLabels(one.set.Match.Labels)
-	if !possible {
-		return proof{}, errors.New("no labels could be made up that the selector matches")
-	}
-	namespace, err := i.exampleNamespace(ctx, one, labels)
+	places, err := i.examplePlaces(ctx, one)
 	if err != nil {
 		return proof{}, err
 	}
+	var first error
+	for _, there := range places {
+		shown, err := i.tryIn(ctx, one, way, there.namespace, there.labels)
+		if err == nil {
+			shown.where = there.namespace.Name
+			if first != nil {
+				shown.elsewhere = strings.TrimSpace(first.Error())
+			}
+			return shown, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if !answered(err) && !errors.Is(err, errNoToken) {
+			break
+		}
+	}
+	return proof{}, first
+}
+
+// tryIn is try in one namespace.
+func (i *Injection) tryIn(ctx context.Context, one *injected, way string, namespace *corev1.Namespace, labels map[string]string) (proof, error) {
 	pod, want, err := exampleOf(one.compiled, namespace, labels, way)
 	if refusal := (refusedError{}); errors.As(err, &refusal) {
 		lacks, err := i.tryRefusal(ctx, pod, refusal.Error())
@@ -264,14 +294,14 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (proof, 
 		return proof{}, err
 	}
 	if err := i.options.Client.Create(ctx, pod, client.DryRunAll); err != nil {
-		return proof{}, fmt.Errorf("namespace %s: %s", namespace.Name, strings.TrimSpace(err.Error()))
+		return proof{}, fmt.Errorf("namespace %s: %w", namespace.Name, err)
 	}
 	have, err := objectOf(pod)
 	if err != nil {
 		return proof{}, err
 	}
 	if guard := one.compiled.Guard; way == sidecar.ProofPolicy && guard != nil && guard.Token && !slices.ContainsFunc(pod.Spec.Volumes, sidecar.IsToken) {
-		return proof{}, fmt.Errorf("namespace %s: the pod that was made up has no token", namespace.Name)
+		return proof{}, fmt.Errorf("namespace %s: %w", namespace.Name, errNoToken)
 	}
 	// When the revision of a pod is drawn at random, it is not known in advance.
 	for _, v := range one.compiled.Variants {
@@ -290,6 +320,9 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (proof, 
 	}
 	return shown, nil
 }
+
+// errNoToken means that the ServiceAccount of a namespace keeps the token from pods.
+var errNoToken = errors.New("the pod that was made up has no token")
 
 // ineffective says why the policy is left alone.
 func (r *retreat) ineffective() string {
@@ -311,7 +344,7 @@ func (i *Injection) tryRefusal(ctx context.Context, pod *corev1.Pod, words strin
 	case strings.Contains(err.Error(), words):
 		return "", nil
 	}
-	return "", fmt.Errorf("namespace %s: %s", pod.Namespace, strings.TrimSpace(err.Error()))
+	return "", fmt.Errorf("namespace %s: %w", pod.Namespace, err)
 }
 
 // rehearse asks, once for each revision and each API server, whether the server knows all fields of what a set injects. From a webhook it takes
@@ -337,11 +370,11 @@ func (i *Injection) rehearse(ctx context.Context, one *injected) {
 func (i *Injection) rehearsalOf(ctx context.Context, one *injected) (refused string, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	labels, possible := sidecar.ExampleLabels(one.set.Match.Labels)
-	namespace, err := i.exampleNamespace(ctx, one, labels)
-	if !possible || err != nil {
+	places, err := i.examplePlaces(ctx, one)
+	if err != nil {
 		return "", false
 	}
+	namespace, labels := places[0].namespace, places[0].labels
 	pod := examplePod(namespace.Name, labels, sidecar.ProofPolicy, amounts()[0])
 	// What is computed has no fields that could be unknown, and needs containers that the example may not have.
 	want, err := example(one.compiled.WithoutResources(), pod, namespace)

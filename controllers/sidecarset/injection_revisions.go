@@ -5,6 +5,7 @@ package sidecarset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,27 +13,34 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
-	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
 // injectionLabel is on the revisions that say what is injected. Its value is the name of the set.
 const injectionLabel = "operator.kruise.io/injection"
 
-// writeAllRevisions makes the revisions of all sets that are to be registered, unless they are there. One set whose revisions the server refuses does not
-// keep others from being registered, or taken back.
-func (i *Injection) writeAllRevisions(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
+// writeAllRevisions makes the revisions of all sets that are to be registered, unless they are there. One set whose revisions the server refuses, or a
+// webhook that it asks, does not keep others from being registered, or taken back.
+//
+// A pass over another set tries again what was refused only after a while: a webhook may take seconds to fail.
+func (i *Injection) writeAllRevisions(ctx context.Context, of string, seen *injectionState, owner metav1.OwnerReference) error {
 	for _, one := range seen.sets {
 		if !one.wantEntry && !one.wantBinding || one.refused != nil {
 			continue
 		}
+		known, now := i.proofsOf(one.name), i.options.Clock.Now()
+		if one.name != of && known.refusal.of == one.revision+one.call && now.Sub(known.refusal.at) < lastTry {
+			one.refused = known.refusal.err
+			continue
+		}
 		again, err := i.writeRevisions(ctx, one, owner)
 		switch {
-		case freshness.Judge(err) == freshness.Refused:
-			one.refused = err
+		case answered(err):
+			one.refused, known.refusal = err, refusal{of: one.revision + one.call, at: i.options.Clock.Now(), err: err}
 		case err != nil:
 			return err
 		case again:
@@ -40,6 +48,13 @@ func (i *Injection) writeAllRevisions(ctx context.Context, seen *injectionState,
 		}
 	}
 	return nil
+}
+
+// refusal is the answer to a try to write revisions, and when it came.
+type refusal struct {
+	of  string
+	at  time.Time
+	err error
 }
 
 // writeRevisions makes the revisions that binding and entry of a set name, unless they are there, and says whether somebody had deleted one.
@@ -50,6 +65,14 @@ func (i *Injection) writeRevisions(ctx context.Context, one *injected, owner met
 	}
 	more, err := i.writeRevision(ctx, one, one.call, one.callData, owner)
 	return again || more, err
+}
+
+// answered says that an error is the answer to one request, by the server or by a webhook that it asked, also by one that is broken: another request may
+// have a better one. A server that cannot be reached, or has no time, answers none.
+func answered(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsServerTimeout(err) &&
+		!apierrors.IsTimeout(err)
 }
 
 // writeRevision makes a revision of a set, unless it is there, and says whether somebody had deleted it. What has its name says the same.
@@ -85,8 +108,9 @@ func (i *Injection) writeRevision(ctx context.Context, one *injected, name strin
 	return again && err == nil, nil
 }
 
-// collect deletes revisions that nothing has registered for a while, and says when to look again.
-func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
+// collect deletes revisions that nothing has registered for a while, and says when to look again. Nobody waits for them: one that cannot be deleted is logged,
+// and tried again as late as one that has just become useless.
+func (i *Injection) collect(ctx context.Context) time.Duration {
 	used := map[string]bool{sidecar.AnchorName: true}
 	for _, one := range i.registered.sets {
 		if one.wantEntry || one.wantBinding {
@@ -105,10 +129,11 @@ func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
 			i.unused[name] = now
 		}
 	}
-	if err := i.findLeftovers(ctx, used, now); err != nil {
-		return 0, err
-	}
 	var wait time.Duration
+	if err := i.findLeftovers(ctx, used, now); err != nil {
+		ctrl.LoggerFrom(ctx).Info("Cannot look yet for revisions that nothing injects any more", "reason", err.Error())
+		wait = keepUnused
+	}
 	for name, since := range i.unused {
 		if used[name] {
 			delete(i.unused, name)
@@ -121,12 +146,14 @@ func (i *Injection) collect(ctx context.Context) (time.Duration, error) {
 		i.registry.forget(watchedRevision, name)
 		revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: i.options.Namespace, Name: name}}
 		if err := client.IgnoreNotFound(i.options.Client.Delete(ctx, revision)); err != nil {
-			return 0, fmt.Errorf("deleting revision %s, which nothing injects any more: %w", name, err)
+			ctrl.LoggerFrom(ctx).Info("Cannot delete yet a revision that nothing injects any more", "revision", name, "reason", err.Error())
+			i.unused[name], wait = now, keepUnused
+			continue
 		}
 		delete(i.unused, name)
 		delete(i.written, name)
 	}
-	return wait, nil
+	return wait
 }
 
 // findLeftovers looks, once in the life of the process, for revisions that another process left behind.

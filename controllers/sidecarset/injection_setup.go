@@ -98,17 +98,21 @@ func (i *Injection) tryCleanUp(ctx context.Context) (time.Duration, error) {
 	return state.RecheckAfter, err
 }
 
-// injectionGone removes the injection of a deleted set.
-func (r *Reconciler) injectionGone(ctx context.Context, req ctrl.Request) (time.Duration, error) {
+// endInjection removes the injection of a set that was deleted, or whose stored object cannot be decoded. Such a set has no pass of its own.
+func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	if r.Injection == nil {
 		return 0, nil
 	}
 	set := &unstructured.Unstructured{}
 	set.SetGroupVersionKind(Kind())
-	if err := r.Cache.Get(ctx, req.NamespacedName, set); !apierrors.IsNotFound(err) {
-		return 0, err
+	err := r.Cache.Get(ctx, req.NamespacedName, set, client.UnsafeDisableDeepCopy)
+	var state InjectionState
+	switch {
+	case apierrors.IsNotFound(err):
+		state, err = r.Injection.Gone(ctx, req.Name)
+	case err == nil && r.Undecodable(req.NamespacedName):
+		state, err = r.Injection.Reconcile(ctx, req.Name, Latest{})
 	}
-	state, err := r.Injection.Gone(ctx, req.Name)
 	return state.RecheckAfter, err
 }
 
@@ -128,6 +132,30 @@ func (i *Injection) failing(name string, err error) time.Duration {
 		known.failing = now
 	}
 	return now.Sub(known.failing)
+}
+
+// says notes what is said of a version of a set. After an error that is what was said before, for a while and about the same spec: mostly others had changed
+// something at the same moment, or the server was busy, and what is registered stays so.
+func (i *Injection) says(name, version string, state InjectionState, err error) InjectionState {
+	failing := i.failing(name, err)
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	known := i.proofsOf(name)
+	switch passes := !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && failing < registerPatience; {
+	case err == nil:
+		known.said, known.saidAbout = state, version
+		known.said.Events = nil
+	case state.Condition.Type != "":
+	case passes && known.said.Condition.Type != "" && known.saidAbout == version:
+		said := known.said
+		said.Without, said.Events = state.Without, state.Events
+		return said
+	default:
+		said := notRegistered(err, failing)
+		said.Without, said.Events = state.Without, state.Events
+		return said
+	}
+	return state
 }
 
 // notRegistered is the state of a set that could not be registered for some time. The operator retries, which helps when the server was busy;
@@ -153,9 +181,7 @@ func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.Si
 		latest.Made = object.CreationTimestamp.Time
 	}
 	state, err := r.Injection.Reconcile(ctx, set.Name, latest)
-	if failing := r.Injection.failing(set.Name, err); err != nil && state.Condition.Type == "" {
-		state = notRegistered(err, failing)
-	}
+	state = r.Injection.says(set.Name, fmt.Sprint(set.UID, set.Generation), state, err)
 	r.Announce(set, "Inject", state.Events)
 	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled}
 	for _, c := range []*metav1.Condition{&state.Condition, state.Without} {

@@ -57,14 +57,22 @@ type rig struct {
 	// woken are the sets that watches have woken, asked is how many proofs were made.
 	woken []string
 	asked int
-	// ended is called for each page of finished pods that is read, with the namespace, and may say that there is another page.
-	ended func(namespace string) (more bool)
+	// unended is called for each page of pods that have not ended that is read, with the namespace, and may say that there is another page.
+	unended func(namespace string) (more bool)
+	// unread is why the server does not say which pods have not ended; nil: it does.
+	unread error
 	// dryRun is called for each pod that is created by a dry run.
 	dryRun func(*corev1.Pod)
+	// forbids is asked about each such pod; nil: none is forbidden.
+	forbids func(*corev1.Pod) error
 	// rehearse answers rehearsals; nil: the server takes what is tried.
 	rehearse func() error
 	// refuse is asked about each revision that is created; nil: none is refused.
 	refuse func(client.Object) error
+	// unlisted is why the server does not say which bindings there are; nil: it does.
+	unlisted error
+	// keeps is why the server does not delete revisions; nil: it does.
+	keeps error
 	// mirrored says that a webhook of others has all images pulled from a mirror of the registry.
 	mirrored bool
 }
@@ -121,24 +129,29 @@ func mapperOf(types *runtime.Scheme) meta.RESTMapper {
 // functions count writes, and answer a dry run as a server does that injects.
 func (r *rig) functions() interceptor.Funcs {
 	return interceptor.Funcs{
-		// The names of pods by phase, which the fake server cannot select.
+		// The names of pods by phase, which the fake server cannot select. One named unread is on a page that comes late.
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if _, is := list.(*admissionv1.MutatingAdmissionPolicyBindingList); is && r.without {
 				return errNotServed
+			} else if is && r.unlisted != nil {
+				return r.unlisted
 			}
 			asked := (&client.ListOptions{}).ApplyOptions(options)
 			named, is := list.(*metav1.PartialObjectMetadataList)
 			if !is || asked.FieldSelector == nil {
 				return c.List(ctx, list, options...)
 			}
+			if r.unread != nil {
+				return r.unread
+			}
 			named.Items, named.Continue = nil, ""
-			if r.ended != nil && r.ended(asked.Namespace) {
+			if r.unended != nil && r.unended(asked.Namespace) {
 				named.Continue = "more"
 			}
 			pods := &corev1.PodList{}
 			err := c.List(ctx, pods, client.InNamespace(asked.Namespace), client.MatchingLabelsSelector{Selector: asked.LabelSelector})
 			for _, pod := range pods.Items {
-				if asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase)}) {
+				if pod.Name != "unread" && asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase)}) {
 					named.Items = append(named.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
 				}
 			}
@@ -150,6 +163,11 @@ func (r *rig) functions() interceptor.Funcs {
 					r.dryRun(pod)
 				}
 				r.asked++
+				if r.forbids != nil {
+					if err := r.forbids(pod); err != nil {
+						return err
+					}
+				}
 				r.answer(ctx, pod)
 				for at := range pod.Spec.Containers {
 					if r.mirrored {
@@ -189,6 +207,9 @@ func (r *rig) functions() interceptor.Funcs {
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
 			r.writes++
+			if _, is := object.(*appsv1.ControllerRevision); is && r.keeps != nil {
+				return r.keeps
+			}
 			if _, is := object.(*admissionv1.MutatingAdmissionPolicyBinding); is && r.without {
 				return errNotServed
 			}
@@ -585,7 +606,7 @@ func TestAnotherProcessCleansUp(t *testing.T) {
 func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	pod := func(name string, labels map[string]string, annotations ...string) *corev1.Pod {
 		p := &corev1.Pod{}
-		p.Namespace, p.Name, p.Labels = "shop", name, map[string]string{"app": "shop"}
+		p.Namespace, p.Name, p.UID, p.Labels = "shop", name, types.UID("uid-of-"+name), map[string]string{"app": "shop"}
 		p.Spec.Containers = []corev1.Container{{Name: "web"}}
 		maps.Copy(p.Labels, labels)
 		if len(annotations) > 0 {
@@ -609,7 +630,7 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 		objects = append(objects, pod(fmt.Sprintf("old-%d", n), nil))
 	}
 	ended := pod("ended", nil)
-	ended.UID, ended.Status.Phase = "uid-of-ended", corev1.PodSucceeded
+	ended.Status.Phase = corev1.PodSucceeded
 	objects = append(objects, ended)
 	outside := pod("outside", nil)
 	outside.Namespace = "kube-system"
@@ -635,7 +656,7 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 	}
 	t.Run("nothing is asked about pods of other namespaces", func(t *testing.T) {
 		r := newRig(t, true, installation(), pod("kube-system", "old"))
-		r.ended = func(string) bool { t.Error("it is asked"); return false }
+		r.unended = func(string) bool { t.Error("it is asked"); return false }
 		r.set(plain)
 		if state := r.pass("log", time.Minute); state.Without != nil {
 			t.Errorf("%+v", state.Without)
@@ -644,25 +665,44 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 	t.Run("one namespace is asked", func(t *testing.T) {
 		r := newRig(t, true, installation(), pod("shop", "old"), pod("kube-system", "old"))
 		pages := map[string]int{}
-		r.ended = func(namespace string) bool { pages[namespace]++; return false }
+		r.unended = func(namespace string) bool { pages[namespace]++; return false }
 		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without == nil || len(pages) != 1 || pages["shop"] != 2 {
+		if state := r.pass("log", time.Second); state.Without == nil || len(pages) != 1 || pages["shop"] != 1 {
 			t.Errorf("%+v, asked: %v", state.Without, pages)
 		}
 	})
-	t.Run("with more finished pods than are read none is named", func(t *testing.T) {
+	t.Run("of more pods than are read those that were read are named", func(t *testing.T) {
+		r := newRig(t, true, installation(), pod("shop", "old"), pod("shop", "unread"))
+		pages := 0
+		r.unended = func(string) bool { pages++; return true }
+		r.set(plain)
+		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/old") || pages != mostPages {
+			t.Errorf("%+v, %d pages", state.Without, pages)
+		}
+	})
+	t.Run("no page is read once all are known", func(t *testing.T) {
 		r := newRig(t, true, installation(), pod("shop", "old"))
 		pages := 0
-		r.ended = func(string) bool { pages++; return true }
+		r.unended = func(string) bool { pages++; return true }
 		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without != nil || pages != mostPages {
+		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, ": 1: shop/old") || pages != 1 {
 			t.Errorf("%+v, %d pages", state.Without, pages)
+		}
+	})
+	t.Run("what was found stays while the server does not answer", func(t *testing.T) {
+		r := newRig(t, true, installation(), pod("shop", "old"))
+		r.set(plain)
+		found := r.pass("log", time.Second).Without
+		r.clock.SetTime(r.clock.Now().Add(countEvery))
+		r.unread = apierrors.NewTooManyRequests("later", 1)
+		if state, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || found == nil || state.Without != found {
+			t.Errorf("%+v, %v", state.Without, err)
 		}
 	})
 	t.Run("another set does not wait for it", func(t *testing.T) {
 		r := newRig(t, true, installation(), pod("shop", "old"))
 		asked, answer := make(chan struct{}), make(chan struct{})
-		r.ended = func(string) bool { close(asked); <-answer; r.ended = nil; return false }
+		r.unended = func(string) bool { close(asked); <-answer; r.unended = nil; return false }
 		r.set(plain, strings.Replace(strings.Replace(plain, "name: log", "name: mesh", 1), "app: shop", "app: other", 1))
 		done := make(chan error, 1)
 		go func() {
@@ -781,6 +821,33 @@ func TestARegistrationThatIsRefusedForLongIsStalled(t *testing.T) {
 	}
 }
 
+// Somebody else changes the webhook configuration at the same moment, or the server is busy: that is no reason to say of a set that is injected that it is not.
+func TestARegistrationThatFailsForAMomentSaysNothing(t *testing.T) {
+	r := newRig(t, true, installation())
+	conflict := apierrors.NewConflict(admissionv1.Resource("mutatingwebhookconfigurations"), sidecar.WebhookConfiguration, errors.New("changed"))
+	proven := InjectionState{Path: PathPolicy, Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionTrue, Reason: "Policy"}}
+	for _, step := range []struct {
+		after   time.Duration
+		version string
+		err     error
+		reason  string
+	}{
+		{0, "1", conflict, "NotRegistered"}, // Nothing has been said before.
+		{0, "1", nil, "Policy"}, {time.Second, "1", conflict, "Policy"}, {29 * time.Second, "1", conflict, "Policy"}, {time.Second, "1", conflict, "NotRegistered"},
+		{0, "1", nil, "Policy"}, {0, "1", apierrors.NewForbidden(admissionv1.Resource("policies"), "p", nil), "NotRegistered"},
+		{0, "1", nil, "Policy"}, {0, "2", conflict, "NotRegistered"},
+	} {
+		r.clock.SetTime(r.clock.Now().Add(step.after))
+		state := InjectionState{}
+		if step.err == nil {
+			state = proven
+		}
+		if got := r.says("log", step.version, state, step.err).Condition.Reason; got != step.reason {
+			t.Errorf("after %+v it says %s", step, got)
+		}
+	}
+}
+
 // A proof is about the pods that the set selects: another selector has to be proven before it is said to be in force.
 func TestAnotherSelectorIsProvenAgain(t *testing.T) {
 	r := newRig(t, true, installation())
@@ -844,29 +911,46 @@ func TestASetWhoseRevisionCannotBeDecodedLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-// A quota refuses what one set injects: it stays injected as it was, and others can be paused and deleted, as where their sidecars keep pods from starting.
+// A quota, or a webhook of others that is broken, refuses what one set injects: it stays injected as it was, and others can be paused and deleted, as where their
+// sidecars keep pods from starting.
 func TestASetWhoseRevisionIsRefusedLeavesTheOthersAlone(t *testing.T) {
 	broken := strings.NewReplacer("name: log", "name: broken", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)
-	for _, preferPolicy := range []bool{true, false} {
+	for _, tc := range []struct {
+		preferPolicy bool
+		answer       *apierrors.StatusError
+		says         string
+	}{
+		{true, apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("exceeded quota")), "exceeded quota"},
+		{false, apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("exceeded quota")), "exceeded quota"},
+		{true, apierrors.NewInternalError(errors.New("failed calling webhook")), "failed calling webhook"},
+		{false, apierrors.NewInternalError(errors.New("failed calling webhook")), "failed calling webhook"},
+	} {
+		preferPolicy := tc.preferPolicy
 		r := newRig(t, preferPolicy, installation())
 		r.injects["policy"], r.injects["webhook"] = preferPolicy, !preferPolicy
 		r.set(plain, broken)
 		r.pass("log", time.Minute)
 		r.pass("broken", time.Minute)
+		tries := 0
 		r.refuse = func(object client.Object) error {
 			if object.GetLabels()[injectionLabel] == "log" {
-				return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), object.GetName(), errors.New("exceeded quota"))
+				tries++
+				return tc.answer
 			}
 			return nil
 		}
 		newer := strings.Replace(plain, "image: a", "image: newer", 1)
 		r.set(newer, strings.Replace(broken, "spec: {", "spec: {injectionStrategy: {paused: true}, ", 1))
 		r.pass("broken", time.Minute)
+		before := tries
+		if _, err := r.Reconcile(t.Context(), "broken", Latest{}); err != nil || before == 0 || tries > before { // The answer may take seconds.
+			t.Errorf("passes over another set have tried it %d times, and then %d times: %v", before, tries-before, err)
+		}
 		want := map[bool]string{true: "binding kruise-operator-sidecars-anchor, binding log", false: "entry log Fail"}[preferPolicy]
 		if got := r.registered(); got != want {
 			t.Errorf("registered: %s, want %s", got, want)
 		}
-		if _, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+		if _, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("its own pass: %v", err)
 		}
 		images := func() string {
@@ -891,6 +975,54 @@ func TestASetWhoseRevisionIsRefusedLeavesTheOthersAlone(t *testing.T) {
 		if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue || images() != "newer" || r.registered() != want {
 			t.Errorf("then %+v, revisions of %s, registered: %s", state, images(), r.registered())
 		}
+	}
+}
+
+// The server refuses the next revision, and does not say which bindings there are: that of before was deleted after a while, and pods got no sidecars.
+func TestWhatIsInjectedStandsWhileNothingIsKnownOfBindings(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"] = true
+	r.set(plain)
+	r.pass("log", time.Minute)
+	r.refuse = func(client.Object) error {
+		return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("exceeded quota"))
+	}
+	r.unlisted = apierrors.NewForbidden(admissionv1.Resource("mutatingadmissionpolicybindings"), "", errors.New("not allowed"))
+	r.set(strings.Replace(plain, "image: a", "image: newer", 1))
+	for range 4 {
+		if _, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil {
+			t.Error("nothing was refused")
+		}
+		r.clock.SetTime(r.clock.Now().Add(keepUnused))
+	}
+	r.unlisted = nil
+	if got := r.revisions(); got != 2 || !strings.Contains(r.registered(), "binding log") { // the set's, and that of the anchor
+		t.Errorf("%d revisions are left, registered: %s", got, r.registered())
+	}
+}
+
+// Somebody keeps a revision from being deleted that nothing injects any more: no set was proven after that.
+func TestARevisionThatCannotBeDeletedHoldsUpNoSet(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"] = true
+	other := strings.NewReplacer("name: log", "name: mesh", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)
+	r.set(plain, other)
+	r.pass("log", time.Minute)
+	r.pass("mesh", time.Minute)
+	r.keeps = apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("a policy of others refuses it"))
+	r.set(other)
+	if _, err := r.Gone(t.Context(), "log"); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.SetTime(r.clock.Now().Add(keepUnused))
+	r.set(strings.Replace(other, "image: a", "image: newer", 1))
+	if state := r.pass("mesh", time.Minute); state.Condition.Status != metav1.ConditionTrue || state.RecheckAfter == 0 || state.RecheckAfter > keepUnused {
+		t.Errorf("%+v", state)
+	}
+	r.keeps = nil
+	r.pass("mesh", time.Minute)
+	if got := r.revisions(); got != 2 { // the set's, and that of the anchor
+		t.Errorf("%d revisions are left", got)
 	}
 }
 
@@ -1099,6 +1231,54 @@ func TestABaseIsProvenWhereNoCanaryTakesItsPods(t *testing.T) {
 	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionUnknown || !strings.Contains(state.Condition.Message, "in which no canary takes its pods") {
 		t.Errorf("with a canary that takes all: %+v", state.Condition)
 	}
+	const some = `{metadata: {name: canary, annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}, spec: {
+		selector: {matchLabels: {app: market}}, containers: [{name: agent, image: a}]}}`
+	r.set(some, strings.Replace(plain, "matchLabels: {app: shop}", "matchExpressions: [{key: app, operator: In, values: [market, shop]}]", 1))
+	if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue {
+		t.Errorf("with a canary that takes one of two: %+v", state.Condition)
+	}
+}
+
+// Namespaces differ: what one of them forbids may be proven in another. The condition names both.
+func TestASetIsProvenWhereItsPodsAreAllowed(t *testing.T) {
+	var all []client.Object
+	for _, name := range []string{"a-strict", "b-full", "c", "d"} {
+		namespace := &corev1.Namespace{}
+		namespace.Name, namespace.Labels = name, map[string]string{corev1.LabelMetadataName: name}
+		all = append(all, namespace)
+	}
+	r := newRig(t, true, append(all, installation())...)
+	r.injects[sidecar.ProofPolicy] = true
+	forbidden := map[string]error{
+		"a-strict": apierrors.NewForbidden(corev1.Resource("pods"), "proof", errors.New("violates PodSecurity")),
+		"b-full":   apierrors.NewForbidden(corev1.Resource("pods"), "proof", errors.New("exceeded quota")),
+	}
+	var tried []string
+	r.forbids = func(pod *corev1.Pod) error {
+		tried = append(tried, pod.Namespace)
+		return forbidden[pod.Namespace]
+	}
+	check := func(status metav1.ConditionStatus, where []string, says ...string) {
+		t.Helper()
+		tried = nil
+		r.set(strings.Replace(plain, "image: a", fmt.Sprintf("image: a%d", r.changes), 1))
+		state, err := r.Reconcile(t.Context(), "log", Latest{})
+		if err != nil || state.Condition.Status != status || !slices.Equal(tried, where) {
+			t.Errorf("tried in %v: %+v, %v", tried, state.Condition, err)
+		}
+		for _, words := range says {
+			if !strings.Contains(state.Condition.Message, words) {
+				t.Errorf("it says %q, not %q", state.Condition.Message, words)
+			}
+		}
+	}
+	check(metav1.ConditionTrue, []string{"a-strict", "b-full", "c"}, "verified by a dry run in namespace c; it could not be verified elsewhere: namespace a-strict: ", "violates PodSecurity")
+	forbidden["c"] = forbidden["b-full"]
+	check(metav1.ConditionUnknown, []string{"a-strict", "b-full", "c"}, "it could not be verified: namespace a-strict: ", "violates PodSecurity")
+	forbidden["a-strict"] = apierrors.NewTooManyRequests("later", 1)
+	check(metav1.ConditionUnknown, []string{"a-strict"}, "it could not be verified: namespace a-strict: ")
+	delete(forbidden, "a-strict")
+	check(metav1.ConditionTrue, []string{"a-strict"}, "verified by a dry run in namespace a-strict")
 }
 
 // Of what a quota leaves little is taken, but enough for what is computed from it: a server refuses a container that requests more than its limit.

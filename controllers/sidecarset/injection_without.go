@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -27,7 +29,7 @@ const (
 	countEvery = time.Minute
 	// namedPods is how many of them a condition names.
 	namedPods = 5
-	// page is how many finished pods or namespaces are read at once.
+	// page is how many pods or namespaces are read at once.
 	page = 500
 	// mostPages is how many pages of them are read at most in one namespace, or in all.
 	mostPages = 20
@@ -35,50 +37,71 @@ const (
 	askedNamespaces = 10
 )
 
-// without looks for pods that a set selects and that do not have its sidecars. It is called without the lock.
+// without looks for pods that a set selects and that do not have its sidecars. With an error it returns what was found last. It is called without the lock.
 func (i *Injection) without(ctx context.Context, one *injected) (*metav1.Condition, error) {
 	if i.options.Pods == nil || one.fault != nil || one.set.Paused {
+		i.noteFound(one.name, time.Time{}, "", nil)
 		return nil, nil
 	}
 	now := i.options.Clock.Now()
-	if found, known := i.counted(one, now); known {
-		return found, nil
+	last, known := i.counted(one, now)
+	if known {
+		return last, nil
 	}
-	names, err := i.podsWithout(ctx, one)
+	names, all, err := i.podsWithout(ctx, one)
 	if err != nil {
-		return nil, one.errorf(fmt.Errorf("looking for pods without the sidecars: %w", err))
+		return last, one.errorf(fmt.Errorf("looking for pods without the sidecars: %w", err))
 	}
 	var found *metav1.Condition
 	if len(names) > 0 {
+		count := strconv.Itoa(len(names))
+		if !all {
+			count = "at least " + count
+		}
 		found = &metav1.Condition{
 			Type: string(appsv1beta1.SidecarSetPodsWithoutSidecar), Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonCreatedWithout,
-			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %d: %s", len(names), conditions.First(names, namedPods, ", ")),
+			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %s: %s", count, conditions.First(names, namedPods, ", ")),
 		}
 	}
-	i.mutex.Lock()
-	defer i.mutex.Unlock()
-	known := i.proofsOf(one.name)
-	known.counted, known.countedFor, known.found = now, one.shown, found
+	i.noteFound(one.name, now, one.shown, found)
 	return found, nil
 }
 
-// counted is what was found a short while ago, if the pods were looked at then.
-func (i *Injection) counted(one *injected, now time.Time) (*metav1.Condition, bool) {
+// noteFound notes what was found when pods were looked at, for which shown.
+func (i *Injection) noteFound(name string, at time.Time, shown string, found *metav1.Condition) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	known := i.proofsOf(one.name)
-	return known.found, known.countedFor == one.shown && now.Sub(known.counted) < countEvery
+	of := i.proofsOf(name)
+	of.counted, of.countedFor, of.found = at, shown, found
 }
 
-// podsWithout are the names of such pods, sorted. The cache is asked first; the server only when there is a candidate.
-func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, error) {
+// counted is what was found last. known says that this was a short while ago.
+func (i *Injection) counted(one *injected, now time.Time) (found *metav1.Condition, known bool) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	of := i.proofsOf(one.name)
+	return of.found, of.countedFor == one.shown && now.Sub(of.counted) < countEvery
+}
+
+// lastFound is what was found last, if the set is still there.
+func (i *Injection) lastFound(name string) *metav1.Condition {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	if known := i.proofs[name]; known != nil {
+		return known.found
+	}
+	return nil
+}
+
+// podsWithout are the names of such pods, sorted; all says that there are no more. The cache is asked first; the server only when there is a candidate.
+func (i *Injection) podsWithout(ctx context.Context, one *injected) (names []string, all bool, err error) {
 	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(append(slices.Clone(one.set.Match.Labels), sidecar.Bypass())))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	pods := &corev1.PodList{}
 	if err := i.options.Pods.List(ctx, pods, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var lacking []*corev1.Pod
 	places := sets.New[string]()
@@ -89,11 +112,11 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, e
 		}
 	}
 	if len(places) == 0 {
-		return nil, nil
+		return nil, true, nil
 	}
 	namespaces, err := i.selectedNamespaces(ctx, one.set.Match.Namespace, places)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	candidates := map[string][]*corev1.Pod{}
 	for _, pod := range lacking {
@@ -104,58 +127,59 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) ([]string, e
 	return i.unfinished(ctx, selector, candidates)
 }
 
-// unfinished are the names of the pods that are not through, sorted. pods are by namespace. Of pods that the operator does not control the cache has
-// no status, so the server is asked, for names alone.
-func (i *Injection) unfinished(ctx context.Context, selector labels.Selector, pods map[string][]*corev1.Pod) ([]string, error) {
-	var names []string
-	var through map[types.UID]bool
-	whole, everywhere := true, len(pods) > askedNamespaces
-	for at, namespace := range slices.Sorted(maps.Keys(pods)) {
-		if at == 0 || !everywhere {
-			within := namespace
-			if everywhere {
-				within = metav1.NamespaceAll
-			}
-			var err error
-			if through, whole, err = i.finished(ctx, selector, within); err != nil {
-				return nil, err
-			}
+// unfinished are the names of the pods that have not ended, sorted; all says that there are no more. pods are by namespace. Of pods that the operator does not
+// control the cache has no status, so the server is asked, for names alone.
+func (i *Injection) unfinished(ctx context.Context, selector labels.Selector, pods map[string][]*corev1.Pod) (names []string, all bool, err error) {
+	places := pods
+	if len(pods) > askedNamespaces {
+		places = map[string][]*corev1.Pod{metav1.NamespaceAll: slices.Concat(slices.Collect(maps.Values(pods))...)}
+	}
+	all = true
+	for namespace, there := range places {
+		more, whole, err := i.running(ctx, selector, namespace, there)
+		if err != nil {
+			return nil, false, err
 		}
-		for _, pod := range pods[namespace] {
-			// Rather too few are named than pods that have ended.
-			if whole && !through[pod.UID] {
-				names = append(names, pod.Namespace+"/"+pod.Name)
-			}
-		}
+		names, all = append(names, more...), all && whole
 	}
 	slices.Sort(names)
-	return names, nil
+	return names, all, nil
 }
 
-// finished are the pods of a namespace, or of all, that are through, of those that a selector matches. whole is false when there are too many to
-// be read.
-func (i *Injection) finished(ctx context.Context, selector labels.Selector, namespace string) (uids map[types.UID]bool, whole bool, err error) {
-	uids = map[types.UID]bool{}
-	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-		for pages := 0; pages == 0 || list.Continue != ""; pages++ {
-			if pages == mostPages {
-				return nil, false, nil
-			}
-			options := []client.ListOption{
-				client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.MatchingFields{"status.phase": string(phase)},
-				client.Limit(page), client.Continue(list.Continue),
-			}
-			if err := i.options.Live.List(ctx, list, options...); err != nil {
-				return nil, false, fmt.Errorf("reading which pods are finished: %w", err)
-			}
-			for at := range list.Items {
-				uids[list.Items[at].UID] = true
+// running are the names of those of the pods of a namespace, or of all, that have not ended. Pods that have are not read: there may be very many. whole is false
+// when there are more than are read of the others; those that were found have not ended all the same.
+func (i *Injection) running(ctx context.Context, selector labels.Selector, namespace string, pods []*corev1.Pod) (names []string, whole bool, err error) {
+	wanted := make(map[types.UID]*corev1.Pod, len(pods))
+	for _, pod := range pods {
+		wanted[pod.UID] = pod
+	}
+	unended := fields.AndSelectors(
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+	)
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	for pages := 0; pages == 0 || list.Continue != ""; pages++ {
+		if pages == mostPages {
+			return names, false, nil
+		}
+		options := []client.ListOption{
+			client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.MatchingFieldsSelector{Selector: unended},
+			client.Limit(page), client.Continue(list.Continue),
+		}
+		if err := i.options.Live.List(ctx, list, options...); err != nil {
+			return nil, false, fmt.Errorf("reading which pods have not ended: %w", err)
+		}
+		for at := range list.Items {
+			if pod := wanted[list.Items[at].UID]; pod != nil {
+				names = append(names, pod.Namespace+"/"+pod.Name)
+				delete(wanted, pod.UID)
 			}
 		}
+		if len(wanted) == 0 {
+			break
+		}
 	}
-	return uids, true, nil
+	return names, true, nil
 }
 
 // selectedNamespaces are the labels of those of the places in which a set injects. Namespaces are read by pages: there may be thousands.

@@ -114,8 +114,8 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 }
 
 // ensureRevision makes sure that the payload has a revision. The hashes are those that the revision carries, where it does: pods that
-// another manager injected carry them, too. While the server refuses the revision, by a quota for example, there is none: that stops updates, and neither what
-// is under way on pods nor injection, which do without.
+// another manager injected carry them, too. While the server refuses the revision, by a quota for example, or a webhook that it asks is broken, there is none:
+// that stops updates, and neither what is under way on pods nor injection, which do without.
 func (r *Reconciler) ensureRevision(
 	ctx context.Context, set *appsv1beta1.SidecarSet, payload *sidecarspec.Payload, hashes sidecarspec.Hashes, own *remembered, seen *observation,
 ) (recorded, sidecarspec.Hashes, error) {
@@ -149,6 +149,9 @@ func (r *Reconciler) ensureRevision(
 			decision, err = history.EnsureOf(ctx, r.History, codec, of, owner, payload, seen.stored, set.Status.CollisionCount)
 			return err
 		})
+		if apierrors.IsInternalError(err) {
+			seen.refused, err = err, nil
+		}
 	}
 	if err != nil {
 		return recorded{}, hashes, err
@@ -221,13 +224,14 @@ func (r *Reconciler) keepHashes(
 	})
 }
 
-// forOthers writes what only others read, unless the same was tried a short while ago. That the server refuses it stops nothing: an event has the answer.
+// forOthers writes what only others read, unless the same was tried a short while ago. That the server refuses it, or a webhook that it asks is broken, stops
+// nothing: an event has the answer.
 func (r *Reconciler) forOthers(set *appsv1beta1.SidecarSet, last *attempt, what string, seen *observation, write func() error) error {
 	now := r.Clock.Now()
 	left := last.left(what, now)
 	if left == 0 {
 		err := write()
-		if errors.Is(err, workload.ErrViewChanged) || freshness.Judge(err) != freshness.Refused || apierrors.IsTooManyRequests(err) {
+		if errors.Is(err, workload.ErrViewChanged) || !answered(err) {
 			return err
 		}
 		*last, left = attempt{what, now}, attemptAgain

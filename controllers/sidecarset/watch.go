@@ -7,6 +7,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,17 +17,28 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
 )
 
-// injected are the sets whose sidecars a pod says it has. What the cache keeps of other pods has no annotations.
-func (r *Reconciler) injected(_ context.Context, object client.Object) []types.NamespacedName {
+// injected are the sets whose sidecars a pod says it has, as far as there are such sets: pods keep the sidecars, and what they say, of sets that were deleted,
+// and whoever creates a pod can make it name anything. What the cache keeps of other pods has no annotations.
+func (r *Reconciler) injected(ctx context.Context, object client.Object) []types.NamespacedName {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return nil
 	}
 	var names []types.NamespacedName
 	for _, name := range plan.Injected(pod) {
-		names = append(names, types.NamespacedName{Name: name})
+		key := types.NamespacedName{Name: name}
+		if !r.isGone(ctx, key) {
+			names = append(names, key)
+		}
 	}
 	return names
+}
+
+// isGone says that there is no set of this name. A set that comes has a pass of its own.
+func (r *Reconciler) isGone(ctx context.Context, name types.NamespacedName) bool {
+	set := &unstructured.Unstructured{}
+	set.SetGroupVersionKind(Kind())
+	return apierrors.IsNotFound(r.Cache.Get(ctx, name, set, client.UnsafeDisableDeepCopy))
 }
 
 // namespaces is an empty object of the kind by which namespaces are watched: their labels are all that is needed.

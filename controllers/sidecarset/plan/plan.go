@@ -313,9 +313,10 @@ func (p *planner) settle() {
 	}
 }
 
-// reset makes the containers idle that a hot upgrade has replaced.
+// reset makes the containers idle that a hot upgrade has replaced, of all pairs by one write, once the sidecars of the set are ready. A pod that is to get other
+// images does not wait for that: it could be a sidecar that never gets ready.
 func (p *planner) reset(pod *Pod) {
-	if !pod.underWay {
+	if !pod.underWay || pod.Updated && !pod.Spent && !sidecarsReady(p.Spec, pod.Object, pod.pairs) {
 		return
 	}
 	images := map[string]string{}

@@ -195,6 +195,55 @@ func TestSeveralPairsOfAPodAreUpgradedTogether(t *testing.T) {
 	}
 }
 
+// The replaced containers of several pairs become idle by one write, when all sidecars are ready. If one never is, going back still restarts the earlier container
+// of a pair that had taken over.
+func TestThePairsOfAPodAreResetTogether(t *testing.T) {
+	v1, v2 := mixed("a:v1", "p:v1", "c:v1"), mixed("a:v2", "p:v2", "c:v2")
+	unready := func(pod *corev1.Pod, containers ...string) *corev1.Pod {
+		pod = pod.DeepCopy()
+		for i := range pod.Status.ContainerStatuses {
+			status := &pod.Status.ContainerStatuses[i]
+			status.Ready = !slices.Contains(containers, status.Name)
+		}
+		return pod
+	}
+	todo, _ := planFor(t, v2, podOfMixed(t, v1))
+	both := follows(carried(t, todo, podOfMixed(t, v1)))
+	for _, container := range []string{"proxy-2", "plain"} {
+		if todo, _ := planFor(t, v2, unready(both, container)); len(todo.Actions) > 0 {
+			t.Errorf("%d actions while %s is not ready", len(todo.Actions), container)
+		}
+		back := unready(both, container)
+		if todo, _ = planFor(t, v1, back); len(todo.Actions) != 1 {
+			t.Fatalf("%d actions when it is taken back", len(todo.Actions))
+		}
+		if got := imagesOf(carried(t, todo, back)); !strings.Contains(got, "agent-1=idle:1 agent-2=a:v2") {
+			t.Errorf("while %s is not ready, and it is taken back: images %s", container, got)
+		}
+	}
+	hotOnly := mixed("a:v2", "p:v2", "c:v1")
+	todo, _ = planFor(t, hotOnly, podOfMixed(t, v1))
+	ended := unready(follows(carried(t, todo, podOfMixed(t, v1))), "plain")
+	ended.Spec.RestartPolicy = corev1.RestartPolicyNever
+	for i := range ended.Status.ContainerStatuses {
+		if ended.Status.ContainerStatuses[i].Name == "plain" {
+			ended.Status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		set *appsv1beta1.SidecarSet
+		pod *corev1.Pod
+	}{"all are ready": {v2, both}, "one has ended for good": {hotOnly, ended}} {
+		todo, _ := planFor(t, tc.set, tc.pod)
+		if len(todo.Actions) != 1 {
+			t.Fatalf("%s: %d actions", name, len(todo.Actions))
+		}
+		if got := imagesOf(carried(t, todo, tc.pod)); !strings.Contains(got, "agent-1=idle:1 agent-2=a:v2 proxy-1=idle:2 proxy-2=p:v2") {
+			t.Errorf("%s: images %s", name, got)
+		}
+	}
+}
+
 // Where containers start in order, an image may have to wait for a container that comes before it and is not ready. When the user corrects that one, the
 // container that has served all the time was taken for the idle one.
 func TestTheContainerThatServesStaysWhileItsPairWaitsForOthers(t *testing.T) {

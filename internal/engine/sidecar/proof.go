@@ -54,6 +54,32 @@ func ExampleLabels(requirements []Requirement) (map[string]string, bool) {
 	return labels, hold(requirements, labels)
 }
 
+// mostExamples is how many labels Examples are at most.
+const mostExamples = 20
+
+// Examples are labels that fulfill the requirements, none when none can be made up. Beside the first they have another value that a requirement lists: a canary may
+// take pods with one of them.
+func Examples(requirements []Requirement) []map[string]string {
+	first, possible := ExampleLabels(requirements)
+	if !possible {
+		return nil
+	}
+	all := []map[string]string{first}
+	for _, r := range requirements {
+		if metav1.LabelSelectorOperator(r.Op) != metav1.LabelSelectorOpIn {
+			continue
+		}
+		for _, value := range r.Values {
+			labels := maps.Clone(first)
+			labels[r.Key] = value
+			if value != first[r.Key] && len(all) < mostExamples && hold(requirements, labels) {
+				all = append(all, labels)
+			}
+		}
+	}
+	return all
+}
+
 // Missing compares a pod with what it should have been given, and returns paths, empty when there is none. lacks is something that is not there: then
 // nothing injected, or not all of it. changed is a value that is another one: only the mark of the revision proves who wrote it, so others that change
 // pods after us, for instance to use a mirror of the registry, are no reason to doubt the injection. More is allowed everywhere: other sets, and what

@@ -41,6 +41,8 @@ type Memory struct {
 	Pods podset.Known
 	// actions is what became of its last plans.
 	actions executor.State
+	// undecodable says that the object could not be decoded in its last pass.
+	undecodable bool
 	// Own is what its kind remembers beside that; nil at first.
 	Own any
 }
@@ -95,6 +97,12 @@ func (m *memories) forget(name types.NamespacedName) {
 // Remembered returns what is remembered of an object.
 func (b *Base) Remembered(object client.Object) *Memory {
 	return b.memories.of(freshness.OwnerOf(object))
+}
+
+// Undecodable says whether the object of this name could not be decoded in its last pass.
+func (b *Base) Undecodable(name types.NamespacedName) bool {
+	memory := b.memories.known(name)
+	return memory != nil && memory.undecodable
 }
 
 // Forget drops all that is remembered of an object that is gone.

@@ -62,6 +62,7 @@ func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoF
 		return nil, nil, ctrl.Result{RequeueAfter: wait}, nil
 	}
 	object, err = decode[T](stored)
+	pass.Memory.undecodable = err != nil
 	if err != nil {
 		defer pass.End()
 		result, err = b.ReportUndecodable(ctx, stored, err, alsoFalse...)
