@@ -55,7 +55,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		Actions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_podset_actions_total",
-			Help: "Actions on pods and claims, by kind of workload, verb and result.",
+			Help: "Actions on pods, claims and other objects, by the kind whose plan asked for them, verb and result.",
 		}, []string{"kind", "verb", "result"}),
 		StaleViews: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_podset_stale_views_total",
