@@ -25,7 +25,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +37,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -72,7 +70,6 @@ type prober struct {
 	wake   chan event.GenericEvent
 	slots  chan struct{}
 	limit  flowcontrol.RateLimiter
-	took   *prometheus.HistogramVec
 	begun  time.Time
 	// spread is a random share of 1.
 	spread func() float64
@@ -95,17 +92,8 @@ type prober struct {
 func Setup(h host.Host) error {
 	p := &prober{
 		host: h, client: h.Manager.GetClient(), wake: make(chan event.GenericEvent, 1), slots: make(chan struct{}, tries),
-		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), took: durations(), begun: h.Clock.Now(), spread: rand.Float64,
+		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), begun: h.Clock.Now(), spread: rand.Float64,
 		probes: map[key]*probe{}, own: map[string]chan struct{}{},
-	}
-	if err := ctrlmetrics.Registry.Register(p.took); err != nil {
-		known := prometheus.AlreadyRegisteredError{}
-		if !asRegistered(err, &known) {
-			return fmt.Errorf("registering the metrics of probes: %w", err)
-		}
-		if took, ok := known.ExistingCollector.(*prometheus.HistogramVec); ok {
-			p.took = took
-		}
 	}
 	if err := h.Manager.Add(manager.RunnableFunc(p.live)); err != nil {
 		return fmt.Errorf("adding the prober: %w", err)
