@@ -25,6 +25,7 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=advancedcronjobs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=broadcastjobs;imagelistpulljobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler reconciles AdvancedCronJobs.
@@ -59,6 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.AdvancedCronJobFailedCreate)
 	}
 	due := plan.Evaluate(spec, snapshot)
+	lookAgain := r.look(ctx, known, plan.HoldsUp(spec, snapshot, due))
 	todo := plan.Plan(spec, snapshot, due)
 	pass.StopClock()
 
@@ -82,5 +84,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	status := plan.Status(spec, snapshot, due, todo, outcome)
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&cron.Status, &status))
-	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
+	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, lookAgain)
 }

@@ -16,7 +16,8 @@
 // What triggers a pass: a changed object, its runs, and the clock. Runs count as its own by the UID of their controller, whatever API version the
 // reference was written with. Runs of a kind are watched from the first object on that has such a template.
 //
-// What it never touches: runs of other controllers, pods, and the spec of the object.
+// What it never touches: runs of other controllers, pods, and the spec of the object. Pods of a Job are read, from the API server, while the Job holds up
+// another run.
 //
 // Read it in the order of a pass: controller.go, whose Reconcile is the whole pass; observe.go, which reads the cache; and package plan, which
 // decides and is pure.

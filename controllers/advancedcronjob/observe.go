@@ -8,8 +8,12 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan"
@@ -26,6 +30,49 @@ type remembered struct {
 	started time.Time
 	// announced is which runs events were emitted about.
 	announced plan.Announced
+	// looked is what the pods of a run said that holds up another one.
+	looked looked
+}
+
+// looked is when the pods of a run were read, and what they said.
+type looked struct {
+	run     types.UID
+	at      time.Time
+	trouble string
+}
+
+const (
+	// lookEvery is how often the pods of a run are read that holds up another one.
+	lookEvery = 30 * time.Second
+	// mostLooked is how many of them are read.
+	mostLooked = 20
+)
+
+// look notes at the run that holds up another one what its pods say, and returns when to look again; zero: there is no such run. The pods are read from the
+// API server: no watch of theirs is worth these few looks.
+func (r *Reconciler) look(ctx context.Context, known *remembered, run *plan.Run) time.Duration {
+	if run == nil {
+		known.looked = looked{}
+		return 0
+	}
+	now, uid := r.Clock.Now(), run.Object.GetUID()
+	if known.looked.run != uid {
+		known.looked = looked{run: uid}
+	}
+	if known.looked.at.IsZero() || now.Sub(known.looked.at) >= lookEvery {
+		known.looked.at = now
+		ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+		defer cancel()
+		pods := &corev1.PodList{}
+		err := r.Live.List(ctx, pods, client.InNamespace(run.Object.GetNamespace()), client.MatchingLabels{batchv1.ControllerUidLabel: string(uid)}, client.Limit(mostLooked))
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("Reading the pods of a run failed", "run", run.Object.GetName(), "err", err.Error())
+		} else {
+			known.looked.trouble = plan.TroubleOf(pods.Items, now)
+		}
+	}
+	run.Trouble = known.looked.trouble
+	return max(known.looked.at.Add(lookEvery).Sub(now), time.Second)
 }
 
 func rememberedOf(pass *workload.Pass) *remembered {

@@ -21,7 +21,7 @@ import (
 )
 
 // observe reads the pod of a request, and who is before it. The cache keeps only the identity of most pods; the whole pod is read from the API
-// server only when its readiness has to be written.
+// server only when its readiness has to be written, or when a request lasts that should have taken seconds.
 func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, request *appsv1beta1.ContainerRecreateRequest) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now()}
 	uid := types.UID(request.Labels[appsv1beta1.LabelRequestPodUID])
@@ -47,7 +47,8 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, request *
 			return snapshot, err
 		}
 	}
-	if !plan.NeedsPod(request) {
+	needs, stuck := plan.NeedsPod(request), snapshot.PodKnown && plan.MayBeStuck(request, snapshot.Now)
+	if !needs && !stuck {
 		return snapshot, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
@@ -59,7 +60,12 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, request *
 	case err != nil:
 		return snapshot, fmt.Errorf("reading the pod past the cache: %w", err)
 	case pod.UID == uid:
-		snapshot.Pod = pod
+		if needs {
+			snapshot.Pod = pod
+		}
+		if stuck {
+			snapshot.Trouble = plan.TroubleOf(request, pod, snapshot.Now)
+		}
 	}
 	return snapshot, nil
 }

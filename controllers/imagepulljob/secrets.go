@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -302,12 +303,15 @@ func references(secret *corev1.Secret) sets.Set[string] {
 	return users
 }
 
-// Secrets are not in the cache, so nobody waits to see these writes.
+// secrets writes the copies. They are not in the cache, so nobody waits to see these writes.
+func (r *Reconciler) secrets() *writer.Writer {
+	return &writer.Writer{Client: r.Client, Live: r.Live, Timeout: r.WriteTimeout}
+}
+
+func kindSecret() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Secret") }
 
 func (r *Reconciler) createSecret(ctx context.Context, secret *corev1.Secret) error {
-	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
-	defer cancel()
-	return r.Client.Create(ctx, secret)
+	return r.secrets().Create(ctx, freshness.Owner{}, kindSecret(), secret, "")
 }
 
 func (r *Reconciler) patchSecret(ctx context.Context, have *corev1.Secret, change map[string]any, users sets.Set[string]) error {
@@ -320,13 +324,10 @@ func (r *Reconciler) patchSecret(ctx context.Context, have *corev1.Secret, chang
 	if err != nil {
 		return fmt.Errorf("rendering the patch: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
-	defer cancel()
-	return r.Client.Patch(ctx, have, client.RawPatch(types.MergePatchType, body))
+	_, err = r.secrets().Patch(ctx, freshness.Owner{}, freshness.RefOf(kindSecret(), have), writer.Patch{Type: types.MergePatchType, Body: body})
+	return err
 }
 
 func (r *Reconciler) deleteSecret(ctx context.Context, have *corev1.Secret) error {
-	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
-	defer cancel()
-	return client.IgnoreNotFound(r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}))
+	return r.secrets().Delete(ctx, freshness.Owner{}, freshness.RefOf(kindSecret(), have), writer.Delete{ExactVersion: true})
 }

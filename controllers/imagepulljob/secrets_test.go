@@ -4,6 +4,7 @@
 package imagepulljob
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
@@ -125,5 +127,40 @@ func TestCopiesOfOpenKruiseAreReleased(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"regcred-b81m3z": "ns1/b", "other-c92nmk": "ns2/a", "own": ""}, got); diff != "" {
 		t.Errorf("copies that are left, and their jobs:\n%s", diff)
+	}
+}
+
+// A denial with the code 404 would be taken for a copy that is gone, and the credentials would stay for ever.
+func TestACopyWhoseDeletionIsDeniedIsNotReleased(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: copyName("ns1", "regcred"), Annotations: map[string]string{
+		annotationReferences: "ns1/a", annotationSource: "ns1/regcred", annotationMode: modeShared,
+	}}}
+	denies := true
+	c := fake.NewClientBuilder().WithScheme(types).WithObjects(copied).WithInterceptorFuncs(interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			if denies {
+				return &apierrors.StatusError{ErrStatus: metav1.Status{
+					Code: 404, Reason: metav1.StatusReasonNotFound, Message: `admission webhook "w.example.com" denied the request: no owner is known`,
+				}}
+			}
+			return c.Delete(ctx, object, options...)
+		},
+	}).Build()
+	r := New(workload.Dependencies{Client: c, Live: c, Clock: clock.RealClock{}, WriteTimeout: time.Minute})
+	spec := plan.Parse(&appsv1beta1.ImagePullJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: "a", Finalizers: []string{plan.Finalizer}},
+		Spec:       appsv1beta1.ImagePullJobSpec{Image: "nginx", ImagePullJobTemplate: appsv1beta1.ImagePullJobTemplate{PullSecrets: []string{"regcred"}}},
+	})
+	known, s := &copies{}, &plan.Snapshot{}
+	if err := r.release(t.Context(), spec, known, s); err == nil || s.Released {
+		t.Errorf("released: %v, %v", s.Released, err)
+	}
+	denies = false
+	if err := r.release(t.Context(), spec, known, s); err != nil || !s.Released {
+		t.Errorf("later it is released: %v, %v", s.Released, err)
 	}
 }

@@ -20,6 +20,8 @@ type waiting struct {
 
 	mutex sync.Mutex
 	pods  map[types.NamespacedName]*wait
+	// long is how many of them have been told of.
+	long int
 }
 
 type wait struct {
@@ -40,12 +42,13 @@ func newWaiting(gauge *prometheus.GaugeVec) *waiting {
 func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.Time) (warn bool, again time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
+	defer w.count()
 	one := w.pods[key]
 	if one == nil || one.uid != uid || one.at != at {
+		w.drop(key)
 		one = &wait{uid: uid, at: at, since: now}
 		w.pods[key] = one
 	}
-	defer w.count()
 	left := one.since.Add(patience).Sub(now)
 	switch {
 	case left > 0:
@@ -54,6 +57,7 @@ func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.
 		return false, 0
 	}
 	one.told = true
+	w.long++
 	return true, 0
 }
 
@@ -61,20 +65,20 @@ func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.
 func (w *waiting) forget(key types.NamespacedName) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.pods[key] != nil {
-		delete(w.pods, key)
-		w.count()
-	}
+	w.drop(key)
+	w.count()
 }
 
-// count writes the gauge. The lock is held, or nobody else knows w yet.
-func (w *waiting) count() {
-	long := 0
-	for _, one := range w.pods {
-		if one.told {
-			long++
-		}
+// drop takes a pod out. The lock is held.
+func (w *waiting) drop(key types.NamespacedName) {
+	if one := w.pods[key]; one != nil && one.told {
+		w.long--
 	}
-	w.gauge.WithLabelValues("false").Set(float64(len(w.pods) - long))
-	w.gauge.WithLabelValues("true").Set(float64(long))
+	delete(w.pods, key)
+}
+
+// count writes the gauge, from what is counted already: it is called with every event of a pod. The lock is held, or nobody else knows w yet.
+func (w *waiting) count() {
+	w.gauge.WithLabelValues("false").Set(float64(len(w.pods) - w.long))
+	w.gauge.WithLabelValues("true").Set(float64(w.long))
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -62,4 +64,40 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 	clock.SetTime(clock.Now().Add(patience))
 	r.warnWaiting(pod)
 	told("Containers log start when these are ready")
+}
+
+func TestWaitingPodsAreCounted(t *testing.T) {
+	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "waiting"}, []string{"long"})
+	w := newWaiting(gauge)
+	begun := time.Unix(2e9, 0)
+	pod := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
+	expect := func(what string, short, long float64) {
+		t.Helper()
+		for label, want := range map[string]float64{"false": short, "true": long} {
+			var metric dto.Metric
+			if err := gauge.WithLabelValues(label).Write(&metric); err != nil || metric.GetGauge().GetValue() != want {
+				t.Errorf("%s: %v pods with long=%s, want %v (%v)", what, metric.GetGauge().GetValue(), label, want, err)
+			}
+		}
+	}
+	expect("nobody waits", 0, 0)
+	for _, name := range []string{"a", "b", "c"} {
+		w.saw(pod(name), "u", 0, begun)
+	}
+	expect("three have begun to", 3, 0)
+	for range 2 {
+		w.saw(pod("a"), "u", 0, begun.Add(patience))
+	}
+	w.saw(pod("b"), "u", 0, begun.Add(patience))
+	expect("two do for long", 1, 2)
+	w.saw(pod("a"), "u", -1, begun.Add(patience))
+	expect("one is at its next priority", 2, 1)
+	w.saw(pod("b"), "again", 0, begun.Add(patience))
+	expect("one was created again", 3, 0)
+	w.saw(pod("c"), "u", 0, begun.Add(patience))
+	for range 2 {
+		w.forget(pod("c"))
+	}
+	w.forget(pod("gone"))
+	expect("one has started", 2, 0)
 }

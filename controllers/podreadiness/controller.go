@@ -135,15 +135,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	now := r.Clock.Now()
 	change, again := Initial(pod, now), time.Duration(0)
 	if change.IsZero() {
-		var over []shared.ReadinessHolder
-		for _, h := range requests(pod) {
-			isOver, err := workload.RequestOver(ctx, r.Live, h)
-			if err != nil {
-				return ctrl.Result{}, err
-			}
-			if isOver {
-				over = append(over, h)
-			}
+		over, err := workload.RequestsOver(ctx, r.Live, requests(pod))
+		if err != nil && len(over) == 0 {
+			return ctrl.Result{}, err
 		}
 		change, again = podstate.Release(pod, now, over...), lookAtRequests
 	}

@@ -5,6 +5,8 @@ package podreadiness
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -133,6 +136,49 @@ func TestHoldsOfRequestsThatAreOverAreGivenUp(t *testing.T) {
 				t.Errorf("the conditions are %+v; it looks again after %s", pod.Status.Conditions, again)
 			}
 		})
+	}
+}
+
+// Who holds a pod is a message of its status, which others may make as long as they like.
+func TestManyHoldsOfOnePodAreLookedAtAFewAtATime(t *testing.T) {
+	const many = 300
+	holders := make([]shared.ReadinessHolder, many)
+	for i := range holders {
+		holders[i] = shared.ReadinessHolder{UserAgent: "ContainerRecreateRequest", Key: fmt.Sprintf("shop/r%d", i)}
+	}
+	text, err := json.Marshal(holders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := gated()
+	pod.Status.Conditions = []corev1.PodCondition{{Type: shared.GateKruisePodReady, Status: corev1.ConditionFalse, Message: string(text)}}
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	c := fake.NewClientBuilder().WithScheme(types).WithObjects(pod).WithStatusSubresource(pod).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			asked++
+			return nil // there is no such request
+		},
+	}).Build()
+	r := newReconciler(workload.Dependencies{
+		Client: c, Live: c, Cache: cached{stored: c}, Clock: testingclock.NewFakePassiveClock(time.Now()), WriteTimeout: time.Minute,
+	})
+	most, passes := 0, 0
+	for gate(pod) != corev1.ConditionTrue && passes < many {
+		before := asked
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			t.Fatal(err)
+		}
+		most, passes = max(most, asked-before), passes+1
+	}
+	if most > 20 || asked != many {
+		t.Errorf("%d questions in %d passes, at most %d in one; the condition is %s", asked, passes, most, gate(pod))
 	}
 }
 

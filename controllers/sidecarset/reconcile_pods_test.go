@@ -156,7 +156,7 @@ func TestAPodThatGoesAmidAPassHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// C-3: going back to an earlier spec takes its revision up again, with the highest number, and so the pods that have it are not outdated.
+// Going back to an earlier spec takes its revision up again, with the highest number, and so the pods that have it are not outdated.
 func TestGoingBackTakesTheEarlierRevisionUpAgain(t *testing.T) {
 	set := newSet()
 	s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", set))
@@ -226,7 +226,7 @@ func TestWhatIsNoSidecarMakesARevisionAndChangesNoPod(t *testing.T) {
 	}
 }
 
-// U-10: pods keep their sidecars when the set goes, and nothing of them is written meanwhile.
+// Pods keep their sidecars when the set goes, and nothing of them is written meanwhile.
 func TestADeletedSetLeavesPodsAsTheyAre(t *testing.T) {
 	old, set := newSet(), newSet()
 	set.Spec.Containers[0].Image = "agent:2"
@@ -243,7 +243,7 @@ func TestADeletedSetLeavesPodsAsTheyAre(t *testing.T) {
 	}
 }
 
-// Pitfall 10: the status of OpenKruise went stale when a pod was deleted, with NotUpdate until the spec changed.
+// The status of OpenKruise went stale when a pod was deleted, with NotUpdate until the spec changed.
 func TestADeletedPodIsNotCountedAnyMore(t *testing.T) {
 	set := newSet()
 	set.Spec.UpdateStrategy.Type = appsv1beta1.NotUpdateSidecarSetStrategyType

@@ -23,13 +23,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
 // Name is the controller's name, and the reportingController of its events.
@@ -52,11 +53,18 @@ const (
 // Concerns says that the controller has to see the whole of a pod.
 func Concerns(pod *corev1.Pod) bool { return plan.Concerns(pod) }
 
-type reconciler struct{ workload.Dependencies }
+type reconciler struct {
+	workload.Dependencies
+	writer *writer.Writer
+}
+
+func newReconciler(d workload.Dependencies) *reconciler {
+	return &reconciler{d, &writer.Writer{Client: d.Client, Live: d.Live, Timeout: d.WriteTimeout}}
+}
 
 // Setup makes the manager run the controller.
 func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
-	r := &reconciler{d}
+	r := newReconciler(d)
 	c, err := workload.NewController(mgr, d, Name, workers, r)
 	if err != nil {
 		return err
@@ -179,7 +187,8 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decis
 			"Sidecars cannot be stopped: ContainerRecreateRequest %s has this name and does not belong to the pod; delete it", plan.RequestName(pod))
 	}
 	if todo.Create != nil {
-		if err := r.count("request", r.Client.Create(ctx, todo.Create, client.FieldOwner(shared.FieldManager))); err != nil {
+		kind := appsv1beta1.GroupVersion().WithKind("ContainerRecreateRequest")
+		if err := r.count("request", r.writer.Create(ctx, freshness.Owner{}, kind, todo.Create, "")); err != nil {
 			if !apierrors.IsAlreadyExists(err) {
 				r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Terminate", "Sidecars cannot be stopped: %s", err.Error())
 			}
@@ -195,13 +204,9 @@ func (r *reconciler) patch(ctx context.Context, pod *corev1.Pod, subresource str
 	if err != nil {
 		return err
 	}
-	answer := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
-	answer.Namespace, answer.Name = pod.Namespace, pod.Name
-	patch, by := client.RawPatch(types.StrategicMergePatchType, text), client.FieldOwner(shared.FieldManager)
-	if subresource == "" {
-		return r.Client.Patch(ctx, answer, patch, by)
-	}
-	return r.Client.SubResource(subresource).Patch(ctx, answer, patch, by)
+	ref := freshness.RefOf(corev1.SchemeGroupVersion.WithKind("Pod"), pod)
+	_, err = r.writer.Patch(ctx, freshness.Owner{}, ref, writer.Patch{Subresource: subresource, Type: types.StrategicMergePatchType, Body: text})
+	return err
 }
 
 // count counts what was done by its method and result, and returns the error as it is.
@@ -213,6 +218,8 @@ func (r *reconciler) count(method string, err error) error {
 		result = "conflict"
 	case apierrors.IsNotFound(err):
 		result = "gone"
+	case freshness.Judge(err) == freshness.InDoubt:
+		result = "doubt"
 	default:
 		result = "refused"
 	}

@@ -5,9 +5,12 @@ package sidecarterminator
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,7 +68,7 @@ func TestWhatBecomesOfSidecarsIsTold(t *testing.T) {
 				}
 				return forward()
 			})
-			r := &reconciler{f.Dependencies}
+			r := newReconciler(f.Dependencies)
 			_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(tc.pod)})
 			if (err != nil) != (tc.refuses != nil) {
 				t.Errorf("the pass ends with %v", err)
@@ -79,5 +82,52 @@ func TestWhatBecomesOfSidecarsIsTold(t *testing.T) {
 				t.Errorf("not told, after %v", err)
 			}
 		})
+	}
+}
+
+// A webhook chooses the code of its denial. One that the API server itself uses for an object that is there already was no denial to anybody: the request was sent
+// again ten times a second.
+func TestAWebhookThatDeniesARequestIsToldWhateverItsCode(t *testing.T) {
+	for _, code := range []int32{http.StatusNotFound, http.StatusConflict} {
+		f := reconcilertest.New(t, reconcilertest.Options{
+			Kind: "ContainerRecreateRequest", Object: &appsv1beta1.ContainerRecreateRequest{},
+			Stored: []client.Object{done(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}},
+		})
+		f.Server.SetFault(func(_ context.Context, write testutil.Write, forward func() error) error {
+			if write.Verb != "create" {
+				return forward()
+			}
+			reason := map[int32]metav1.StatusReason{http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusConflict: metav1.StatusReasonAlreadyExists}[code]
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason, Message: `admission webhook "w.example.com" denied the request: no restarts`}}
+		})
+		result, err := newReconciler(f.Dependencies).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(done())})
+		if err == nil || result.RequeueAfter > 0 {
+			t.Errorf("%d: the pass ends with %v, and comes back after %s", code, err, result.RequeueAfter)
+		}
+		select {
+		case got := <-f.Events.Events:
+			if want := "Warning SidecarTerminator Sidecars cannot be stopped: admission webhook "; !strings.HasPrefix(got, want) {
+				t.Errorf("%d: told %q, want %q", code, got, want)
+			}
+		default:
+			t.Errorf("%d: not told", code)
+		}
+	}
+}
+
+func TestWritesAreCountedByWhatBecameOfThem(t *testing.T) {
+	resource := schema.GroupResource{Resource: "pods"}
+	for want, err := range map[string]error{
+		"ok": nil, "conflict": apierrors.NewConflict(resource, "a", nil), "gone": apierrors.NewNotFound(resource, "a"),
+		"refused": apierrors.NewForbidden(resource, "a", nil), "doubt": context.DeadlineExceeded,
+	} {
+		f := reconcilertest.New(t, reconcilertest.Options{Kind: "ContainerRecreateRequest", Object: &appsv1beta1.ContainerRecreateRequest{}})
+		var measured dto.Metric
+		if got := newReconciler(f.Dependencies).count("phase", err); !errors.Is(got, err) {
+			t.Errorf("%s: the error is %v", want, got)
+		}
+		if err := f.Metrics.SidecarStops.WithLabelValues("phase", want).Write(&measured); err != nil || measured.GetCounter().GetValue() != 1 {
+			t.Errorf("%s: counted %v times, %v", want, measured.GetCounter().GetValue(), err)
+		}
 	}
 }

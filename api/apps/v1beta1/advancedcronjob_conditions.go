@@ -24,8 +24,8 @@ const (
 	// ReasonRunActive: a run is due and waits because an earlier one is active and concurrencyPolicy is Forbid, or because so many are active
 	// that Replace deletes them in several steps.
 	ReasonRunActive = "RunActive"
-	// ReasonRunStalled: a run is due and waits because an earlier one is active and concurrencyPolicy is Forbid, and that one is Stalled itself: it
-	// needs somebody before any other run is started.
+	// ReasonRunStalled: a run is due and waits because an earlier one is active and concurrencyPolicy is Forbid, and that one is Stalled itself, or is a
+	// Job with a pod that will hardly start: it needs somebody before any other run is started.
 	ReasonRunStalled = "RunStalled"
 	// ReasonMissedDeadline: the newest run was left out because it could not be started within startingDeadlineSeconds.
 	ReasonMissedDeadline = "MissedDeadline"

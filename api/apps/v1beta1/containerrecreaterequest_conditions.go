@@ -12,7 +12,8 @@ const (
 	RecreateConditionSucceeded = "Succeeded"
 	// RecreateReconciling is True until the request is completed. The message says what it waits for.
 	RecreateReconciling = "Reconciling"
-	// RecreateStalled is True when the request failed, or when the server has refused a write for it for half a minute.
+	// RecreateStalled is True when the request failed, when the server has refused a write for it for half a minute, or when the new instance of a
+	// container will hardly become ready.
 	RecreateStalled = "Stalled"
 )
 

@@ -33,6 +33,8 @@ type Adapter struct {
 	Kind schema.GroupVersionKind
 	// pods is where the pod template is in the spec of such an object; nil for kinds without one.
 	pods []string
+	// silent says that such an object does not say why its pods do not start.
+	silent bool
 	// state reads how far a run has come.
 	state func(run *unstructured.Unstructured) State
 	// chosen says whether the template is of this kind.
@@ -43,7 +45,7 @@ type Adapter struct {
 func Adapters() []Adapter {
 	return []Adapter{
 		{
-			Field: "jobTemplate", Kind: batchv1.SchemeGroupVersion.WithKind("Job"), pods: []string{"template", "spec"}, state: byCondition,
+			Field: "jobTemplate", Kind: batchv1.SchemeGroupVersion.WithKind("Job"), pods: []string{"template", "spec"}, silent: true, state: byCondition,
 			chosen: func(t *appsv1beta1.CronJobTemplate) bool { return t.JobTemplate != nil },
 		},
 		{
@@ -103,11 +105,15 @@ type Run struct {
 	Started time.Time
 	// Terminating says that it has a deletion timestamp, or that we have deleted it and the view does not show it yet.
 	Terminating bool
+	// Trouble is what its pods say that keeps them from starting, where it does not say so itself; empty when nothing is known.
+	Trouble string
 }
 
-// stalled says whether the run says of itself, by the condition Stalled, that it cannot go on without somebody, and its message. A Job has no such
-// condition.
+// stalled says whether the run cannot go on without somebody, and why: it says so itself, by the condition Stalled, or its pods do.
 func (r Run) stalled() (stalled bool, message string) {
+	if r.Trouble != "" {
+		return true, r.Trouble
+	}
 	c, stalled := conditions.True(r.Object.Object, appsv1beta1.AdvancedCronJobStalled)
 	return stalled, c.Message
 }

@@ -9,10 +9,13 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Steps of plans.
@@ -214,6 +217,33 @@ func activeRuns(s Snapshot) []*Run {
 	}
 	slices.SortFunc(active, oldestFirst)
 	return active
+}
+
+// HoldsUp is the active run for which one that is due waits, if pods of it are not ready and it does not say why; nil: there is none.
+func HoldsUp(spec *Spec, s Snapshot, due Due) *Run {
+	if spec.Adapter == nil || !spec.Adapter.silent || spec.Deleting || spec.Invalid != nil || spec.Paused || !spec.Managed ||
+		spec.ConcurrencyPolicy != appsv1beta1.ForbidConcurrent || due.Run.IsZero() || due.TooLate {
+		return nil
+	}
+	for _, run := range activeRuns(s) {
+		active, _, _ := unstructured.NestedInt64(run.Object.Object, "status", "active")
+		ready, _, _ := unstructured.NestedInt64(run.Object.Object, "status", "ready")
+		if active > ready && !run.Terminating {
+			return run
+		}
+	}
+	return nil
+}
+
+// TroubleOf is why one of the pods of a run will hardly start by itself; empty when none has such trouble.
+func TroubleOf(pods []corev1.Pod, now time.Time) string {
+	never := func() time.Time { return time.Time{} } // nothing changes their containers
+	for i := range pods {
+		if t := podstate.TroubleOf(&pods[i], never, now); t.Lasting {
+			return fmt.Sprintf("pod %s: %s", pods[i].Name, t.Message)
+		}
+	}
+	return ""
 }
 
 func oldestFirst(a, b *Run) int {

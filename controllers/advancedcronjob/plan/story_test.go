@@ -44,6 +44,8 @@ type simulation struct {
 	unwritten bool
 	// deletions are the actions of all passes that deleted runs.
 	deletions []planning.Action
+	// waits is why the container of the pod of the active run waits; empty: it does not.
+	waits string
 	// started are all instants for which a run was ever created.
 	started map[int64]int
 
@@ -128,6 +130,9 @@ func (w *simulation) pass() planning.Plan {
 		s.Runs = append(s.Runs, spec.Adapter.Observe(run))
 	}
 	w.due = Evaluate(spec, s)
+	if run := HoldsUp(spec, s, w.due); run != nil {
+		run.Trouble = TroubleOf([]corev1.Pod{w.pod(run)}, w.now)
+	}
 	plan := Plan(spec, s, w.due)
 	outcome := planning.Outcome{Steps: map[planning.Step]int{}}
 	fmt.Fprintf(&w.log, "%s\n", w.now.Format("2006-01-02 15:04:05"))
@@ -166,6 +171,18 @@ func (w *simulation) pass() planning.Plan {
 		}
 	}
 	return plan
+}
+
+// pod is the pod of a run.
+func (w *simulation) pod(run *Run) corev1.Pod {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nightly-x", CreationTimestamp: metav1.NewTime(run.Started)}}
+	pod.Spec.NodeName, pod.Spec.Containers = "n1", []corev1.Container{{Name: "main", Image: "report:1"}}
+	status := corev1.ContainerStatus{Name: "main"}
+	if w.waits != "" {
+		status.State.Waiting = &corev1.ContainerStateWaiting{Reason: w.waits}
+	}
+	pod.Status.Phase, pod.Status.ContainerStatuses = corev1.PodPending, []corev1.ContainerStatus{status}
+	return pod
 }
 
 // carryOut carries out an action, after those before it, and returns what the server says against it.
@@ -561,6 +578,32 @@ func TestRunThatIsStalledStallsTheSchedule(t *testing.T) {
 	w.expectCondition("Reconciling", "", "")
 	w.expect("10:05")
 	stalled("False")
+	w.passes("10:10:30")
+	w.expectCondition("Stalled", "", "")
+	w.expectCondition("Reconciling", "RunActive", "")
+}
+
+// A Job has no condition Stalled, so its pods are asked, while another run waits for it and they are not ready.
+func TestJobWhosePodsCannotStartStallsTheSchedule(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent))
+	w.passes("10:05:00", "10:05:01")
+	counts := func(active, ready int64) {
+		for field, count := range map[string]int64{"active": active, "ready": ready} {
+			if err := unstructured.SetNestedField(w.runs[0].Object, count, "status", field); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.waits = "ImagePullBackOff"
+	counts(1, 0)
+	w.passes("10:06:00")
+	w.expectCondition("Stalled", "", "") // no run is due
+	w.passes("10:10:00")
+	w.expectCondition("Stalled", "RunStalled", "is stalled: pod nightly-x: container main: ImagePullBackOff report:1")
+	w.expectCondition("Reconciling", "", "")
+	w.expect("10:05")
+	w.waits = ""
+	counts(1, 1)
 	w.passes("10:10:30")
 	w.expectCondition("Stalled", "", "")
 	w.expectCondition("Reconciling", "RunActive", "")

@@ -86,6 +86,8 @@ type Snapshot struct {
 	DaemonBusy bool
 	// First is the name of the request for the same pod that is carried out before this one; empty when there is none.
 	First string
+	// Trouble is what keeps new instances from becoming ready. It is looked up when MayBeStuck says so.
+	Trouble podstate.Trouble
 }
 
 // NeedsPod says that the whole pod has to be read for a plan: to be taken out of service, or to be given back.
@@ -102,6 +104,25 @@ func SilentTooLong(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool 
 // daemon.
 func MayBeLeft(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
 	return !restart.Over(r) && r.Status.Phase != "" && now.Sub(r.CreationTimestamp.Time) >= Silence && !virtualnode.Labeled(r.Labels)
+}
+
+// MayBeStuck says that new instances of containers may never become ready: a request takes seconds. Nothing but the pod says why.
+func MayBeStuck(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
+	return MayBeLeft(r, now) && r.Status.Phase == appsv1beta1.RecreateRecreating
+}
+
+// TroubleOf is what keeps those containers of a pod from becoming ready that the request waits for.
+func TroubleOf(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, now time.Time) podstate.Trouble {
+	waited := func(all []corev1.Container) []corev1.Container {
+		return slices.DeleteFunc(slices.Clone(all), func(c corev1.Container) bool {
+			return !slices.ContainsFunc(r.Status.ContainerRecreateStates, func(s appsv1beta1.ContainerRecreateRequestContainerRecreateState) bool {
+				return s.Name == c.Name && s.Phase == appsv1beta1.RecreateRecreating
+			})
+		})
+	}
+	looked := *pod
+	looked.Spec.InitContainers, looked.Spec.Containers = waited(pod.Spec.InitContainers), waited(pod.Spec.Containers)
+	return podstate.TroubleOf(&looked, func() time.Time { return time.Time{} }, now)
 }
 
 // Decision is a plan, and what the status shall say.

@@ -66,6 +66,9 @@ func (w *simulation) snapshot() Snapshot {
 	if NeedsPod(w.request) {
 		s.Pod = w.pod
 	}
+	if s.PodKnown && MayBeStuck(w.request, w.now) {
+		s.Trouble = TroubleOf(w.request, w.pod, w.now)
+	}
 	return s
 }
 
@@ -216,6 +219,43 @@ func TestWhatEndsARequest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The image of a container may have gone from its registry since the pod began. The request was Reconciling until its deadline, or for ever.
+func TestANewInstanceThatCannotStartStallsTheRequest(t *testing.T) {
+	w := newSimulation(t)
+	w.pod.Spec.NodeName = "node-a"
+	for _, name := range []string{"app", "log", "other"} {
+		w.pod.Spec.Containers = append(w.pod.Spec.Containers, corev1.Container{Name: name, Image: name + ":1"})
+		w.pod.Status.ContainerStatuses = append(w.pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name})
+	}
+	w.pod.CreationTimestamp, w.pod.Status.StartTime = metav1.NewTime(start().Add(-time.Hour)), ptr.To(metav1.NewTime(start().Add(-time.Hour)))
+	waits := func(container int, reason string) {
+		w.pod.Status.ContainerStatuses[container].State = corev1.ContainerState{}
+		if reason != "" {
+			w.pod.Status.ContainerStatuses[container].State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
+		}
+	}
+	w.request.Status.Phase = v1beta1.RecreateRecreating
+	w.request.Status.ContainerRecreateStates = []v1beta1.ContainerRecreateRequestContainerRecreateState{
+		{Name: "app", Phase: v1beta1.RecreateRecreating}, {Name: "log", Phase: v1beta1.RecreateSucceeded},
+	}
+	waits(0, "ImagePullBackOff")
+	w.settle()
+	w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, "Recreating", "app is Recreating") // it takes seconds, mostly
+	w.now = w.now.Add(2 * time.Minute)
+	d := w.pass()
+	w.says(v1beta1.RecreateStalled, metav1.ConditionTrue, "ImagePullFailed", "container app: ImagePullBackOff app:1")
+	w.says(v1beta1.RecreateReconciling, metav1.ConditionFalse, "ImagePullFailed", "app is Recreating")
+	if d.RecheckAfter <= 0 || d.RecheckAfter > time.Minute {
+		t.Errorf("looked at again after %s", d.RecheckAfter)
+	}
+	waits(0, "")
+	waits(1, "ImagePullBackOff") // log is over
+	waits(2, "ImagePullBackOff") // nobody asked for other
+	w.pass()
+	w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, "Recreating", "app is Recreating")
+	w.says(v1beta1.RecreateStalled, metav1.ConditionFalse, "NotStalled", "")
 }
 
 // drained is a request with an unready grace period that has begun and holds its pod.

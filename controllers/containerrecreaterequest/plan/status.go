@@ -132,6 +132,9 @@ func progress(
 		waiting.Message = "The pod is taken out of service first."
 	default:
 		waiting.Message = atWork(status)
+		if t := s.Trouble; t.Lasting {
+			return podset.Progress{Stalled: true, Reason: t.Reason, Message: fmt.Sprintf("A new instance will hardly become ready: %s. %s", t.Message, waiting.Message)}
+		}
 	}
 	return waiting
 }

@@ -445,7 +445,7 @@ func TestWhichPodsCount(t *testing.T) {
 	}
 }
 
-// Pitfall 6 of the terminator's specification: on a virtual node a sidecar ends by another image, which must not be written over.
+// On a virtual node a sidecar ends by another image, which must not be written over.
 func TestAnImageByWhichASidecarEndsStays(t *testing.T) {
 	exits := func(set *appsv1beta1.SidecarSet) {
 		set.Spec.Containers[0].Env = []corev1.EnvVar{{Name: jobsidecar.EnvTerminateImage, Value: "exit0:v1"}}

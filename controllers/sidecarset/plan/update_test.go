@@ -74,7 +74,7 @@ func wantMarks(t *testing.T, pod *corev1.Pod, want map[string]string) {
 	}
 }
 
-// The worked example E5 of the specification: the containers of a pair tell from their versions who takes over from whom.
+// The containers of a pair tell from their versions who takes over from whom.
 func TestVersionsSayWhichContainerOfAPairTakesOver(t *testing.T) {
 	v1, v2 := newSet("mesh:v1", hot), newSet("mesh:v2", hot)
 	pod := run(newPod(t, "p0", v1), true)
@@ -306,7 +306,7 @@ func TestTheContainerThatServesStaysWhileItsPairWaitsForOthers(t *testing.T) {
 	wantImages(pod, "agent-1=a:v4 agent-2=a:v2 plain=c:v4")
 }
 
-// U-9: what a pod says of its update is about the last one, not about the first.
+// What a pod says of its update is about the last one, not about the first.
 func TestAPodSaysWhichUpdateWasTheLast(t *testing.T) {
 	pod := run(newPod(t, "p0", newSet("agent:v1")), true)
 	for _, image := range []string{"agent:v2", "agent:v3"} {
@@ -483,7 +483,7 @@ func TestAnAnnotationThatIsNoJSONKeepsOnlyItsPod(t *testing.T) {
 	}
 }
 
-// E2 and E3 of the specification, one wave after the other.
+// One wave after the other.
 func TestWavesOfAnUpdate(t *testing.T) {
 	old, now := newSet("agent:v1"), newSet("agent:v2")
 	of := func(old, updated, notReady []string) []*corev1.Pod {
@@ -530,7 +530,7 @@ func TestWavesOfAnUpdate(t *testing.T) {
 	}
 }
 
-// Pitfall 9: a pod whose labels change so that updateStrategy.selector selects it is updated, and one that it no longer selects stays.
+// A pod whose labels change so that updateStrategy.selector selects it is updated, and one that it no longer selects stays.
 func TestAPodWhoseLabelsChangeIsUpdated(t *testing.T) {
 	set := newSet("agent:v2", strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
 		s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"gray": "yes"}}

@@ -99,7 +99,7 @@ func looksAgain() handler.Funcs {
 	}}
 }
 
-// wakes says which events of pods are looked at (node-daemon.md R7 and R8).
+// wakes says which events of pods are looked at: at once while containers have to restart, after a while when the report is about others than there are.
 func wakes() handler.TypedFuncs[*corev1.Pod, reconcile.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(q queue, pod *corev1.Pod, stale bool) {

@@ -25,6 +25,7 @@ type Metrics struct {
 	duration prometheus.Histogram
 	inFlight prometheus.Gauge
 	restarts *prometheus.CounterVec
+	probes   *prometheus.HistogramVec
 }
 
 // NewMetrics returns the metrics, registered with registry. Where they are registered already, these are returned.
@@ -43,9 +44,13 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_daemon_container_restarts_total", Help: "Containers that were stopped to be started again, by reason and result.",
 		}, []string{"reason", "result"}),
+		probes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kruise_daemon_probe_duration_seconds", Help: "How long tries of probes took, by what was done and by the result: success, failure or error.",
+			Buckets: []float64{0.01, 0.05, 0.1, 0.5, 1, 5, 10},
+		}, []string{"handler", "result"}),
 	}
 	err := errors.Join(
-		register(registry, &m.pulls), register(registry, &m.duration), register(registry, &m.inFlight), register(registry, &m.restarts),
+		register(registry, &m.pulls), register(registry, &m.duration), register(registry, &m.inFlight), register(registry, &m.restarts), register(registry, &m.probes),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("registering the metrics of the daemon: %w", err)
@@ -97,4 +102,12 @@ func (m *Metrics) Stopped(reason string, err error) {
 		result = Failed
 	}
 	m.restarts.WithLabelValues(reason, result).Inc()
+}
+
+// Probed counts a try of a probe.
+func (m *Metrics) Probed(handler, result string, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.probes.WithLabelValues(handler, result).Observe(took.Seconds())
 }

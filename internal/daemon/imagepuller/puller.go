@@ -43,11 +43,6 @@ import (
 )
 
 const (
-	// settling is for how long changes are gathered before the status is written, spacing how far apart writes are.
-	settling = 200 * time.Millisecond
-	spacing  = 2 * time.Second
-	// burst is how many writes may be closer together than that.
-	burst = 5
 	// firstRetry and lastRetry are when to try again after an error of the API server: the wait doubles.
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 50 * time.Second
@@ -74,8 +69,8 @@ type puller struct {
 	plugins *plugins
 	slots   chan struct{}
 	wake    chan event.GenericEvent
-	// writes are when the status was written last, up to burst of them.
-	writes []time.Time
+	// writes are when the status was written last.
+	writes host.Writes
 
 	mu       sync.Mutex
 	rounds   map[key]*work
@@ -172,13 +167,13 @@ func (p *puller) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	started := p.sync(stored) //nolint:contextcheck // a pull outlives the pass that starts it
 	if started {
-		return reconcile.Result{RequeueAfter: settling}, nil // most are being pulled by then: one write less
+		return reconcile.Result{RequeueAfter: host.Settling}, nil // most are being pulled by then: one write less
 	}
 	status := p.statusOf(stored)
 	if equality.Semantic.DeepEqual(stored.Status, status) {
 		return reconcile.Result{}, nil
 	}
-	if wait := p.pause(); wait > 0 {
+	if wait := p.writes.Wait(p.host.Clock.Now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	body, err := patchOf(stored, status)
@@ -187,12 +182,12 @@ func (p *puller) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	err = p.client.Status().Patch(ctx, &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: stored.Name}}, client.RawPatch(types.MergePatchType, body))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{RequeueAfter: settling}, nil
+		return reconcile.Result{RequeueAfter: host.Settling}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("writing the status: %w", err)
 	}
-	p.writes = append(p.writes, p.host.Clock.Now())
+	p.writes.Note(p.host.Clock.Now())
 	ctrl.LoggerFrom(ctx).V(1).Info("Status written", "desired", status.Desired, "succeeded", status.Succeeded, "failed", status.Failed)
 	return reconcile.Result{}, nil
 }
@@ -229,15 +224,6 @@ func patchOf(stored *v1beta1.NodeImage, status v1beta1.NodeImageStatus) ([]byte,
 		return nil, fmt.Errorf("rendering the status: %w", err)
 	}
 	return body, nil
-}
-
-// pause is how long the next write of the status has to wait.
-func (p *puller) pause() time.Duration {
-	if len(p.writes) < burst {
-		return 0
-	}
-	p.writes = p.writes[len(p.writes)-burst:]
-	return burst*spacing - p.host.Clock.Since(p.writes[0])
 }
 
 // sync ends rounds that are not wanted any more and starts those that are and have not ended. It says whether it started one.

@@ -99,7 +99,7 @@ func (d *daemon) until(what string, ok func(v1beta1.NodeImageStatus) bool) v1bet
 	d.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		d.p.writes = nil // the test does not wait for the spacing of writes
+		d.p.writes = host.Writes{} // the test does not wait for the spacing of writes
 		if _, err := d.p.Reconcile(d.t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "n1"}}); err != nil {
 			d.t.Fatal(err)
 		}

@@ -25,7 +25,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +37,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -48,11 +46,6 @@ import (
 )
 
 const (
-	// settling is for how long changes are gathered before the status is written, spacing how far apart writes are beyond a few.
-	settling = 200 * time.Millisecond
-	spacing  = 2 * time.Second
-	// burst is how many writes may be closer together than that.
-	burst = 5
 	// telling is how far apart writes are that change nothing but messages.
 	telling = time.Minute
 	// tries is how many probes are tried at the same time, ownTries how many more of each namespace.
@@ -72,14 +65,13 @@ type prober struct {
 	wake   chan event.GenericEvent
 	slots  chan struct{}
 	limit  flowcontrol.RateLimiter
-	took   *prometheus.HistogramVec
 	begun  time.Time
 	// spread is a random share of 1.
 	spread func() float64
 
-	// writes are when the status was written last, up to burst of them; told when a message was. said is what was written, of id. They are for the
+	// writes are when the status was written last; told when a message was. said is what was written, of id. They are for the
 	// one pass that runs at a time.
-	writes []time.Time
+	writes host.Writes
 	told   time.Time
 	said   *appsv1alpha1.NodePodProbeStatus
 	id     types.UID
@@ -95,17 +87,8 @@ type prober struct {
 func Setup(h host.Host) error {
 	p := &prober{
 		host: h, client: h.Manager.GetClient(), wake: make(chan event.GenericEvent, 1), slots: make(chan struct{}, tries),
-		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), took: durations(), begun: h.Clock.Now(), spread: rand.Float64,
+		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), begun: h.Clock.Now(), spread: rand.Float64,
 		probes: map[key]*probe{}, own: map[string]chan struct{}{},
-	}
-	if err := ctrlmetrics.Registry.Register(p.took); err != nil {
-		known := prometheus.AlreadyRegisteredError{}
-		if !asRegistered(err, &known) {
-			return fmt.Errorf("registering the metrics of probes: %w", err)
-		}
-		if took, ok := known.ExistingCollector.(*prometheus.HistogramVec); ok {
-			p.took = took
-		}
 	}
 	if err := h.Manager.Add(manager.RunnableFunc(p.live)); err != nil {
 		return fmt.Errorf("adding the prober: %w", err)
@@ -176,13 +159,14 @@ func (p *prober) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	err = p.client.Status().Patch(ctx, &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: stored.Name}}, client.RawPatch(types.MergePatchType, body))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{RequeueAfter: settling}, nil
+		return reconcile.Result{RequeueAfter: host.Settling}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("writing the status: %w", err)
 	}
 	now := p.host.Clock.Now()
-	p.writes, p.told, p.said = append(p.writes, now), now, &status
+	p.writes.Note(now)
+	p.told, p.said = now, &status
 	ctrl.LoggerFrom(ctx).V(1).Info("Status written", "pods", len(status.PodProbeStatuses))
 	return reconcile.Result{}, nil
 }
@@ -197,11 +181,7 @@ func (p *prober) pause(before, after *appsv1alpha1.NodePodProbeStatus) time.Dura
 			return telling - since
 		}
 	}
-	if len(p.writes) < burst {
-		return 0
-	}
-	p.writes = p.writes[len(p.writes)-burst:]
-	return max(burst*spacing-p.host.Clock.Since(p.writes[0]), 0)
+	return p.writes.Wait(p.host.Clock.Now())
 }
 
 // fact is what has to be written soon when it changes.

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -88,7 +89,7 @@ func (d *daemon) restart(c client.Client) {
 	d.prober = &prober{
 		host:   host.Host{Node: "n1", Runtime: d.runtime, Events: d.events, Clock: clock.RealClock{}},
 		client: c, wake: make(chan event.GenericEvent, 1), slots: make(chan struct{}, tries),
-		limit: flowcontrol.NewFakeAlwaysRateLimiter(), took: durations(), spread: func() float64 { return 0 },
+		limit: flowcontrol.NewFakeAlwaysRateLimiter(), spread: func() float64 { return 0 },
 		probes: map[key]*probe{}, own: map[string]chan struct{}{}, lifetime: ctx,
 	}
 }
@@ -205,6 +206,34 @@ func TestACommandRunsInTheRuntimeOfItsPod(t *testing.T) {
 	}
 	d.answers("idle", 0, "yes")
 	d.until("m#idle Succeeded yes")
+}
+
+func TestTriesAreMeasured(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m, err := host.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, list())
+	d.host.Metrics = m
+	d.answers("idle", 0, "yes")
+	d.change(func(stored *appsv1alpha1.NodePodProbe) { stored.Spec = list(exec("idle", "app", "idle")).Spec })
+	d.until("m#idle Succeeded yes")
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		one := family.GetMetric()[0]
+		if family.GetName() != "kruise_daemon_probe_duration_seconds" || one.GetHistogram().GetSampleCount() == 0 {
+			continue
+		}
+		if labels := one.GetLabel(); labels[0].GetValue() != "exec" || labels[1].GetValue() != "success" {
+			t.Errorf("measured %v", labels)
+		}
+		return
+	}
+	t.Error("no try was measured")
 }
 
 func TestNothingIsWrittenAtRest(t *testing.T) {

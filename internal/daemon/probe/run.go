@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -139,7 +138,7 @@ func (p *probe) try(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	p.took.WithLabelValues(handlerOf(&spec), resultOf(&outcome)).Observe(p.host.Clock.Since(begun).Seconds())
+	p.host.Metrics.Probed(handlerOf(&spec), resultOf(&outcome), p.host.Clock.Since(begun))
 	p.note(before, func(m *probing.Machine, now time.Time) {
 		if equality.Semantic.DeepEqual(p.spec.ProbeHandler, spec.ProbeHandler) { // else it is the outcome of what was asked for before
 			m.End(outcome, now)
@@ -215,18 +214,6 @@ func (p *probe) from(ctx context.Context) (cri.Runtime, error) {
 		pod = &corev1.Pod{} // it is not known yet, or gone
 	}
 	return p.host.RuntimeOf(ctx, p.client, pod), nil
-}
-
-// durations are the metrics of probes.
-func durations() *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "kruise_daemon_probe_duration_seconds", Help: "How long tries of probes took, by what was done and by the result: success, failure or error.",
-		Buckets: []float64{0.01, 0.05, 0.1, 0.5, 1, 5, 10},
-	}, []string{"handler", "result"})
-}
-
-func asRegistered(err error, known *prometheus.AlreadyRegisteredError) bool {
-	return errors.As(err, known)
 }
 
 func handlerOf(spec *corev1.Probe) string {

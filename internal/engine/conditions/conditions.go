@@ -60,8 +60,12 @@ func alike(a, b Condition) bool {
 	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
 }
 
+// maxMessage is the longest message, in bytes, that the schema of a metav1.Condition takes. Types without such a schema have the same limit: the
+// faults of a template, or the answer of somebody's webhook, could otherwise make a status too large to be stored.
+const maxMessage = 32768
+
 // List builds the conditions of a status. A condition keeps its transition time while its status stays, and its update time while
-// nothing of it changes. One that is not set is not in the new list.
+// nothing of it changes. One that is not set is not in the new list. Messages are cut to maxMessage.
 type List struct {
 	before, after []Condition
 	now           metav1.Time
@@ -78,6 +82,7 @@ func (l *List) Now() metav1.Time { return l.now }
 // Set adds conditions and fills in the times that they do not have.
 func (l *List) Set(conditions ...Condition) {
 	for _, c := range conditions {
+		c.Message = strings.ToValidUTF8(c.Message[:min(len(c.Message), maxMessage)], "")
 		old, known := Find(l.before, c.Type)
 		same := known && old.Status == c.Status
 		if c.LastTransitionTime = l.now; same && !old.LastTransitionTime.IsZero() {

@@ -4,8 +4,10 @@
 package conditions
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +60,23 @@ func TestListKeepsTimesWhileNothingChanges(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A template that was stored without admission can have thousands of faults.
+func TestALongMessageIsCutWhateverTypeStoresIt(t *testing.T) {
+	then := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	long := New("TemplateInvalid", true, "InvalidTemplate", strings.Repeat("spec.template: ü; ", 100_000))
+	list := NewList(nil, then.Time)
+	list.Set(long)
+	first := list.All()[0]
+	if len(first.Message) > maxMessage || len(first.Message) < maxMessage-1 || !utf8.ValidString(first.Message) {
+		t.Errorf("the message has %d bytes", len(first.Message))
+	}
+	list = NewList([]Condition{first}, then.Add(time.Minute))
+	list.Set(long)
+	if diff := cmp.Diff([]Condition{first}, list.All()); diff != "" {
+		t.Errorf("the same once more (-want +got):\n%s", diff)
 	}
 }
 

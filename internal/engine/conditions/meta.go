@@ -4,14 +4,9 @@
 package conditions
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// maxMessage is the longest message, in bytes, that the schema of a metav1.Condition takes.
-const maxMessage = 32768
 
 // FromMeta translates the conditions of a status that stores them as Kubernetes' own type.
 func FromMeta(stored []metav1.Condition) []Condition {
@@ -24,14 +19,13 @@ func FromMeta(stored []metav1.Condition) []Condition {
 	return all
 }
 
-// ToMeta is the list as Kubernetes' own type, with messages cut to what its schema takes. generation is the generation of the spec that the
-// conditions are about; 0 leaves it out.
+// ToMeta is the list as Kubernetes' own type. generation is the generation of the spec that the conditions are about; 0 leaves it out.
 func (l *List) ToMeta(generation int64) []metav1.Condition {
 	var all []metav1.Condition
 	for _, c := range l.after {
 		all = append(all, metav1.Condition{
 			Type: c.Type, Status: metav1.ConditionStatus(c.Status), ObservedGeneration: generation, Reason: c.Reason,
-			Message: strings.ToValidUTF8(c.Message[:min(len(c.Message), maxMessage)], ""), LastTransitionTime: c.LastTransitionTime,
+			Message: c.Message, LastTransitionTime: c.LastTransitionTime,
 		})
 	}
 	return all

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,9 +32,11 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/config"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -1097,5 +1101,75 @@ func TestApplySaysThatAKindIsNotServed(t *testing.T) {
 	served = true
 	if outcome := f.apply(t, apply); outcome.Done != 1 {
 		t.Errorf("outcome %+v when the kind is served again", outcome)
+	}
+}
+
+// A write that is refused for long is tried once in 15 minutes. An alert about less time ends between two tries, so that it never fires.
+func TestTheAlertAboutRefusedWritesOutlastsTheBackOff(t *testing.T) {
+	text, err := config.Files.ReadFile("operands/prometheus/prometheus_rule.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type alert struct {
+		Alert string          `json:"alert"`
+		Expr  string          `json:"expr"`
+		For   metav1.Duration `json:"for"`
+	}
+	var file struct {
+		Spec struct {
+			Groups []struct {
+				Rules []alert `json:"rules"`
+			} `json:"groups"`
+		} `json:"spec"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	rules := file.Spec.Groups[0].Rules
+	at := slices.IndexFunc(rules, func(a alert) bool { return a.Alert == "KruiseWritesRefused" })
+	if at < 0 {
+		t.Fatal("there is no such alert")
+	}
+	rule := rules[at]
+	windows := regexp.MustCompile(`\[(\d+)m\](?: offset (\d+)m)?`).FindAllStringSubmatch(rule.Expr, -1)
+	if len(windows) == 0 {
+		t.Fatalf("no windows in %s", rule.Expr)
+	}
+	// fires says for how long the alert fires in a day, beginning when, if a write is refused at these times.
+	fires := func(refused []time.Duration) (first, all time.Duration) {
+		pending := time.Duration(0)
+		for now := time.Duration(0); now < 24*time.Hour; now += time.Minute {
+			is := true
+			for _, w := range windows {
+				length, _ := strconv.Atoi(w[1])
+				offset, _ := strconv.Atoi(w[2])
+				end := now - time.Duration(offset)*time.Minute
+				begin := end - time.Duration(length)*time.Minute
+				is = is && slices.ContainsFunc(refused, func(at time.Duration) bool { return at > begin && at <= end })
+			}
+			if !is {
+				pending = 0
+				continue
+			}
+			if pending += time.Minute; pending <= rule.For.Duration {
+				continue
+			}
+			if all == 0 {
+				first = now
+			}
+			all += time.Minute
+		}
+		return first, all
+	}
+	var always []time.Duration
+	for at, failures := time.Duration(0), 1; at < 24*time.Hour; failures++ {
+		always = append(always, at)
+		at += delay(failures, longestDelay)
+	}
+	if first, all := fires(always); all == 0 || first > 30*time.Minute || all != 24*time.Hour-first {
+		t.Errorf("a write that is always refused: the alert fires after %s, for %s of a day", first, all)
+	}
+	if _, all := fires([]time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}); all > 0 {
+		t.Errorf("a write that was refused for seconds: the alert fires for %s", all)
 	}
 }

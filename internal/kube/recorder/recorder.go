@@ -5,8 +5,8 @@
 // a large workload would compete with its events for the API server, and some events would be lost.
 //
 // Warnings go out at once. Other events do too while those of an object are few. Beyond that, events of an object with the same content are
-// gathered for some seconds and sent as one, which has the full message of the first and names the others. Events that still wait when the
-// process ends are lost.
+// gathered for some seconds and sent as one, which has the full message of the first and names the others. Events that still wait at the end
+// are sent then, up to a limit; more are dropped and counted.
 //
 // Notes are cut off at what the server takes: it refuses an event with a longer one, such as the long answer of somebody's webhook.
 package recorder
@@ -45,7 +45,8 @@ const (
 	gatheredPerSecond = 10
 	// waiting is how many of these may wait; more are dropped and counted.
 	waiting = 5000
-	// remembered is how many objects are remembered before those with nothing to remember are forgotten.
+	// remembered is how many objects are remembered before those with nothing to remember are forgotten. When most have something, that is done again
+	// only when there are twice as many: each time looks at all of them.
 	remembered = 4096
 	// longest is the limit of an event's note in bytes, which the server sets.
 	longest = 1024
@@ -61,6 +62,8 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	objects map[types.UID]*rate.Limiter
+	// sweepAt is how many objects there may be before those with nothing to remember are forgotten.
+	sweepAt int
 	// gathered are the events that wait, order is the order in which their first ones came.
 	gathered map[kind]*group
 	order    []kind
@@ -89,7 +92,7 @@ func New(next events.EventRecorder, m *metrics.Metrics) *Recorder {
 	return &Recorder{
 		next: next, metrics: m, gathering: gathering,
 		all: rate.NewLimiter(perSecond, burst), rest: rate.NewLimiter(gatheredPerSecond, 1),
-		objects: map[types.UID]*rate.Limiter{}, gathered: map[kind]*group{},
+		objects: map[types.UID]*rate.Limiter{}, sweepAt: remembered, gathered: map[kind]*group{},
 	}
 }
 
@@ -151,8 +154,9 @@ func (r *Recorder) limiter(uid types.UID) *rate.Limiter {
 	defer r.mu.Unlock()
 	l := r.objects[uid]
 	if l == nil {
-		if len(r.objects) >= remembered {
+		if len(r.objects) >= r.sweepAt {
 			maps.DeleteFunc(r.objects, func(_ types.UID, l *rate.Limiter) bool { return l.Tokens() >= objectBurst })
+			r.sweepAt = max(remembered, 2*len(r.objects))
 		}
 		l = rate.NewLimiter(objectPerSecond, objectBurst)
 		r.objects[uid] = l

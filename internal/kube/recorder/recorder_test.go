@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -119,6 +120,35 @@ func TestALongAnswerIsCutOffInItsEvent(t *testing.T) {
 	note := strings.TrimPrefix(<-next.Events, "Warning FailedCreate ")
 	if len(note) > longest || len(note) < longest-3 || !utf8.ValidString(note) || !strings.HasPrefix(note, "refused: ") {
 		t.Errorf("the note has %d bytes: %q", len(note), note)
+	}
+}
+
+// Each look at all objects takes as long as there are objects: it must not come with each new one while hundreds of sets start.
+func TestObjectsAreForgottenInTurns(t *testing.T) {
+	m, err := metrics.New(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(events.NewFakeRecorder(100*burst), m)
+	emit := func(uid int) {
+		set := testutil.StatefulSet("web").UID(types.UID(fmt.Sprint(uid))).Obj()
+		r.Eventf(set, nil, "Normal", "SuccessfulCreate", "Create", "%s", "done")
+	}
+	next := 0
+	for ; next <= remembered; next++ {
+		emit(next)
+	}
+	if len(r.objects) != next || r.sweepAt < 2*remembered {
+		t.Errorf("%d of %d objects are remembered, and all are looked at again when there are %d", len(r.objects), next, r.sweepAt)
+	}
+	for uid := range r.objects {
+		r.objects[uid] = rate.NewLimiter(objectPerSecond, objectBurst) // none had an event for long
+	}
+	for end := r.sweepAt + 1; next < end; next++ {
+		emit(next)
+	}
+	if len(r.objects) > remembered+1 || r.sweepAt > 2*(remembered+1) {
+		t.Errorf("%d objects are remembered, and all are looked at again when there are %d", len(r.objects), r.sweepAt)
 	}
 }
 

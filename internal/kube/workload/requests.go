@@ -62,17 +62,29 @@ func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[sh
 	*known = requests{looked: now, over: map[shared.ReadinessHolder]bool{}}
 	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
 	defer cancel()
-	for _, h := range holders {
-		isOver, err := RequestOver(ctx, p.Live, h)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Info("It is not known whether a request that holds a pod is over", "request", h.Key, "err", err.Error())
-			break
-		}
-		if isOver {
-			known.over[h] = true
-		}
+	found, err := RequestsOver(ctx, p.Live, holders)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("It is not known whether all requests that hold pods are over", "err", err.Error())
+	}
+	for _, h := range found {
+		known.over[h] = true
 	}
 	return known.over, lookAtRequests
+}
+
+// RequestsOver are those of the holders, which are requests, that are over. It asks the API server about the first of them alone: their list is a message
+// that others write, and may be long. An error ends the search; what was found until then counts.
+func RequestsOver(ctx context.Context, live client.Reader, holders []shared.ReadinessHolder) (over []shared.ReadinessHolder, err error) {
+	for _, h := range holders[:min(len(holders), requestsAtOnce)] {
+		isOver, err := requestOver(ctx, live, h)
+		if err != nil {
+			return over, fmt.Errorf("request %s: %w", h.Key, err)
+		}
+		if isOver {
+			over = append(over, h)
+		}
+	}
+	return over, nil
 }
 
 // IsRequest says that who holds a pod of the namespace is a ContainerRecreateRequest.
@@ -81,9 +93,8 @@ func IsRequest(h shared.ReadinessHolder, namespace string) bool {
 	return ok && h.UserAgent == requestAgent && of == namespace
 }
 
-// RequestOver says that the ContainerRecreateRequest that holds a pod is gone, is being deleted or has completed, or that there are none at all. It asks the
-// API server.
-func RequestOver(ctx context.Context, live client.Reader, h shared.ReadinessHolder) (bool, error) {
+// requestOver says that the ContainerRecreateRequest that holds a pod is gone, is being deleted or has completed, or that there are none at all.
+func requestOver(ctx context.Context, live client.Reader, h shared.ReadinessHolder) (bool, error) {
 	namespace, name, _ := strings.Cut(h.Key, "/")
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(appsv1alpha1.GroupVersion().WithKind(requestAgent + "List"))

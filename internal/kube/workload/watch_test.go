@@ -84,13 +84,26 @@ func TestAnEventWakesAllWhomItConcerns(t *testing.T) {
 func TestAnObjectIsWokenNoEarlierThanItMayBePlanned(t *testing.T) {
 	b := newBase(kinds.Cluster)
 	set := &metav1.ObjectMeta{Name: "a", UID: "1"}
-	b.memories.of(freshness.OwnerOf(set)).Pace.Passed(b.Clock.Now(), 1, time.Second, 0)
-	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	defer q.ShutDown()
+	pace := &b.memories.of(freshness.OwnerOf(set)).Pace
+	pace.Passed(b.Clock.Now(), 1, time.Second, 0)
+	q := &laterQueue{}
 	b.waking(ownersInAnnotation).Create(t.Context(), event.CreateEvent{Object: podOf("1", "a")}, q)
-	if q.Len() != 0 {
-		t.Error("it is woken at once")
+	if left := pace.Wait(b.Clock.Now()); left < time.Second || len(q.waits) != 1 || q.waits[0] > 2*time.Second || q.waits[0] < left {
+		t.Errorf("it is woken after %v, and may be planned after %v", q.waits, left)
 	}
+	if b.waking(ownersInAnnotation).Create(t.Context(), event.CreateEvent{Object: podOf("2", "a")}, q); len(q.waits) != 1 {
+		t.Errorf("a second event wakes it once more: %v", q.waits)
+	}
+}
+
+// laterQueue keeps when requests are to be handled.
+type laterQueue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	waits []time.Duration
+}
+
+func (q *laterQueue) AddAfter(_ reconcile.Request, wait time.Duration) {
+	q.waits = append(q.waits, wait)
 }
 
 // What shows only what was written for an object lets it wait for others; anything else is looked at as soon as no more comes.

@@ -36,7 +36,7 @@ type Metrics struct {
 	// PodsHeldSince is since when the longest of these holds lasts, in seconds since 1970; 0 when there is none.
 	PodsHeldSince *prometheus.GaugeVec
 	// SidecarStops counts the writes that stop sidecars of pods whose main containers are done: by method (request, phase or image) and
-	// result (ok, conflict, gone or refused).
+	// result (ok, conflict, gone, refused or doubt).
 	SidecarStops *prometheus.CounterVec
 	// SidecarLatency is how many seconds after its main containers a pod ended whose sidecars had to be stopped.
 	SidecarLatency prometheus.Histogram
@@ -55,7 +55,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		Actions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_podset_actions_total",
-			Help: "Actions on pods and claims, by kind of workload, verb and result.",
+			Help: "Actions on pods, claims and other objects, by the kind whose plan asked for them, verb and result.",
 		}, []string{"kind", "verb", "result"}),
 		StaleViews: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_podset_stale_views_total",

@@ -35,14 +35,23 @@ func rendered[T any](t *testing.T, d Daemon, kind, name string) *T {
 
 func TestTheDaemonHasOnlyWhatItNeeds(t *testing.T) {
 	pod := rendered[appsv1.DaemonSet](t, Daemon{Namespace: "op", Image: "reg/kruise:1"}, "DaemonSet", DaemonName).Spec.Template.Spec
+	if len(pod.Containers) != 1 || len(pod.InitContainers) > 0 {
+		t.Fatalf("%d containers and %d init containers, want one container", len(pod.Containers), len(pod.InitContainers))
+	}
 	container := pod.Containers[0]
 	security := container.SecurityContext
 	if *security.Privileged || *security.AllowPrivilegeEscalation || !*security.ReadOnlyRootFilesystem ||
 		!slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(security.Capabilities.Add) > 0 {
 		t.Errorf("security context %+v", security)
 	}
-	if pod.HostPID || pod.HostIPC || len(pod.Volumes) != 1 || len(container.VolumeMounts) != 1 || !container.VolumeMounts[0].ReadOnly {
+	if pod.HostPID || pod.HostIPC || len(pod.Volumes) != 1 || len(container.VolumeMounts) != 1 || !container.VolumeMounts[0].ReadOnly || len(container.VolumeDevices) > 0 {
 		t.Errorf("it has more of the node than one folder, which is read-only: %+v", pod)
+	}
+	if folder := pod.Volumes[0].HostPath; folder == nil || folder.Path != "/run" {
+		t.Errorf("it mounts %+v, want the folder of the sockets alone", pod.Volumes[0].VolumeSource)
+	}
+	if profile := security.SeccompProfile; profile == nil || profile.Type != corev1.SeccompProfileTypeRuntimeDefault || security.SELinuxOptions != nil {
+		t.Errorf("security context %+v", security)
 	}
 	if container.Image != "reg/kruise:1" || pod.Tolerations[0].Operator != corev1.TolerationOpExists {
 		t.Errorf("image %s, tolerations %v", container.Image, pod.Tolerations)

@@ -46,6 +46,31 @@ func TestRender(t *testing.T) {
 }
 
 // Whoever is woken by an alert finds what to do, and the alert is about metrics that exist.
+// An alert that takes the least of all series of a queue never fires: there is one for each priority, and mostly one of them is empty.
+func TestTheAlertAboutQueuesAddsUpTheirPriorities(t *testing.T) {
+	objects, err := Render(Prometheus, Values{Namespace: "x", MetricsPort: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	depth := regexp.MustCompile(`([a-z]+ by \([a-z, ]*\)) \(workqueue_depth`)
+	found := 0
+	for _, object := range objects {
+		text, err := object.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found += strings.Count(string(text), "workqueue_depth")
+		for _, of := range depth.FindAllStringSubmatch(string(text), -1) {
+			if of[1] == "sum by (name, instance)" {
+				found--
+			}
+		}
+	}
+	if found != 0 {
+		t.Errorf("%d times the depth of a queue is not that of all of its priorities", found)
+	}
+}
+
 func TestEveryAlertHasARunbook(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/operations/alerts.md")
 	if err != nil {

@@ -9,9 +9,11 @@
 package podinject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -39,8 +41,10 @@ const (
 	Path = sidecar.InjectPath
 	// readTimeout is how long reading a revision or a namespace may take. It leaves time to answer within the webhook's ten seconds.
 	readTimeout = 4 * time.Second
-	// remembered is how many revisions are kept. More sets than that cost a read for some pods.
-	remembered = 1024
+	// remembered is how many revisions are kept, and rememberedBytes how many bytes they may have together as they are stored; decoded they take several
+	// times that. Each change of a set makes another revision. More than that cost a read for some pods.
+	remembered      = 1024
+	rememberedBytes = 16 << 20
 	// mostJoined is how long a pod may be, in bytes, to get the sidecars of all sets by one call. What sidecars share of a larger one grows with their number:
 	// 2000 mounts took 102 MiB with 32 sets. Its sets are injected each by its own call.
 	mostJoined = 32 << 10
@@ -57,7 +61,18 @@ type Handler struct {
 	Namespace string
 
 	mutex     sync.Mutex
-	revisions map[string]sidecar.Injection
+	revisions map[string]*revision
+	// bytes is how many the revisions have together, turn counts how often one was asked for.
+	bytes int
+	turn  uint64
+}
+
+// revision is one that was read.
+type revision struct {
+	injection sidecar.Injection
+	// bytes is how many it has as it is stored, used the turn in which it was asked for last.
+	bytes int
+	used  uint64
 }
 
 // called is what a call is to inject.
@@ -93,10 +108,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // injection reads a revision, once.
 func (h *Handler) injection(ctx context.Context, name string) (sidecar.Injection, error) {
-	h.mutex.Lock()
-	known, found := h.revisions[name]
-	h.mutex.Unlock()
-	if found {
+	if known, found := h.known(name); found {
 		return known, nil
 	}
 	stored := &appsv1.ControllerRevision{}
@@ -107,13 +119,47 @@ func (h *Handler) injection(ctx context.Context, name string) (sidecar.Injection
 	if err != nil {
 		return injection, err
 	}
+	h.remember(name, injection, len(stored.Data.Raw))
+	return injection, nil
+}
+
+// known is a revision that was read before.
+func (h *Handler) known(name string) (sidecar.Injection, bool) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	if h.revisions == nil || len(h.revisions) >= remembered {
-		h.revisions = map[string]sidecar.Injection{}
+	one := h.revisions[name]
+	if one == nil {
+		return sidecar.Injection{}, false
 	}
-	h.revisions[name] = injection
-	return injection, nil
+	h.turn++
+	one.used = h.turn
+	return one.injection, true
+}
+
+// remember keeps a revision. Where there is no room, those go first that were asked for least recently.
+func (h *Handler) remember(name string, injection sidecar.Injection, bytes int) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if h.revisions == nil {
+		h.revisions = map[string]*revision{}
+	}
+	h.forget(name) // another call was as fast
+	for len(h.revisions) > 0 && (len(h.revisions) >= remembered || h.bytes+bytes > rememberedBytes) {
+		h.forget(slices.MinFunc(slices.Collect(maps.Keys(h.revisions)), func(a, b string) int {
+			return cmp.Compare(h.revisions[a].used, h.revisions[b].used)
+		}))
+	}
+	h.turn++
+	h.revisions[name] = &revision{injection: injection, bytes: bytes, used: h.turn}
+	h.bytes += bytes
+}
+
+// forget drops a revision. The lock is held.
+func (h *Handler) forget(name string) {
+	if one := h.revisions[name]; one != nil {
+		h.bytes -= one.bytes
+		delete(h.revisions, name)
+	}
 }
 
 // handle injects into one pod.

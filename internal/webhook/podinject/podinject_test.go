@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -271,6 +272,31 @@ func decoded(t *testing.T, data []byte) any {
 		t.Fatal(err)
 	}
 	return value
+}
+
+// Each change of a set makes a revision, of up to 1.4 MB. A process that kept all that it has read would run out of memory.
+func TestRevisionsAreKeptWithinBounds(t *testing.T) {
+	var sets []string
+	for n := range 20 {
+		env := fmt.Sprintf("image: a, env: [{name: BIG, value: %q}]", strings.Repeat("x", 1_000_000))
+		sets = append(sets, strings.NewReplacer("log", fmt.Sprintf("log-%d", n), "agent", fmt.Sprintf("agent-%d", n), "image: a", env).Replace(plain))
+	}
+	handler, revisions, reads := server(t, sets...)
+	call := func(n int) {
+		t.Helper()
+		if code, answer := ask(t, handler, revisions[n], pod, nil); code != http.StatusOK || !answer.Allowed || len(answer.Patch) == 0 {
+			t.Fatalf("%d, %+v", code, answer)
+		}
+	}
+	for n := range sets {
+		call(n)
+		call(0)
+	}
+	call(19)
+	call(1)
+	if first, second, last := reads[revisions[0]], reads[revisions[1]], reads[revisions[19]]; first != 1 || second != 2 || last != 1 {
+		t.Errorf("the revision that is asked for each time was read %d times, want 1; one that was not for long %d times, want 2; the last one %d times, want 1", first, second, last)
+	}
 }
 
 func TestReadsTheNamespaceWhereItDecides(t *testing.T) {
