@@ -164,26 +164,7 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 	}
 	switch {
 	case wanted:
-		due := n.applied.IsZero() || n.generation != generation || now.Sub(n.applied) >= lookAgain
-		if !due && now.Sub(n.looked) < lookedFor {
-			return lookForDaemon, nil
-		}
-		if !due {
-			exists, err := n.exists(ctx)
-			if err != nil {
-				return 0, err
-			}
-			// Somebody may have deleted it, or its namespace, as an uninstall of OpenKruise does. Nobody would answer until it is applied again.
-			due = !exists
-		}
-		if due {
-			if err := n.apply(ctx, settings, images); err != nil {
-				return 0, fmt.Errorf("deploying the node daemon: %w", err)
-			}
-			n.applied, n.generation, n.removed = now, generation, false
-		}
-		n.looked = now
-		return lookForDaemon, n.lookForForeign(ctx)
+		return n.keep(ctx, settings, images, generation)
 	case n.removed:
 		return 0, nil
 	case n.applied.IsZero() && n.needed.IsZero() && settings.Mode != operatorv1alpha1.NodeDaemonDisabled:
@@ -201,6 +182,33 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 	}
 	n.applied, n.removed, n.conflicts = time.Time{}, true, false
 	return 0, nil
+}
+
+// keep applies the daemon when it is due, or when it is not there any more, and says when to look again.
+func (n *NodeDaemon) keep(
+	ctx context.Context, settings operatorv1alpha1.NodeDaemonSettings, images operatorv1alpha1.ImageSettings, generation int64,
+) (recheck time.Duration, err error) {
+	now := n.Clock.Now()
+	due := n.applied.IsZero() || n.generation != generation || now.Sub(n.applied) >= lookAgain
+	if !due && now.Sub(n.looked) < lookedFor {
+		return lookForDaemon, nil
+	}
+	if !due {
+		exists, err := n.exists(ctx)
+		if err != nil {
+			return 0, err
+		}
+		// Somebody may have deleted it, or its namespace, as an uninstall of OpenKruise does. Nobody would answer until it is applied again.
+		due = !exists
+	}
+	if due {
+		if err := n.apply(ctx, settings, images); err != nil {
+			return 0, fmt.Errorf("deploying the node daemon: %w", err)
+		}
+		n.applied, n.generation, n.removed = now, generation, false
+	}
+	n.looked = now
+	return lookForDaemon, n.lookForForeign(ctx)
 }
 
 // lookForForeign looks whether OpenKruise's daemon is on nodes, too, and logs when that has changed.
