@@ -14,12 +14,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/imagepuller"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/probe"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/recreate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // workers are the features of the daemon that the options leave on.
 func workers(o Options) []Worker {
 	all := []Worker{imagepuller.Setup}
-	if recreate.Findable(o.Node) {
+	if restart.Findable(o.Node) {
 		all = append(all, recreate.Add)
 	}
 	if !o.NoReports {
@@ -37,7 +38,7 @@ func byNode(node string) map[client.Object]cache.ByObject {
 		&appsv1beta1.NodeImage{}:     {Field: fields.OneTermEqualSelector("metadata.name", node)},
 		&appsv1alpha1.NodePodProbe{}: {Field: fields.OneTermEqualSelector("metadata.name", node)},
 	}
-	if recreate.Findable(node) {
+	if restart.Findable(node) {
 		kinds[&appsv1beta1.ContainerRecreateRequest{}] = cache.ByObject{Label: recreate.Selector(node)}
 	}
 	return kinds

@@ -22,7 +22,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,10 +60,6 @@ const (
 func Selector(node string) labels.Selector {
 	return labels.SelectorFromSet(labels.Set{appsv1beta1.LabelRequestNode: node, appsv1beta1.LabelRequestActive: "true"})
 }
-
-// Findable says whether there can be requests for pods of a node: what finds them is a label with its name, and a label has 63 characters. The API server
-// refuses to list by a longer one, and the daemon would wait for that list before it does anything.
-func Findable(node string) bool { return len(validation.IsValidLabelValue(node)) == 0 }
 
 // Add adds the feature to the daemon.
 func Add(h host.Host) error {

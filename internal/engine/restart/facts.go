@@ -10,9 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
+
+// Findable says whether there can be requests for pods of a node: what finds them is a label with its name, and a label has 63 characters. The API server
+// refuses to list by a longer one, and the daemon would wait for that list before it does anything.
+func Findable(node string) bool { return len(validation.IsValidLabelValue(node)) == 0 }
 
 // Find returns a container of a pod that a request may name, and its restart policy: a regular one, or an init container that is restarted
 // always. Nil for others.

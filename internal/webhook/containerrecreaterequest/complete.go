@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -85,7 +84,7 @@ func unfit(pod *corev1.Pod) string {
 	switch {
 	case pod.Spec.NodeName == "":
 		return "the pod is on no node yet"
-	case len(validation.IsValidLabelValue(pod.Spec.NodeName)) > 0:
+	case !restart.Findable(pod.Spec.NodeName):
 		return "the name of its node is longer than the 63 characters of a label, by which the daemon of the node would find the request"
 	case stopping:
 		return ""
