@@ -799,3 +799,41 @@ func TestAnotherOrderOfSubsetsMovesNothing(t *testing.T) {
 		t.Errorf("planned %v", actions)
 	}
 }
+
+// TestRemainderWhilePartOfAPlanIsLeft: a server that is slow, or refuses some workloads for a while, does not change how pods are divided.
+func TestRemainderWhilePartOfAPlanIsLeft(t *testing.T) {
+	sizes := func(w *simulation) string {
+		all := map[string]int{}
+		for _, child := range w.children {
+			all[child.GetLabels()[shared.LabelSubsetName]] = united.Number(child.Object, "spec", "replicas")
+		}
+		return fmt.Sprint(all)
+	}
+	for _, left := range [][]string{nil, {"a"}, {"b"}, {"c"}, {"a", "b"}, {"a", "c"}, {"b", "c"}, {"a", "b", "c"}} {
+		t.Run(fmt.Sprint("left ", left), func(t *testing.T) {
+			w := newSimulation(t)
+			for _, step := range []struct{ change, want string }{
+				{"replicas: 4", "map[a:1 b:1 c:2]"},
+				{"replicas: 8", "map[a:2 b:3 c:3]"},
+				{"replicas: 7", "map[a:2 b:2 c:3]"},
+			} {
+				w.change(step.change)
+				for _, zone := range left {
+					w.refused[zone] = "a slow server"
+				}
+				w.pass()
+				w.work()
+				w.refused = map[string]string{}
+				w.rest()
+				if got := sizes(w); got != step.want {
+					t.Errorf("with %s the sizes are %s, want %s", step.change, got, step.want)
+				}
+			}
+			w.children = w.children[:2]
+			w.rest()
+			if got, want := sizes(w), "map[a:2 b:2 c:3]"; got != want {
+				t.Errorf("after somebody deleted a workload the sizes are %s, want %s", got, want)
+			}
+		})
+	}
+}

@@ -30,10 +30,7 @@ func (p *planner) divide() {
 	given := make([]subset.Subset, len(p.Subsets))
 	for i := range p.Subsets {
 		sub, child := &p.Subsets[i], p.kept[p.Subsets[i].Name]
-		present := 0
-		if child != nil {
-			present = child.Size
-		}
+		present := p.present(sub.Name, child)
 		switch p.Mode {
 		case subset.Reschedule:
 			p.rooms[i] = p.reschedule(sub.Name, child)
@@ -52,6 +49,19 @@ func (p *planner) divide() {
 			p.prove(r, p.out.Shares.Sizes[i] > given[i].Present, p.Subsets[i].Name)
 		}
 	}
+}
+
+// present is how many pods a subset has been given before. With equal parts that is what the status says, not what its workload has: while some
+// workloads are missing or not scaled yet, for lack of time or because the server refuses it, where a remainder goes must not depend on which.
+// Otherwise pods that have no node yet count only where a workload has asked for them.
+func (p *planner) present(name string, child *Child) int {
+	if given, found := p.Set.Status.SubsetReplicas[name]; found && p.Mode == subset.Stay && given >= 0 {
+		return int(given)
+	}
+	if child != nil {
+		return child.Size
+	}
+	return 0
 }
 
 // isFull says that a condition reports a subset without room.
